@@ -14,7 +14,7 @@ __all__ = ["BEAT_SECONDS", "LoopLag"]
 
 # The interval of the beat: how precisely the beginning of a lag is known.
 BEAT_SECONDS: Final = 0.1
-# A busy machine delays a beat by tens of milliseconds; the shortest detection of silence is 1 s.
+# A busy machine delays a beat by tens of milliseconds; the shortest detection of silence is 0.5 s.
 _LATE_SECONDS: Final = 0.25
 # With a lag each second these are the last minutes; older ones count as time that passed normally.
 _REMEMBERED: Final = 256

@@ -62,7 +62,7 @@ def _table(settings: Sequence[Setting]) -> str:
 
 def _value(setting: Setting) -> str:
     match setting.value:
-        case "":
+        case "" | None:
             return "empty"
         case str() as text:
             return f"`{text}`"

@@ -227,8 +227,12 @@ class FailoverSettings(_Section, frozen=True, kw_only=True):
         _describe("whether a recovered primary takes over from a backup"),
     ] = "prefer_primary"
     detect_seconds: Annotated[
-        float, _describe("a source without media for this long has failed", "s", ge=1, le=30)
-    ] = 2.0
+        Annotated[float, msgspec.Meta(ge=0.5, le=30)] | None,
+        _describe(
+            "a source without media for this long has failed; empty: 0.7 at low latency, else 2",
+            "s",
+        ),
+    ] = None
     return_seconds: Annotated[
         float, _describe("the primary takes over after being well for", "s", ge=0, le=600)
     ] = 10.0

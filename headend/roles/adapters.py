@@ -4,7 +4,9 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import TypeVar
 
-from ingest.stream.failover import Mode, Policy
+import msgspec
+
+from ingest.stream.failover import LOW_LATENCY_POLICY, Mode, Policy
 from ingest.stream.ports import Grant, LiveEvent, LiveState, PacketSink, PortError
 from media.stream_keys import Slot, StreamKey
 from storage.catalog import Catalog
@@ -13,38 +15,36 @@ from storage.errors import StorageError
 from transcode.live.ports import RunSettings
 from transcode.live.service import LiveTranscoding
 
-__all__ = ["CatalogDirectory", "CatalogEventLog", "CatalogJournal", "EngineSinks"]
+__all__ = ["CatalogDirectory", "CatalogEventLog", "CatalogJournal", "EngineSinks", "GrantDefaults"]
 
 T = TypeVar("T")
+
+
+class GrantDefaults(msgspec.Struct, frozen=True, kw_only=True):
+    """What a grant says where neither the stream nor its project has a setting.
+
+    `detect_seconds` None leaves it to the latency; the other fields are as in `Grant` and `Policy`.
+    """
+
+    reconnect_seconds: float = 60.0
+    goodbye_seconds: float = 10.0
+    mode: Mode = Mode.PREFER_PRIMARY
+    detect_seconds: float | None = None
+    return_seconds: float = 10.0
+    record: bool = False
+    keep_days: int = 30
+    low_latency: bool = True
 
 
 class CatalogDirectory:
     """Looks up stream keys in the catalog.
 
-    Settings of a stream or its project take precedence over the defaults given here: how long a run
-    waits for an encoder that was lost (`reconnect_seconds`) or ended properly (`goodbye_seconds`),
-    the failover policy, whether and for how many days runs are recorded, and whether playlists are
-    low-latency HLS.
+    Settings of a stream or its project take precedence over the service's `defaults`.
     """
 
-    def __init__(
-        self,
-        catalog: Catalog,
-        *,
-        reconnect_seconds: float,
-        goodbye_seconds: float,
-        policy: Policy | None = None,
-        record: bool = False,
-        keep_days: int = 30,
-        low_latency: bool = True,
-    ) -> None:
+    def __init__(self, catalog: Catalog, defaults: GrantDefaults) -> None:
         self._catalog = catalog
-        self._reconnect_seconds = reconnect_seconds
-        self._goodbye_seconds = goodbye_seconds
-        self._policy = Policy() if policy is None else policy
-        self._record = record
-        self._keep_days = keep_days
-        self._low_latency = low_latency
+        self._defaults = defaults
 
     async def grant(self, application: str, key: StreamKey) -> Grant | None:
         """Look up the key whatever the application, so that all refusals take the same time."""
@@ -55,33 +55,38 @@ class CatalogDirectory:
         slot = Slot.of_application(application)
         if record is None or slot is None or slot.number not in record.slots:
             return None
-        settings = record.settings
+        settings, defaults = record.settings, self._defaults
         failover, recording = settings.failover, settings.recording
+        low_latency = (
+            defaults.low_latency if settings.latency is None else settings.latency == "low"
+        )
         return Grant(
             stream=record.id,
             hash=record.hash,
             slot=slot,
             active=record.active,
-            reconnect_seconds=_set_or(failover.reconnect_seconds, self._reconnect_seconds),
-            goodbye_seconds=_set_or(failover.goodbye_seconds, self._goodbye_seconds),
-            policy=_policy(failover, self._policy),
+            reconnect_seconds=_set_or(failover.reconnect_seconds, defaults.reconnect_seconds),
+            goodbye_seconds=_set_or(failover.goodbye_seconds, defaults.goodbye_seconds),
+            policy=_policy(failover, defaults, low_latency=low_latency),
             proof=record.proof,
             paused=record.paused,
             slate=record.slate,
-            record=_set_or(recording.enabled, self._record),
-            keep_days=_set_or(recording.keep_days, self._keep_days),
-            low_latency=self._low_latency
-            if settings.latency is None
-            else settings.latency == "low",
+            record=_set_or(recording.enabled, defaults.record),
+            keep_days=_set_or(recording.keep_days, defaults.keep_days),
+            low_latency=low_latency,
             dvr_seconds=_set_or(settings.dvr_seconds, 0.0),
         )
 
 
-def _policy(own: StreamFailover, default: Policy) -> Policy:
-    return Policy(
-        mode=default.mode if own.mode is None else Mode(own.mode),
-        detect_seconds=_set_or(own.detect_seconds, default.detect_seconds),
-        return_seconds=_set_or(own.return_seconds, default.return_seconds),
+def _policy(own: StreamFailover, defaults: GrantDefaults, *, low_latency: bool) -> Policy:
+    policy = LOW_LATENCY_POLICY if low_latency else Policy()
+    detect_seconds = _set_or(own.detect_seconds, defaults.detect_seconds)
+    if detect_seconds is not None:
+        policy = Policy(detect_seconds=detect_seconds)
+    return msgspec.structs.replace(
+        policy,
+        mode=defaults.mode if own.mode is None else Mode(own.mode),
+        return_seconds=_set_or(own.return_seconds, defaults.return_seconds),
     )
 
 

@@ -14,14 +14,20 @@ import msgspec
 from api.http.filenames import slug
 from headend.config.listen_sockets import ListenSockets
 from headend.install.certificates import RtmpsCertificate
-from headend.roles.adapters import CatalogDirectory, CatalogEventLog, CatalogJournal, EngineSinks
+from headend.roles.adapters import (
+    CatalogDirectory,
+    CatalogEventLog,
+    CatalogJournal,
+    EngineSinks,
+    GrantDefaults,
+)
 from headend.roles.command_executor import CommandExecutor
 from headend.roles.context import RoleContext
 from headend.roles.ingest_metrics import IngestMetrics
 from headend.roles.media_remover import StoredMedia
 from headend.roles.supervision import BackgroundTask, run_in_background
 from ingest.server.listener import listening
-from ingest.stream.failover import Mode, Policy
+from ingest.stream.failover import Mode
 from media.stream_keys import PublicHash
 from media.ticks import VIDEO_SCALE
 from storage.catalog import Catalog
@@ -100,16 +106,16 @@ async def run_ingest(context: RoleContext) -> AsyncGenerator[IngestRole, None]:
             limits=settings.limits,
             directory=CatalogDirectory(
                 catalog,
-                reconnect_seconds=settings.live.reconnect_seconds,
-                goodbye_seconds=settings.live.goodbye_seconds,
-                policy=Policy(
+                GrantDefaults(
+                    reconnect_seconds=settings.live.reconnect_seconds,
+                    goodbye_seconds=settings.live.goodbye_seconds,
                     mode=Mode(settings.failover.mode),
                     detect_seconds=settings.failover.detect_seconds,
                     return_seconds=settings.failover.return_seconds,
+                    record=settings.recording.enabled,
+                    keep_days=settings.recording.keep_days,
+                    low_latency=settings.live.latency == "low",
                 ),
-                record=settings.recording.enabled,
-                keep_days=settings.recording.keep_days,
-                low_latency=settings.live.latency == "low",
             ),
             sinks=EngineSinks(transcoding, part_seconds=settings.live.part_seconds),
             journal=CatalogJournal(catalog, wall_clock_us),

@@ -88,6 +88,11 @@ class ChunkReader:
         self._unfinished = 0
         self.chunks = 0
 
+    @property
+    def is_mid_message(self) -> bool:
+        """True while a message has arrived in part."""
+        return self._unfinished > 0
+
     def feed(self, data: bytes, messages: list[Message]) -> None:
         """Append each message that `data` completes to `messages`.
 

@@ -103,6 +103,11 @@ class Session:
         """True while the peer is allowed to publish and has not ended its stream."""
         return not self._over and self._dialogue.state is State.PUBLISHING
 
+    @property
+    def is_mid_message(self) -> bool:
+        """True while a message of the peer has arrived in part."""
+        return self._reader.is_mid_message
+
     def receive(self, data: bytes, now: float) -> list[Event]:
         """Process bytes from the peer and return their events.
 

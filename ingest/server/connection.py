@@ -187,6 +187,8 @@ class PublisherConnection(asyncio.Protocol):
         try:
             for event in self._session.receive(data, now):
                 self._handle(event, now)
+            if self._slot_session is not None and self._session.is_mid_message:
+                self._slot_session.receive_part(now)
         except RtmpError as error:
             self._close_for_peer_error(error)
         except Exception as error:  # noqa: BLE001  # a bug on one connection must not end the others

@@ -6,13 +6,24 @@ state, so that no missed event can wedge it. Times are seconds of a monotonic cl
 
 from collections.abc import Mapping
 from enum import Enum
+from math import inf
 from typing import Final
 
 import msgspec
 
 from media.stream_keys import Slot
 
-__all__ = ["PRIMARY", "START_WAIT_SECONDS", "Health", "Mode", "Policy", "decide", "is_healthy"]
+__all__ = [
+    "LOW_LATENCY_POLICY",
+    "PRIMARY",
+    "START_WAIT_SECONDS",
+    "Health",
+    "Mode",
+    "Policy",
+    "decide",
+    "is_healthy",
+    "silent_seconds",
+]
 
 PRIMARY: Final = Slot(0)
 # How long a backup waits for the primary before it starts a run: encoders that are started together
@@ -31,14 +42,27 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     """When to switch, in seconds.
 
     `detect_seconds`: a source has failed when no media arrived for as long. Encoders send audio or
-    video at least every 100 ms; a network that stalls for a second is no reason to switch.
+    video at least every 100 ms, but a lost packet can hold a network up for half a second.
+    `hold_seconds`: for how long a silent source at least stays on air if its failure would cost
+    viewers something: if the slate, or another run, would replace it.
     `return_seconds`: how long the primary must have been healthy before viewers get it back, so
     that an unstable one does not disturb the stream.
     """
 
     mode: Mode = Mode.PREFER_PRIMARY
     detect_seconds: float = 2.0
+    hold_seconds: float = 0.0
     return_seconds: float = 10.0
+
+    @property
+    def longest_stall(self) -> float:
+        """How long a source may be silent and still be on air."""
+        return max(self.detect_seconds, self.hold_seconds)
+
+
+# At 2 s behind the encoder, a backup must be on air within a second for viewers to notice nothing.
+# 0.7 s is more than a retransmission that is lost itself takes (0.2 s and 0.4 s on Linux).
+LOW_LATENCY_POLICY: Final = Policy(detect_seconds=0.7, hold_seconds=2.0)
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,10 +86,15 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
 
 def is_healthy(now: float, health: Health | None, policy: Policy) -> bool:
     """Return whether a source is connected and its media arrive."""
+    return silent_seconds(now, health) < policy.detect_seconds
+
+
+def silent_seconds(now: float, health: Health | None) -> float:
+    """Return for how long a source has sent no media; inf if it never has, or is not connected."""
     if health is None or health.last_media is None:
-        return False
+        return inf
     last, cut_off_at = health.last_media, health.cut_off_at
-    return now - (last if cut_off_at is None else min(last, cut_off_at)) < policy.detect_seconds
+    return now - (last if cut_off_at is None else min(last, cut_off_at))
 
 
 def decide(
@@ -80,26 +109,43 @@ def decide(
     """Return the slot that viewers are to get from now on; None is the slate.
 
     `on_air` is the slot that they get now; None: the slate, or nothing yet. `paused`: the owner
-    holds the output. `run_begins`: nothing of the run has been shown. Any healthy source is better
-    than the slate; a stalled source is replaced by it.
+    holds the output. `run_begins`: nothing of the run has been shown. A stalled source is replaced
+    by one that continues the run and did not stall at the same time; by any other, and by the
+    slate, only after `policy.longest_stall`. Most stalls are shorter, and what was held up then
+    still arrives.
     """
     if paused:
         return None
-    if on_air is not None and is_healthy(now, slots.get(on_air), policy):
+    silent = inf if on_air is None else silent_seconds(now, slots.get(on_air))
+    if on_air is not None and silent < policy.detect_seconds:
         return _primary_or_current(now, on_air, slots, policy)
+    may_recover = silent < policy.longest_stall
     candidates = [
         slot
         for slot, health in slots.items()
         if slot != on_air
         and _is_ready(now, health, policy)
+        and not (may_recover and _may_cost(now, health, policy))
         and not (run_begins and _must_wait(now, slot, health))
     ]
     # A source that does not fit the run ends it, so it is the last choice.
-    return min(candidates, key=lambda slot: (not slots[slot].continues_run, slot), default=None)
+    return min(
+        candidates,
+        key=lambda slot: (not slots[slot].continues_run, slot),
+        default=on_air if may_recover else None,
+    )
 
 
 def _is_ready(now: float, health: Health | None, policy: Policy) -> bool:
     return health is not None and health.playable and is_healthy(now, health, policy)
+
+
+def _may_cost(now: float, health: Health, policy: Policy) -> bool:
+    """Return whether a source ends the run, or has just recovered itself: from a failure of both
+    sources' network, as a rule, from which the other one recovers in a moment.
+    """
+    since = health.steady_since
+    return not health.continues_run or since is None or now - since < policy.detect_seconds
 
 
 def _must_wait(now: float, slot: Slot, health: Health) -> bool:

@@ -320,9 +320,10 @@ class LiveStream:
                 return
 
     async def _wait_and_update(self) -> None:
-        """Wait for a change or a tick, then decide who is on air and store the state."""
+        """Wait for a change, a stall or a tick, then decide who is on air and store the state."""
+        stalls_in = self._switcher.seconds_to_stall(self._clock())
         try:
-            async with asyncio.timeout(_TICK_SECONDS):
+            async with asyncio.timeout(min(stalls_in or _TICK_SECONDS, _TICK_SECONDS)):
                 await self._wake.wait()
         except TimeoutError:
             pass

@@ -8,7 +8,7 @@ from typing import Final, Protocol
 
 from ingest.report.meter import Meter
 from ingest.stream.arrival_clock import ArrivalClock
-from ingest.stream.failover import Health
+from ingest.stream.failover import Health, Policy
 from ingest.stream.gop_buffer import GopBuffer
 from ingest.stream.ports import Grant
 from ingest.stream.track_finder import SourceItem, TrackFinder, continues
@@ -82,7 +82,7 @@ class SlotSession:
         self.proof = grant.proof
         self.publisher = publisher
         self._lag = LoopLag() if lag is None else lag
-        self.buffer = GopBuffer(grant.policy.detect_seconds, self._lag)
+        self.buffer = GopBuffer(grant.policy.longest_stall, self._lag)
         self.meter = Meter(now)
         self.arrival_clock = ArrivalClock()
         self.last_media: float | None = None
@@ -94,10 +94,10 @@ class SlotSession:
         self._stream = stream
         self._finder = TrackFinder(self._lag)
 
-    def set_detect_seconds(self, seconds: float) -> None:
-        """Count media that stays away for as long as an interruption from now on."""
-        self._detect_seconds = seconds
-        self.buffer.set_duration(seconds)
+    def set_policy(self, policy: Policy) -> None:
+        """Apply another policy from now on: what counts as an interruption, and what is kept."""
+        self._detect_seconds = policy.detect_seconds
+        self.buffer.set_duration(policy.longest_stall)
 
     def health(self, run: tuple[Track, ...]) -> Health:
         """Return the health of the source beside a run with these tracks (empty: no run yet)."""
@@ -133,6 +133,13 @@ class SlotSession:
         if self._lag.elapsed(self.arrival_clock.due_at(packet, now), now) > _LATE_SECONDS:
             self._last_late = now
         self._stream.on_media(self, self._finder.add_packet(packet, now), now)
+
+    def receive_part(self, now: float) -> None:
+        """Handle the arrival of a packet's bytes before its last one.
+
+        On a slow network a large keyframe takes long to arrive, and the encoder is not silent.
+        """
+        self._record_arrival(now)
 
     def clock_jumped(self) -> None:
         """Handle a restart of the encoder's clock."""

@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from ingest.stream.failover import Health, Policy, decide, is_healthy
+from ingest.stream.failover import Health, Policy, decide, is_healthy, silent_seconds
 from ingest.stream.run_feed import RunFeed
 from ingest.stream.slot_session import CloseReason, SlotSession
 from ingest.stream.track_finder import SourceBegun, SourceItem
@@ -25,7 +25,7 @@ __all__ = ["DRILL_SECONDS", "DrillRefused", "Switcher"]
 
 log = logging.getLogger(__name__)
 
-# How long the caller waits; a switch takes as long as detection does, 2 s by default.
+# How long the caller waits; a switch takes as long as detection does, at most 2 s by default.
 DRILL_SECONDS: Final = 20.0
 # What a switch may take beyond detection: a tick, and a busy event loop.
 _MARGIN_SECONDS: Final = 1.0
@@ -79,13 +79,23 @@ class Switcher:
         """The slot on air; None is the slate, or nothing yet."""
         return None if self._on_air is None else self._on_air.slot
 
+    def seconds_to_stall(self, now: float) -> float:
+        """Return when the session on air will count as stalled, unless media arrive before.
+
+        0 if there is none, or if it has stalled.
+        """
+        if self._on_air is None:
+            return 0.0
+        silent = silent_seconds(now, self._on_air.health(()))
+        return max(0.0, self._policy.detect_seconds - silent)
+
     # -- what sessions report ---------------------------------------------------------------------
 
     def set_policy(self, policy: Policy) -> None:
         """Apply another policy from now on."""
         self._policy = policy
         for session in self.sessions.values():
-            session.set_detect_seconds(policy.detect_seconds)
+            session.set_policy(policy)
 
     def on_media(self, session: SlotSession, items: list[SourceItem], now: float) -> None:
         """Handle what a session received; a session that was replaced is ignored."""

@@ -92,6 +92,8 @@ _PAIRS = (*(pytest.param(two, id=two.name, marks=pytest.mark.prove) for two in (
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     environment = {
         "HEADEND_STORAGE__MIN_FREE_BYTES": "0",
+        # Encoders and browsers share this machine: one may be held up for longer than 0.7 s.
+        "HEADEND_FAILOVER__DETECT_SECONDS": "2",
         "HEADEND_FAILOVER__RETURN_SECONDS": "2",
     }
     folder = tmp_path_factory.mktemp("differing") / "data"

@@ -28,7 +28,11 @@ _SEED = 20_26
 
 @pytest.fixture
 def running(tmp_path: Path) -> Iterator[Running]:
-    environment = {"HEADEND_STORAGE__MIN_FREE_BYTES": "0"}
+    environment = {
+        # Encoders and browsers share this machine: one may be held up for longer than 0.7 s.
+        "HEADEND_FAILOVER__DETECT_SECONDS": "2",
+        "HEADEND_STORAGE__MIN_FREE_BYTES": "0",
+    }
     with service(tmp_path / "data", environment=environment) as headend:
         yield headend
 

@@ -52,6 +52,8 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """A service that is quick to go back to a primary."""
     environment = {
         "HEADEND_LIVE__RECONNECT_SECONDS": "30",
+        # Encoders and browsers share this machine: one may be held up for longer than 0.7 s.
+        "HEADEND_FAILOVER__DETECT_SECONDS": str(DETECT_SECONDS),
         "HEADEND_FAILOVER__RETURN_SECONDS": str(RETURN_SECONDS),
         "HEADEND_STORAGE__MIN_FREE_BYTES": "0",
     }

@@ -29,9 +29,9 @@ __all__ = [
 
 # A day: no run waits longer for its encoder.
 MAX_SECONDS: Final = 86_400.0
-# Least and most. Below a second an encoder's own hiccups look like its failure; after half a minute
-# of nothing viewers have gone.
-DETECT_SECONDS: Final = (1.0, 30.0)
+# Least and most. Below half a second one lost packet of the network looks like a failure; after
+# half a minute of nothing viewers have gone.
+DETECT_SECONDS: Final = (0.5, 30.0)
 # 0 goes back at once; ten minutes of doubt are as good as `sticky`.
 RETURN_SECONDS: Final = (0.0, 600.0)
 # Ten years are for ever, on a disk.

@@ -100,7 +100,7 @@ async def test_what_is_set_stays_until_null_takes_it_back(house: ApiService, kin
 async def test_the_bounds_can_be_set_themselves(house: ApiService, kind: str) -> None:
     path = await path_of(house, kind)
     for failover, keep_days, dvr in (
-        ({"detect_seconds": 1, "return_seconds": 0, "reconnect_seconds": 0}, 1, 0),
+        ({"detect_seconds": 0.5, "return_seconds": 0, "reconnect_seconds": 0}, 1, 0),
         ({"detect_seconds": 30, "return_seconds": 600, "reconnect_seconds": 86_400}, 3650, 43_200),
     ):
         body: Json = {"failover": failover, "recording": {"keep_days": keep_days}}
@@ -136,7 +136,7 @@ async def test_the_picture_is_among_the_settings_and_stays_when_they_change(
 WRONG: list[tuple[Json, str]] = [
     ({"failover": {"mode": "primary"}}, "failover"),
     ({"failover": {"mode": ""}}, "failover"),
-    ({"failover": {"detect_seconds": 0.9}}, "failover"),
+    ({"failover": {"detect_seconds": 0.4}}, "failover"),
     ({"failover": {"detect_seconds": 30.1}}, "failover"),
     ({"failover": {"return_seconds": -0.1}}, "failover"),
     ({"failover": {"return_seconds": 601}}, "failover"),

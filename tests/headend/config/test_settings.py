@@ -33,6 +33,7 @@ def test_texts_of_variables_become_what_the_setting_is() -> None:
         environment={
             "HEADEND_LIVE__LISTED_SECONDS": "45",
             "HEADEND_LIVE__LATENCY": "normal",
+            "HEADEND_FAILOVER__DETECT_SECONDS": "0.5",
             "HEADEND_LIVE__PART_SECONDS": "0.25",
             "HEADEND_LIMITS__CONNECTIONS": "12",
             "HEADEND_HTTP__PUBLIC_URL": "https://tv.example.org",
@@ -42,6 +43,7 @@ def test_texts_of_variables_become_what_the_setting_is() -> None:
     assert settings.live.listed_seconds == 45.0
     assert settings.live.latency == "normal"
     assert settings.live.part_seconds == 0.25
+    assert settings.failover.detect_seconds == 0.5
     assert settings.limits.connections == 12
     assert settings.http.public_url == "https://tv.example.org"
 
@@ -56,6 +58,8 @@ def test_texts_of_variables_become_what_the_setting_is() -> None:
         ({"HEADEND_LIVE__LISTED_SECONDS": "60"}, ("live.kept_seconds", "64 s")),
         ({"HEADEND_LIVE__LATENCY": "lowest"}, ("HEADEND_LIVE__LATENCY", "lowest")),
         ({"HEADEND_LIVE__PART_SECONDS": "0.1"}, ("HEADEND_LIVE__PART_SECONDS", ">= 0.2")),
+        ({"HEADEND_FAILOVER__DETECT_SECONDS": "0.4"}, ("failover.detect_seconds", ">= 0.5")),
+        ({"HEADEND_FAILOVER__DETECT_SECONDS": "31"}, ("failover.detect_seconds", "<= 30")),
         ({"HEADEND_LIVE__PART_SECONDS": "1.1"}, ("HEADEND_LIVE__PART_SECONDS", "<= 1")),
         ({"HEADEND_LOG__FORMAT": "xml"}, ("HEADEND_LOG__FORMAT", "xml")),
     ],

@@ -1,16 +1,77 @@
-"""A grant's settings on their way to the run that is opened for it."""
+"""Settings on their way into grants, and from there to the runs that are opened for them."""
 
 from pathlib import Path
+from typing import Any
 
-from headend.roles.adapters import EngineSinks
+import msgspec
+import pytest
+
+from headend.roles.adapters import CatalogDirectory, EngineSinks, GrantDefaults
+from ingest.stream.failover import LOW_LATENCY_POLICY, Policy
 from ingest.stream.ports import Grant
 from media.stream_keys import Slot
+from storage.catalog import open_catalog
+from storage.catalog.records.settings import FailoverChange, SettingsChange
 from storage.edge.memory import MemoryEdge
 from storage.live.publication import LiveWindow
 from storage.objects.disk import DiskObjects
+from tests.support.sql import migrated
 from transcode.live.live_run import LiveRun
 from transcode.live.ports import RunSettings
 from transcode.live.service import LiveTranscoding
+
+
+@pytest.mark.parametrize(
+    ("defaults", "project", "own", "expected"),
+    [
+        pytest.param({}, {}, {}, LOW_LATENCY_POLICY, id="low latency is the default"),
+        pytest.param({"low_latency": False}, {}, {}, Policy(), id="the service's latency"),
+        pytest.param({}, {"latency": "normal"}, {}, Policy(), id="the project's latency"),
+        pytest.param(
+            {"low_latency": False}, {}, {"latency": "low"}, LOW_LATENCY_POLICY, id="the stream's"
+        ),
+        pytest.param({"detect_seconds": 3.0}, {}, {}, Policy(detect_seconds=3.0), id="set"),
+        pytest.param(
+            {"detect_seconds": 3.0},
+            {"detect_seconds": 4.0},
+            {},
+            Policy(detect_seconds=4.0),
+            id="set for the project",
+        ),
+        pytest.param(
+            {"detect_seconds": 3.0},
+            {"detect_seconds": 4.0, "latency": "normal"},
+            {"detect_seconds": 0.5},
+            Policy(detect_seconds=0.5),
+            id="set for the stream",
+        ),
+    ],
+)
+async def test_a_stall_is_noticed_sooner_at_low_latency_unless_its_time_is_set(
+    tmp_path: Path,
+    defaults: dict[str, Any],
+    project: dict[str, Any],
+    own: dict[str, Any],
+    expected: Policy,
+) -> None:
+    async with open_catalog(migrated(tmp_path / "catalog.db"), migrate=True) as catalog:
+        stream = (await catalog.installation.first_start(1)).stream
+        assert stream is not None
+        await catalog.settings.change_project(1, _change(project), now_us=2, by=None)
+        await catalog.settings.change_stream(stream.id, _change(own), now_us=2, by=None)
+        directory = CatalogDirectory(catalog, GrantDefaults(**defaults))
+        grant = await directory.grant("live", stream.key)
+        assert grant is not None
+        assert grant.policy == expected
+
+
+def _change(values: dict[str, Any]) -> SettingsChange:
+    """Return a change of `latency` and `detect_seconds`."""
+    detect = values.get("detect_seconds", msgspec.UNSET)
+    return SettingsChange(
+        failover=FailoverChange(detect_seconds=detect),
+        latency=values.get("latency", msgspec.UNSET),
+    )
 
 
 async def test_a_run_has_the_settings_of_the_grant_that_opens_it(tmp_path: Path) -> None:

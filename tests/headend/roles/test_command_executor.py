@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from api.streams.command_client import IngestClient
-from headend.roles.adapters import CatalogDirectory, CatalogJournal
+from headend.roles.adapters import CatalogDirectory, CatalogJournal, GrantDefaults
 from headend.roles.command_executor import CommandExecutor
 from headend.roles.media_remover import StoredMedia
 from ingest.stream.failover import Mode, Policy
@@ -48,7 +48,7 @@ class Room(msgspec.Struct, kw_only=True):
 
     async def publish(self, key: StreamRecord | None = None) -> FakePublisher:
         """Let an encoder in, with the key that a stream's record has."""
-        directory = CatalogDirectory(self.catalog, reconnect_seconds=60.0, goodbye_seconds=10.0)
+        directory = CatalogDirectory(self.catalog, GrantDefaults())
         grant = await directory.grant("live", (key or self.stream).key)
         assert grant is not None
         encoder = FakePublisher()
@@ -314,12 +314,7 @@ def test_a_drill_is_answered_with_what_it_took_or_why_it_was_not(tmp_path: Path)
         async with asyncio.TaskGroup() as tasks:
             sending = [tasks.create_task(send(primary))]
             assert "no other encoder is well" in str(await drill())
-            directory = CatalogDirectory(
-                inside.catalog,
-                reconnect_seconds=60.0,
-                goodbye_seconds=10.0,
-                policy=Policy(detect_seconds=1.0),
-            )
+            directory = CatalogDirectory(inside.catalog, GrantDefaults(detect_seconds=1.0))
             grant = await directory.grant("live-backup-1", inside.stream.key)
             assert grant is not None
             backup = FakePublisher()
@@ -363,12 +358,7 @@ def test_a_report_is_what_the_encoders_send(tmp_path: Path) -> None:
 def test_what_is_set_for_a_stream_comes_with_its_grant(tmp_path: Path) -> None:
     async def story(inside: Room) -> None:
         directory = CatalogDirectory(
-            inside.catalog,
-            reconnect_seconds=60.0,
-            goodbye_seconds=10.0,
-            policy=Policy(detect_seconds=3.0),
-            record=True,
-            keep_days=7,
+            inside.catalog, GrantDefaults(detect_seconds=3.0, record=True, keep_days=7)
         )
         grant = await directory.grant("live", inside.stream.key)
         assert grant is not None

@@ -216,6 +216,20 @@ def test_the_reader_counts_chunks() -> None:
     assert reader.chunks == 8 + 1
 
 
+def test_a_message_is_unfinished_from_its_first_byte_to_its_last() -> None:
+    reader = ChunkReader(LIMITS)
+    data = message(6, VIDEO, BODY)
+    states: list[bool] = []
+    for at in range(len(data)):
+        reader.feed(data[at : at + 1], [])
+        states.append(reader.is_mid_message)
+    header = 12
+    assert states == [False] * header + [True] * (len(data) - header - 1) + [False]
+    # Another message within it changes nothing.
+    reader.feed(data[:200] + message(4, AUDIO, b"sound"), [])
+    assert reader.is_mid_message
+
+
 @pytest.mark.parametrize(
     ("data", "error"),
     [

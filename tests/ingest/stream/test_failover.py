@@ -1,6 +1,13 @@
 import pytest
 
-from ingest.stream.failover import Health, Mode, Policy, decide, is_healthy
+from ingest.stream.failover import (
+    LOW_LATENCY_POLICY,
+    Health,
+    Mode,
+    Policy,
+    decide,
+    is_healthy,
+)
 from media.stream_keys import Slot
 
 PRIMARY, BACKUP, SECOND = Slot(0), Slot(1), Slot(2)
@@ -89,6 +96,43 @@ def test_who_is_on_air(on_air: Slot | None, slots: dict[Slot, Health], wanted: S
 @pytest.mark.parametrize(
     ("slots", "wanted"),
     [
+        pytest.param({PRIMARY: source(silent=0.69), BACKUP: WELL}, PRIMARY, id="a late packet"),
+        pytest.param({PRIMARY: source(silent=0.7), BACKUP: WELL}, BACKUP, id="a stall"),
+        pytest.param({PRIMARY: source(silent=1.9)}, PRIMARY, id="alone it may recover"),
+        pytest.param({PRIMARY: source(silent=2.0)}, None, id="but not for long"),
+        pytest.param(
+            {PRIMARY: source(silent=1.9), BACKUP: source(silent=0.7)}, PRIMARY, id="both stall"
+        ),
+        pytest.param(
+            {PRIMARY: source(silent=2.0), BACKUP: source(silent=0.7)}, None, id="for good"
+        ),
+        pytest.param(
+            {PRIMARY: source(silent=1.9), BACKUP: source(silent=0.6)}, BACKUP, id="one comes back"
+        ),
+        pytest.param(
+            {PRIMARY: source(silent=1.9), BACKUP: source(well=0.6)}, PRIMARY, id="just now"
+        ),
+        pytest.param({PRIMARY: source(silent=2.0), BACKUP: source(well=0.1)}, BACKUP, id="later"),
+        pytest.param(
+            {PRIMARY: source(silent=1.9), BACKUP: NO_KEYFRAME}, PRIMARY, id="without a keyframe"
+        ),
+        pytest.param(
+            {PRIMARY: source(silent=1.9), BACKUP: RADIO}, PRIMARY, id="a stall ends no run"
+        ),
+        pytest.param({PRIMARY: source(silent=2.0), BACKUP: RADIO}, BACKUP, id="a failure does"),
+        pytest.param({BACKUP: RADIO}, BACKUP, id="a lost connection is known at once"),
+        pytest.param({}, None, id="and nobody is there"),
+    ],
+)
+def test_at_low_latency_a_short_stall_costs_nothing_but_a_switch(
+    slots: dict[Slot, Health], wanted: Slot | None
+) -> None:
+    assert decide(NOW, PRIMARY, slots, LOW_LATENCY_POLICY) == wanted
+
+
+@pytest.mark.parametrize(
+    ("slots", "wanted"),
+    [
         ({PRIMARY: RETURNED, BACKUP: WELL}, BACKUP),
         ({PRIMARY: RETURNED, BACKUP: STALLED}, PRIMARY),
         ({PRIMARY: RETURNED}, PRIMARY),
@@ -128,9 +172,11 @@ def test_a_backup_lets_the_primary_begin_a_run(
     assert decide(NOW, None, slots, Policy(), run_begins=True) == wanted
 
 
-def test_what_is_decided_is_decided_again_the_same_way() -> None:
+@pytest.mark.parametrize("policy", [Policy(), LOW_LATENCY_POLICY])
+def test_what_is_decided_is_decided_again_the_same_way(policy: Policy) -> None:
     """Level-triggered: who was chosen stays, as long as nothing changes."""
     healths = (None, MUTE, WELL, STALLED, FRESH, RETURNED, NO_KEYFRAME, RADIO, FILM, CUT, EARLY)
+    healths += (source(silent=1.0),)
     for first in healths:
         for second in healths:
             found = {PRIMARY: first, BACKUP: second}
@@ -138,11 +184,11 @@ def test_what_is_decided_is_decided_again_the_same_way() -> None:
             for on_air in (None, PRIMARY, BACKUP):
                 for paused, begins in ((False, False), (True, False), (False, True)):
                     how = {"paused": paused, "run_begins": begins}
-                    chosen = decide(NOW, on_air, slots, Policy(), **how)
-                    again = decide(NOW, chosen, slots, Policy(), **how)
+                    chosen = decide(NOW, on_air, slots, policy, **how)
+                    again = decide(NOW, chosen, slots, policy, **how)
                     # Who has just come back to the primary may prefer to be back with a picture.
                     assert again == chosen or (chosen, again) == (BACKUP, PRIMARY)
-                    assert decide(NOW, again, slots, Policy(), **how) == again
+                    assert decide(NOW, again, slots, policy, **how) == again
 
 
 def test_media_that_stays_away_for_the_time_of_detection_has_failed() -> None:

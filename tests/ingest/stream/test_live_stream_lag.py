@@ -8,6 +8,7 @@ import pytest
 
 from headend.roles.loop_watch import watch_loop
 from headend.roles.supervision import BackgroundTask, run_in_background
+from ingest.stream.failover import LOW_LATENCY_POLICY, Policy
 from ingest.stream.live_stream import ANSWER_SECONDS, SlotOccupied
 from media.loop_lag import LoopLag
 from tests.ingest.stream.test_live_stream import FakePorts, FakePublisher
@@ -22,24 +23,30 @@ from tests.support.ingest.virtual_clock import hold_up, run
 
 
 @asynccontextmanager
-async def stream_on_a_watched_loop(place: FakePorts) -> AsyncGenerator[SimulatedStream, None]:
+async def stream_on_a_watched_loop(
+    place: FakePorts, policy: Policy | None = None
+) -> AsyncGenerator[SimulatedStream, None]:
     lag = LoopLag()
     async with (
         run_in_background(BackgroundTask("loop", lambda: watch_loop(lag))),
-        simulated_stream(place, lag=lag) as stage,
+        simulated_stream(place, policy, lag=lag) as stage,
     ):
         yield stage
 
 
+@pytest.mark.parametrize("policy", [Policy(), LOW_LATENCY_POLICY], ids=["normal", "low"])
 @pytest.mark.parametrize("phase", [0.0, 0.03, 0.07])
-def test_healthy_encoders_keep_their_places_while_the_loop_is_held_up(phase: float) -> None:
+def test_healthy_encoders_keep_their_places_while_the_loop_is_held_up(
+    phase: float, policy: Policy
+) -> None:
     async def story() -> None:
         place = FakePorts()
-        async with stream_on_a_watched_loop(place) as stage:
+        async with stream_on_a_watched_loop(place, policy) as stage:
             await stage.add_encoder(PRIMARY)
             await stage.add_encoder(BACKUP, phase=phase)
             await asyncio.sleep(7.0 + phase)
-            for seconds in (2.5, 30.0, 2.5):
+            # The shortest is just not taken for a lag.
+            for seconds in (0.24, 0.5, 0.8, 2.5, 30.0, 2.5):
                 hold_up(seconds)
                 await asyncio.sleep(1.0)
                 assert stage.on_air == PRIMARY

@@ -55,6 +55,16 @@ def test_a_source_is_well_since_its_media_comes_without_a_break() -> None:
     assert session.health(()).steady_since == pytest.approx(112.1)
 
 
+def test_a_packet_that_arrives_slowly_is_no_break() -> None:
+    _, session = session_of_a_new_publisher()
+    session.receive_packet(picture(), 101.0)
+    for number in range(1, 6):
+        session.receive_part(101.0 + number)
+        assert session.is_sending(102.9 + number)
+    session.receive_packet(picture(), 107.0)
+    assert (session.health(()).steady_since, session.last_media) == (101.0, 107.0)
+
+
 def test_it_is_playable_from_a_keyframe_on() -> None:
     _, session = session_of_a_new_publisher()
     session.receive_track(VIDEO, 101.0)
@@ -70,11 +80,11 @@ def test_a_longer_time_of_detection_holds_from_when_it_is_said() -> None:
     session.receive_track(VIDEO, 101.0)
     session.receive_track(AUDIO, 101.0)
     session.receive_packet(picture(), 101.0)
-    session.set_detect_seconds(5.0)
+    session.set_policy(Policy(detect_seconds=5.0))
     session.receive_packet(picture(key=False), 104.0)
     assert session.health(()).steady_since == 101.0
     assert session.health(()).playable
-    session.set_detect_seconds(1.0)
+    session.set_policy(Policy(detect_seconds=1.0))
     session.receive_packet(picture(key=False), 105.0)
     assert session.health(()).steady_since == 105.0
     assert not session.health(()).playable

@@ -14,6 +14,7 @@ import uvloop
 from headend.install.certificates import CertificateFiles, tls_context
 from ingest.rtmp.limits import Limits
 from ingest.server.listener import RtmpListener, listening
+from ingest.stream.failover import Policy
 from ingest.stream.ports import Grant, LiveEvent, LiveState
 from media.loop_lag import LoopLag
 from media.packet import MediaPacket
@@ -86,6 +87,8 @@ class RecordedRun:
 class LoopbackPorts:
     """A directory, sink factory and journal in one, whose answers the test sets.
 
+    Its grants have `policy`.
+
     `open_to_all` accepts every key, `answering` delays the directory's answers while it is clear,
     `failure` is raised in place of an answer; `meanwhile` is called for each packet.
     """
@@ -103,6 +106,7 @@ class LoopbackPorts:
         self.runs: list[RecordedRun] = []
         self.states: list[LiveState] = []
         self.told: list[LiveEvent] = []
+        self.policy = Policy()
         self._window = window
         self._goodbye = goodbye
 
@@ -124,6 +128,7 @@ class LoopbackPorts:
             active=frozenset(),
             reconnect_seconds=self._window,
             goodbye_seconds=self._goodbye,
+            policy=self.policy,
         )
 
     @asynccontextmanager
@@ -169,6 +174,14 @@ class LoopbackListener:
             server_hostname="localhost" if trust else None,
         )
         return Wire(reader, writer)
+
+    async def standby(self, place: "LoopbackPorts") -> "Wire":
+        """Return an encoder that publishes into the first backup's slot."""
+        wire = await self.dial()
+        await wire.send(place.opening("live-backup-1"))
+        assert await wire.status() == START
+        await wire.send(rtmp_peer.MEDIA)
+        return wire
 
     async def publishing(self, place: "LoopbackPorts", address: str = "v4") -> "Wire":
         """Return an encoder that publishes, and whose first media has reached the run."""

@@ -36,6 +36,7 @@ class SimulatedEncoder(FakePublisher):
         self.held_until = 0.0  # packets from before arrive then, all at once,
         self.lags = 0.0  # or with this delay at first, and half a second less each second
         self.gop = GOP
+        self.interval = 0.1  # seconds between two pictures
         self._held: list[MediaPacket] = []
 
     async def sending(self, phase: float = 0.0) -> None:
@@ -58,7 +59,7 @@ class SimulatedEncoder(FakePublisher):
                     self._held.append(packet)
             self._deliver(clock())
             number += 1
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(self.interval)
 
     def _deliver(self, now: float) -> None:
         if now < self.held_until:

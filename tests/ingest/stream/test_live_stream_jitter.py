@@ -1,0 +1,164 @@
+"""Networks that hold packets up, at the policy of low latency: what counts as a failure."""
+
+import asyncio
+import random
+from collections.abc import Callable
+from itertools import pairwise
+
+import pytest
+
+from ingest.stream.failover import LOW_LATENCY_POLICY
+from tests.ingest.stream.test_live_stream import FakePorts
+from tests.support.ingest.simulated_encoders import (
+    BACKUP,
+    PRIMARY,
+    SimulatedEncoder,
+    pictures,
+    seam,
+    simulated_stream,
+    whole,
+)
+from tests.support.ingest.virtual_clock import run
+
+PICTURE_SECONDS = 1 / 30
+
+# A network: seconds in which all packets arrive at once, then seconds in which none arrives.
+Network = Callable[[random.Random], tuple[float, float]]
+
+
+def retransmission(dice: random.Random) -> tuple[float, float]:
+    """A packet is lost now and then, and the second time its retransmission, too."""
+    return dice.uniform(0.2, 4.0), dice.choice([0.3, dice.uniform(0.3, 0.6)])
+
+
+def congestion(dice: random.Random) -> tuple[float, float]:
+    """Some packets pass, the next ones are late by up to half a second, and so on."""
+    return PICTURE_SECONDS, dice.uniform(0.0, 0.5)
+
+
+def radio(dice: random.Random) -> tuple[float, float]:
+    """Nothing for a while, a little, nothing: a mobile network at the edge of a cell."""
+    return dice.choice([0.04, 0.1, 6.0]), dice.uniform(0.4, 0.6)
+
+
+async def hold_packets(encoder: SimulatedEncoder, network: Network, dice: random.Random) -> None:
+    clock = asyncio.get_running_loop().time
+    while True:
+        passing, held = network(dice)
+        await asyncio.sleep(passing)
+        encoder.held_until = clock() + held
+        await asyncio.sleep(held + 0.001)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("network", [retransmission, congestion, radio])
+def test_an_encoder_whose_packets_are_held_up_is_not_switched_away_from(
+    network: Network, seed: int
+) -> None:
+    """For two minutes, with a backup whose network is as bad."""
+
+    async def story() -> None:
+        place = FakePorts()
+        async with (
+            simulated_stream(place, LOW_LATENCY_POLICY) as stage,
+            asyncio.TaskGroup() as tasks,
+        ):
+            held: list[asyncio.Task[None]] = []
+            for slot, phase in ((PRIMARY, 0.0), (BACKUP, 0.7)):
+                encoder = await stage.add_encoder(slot, phase=phase)
+                encoder.interval, encoder.gop = PICTURE_SECONDS, 60
+                dice = random.Random(f"{seed} {slot}")
+                held.append(tasks.create_task(hold_packets(encoder, network, dice)))
+            await asyncio.sleep(120)
+            for task in held:
+                task.cancel()
+            assert place.events == []
+            assert {each.kind for each in place.told} == {"encoder on"}
+            assert stage.told == ["begin VideoTrack AudioTrack"]
+            (shown,) = pictures(place.sinks[0].told)
+            assert len(shown) > 3000
+            assert all(33 <= later - sooner <= 34 for sooner, later in pairwise(shown))
+
+    run(story())
+
+
+@pytest.mark.parametrize("stall", [0.9, 1.5])
+def test_when_both_stall_for_a_short_time_nothing_is_lost(stall: float) -> None:
+    """As when the service's own network fails."""
+
+    async def story() -> None:
+        place = FakePorts()
+        async with simulated_stream(place, LOW_LATENCY_POLICY) as stage:
+            encoders = [await stage.add_encoder(PRIMARY), await stage.add_encoder(BACKUP)]
+            await asyncio.sleep(7.05)
+            now = asyncio.get_running_loop().time()
+            for encoder in encoders:
+                encoder.held_until = now + stall
+            await asyncio.sleep(10.0)
+            assert place.events == []
+            (shown,) = pictures(place.sinks[0].told)
+            assert whole(shown)
+
+    run(story())
+
+
+def test_when_both_stall_for_good_viewers_get_the_slate_as_late_as_before() -> None:
+    async def story() -> None:
+        place = FakePorts()
+        async with simulated_stream(place, LOW_LATENCY_POLICY) as stage:
+            encoders = [await stage.add_encoder(PRIMARY), await stage.add_encoder(BACKUP)]
+            await asyncio.sleep(7.05)
+            for encoder in encoders:
+                encoder.stalled = True
+            await asyncio.sleep(1.9)
+            assert place.events == []
+            await asyncio.sleep(0.5)
+            assert place.events == [("slate", {"reason": "stalled"})]
+
+    run(story())
+
+
+@pytest.mark.parametrize("phase", [0.0, 0.3, 0.6, 0.9, 1.1, 1.4, 1.6, 1.9])
+def test_a_stall_is_noticed_within_a_second_and_the_backup_goes_on_from_there(
+    phase: float,
+) -> None:
+    async def story() -> None:
+        place = FakePorts()
+        async with simulated_stream(place, LOW_LATENCY_POLICY) as stage:
+            primary = await stage.add_encoder(PRIMARY)
+            await stage.add_encoder(BACKUP, phase=phase)
+            await asyncio.sleep(9.05)
+            primary.stalled = True
+            await asyncio.sleep(0.6)
+            assert stage.on_air == PRIMARY
+            # The newest packet came up to 0.1 s before. A keyframe that is due within half of the
+            # distance between two of them, from there on, is waited for.
+            await asyncio.sleep(0.46)
+            assert stage.on_air == BACKUP
+            first, second = pictures(place.sinks[0].told)
+            assert whole(second)
+            assert abs(seam(first, second)) <= 1.11  # half a GOP, and a picture
+            assert second[-1] / 1000 >= asyncio.get_running_loop().time() - 0.2
+
+    run(story())
+
+
+def test_the_backup_has_what_was_sent_since_the_moment_of_the_loss() -> None:
+    """Also if its keyframe before that moment is as old as it can be, and the stall is long."""
+
+    async def story() -> None:
+        place = FakePorts()
+        async with simulated_stream(place, LOW_LATENCY_POLICY) as stage:
+            primary = await stage.add_encoder(PRIMARY)
+            backup = await stage.add_encoder(BACKUP)
+            backup.gop = 80  # 8 s
+            await asyncio.sleep(19.55)
+            primary.stalled = True
+            backup.held_until = asyncio.get_running_loop().time() + 1.5
+            await asyncio.sleep(2.3)
+            assert stage.on_air == BACKUP
+            first, second = pictures(place.sinks[0].told)
+            assert whole(second)
+            assert second[0] < first[-1] < second[-1]
+
+    run(story())
