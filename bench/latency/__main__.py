@@ -12,7 +12,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Generator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -24,6 +24,7 @@ from bench.ingest.clip import make_clip
 from bench.ingest.processes import Child, child, cpu_ns
 from bench.ingest.publishers import looping
 from bench.latency.encoder import PROFILES
+from bench.latency.parts import PartReader, reading, stages
 from bench.latency.report import HEADINGS, Figures, Target, figures, missed, row
 from bench.latency.servers import LiveServer, headend, nginx
 from bench.latency.viewer import bare_page, browser, watch
@@ -73,6 +74,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     before: float
     settle: float
     streams: int
+    stages: bool
 
 
 def target(mode: str, profile: str, streams: int) -> Target | None:
@@ -133,19 +135,33 @@ def _measure(
             time.sleep(plan.before)
             spent: list[int] = []
             address = MODES[mode].address(at, bare)
-            watched = watch(
-                chromium,
-                address,
-                plan.settle + plan.seconds,
-                lambda spent=spent: spent.append(cpu_ns(at.pid)),
-            )
+            with reading(at.playlist) if plan.stages else nullcontext() as reader:
+                watched = watch(
+                    chromium,
+                    address,
+                    plan.settle + plan.seconds,
+                    lambda spent=spent: spent.append(cpu_ns(at.pid)),
+                )
             cpu = (cpu_ns(at.pid) - spent[0]) / 1e9 / (plan.settle + plan.seconds)
             found = figures(watched, plan.settle, cpu, _encoder_delay(encoder))
+        if reader is not None:
+            print(_stages(reader), file=sys.stderr, flush=True)
         yield (
             f"{MODES[mode].about}; encoder `{profile}`",
             found,
             target(mode, profile, plan.streams),
         )
+
+
+def _stages(reader: PartReader) -> str:
+    found = stages(reader.read, reader.clocks)
+    if found is None:
+        return f"no parts were read: {reader.error}"
+    return (
+        f"{found.parts} parts of {found.duration:.2f} s; their newest picture was "
+        f"{found.listed:.3f} s old when listed (p95 {found.late:.3f} s), "
+        f"{found.fetched:.3f} s when fetched"
+    )
 
 
 def measure(plan: Plan) -> Generator[tuple[str, Figures, Target | None]]:
@@ -172,6 +188,9 @@ def main() -> int:
     parser.add_argument("--before", type=float, default=15.0, help="seconds published before: 15")
     parser.add_argument("--settle", type=float, default=10.0, help="seconds not measured: 10")
     parser.add_argument("--streams", type=int, default=1, help="of Headend; one of them is watched")
+    parser.add_argument(
+        "--stages", action="store_true", help="also read the parts, and say how old they are"
+    )
     options = parser.parse_args()
     plan = Plan(
         modes=options.modes,
@@ -180,6 +199,7 @@ def main() -> int:
         before=options.before,
         settle=options.settle,
         streams=options.streams,
+        stages=options.stages,
     )
     print(
         f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}; {plan.streams} stream(s), 720p30"

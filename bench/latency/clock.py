@@ -9,12 +9,13 @@ Times are milliseconds since the epoch, modulo `WRAP_MS`.
 
 from typing import Final
 
-__all__ = ["BITS", "ROWS", "WRAP_MS", "draw"]
+__all__ = ["BITS", "ROWS", "WRAP_MS", "draw", "read"]
 
 BITS: Final = 32
 WRAP_MS: Final = 1 << BITS  # 49 days
 ROWS: Final = 9  # the picture's height in cells: the two rows take two ninths of it
 _BLACK, _WHITE = 16, 235
+_CLEAR: Final = 60  # levels between a white cell and a black one, at least
 
 
 def draw(luma: memoryview, stride: int, width: int, height: int, milliseconds: int) -> None:
@@ -30,3 +31,16 @@ def draw(luma: memoryview, stride: int, width: int, height: int, milliseconds: i
         line = b"".join(bytes((level,)) * side for level in levels)
         for y in range(row * rows, (row + 1) * rows):
             luma[y * stride : y * stride + width] = line
+
+
+def read(luma: memoryview, stride: int, width: int, height: int) -> int | None:
+    """Return the time in a luma plane, None where the cells are not clear."""
+    side, rows = width / BITS, height // ROWS
+    time = 0
+    for column in range(BITS):
+        x = int((column + 0.5) * side)
+        white, black = (luma[(rows // 2 + row * rows) * stride + x] for row in (0, 1))
+        if abs(white - black) < _CLEAR:
+            return None
+        time |= (white > black) << column
+    return time

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.latency.clock import BITS, ROWS, WRAP_MS, draw
+from bench.latency.clock import BITS, ROWS, WRAP_MS, draw, read
 
 
 @pytest.mark.parametrize("time", [0, 1, 0x5A5A5A5A, WRAP_MS - 1])
@@ -18,6 +18,11 @@ def test_the_cells_are_the_bits_and_below_them_their_inverse(time: int) -> None:
         for row in (rows[0], rows[2])
     )
     assert white == time
+    assert read(memoryview(plane), stride, width, height) == time
     assert black == WRAP_MS - 1 - time
     assert set(plane[4 * stride :]) == {0x80}, "what is below the cells is left as it was"
     assert all(set(plane[y * stride + width : (y + 1) * stride]) == {0x80} for y in range(4))
+
+
+def test_a_plane_without_clear_cells_has_no_time() -> None:
+    assert read(memoryview(b"\x80" * 4 * BITS * ROWS), 2 * BITS, 2 * BITS, 2 * ROWS) is None
