@@ -40,7 +40,8 @@ async def test_states_stay_while_somebody_writes_and_go_when_nobody_does(tmp_pat
         )
         with ExitStack() as writer:
             for _ in range(2):  # a second absence is noticed as the first was
-                writer.enter_context(writer_lock(tmp_path, "ingest"))
+                # In a thread: it blocks while the watcher, in this loop, holds the lock to reset.
+                await asyncio.to_thread(writer.enter_context, writer_lock(tmp_path, "ingest"))
                 await go_live(catalog)
                 await asyncio.sleep(3 * PATIENCE)
                 assert await is_live(catalog)
