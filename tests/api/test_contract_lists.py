@@ -6,13 +6,12 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 import msgspec
 import pytest
 
-from media.stream_keys import new_hash
-from storage.catalog.records.videos import NewVideo
 from tests.api.test_contract import ask
 from tests.support.api import contract_shapes
 from tests.support.api.application import NOW_US, STREAMS, ApiService, Json
 from tests.support.api.contract_shapes import faults
 from tests.support.api.upload_clips import VIDEOS
+from tests.support.storage.new_videos import new_video
 
 BASE = "https://live.example"
 TAGS = "/api/projects/1/tags"
@@ -47,16 +46,7 @@ LISTS = {
 async def add(house: ApiService, kind: str, name: str, now_us: int = NOW_US) -> None:
     """Make a record of this title or name; videos without a file, as only lists are asked."""
     if kind == "videos":
-        hash_ = new_hash()
-        file = NewVideo(
-            hash=hash_,
-            title=name,
-            file_title="file",
-            description="",
-            name="file",
-            size=1,
-            source=f"sources/{hash_}/1",
-        )
+        file = new_video(title=name)
         await house.catalog.videos.add(1, file, now_us, by=None)
     elif kind == "streams":
         await house.add(name)

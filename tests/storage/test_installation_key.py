@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from storage.catalog import Catalog, open_catalog
-from storage.catalog.records.videos import NewVideo
 from storage.installation_key import StoreMismatch, bind, refuse_media, verify
 from storage.objects.base import StoreFull
 from storage.objects.disk import DiskObjects
 from storage.objects.read_only import ReadOnlyObjects
 from tests.support.sql import migrated, run_sql
 from tests.support.storage.disk_trace import traced_disk
+from tests.support.storage.new_videos import new_video
 
 KNOWN, FOREIGN = "AAAAAAAAAAAA", "BBBBBBBBBBBB"
 
@@ -29,10 +29,7 @@ async def catalog(tmp_path: Path) -> AsyncGenerator[Catalog]:
     """A catalog after its first start, with one video."""
     async with open_catalog(migrated(tmp_path / "catalog.db"), migrate=True) as opened:
         await opened.installation.first_start(1)
-        video = NewVideo(
-            hash=KNOWN, title=None, file_title="x", description="", name="x", size=1,
-            source=f"sources/{KNOWN}/1",
-        )  # fmt: skip
+        video = new_video(KNOWN)
         await opened.videos.add(1, video, time.time_ns() // 1000, by=None)
         yield opened
 

@@ -11,13 +11,12 @@ from litestar.testing import AsyncTestClient
 from api.app import create_app
 from api.library.quotas import QuotaLimits
 from headend.roles.upload_intake import create_intake
-from media.stream_keys import new_hash
 from storage.catalog import open_catalog
-from storage.catalog.records.videos import NewVideo
 from storage.objects.disk import DiskObjects
 from tests.support.api.application import ADDRESSES, NOW_US, STREAMS, ApiService
 from tests.support.api.tus_client import TUS, UPLOADS
 from tests.support.sql import migrated
+from tests.support.storage.new_videos import new_video
 
 pytestmark = pytest.mark.anyio
 
@@ -45,10 +44,7 @@ async def limited(folder: Path, limits: QuotaLimits) -> AsyncGenerator[ApiServic
 
 
 async def add_video(house: ApiService, size: int, minutes: int = 0, age_days: int = 0) -> int:
-    file = NewVideo(
-        hash=new_hash(), title=None, file_title="x", description="", name="x", size=size,
-        source="sources/x/1", length_us=minutes * 60_000_000,
-    )  # fmt: skip
+    file = new_video(size=size, length_us=minutes * 60_000_000, source="sources/x/1")
     added = await house.catalog.videos.add(1, file, NOW_US - age_days * DAY_US, by=None)
     return added.video.id
 

@@ -4,13 +4,12 @@ from typing import Any
 
 import httpx
 
-from media.stream_keys import new_hash
-from storage.catalog.records.videos import NewVideo
 from storage.objects.disk import DiskObjects
 from tests.api.videos.test_item import FULL
 from tests.api.videos.test_item_made import made
 from tests.support.api.application import NOW_US, ApiService, Json
 from tests.support.api.upload_clips import clip, upload
+from tests.support.storage.new_videos import new_video
 
 
 async def put(house: ApiService, number: int, *, token: Any = None, **files: Any) -> httpx.Response:
@@ -79,7 +78,7 @@ async def test_who_may_not_write_replaces_nothing(house: ApiService) -> None:
 async def test_a_file_that_is_still_coming_is_not_replaced(
     house: ApiService, objects: DiskObjects
 ) -> None:
-    file = NewVideo(hash=new_hash(), title=None, file_title="x", description="", name="x", size=0)
+    file = new_video(size=0, source="")
     video = await house.catalog.videos.expect(1, file, NOW_US)
     answer = await put(house, video, video=("a.mp4", clip()))
     assert answer.status_code == 409

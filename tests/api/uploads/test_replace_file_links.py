@@ -2,8 +2,6 @@
 
 import pytest
 
-from media.stream_keys import new_hash
-from storage.catalog.records.videos import NewVideo
 from storage.cleanup.expired_uploads import AGE_US, remove_expired_uploads
 from storage.objects.disk import DiskObjects
 from storage.objects.trash import empty_trash
@@ -13,6 +11,7 @@ from tests.api.uploads.test_single_request import nothing_is_left
 from tests.support.api.application import NOW_US, ApiService, Json
 from tests.support.api.tus_client import OFFSETS, TUS, metadata, path_of
 from tests.support.api.upload_clips import clip, upload
+from tests.support.storage.new_videos import new_video
 
 
 @pytest.fixture
@@ -107,7 +106,7 @@ async def test_a_link_is_for_a_video_of_its_project_of_which_it_says_nothing(
 
 
 async def test_a_link_waits_for_the_first_file_of_its_video(house: ApiService) -> None:
-    file = NewVideo(hash=new_hash(), title=None, file_title="x", description="", name="x", size=0)
+    file = new_video(size=0, source="")
     video = await house.catalog.videos.expect(1, file, NOW_US)
     path = await link(house, video_id=video)
     for answer in (await create(house, path), await house.client.post(path, **form())):

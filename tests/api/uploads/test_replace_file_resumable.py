@@ -7,7 +7,6 @@ import pytest
 
 from media.stream_keys import new_hash
 from storage.catalog.records.uploads import NewUpload, UploadDetails
-from storage.catalog.records.videos import NewVideo
 from storage.cleanup.expired_uploads import remove_expired_uploads
 from storage.objects import addresses
 from storage.objects.disk import DiskObjects
@@ -18,6 +17,7 @@ from tests.api.videos.test_item_made import made
 from tests.support.api.application import NOW_US, ApiService, Json
 from tests.support.api.tus_client import OFFSETS, TUS, UPLOADS, create, metadata, send
 from tests.support.api.upload_clips import clip, upload
+from tests.support.storage.new_videos import new_video
 
 OTHER = ("320x180", "2")
 
@@ -130,7 +130,7 @@ async def test_nothing_else_is_said_of_a_video_whose_file_is_replaced(house: Api
 
 
 async def test_a_video_whose_first_file_is_coming_gets_no_other(house: ApiService) -> None:
-    file = NewVideo(hash=new_hash(), title=None, file_title="x", description="", name="x", size=0)
+    file = new_video(size=0, source="")
     video = await house.catalog.videos.expect(1, file, NOW_US)
     said = {"Upload-Length": "9", "Upload-Metadata": metadata(replaces=str(video))}
     answer = await house.client.post(UPLOADS, headers={**house.owner, **TUS, **said})

@@ -5,11 +5,10 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from media.stream_keys import new_hash
-from storage.catalog.records.videos import NewVideo
 from tests.api.videos.test_item import FULL, listed
 from tests.support.api.application import NOW_US, ApiService
 from tests.support.api.upload_clips import VIDEOS, upload
+from tests.support.storage.new_videos import new_video
 
 
 @pytest.fixture
@@ -62,16 +61,7 @@ async def test_lists_are_filtered_and_repeat_their_filters(house: ApiService) ->
 
 async def test_pages_hold_thirty_and_go_on_beyond_the_end(house: ApiService) -> None:
     for number in range(32):
-        hash_ = new_hash()
-        file = NewVideo(
-            hash=hash_,
-            title=None,
-            file_title=f"file {number}",
-            description="",
-            name="file",
-            size=1,
-            source=f"sources/{hash_}/1",
-        )
+        file = new_video(file_title=f"file {number}")
         await house.catalog.videos.add(1, file, NOW_US, by=None)
     first = await listed(house)
     assert len(first["data"]) == 30

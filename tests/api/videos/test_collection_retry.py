@@ -4,10 +4,9 @@ import secrets
 
 import pytest
 
-from media.stream_keys import new_hash
-from storage.catalog.records.videos import NewVideo
 from storage.catalog.videos import repository
 from tests.support.api.application import ApiService
+from tests.support.storage.new_videos import new_video
 
 pytestmark = pytest.mark.anyio
 
@@ -17,11 +16,7 @@ RETRY = "/api/projects/1/videos/retry"
 
 async def added(house: ApiService, project: int = 1, *, file: bool = True) -> int:
     """Add a video, or one whose file never came."""
-    hash_ = new_hash()
-    new = NewVideo(
-        hash=hash_, title=None, file_title="film", description="", name="film", size=1,
-        source=f"sources/{hash_}/1",
-    )  # fmt: skip
+    new = new_video()
     if file:
         return (await house.catalog.videos.add(project, new, NOW_US, by=None)).video.id
     return await house.catalog.videos.expect(project, new, NOW_US)

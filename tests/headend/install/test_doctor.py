@@ -18,9 +18,9 @@ from headend.config.settings import GeoSettings, HttpSettings, ServiceSettings
 from headend.install.certificates import ensure_local_certificates
 from headend.install.doctor import examine
 from storage.catalog import open_catalog
-from storage.catalog.records.videos import NewVideo
 from storage.cleanup.orphans import AGE_US
 from storage.objects.disk import DiskObjects
+from tests.support.storage.new_videos import new_video
 
 HASH, STRAY = "AAAAAAAAAAAA", "BBBBBBBBBBBB"
 TOPICS = [
@@ -94,10 +94,7 @@ def test_looking_removes_nothing_and_cleaning_does(folder: Path) -> None:
 
 async def _film(folder: Path) -> None:
     now_us = time.time_ns() // 1000
-    arrived = NewVideo(
-        hash=HASH, title=None, file_title="x", description="", name="x", size=1,
-        source=f"sources/{HASH}/1",
-    )  # fmt: skip
+    arrived = new_video(HASH)
     async with open_catalog(folder / "catalog.sqlite", migrate=False) as catalog:
         await catalog.videos.add(1, arrived, now_us, by=None)
     with DiskObjects(folder / "objects") as objects:

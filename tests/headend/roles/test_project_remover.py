@@ -13,11 +13,11 @@ from media.stream_keys import PublicHash
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.projects.removal import MAX_MEDIA_ROWS
 from storage.catalog.records.uploads import NewUpload, UploadDetails
-from storage.catalog.records.videos import NewVideo
 from storage.edge.memory import MemoryEdge
 from storage.errors import CatalogUnavailable
 from storage.objects.disk import DiskObjects
 from tests.support.sql import migrated
+from tests.support.storage.new_videos import new_video
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
@@ -61,10 +61,7 @@ async def catalog(tmp_path: Path, objects: DiskObjects) -> AsyncGenerator[Catalo
 
 
 async def film(catalog: Catalog, objects: DiskObjects, project: int, hash_: str) -> None:
-    new = NewVideo(
-        hash=hash_, title=None, file_title="x", description="", name="x", size=1,
-        source=f"sources/{hash_}/1",
-    )  # fmt: skip
+    new = new_video(hash_)
     await catalog.videos.add(project, new, NOW, by=None)
     await objects.put(f"sources/{hash_}/1", b"x")
 

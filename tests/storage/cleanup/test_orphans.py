@@ -26,6 +26,7 @@ from storage.objects.base import StoreFailed
 from storage.objects.disk import DiskObjects
 from storage.objects.trash import find_trash
 from tests.support.sql import migrated
+from tests.support.storage.new_videos import new_video
 from tests.support.waiting import until
 
 KEPT, GONE = "AAAAAAAAAAAA", "BBBBBBBBBBBB"
@@ -38,10 +39,7 @@ def _now_us() -> int:
 
 
 def _arrived(hash_: str) -> NewVideo:
-    return NewVideo(
-        hash=hash_, title=None, file_title="x", description="", name="x", size=1,
-        source=f"sources/{hash_}/1",
-    )  # fmt: skip
+    return new_video(hash_)
 
 
 async def test_files_of_no_video_go_once_they_are_old(tmp_path: Path) -> None:

@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 from storage.catalog import Catalog, open_catalog
-from storage.catalog.records.videos import NewVideo
 from storage.objects.base import ObjectMissing
 from storage.objects.disk import DiskObjects
 from storage.objects.incoming_file import open_incoming_file
 from storage.objects.resumable_file import open_resumable_file
 from tests.support.storage.disk_trace import traced_disk
+from tests.support.storage.new_videos import new_video
 
 NOW = 1_800_000_000_000_000
 SOURCE = "sources/abcdefghijkl/1"
@@ -24,15 +24,7 @@ PLACED = [
 
 
 async def _add(catalog: Catalog) -> None:
-    file = NewVideo(
-        hash="abcdefghijkl",
-        title=None,
-        file_title="film",
-        description="",
-        name="film",
-        size=1,
-        source=SOURCE,
-    )
+    file = new_video("abcdefghijkl", source=SOURCE)
     await catalog.videos.add(1, file, NOW, by=None)
 
 

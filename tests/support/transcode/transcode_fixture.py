@@ -14,10 +14,11 @@ from media.hls.m3u8 import parse
 from media.hls.playlist import MediaPlaylist, MultivariantPlaylist, PlaylistSegment
 from media.stream_keys import new_hash
 from storage.catalog import Catalog, open_catalog
-from storage.catalog.records.videos import NewVideo, VideoStatus, WholeVideo
+from storage.catalog.records.videos import VideoStatus, WholeVideo
 from storage.job_leases import HeldJob
 from storage.objects.disk import DiskObjects
 from tests.support.sql import migrated
+from tests.support.storage.new_videos import new_video
 from tests.support.waiting import until
 from transcode.vod.job import VideoTranscoder
 
@@ -41,15 +42,7 @@ class VodFixture(msgspec.Struct, frozen=True):
         source = f"sources/{hash_}/1"
         data = await asyncio.to_thread(path.read_bytes)
         await self.objects.put(source, data)
-        file = NewVideo(
-            hash=hash_,
-            title=None,
-            file_title="film",
-            description="",
-            name="film",
-            size=len(data),
-            source=source,
-        )
+        file = new_video(hash_, size=len(data), source=source)
         return await self.catalog.videos.add(project, file, now_us(), by=None)
 
     async def lease(self, later_us: int = 0) -> HeldJob:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from media.stream_keys import new_hash
-from storage.catalog.records.videos import NewVideo
+from tests.support.storage.new_videos import new_video
 from tests.support.transcode.sparse_files import MOST_PADDING, unclosed_flv
 from tests.support.transcode.transcode_fixture import VodFixture, now_us
 from transcode.inspect.probe import ProbeTimeout, probe
@@ -27,10 +27,7 @@ async def test_an_unclosed_recording_of_20_gib_becomes_a_video(vod: VodFixture) 
     await asyncio.to_thread(unclosed_flv, path, pictures)
     size = path.stat().st_size
     assert size > 20 * GIB
-    file = NewVideo(
-        hash=hash_, title=None, file_title="film", description="", name="film", size=size,
-        source=source,
-    )  # fmt: skip
+    file = new_video(hash_, size=size, source=source)
     video = (await vod.catalog.videos.add(1, file, now_us(), by=None)).video.id
     await vod.transcoder.do(await vod.lease())
     status = await vod.status(video)

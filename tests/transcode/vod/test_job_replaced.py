@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from media.stream_keys import new_hash
-from storage.catalog.records.videos import NewVideo, VideoFile, WholeVideo
+from storage.catalog.records.videos import VideoFile, WholeVideo
 from storage.cleanup.orphans import AGE_US, remove_orphans
 from storage.errors import UploadInProgress
 from storage.job_leases import LEASE_US, HeldJob, HeldSpan, JobLost, SpanLost
 from storage.objects.addresses import replaced_source
+from tests.support.storage.new_videos import new_video
 from tests.support.transcode.spanned_asset import film_with_own_packets, is_whole
 from tests.support.transcode.transcode_fixture import VodFixture, now_us, vod_fixture
 from tests.transcode.engine.vod.test_asset import film
@@ -158,7 +158,7 @@ async def test_a_video_without_a_file_takes_no_other(vod: VodFixture, first_film
     record = whole.video
     from_here = VideoFile(source="sources/x/r-1", size=1)
     assert await vod.catalog.videos.replace(record.id + 1, from_here, now_us(), by=None) is None
-    file = NewVideo(hash=new_hash(), title=None, file_title="x", description="", name="x", size=0)
+    file = new_video(size=0, source="")
     coming = await vod.catalog.videos.expect(1, file, now_us())
     with pytest.raises(UploadInProgress):
         await vod.catalog.videos.replace(coming, from_here, now_us(), by=None)

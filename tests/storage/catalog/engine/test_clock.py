@@ -5,13 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from media.stream_keys import new_hash
 from storage.catalog import Catalog
 from storage.catalog.engine.clock import DatabaseClock
 from storage.catalog.engine.database import Database, database_url, open_database
-from storage.catalog.records.videos import NewVideo
 from storage.job_leases import LEASE_US
 from storage.wall_clock import wall_clock_us
+from tests.support.storage.new_videos import new_video
 
 pytestmark = pytest.mark.anyio
 
@@ -60,11 +59,7 @@ async def test_a_worker_whose_host_is_an_hour_ahead_takes_nothing_from_others(
     await here.synchronize()
     await ahead.synchronize()
     await catalog.installation.first_start(wall_clock_us())
-    hash_ = new_hash()
-    file = NewVideo(
-        hash=hash_, title=None, file_title="film", description="", name="film", size=1,
-        source=f"sources/{hash_}/1",
-    )  # fmt: skip
+    file = new_video()
     await catalog.videos.add(1, file, here.now_us(), by=None)
     held = await catalog.jobs.lease("here", here.now_us())
     assert held is not None

@@ -4,13 +4,13 @@ from functools import partial
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from media.stream_keys import new_hash
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.engine.database import Database, database_url, open_database
 from storage.catalog.engine.lock_order import Rank, defer
-from storage.catalog.records.videos import NewVideo, VideoFile
+from storage.catalog.records.videos import VideoFile
 from storage.catalog.videos.transcoding import MadeVideo
 from tests.support.storage.concurrent_calls import Call, count_refused
+from tests.support.storage.new_videos import new_video
 
 NOW = 1_800_000_000_000_000
 CALLERS = 4  # of each kind
@@ -49,16 +49,7 @@ def _count_nudges(database: Database) -> list[None]:
 
 
 async def _add_video(catalog: Catalog) -> int:
-    hash_ = new_hash()
-    file = NewVideo(
-        hash=hash_,
-        title=None,
-        file_title="film",
-        description="",
-        name="film",
-        size=1,
-        source=f"sources/{hash_}/1",
-    )
+    file = new_video()
     return (await catalog.videos.add(1, file, NOW, by=None)).video.id
 
 

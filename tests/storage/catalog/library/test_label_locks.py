@@ -5,14 +5,13 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
-from media.stream_keys import new_hash
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.records.common import PlayerOptions
-from storage.catalog.records.videos import NewVideo
 from storage.catalog.streams.repository import StreamChange
 from storage.catalog.videos.repository import VideoChange
 from storage.errors import NoSuchLabel, NoSuchProject
 from tests.support.storage.concurrent_calls import count_refused
+from tests.support.storage.new_videos import new_video
 from tests.support.storage.removed_projects import remove_rows
 
 NOW = 1_800_000_000_000_000
@@ -27,9 +26,7 @@ async def server(server_place: str) -> AsyncGenerator[Catalog]:
 
 
 async def _add_video(catalog: Catalog) -> int:
-    new = NewVideo(
-        hash=new_hash(), title=None, file_title="film", description="", name="film", size=1
-    )
+    new = new_video(source="")
     return await catalog.videos.expect(1, new, NOW)
 
 

@@ -9,12 +9,12 @@ from storage.catalog import Catalog, open_catalog
 from storage.catalog.engine.database import database_url, open_database
 from storage.catalog.library.labels import TagById
 from storage.catalog.maintenance.copying import copy_catalog
-from storage.catalog.records.videos import NewVideo
 from storage.catalog.schema.upload_tables import METADATA
 from storage.catalog.streams.repository import StreamChange
 from storage.catalog.videos.repository import VideoChange
 from storage.errors import CatalogBusy, CatalogError, CatalogNotEmpty, SchemaMissing, SchemaOlder
 from tests.support.sql import migrated, run_sql
+from tests.support.storage.new_videos import new_video
 
 pytestmark = pytest.mark.anyio
 
@@ -26,10 +26,12 @@ async def _fill(file: Path, videos: int) -> str:
         await catalog.installation.add_key("k" * 32)
         tag = await catalog.labels.add("tag", 1, "Știri", active=False, by=None, now_us=2)
         for number in range(videos):
-            video = NewVideo(
-                hash=f"V{number:011}", title=None, file_title="NUL\0 and é", description="",
-                name="x", size=1 << 40, source=f"sources/V{number:011}/1",
-            )  # fmt: skip
+            video = new_video(
+                f"V{number:011}",
+                file_title="NUL\0 and é",
+                size=1 << 40,
+                source=f"sources/V{number:011}/1",
+            )
             added = await catalog.videos.add(1, video, number, by=1)
             if number == 0:
                 change = VideoChange(tags=(TagById(tag.id),))

@@ -8,11 +8,11 @@ from storage.catalog import Catalog
 from storage.catalog.projects.removal import MAX_MEDIA_ROWS, MAX_OTHER_ROWS
 from storage.catalog.records.common import PlayerOptions, ProjectRecord
 from storage.catalog.records.uploads import NewUpload, UploadDetails
-from storage.catalog.records.videos import NewVideo
 from storage.catalog.schema.upload_tables import METADATA
 from storage.errors import NoSuchProject
 from storage.job_leases import JobLost
 from tests.support.sql import run_sql
+from tests.support.storage.new_videos import new_video
 from tests.support.storage.removed_projects import remove_rows
 
 pytestmark = pytest.mark.anyio
@@ -28,10 +28,7 @@ async def project(catalog: Catalog) -> ProjectRecord:
 
 
 async def film(catalog: Catalog, project: int, hash_: str) -> int:
-    new = NewVideo(
-        hash=hash_, title=None, file_title="x", description="", name="x", size=1,
-        source=f"sources/{hash_}/1",
-    )  # fmt: skip
+    new = new_video(hash_)
     return (await catalog.videos.add(project, new, NOW, by=None)).video.id
 
 

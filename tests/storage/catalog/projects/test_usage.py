@@ -5,15 +5,13 @@ from storage.catalog import Catalog
 from storage.catalog.projects.usage import ProjectUsage
 from storage.catalog.records.uploads import NewUpload, UploadDetails
 from storage.catalog.records.videos import NewVideo
+from tests.support.storage.new_videos import new_video
 
 MINUTE = 60_000_000  # microseconds
 
 
 def video(size: int, minutes: int = 0, source: str = "sources/x/1") -> NewVideo:
-    return NewVideo(
-        hash=new_hash(), title=None, file_title="x", description="", name="x", size=size,
-        source=source, length_us=minutes * MINUTE,
-    )  # fmt: skip
+    return new_video(size=size, length_us=minutes * MINUTE, source=source)
 
 
 def upload(length: int | None, replaces: int | None = None) -> NewUpload:

@@ -4,10 +4,10 @@ from media.countries import Country, find_country
 from media.stream_keys import new_hash
 from storage.catalog import Catalog
 from storage.catalog.records.common import PlayerOptions, PublicRecord
-from storage.catalog.records.videos import NewVideo
 from storage.catalog.streams.repository import StreamChange
 from storage.catalog.videos.repository import VideoChange
 from storage.catalog.videos.transcoding import MadeVideo
+from tests.support.storage.new_videos import new_video
 
 NOW = 1_800_000_000_000_000
 ORANGE = PlayerOptions(autoplay=True, loop=True, color="#ff8800")
@@ -26,14 +26,11 @@ async def shown(catalog: Catalog, hash_: str) -> PublicRecord:
 
 async def add_video(catalog: Catalog) -> tuple[int, str]:
     hash_ = new_hash()
-    file = NewVideo(
-        hash=hash_,
-        title=None,
+    file = new_video(
+        hash_,
         file_title="A film.cut",
         description="Words",
         name="a-film-cut",
-        size=1,
-        source=f"sources/{hash_}/1",
         length_us=61_000_000,
         width=1920,
         height=800,

@@ -9,9 +9,10 @@ from storage.catalog import Catalog, migrations, open_catalog
 from storage.catalog.engine.database import database_url, open_database
 from storage.catalog.queries.digest import digest
 from storage.catalog.records.uploads import NewUpload, UploadDetails, UploadRecord
-from storage.catalog.records.videos import NewVideo, VideoFile, VideoQuery, WholeVideo
+from storage.catalog.records.videos import VideoFile, VideoQuery, WholeVideo
 from storage.errors import NoSuchVideo, UploadInProgress, UploadLinkSpent, UploadLost
 from tests.support.sql import run_sql
+from tests.support.storage.new_videos import new_video
 
 NOW = 1_700_000_000_000_000
 HOUR = 3600 * 1_000_000
@@ -45,8 +46,17 @@ async def link_for(catalog: Catalog, video: int | None) -> int:
 async def video(catalog: Catalog) -> WholeVideo:
     """A video whose file came and waits for its job."""
     await catalog.installation.first_start(NOW)
-    file = NewVideo(hash="hash00000001", title="T", file_title="t", description="", name="t",
-                   size=7, source="sources/v/1", length_us=1, width=64, height=64)  # fmt: skip
+    file = new_video(
+        "hash00000001",
+        title="T",
+        file_title="t",
+        name="t",
+        size=7,
+        length_us=1,
+        width=64,
+        height=64,
+        source="sources/v/1",
+    )
     return await catalog.videos.add(1, file, NOW, by=1)
 
 
@@ -109,8 +119,7 @@ async def test_what_cannot_be_replaced_begins_nothing(catalog: Catalog, video: W
     for project, number in ((1, 99), (1, 1 << 40), (other.id, video.video.id)):
         with pytest.raises(NoSuchVideo):
             await catalog.uploads.begin(project, new(number), NOW)
-    coming = NewVideo(hash="hash00000002", title=None, file_title="", description="", name="",
-                     size=0)  # fmt: skip
+    coming = new_video("hash00000002", file_title="", name="", size=0, source="")
     number = await catalog.videos.expect(1, coming, NOW)
     link = await link_for(catalog, number)
     with pytest.raises(UploadInProgress):

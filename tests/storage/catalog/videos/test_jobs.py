@@ -6,12 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from media.stream_keys import new_hash
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.engine.database import Database, database_url, open_database
-from storage.catalog.records.videos import NewVideo
 from storage.catalog.videos import jobs
 from storage.job_leases import LEASE_US, MAX_LEASE_US, HeldJob, JobLost, pause_us
+from tests.support.storage.new_videos import new_video
 
 NOW = 1_800_000_000_000_000
 SECOND = 1_000_000
@@ -27,16 +26,7 @@ async def database(place: str | Path, catalog: Catalog) -> AsyncGenerator[Databa
 
 async def queued(catalog: Catalog, project: int = 1) -> int:
     """Add a video, which queues a job; return the video's number."""
-    hash_ = new_hash()
-    file = NewVideo(
-        hash=hash_,
-        title=None,
-        file_title="film",
-        description="",
-        name="film",
-        size=1,
-        source=f"sources/{hash_}/1",
-    )
+    file = new_video()
     return (await catalog.videos.add(project, file, NOW, by=None)).video.id
 
 

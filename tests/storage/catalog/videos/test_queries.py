@@ -6,34 +6,29 @@ from pathlib import Path
 import pytest
 
 from media.countries import find_country
-from media.stream_keys import new_hash
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.library.labels import TagById, TagByName
 from storage.catalog.records.common import ProjectRecord
 from storage.catalog.records.videos import NewVideo, VideoQuery, WholeVideo
 from storage.catalog.videos.repository import VideoChange
 from storage.errors import HashTaken, NoSuchLabel, NoSuchProject, VideoNotFailed
+from tests.support.storage.new_videos import new_video
 
 NOW_US = 1_700_000_000_123_456
 DAY_US = 86_400_000_000
 
 
-def arrived(hash_: str = "", **changed: object) -> NewVideo:
-    hash_ = hash_ or new_hash()
+def arrived(**changed: object) -> NewVideo:
     facts: dict[str, object] = {
-        "hash": hash_,
-        "title": None,
         "file_title": "My film",
-        "description": "",
         "name": "my-film",
         "size": 1000,
-        "source": f"sources/{hash_}/1",
         "length_us": 2_000_000,
         "width": 640,
         "height": 360,
         "rungs": ((1, 640, 360),),
     }
-    return NewVideo(**(facts | changed))  # pyright: ignore[reportArgumentType]  # by their names
+    return new_video(**(facts | changed))  # pyright: ignore[reportArgumentType]  # by their names
 
 
 @pytest.fixture

@@ -5,11 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from media.stream_keys import new_hash
 from storage.catalog import Catalog
 from storage.catalog.engine.database import Database, database_url, open_database
-from storage.catalog.records.videos import NewVideo
 from storage.catalog.videos import rows
+from tests.support.storage.new_videos import new_video
 
 NOW = 1_800_000_000_000_000
 
@@ -24,7 +23,7 @@ async def database(place: str | Path, catalog: Catalog) -> AsyncGenerator[Databa
 async def test_a_change_raises_the_version_and_tells_the_time(
     catalog: Catalog, database: Database
 ) -> None:
-    new = NewVideo(hash=new_hash(), title=None, file_title="x", description="", name="x", size=0)
+    new = new_video(size=0, source="")
     video = (await catalog.videos.add(1, new, NOW, by=None)).video.id
     async with database.writing() as connection:
         before = await rows.lock(connection, video)

@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 from sqlalchemy import func, select
 
-from media.stream_keys import new_hash
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.engine.database import Database, database_url, open_database
-from storage.catalog.records.videos import NewVideo, VideoFile, VideoRecord
+from storage.catalog.records.videos import VideoFile, VideoRecord
 from storage.catalog.schema.tables import jobs as jobs_table
 from storage.catalog.schema.upload_tables import spans as spans_table
 from storage.catalog.videos.transcoding import MadeVideo
@@ -23,6 +22,7 @@ from storage.job_leases import (
     SpanLost,
     pause_us,
 )
+from tests.support.storage.new_videos import new_video
 
 NOW = 1_800_000_000_000_000
 SECOND = 1_000_000
@@ -38,16 +38,7 @@ async def database(place: str | Path, catalog: Catalog) -> AsyncGenerator[Databa
 
 async def planned(catalog: Catalog, project: int = 1) -> HeldJob:
     """A job that is held, whose spans were just offered."""
-    hash_ = new_hash()
-    file = NewVideo(
-        hash=hash_,
-        title=None,
-        file_title="film",
-        description="",
-        name="film",
-        size=1,
-        source=f"sources/{hash_}/1",
-    )
+    file = new_video()
     await catalog.videos.add(project, file, NOW, by=None)
     held = await catalog.jobs.lease("job", NOW)
     assert held is not None

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from media.stream_keys import new_hash
 from storage.catalog import Catalog
 from storage.catalog.engine.database import Database, database_url, open_database
 from storage.catalog.events import broadcast
 from storage.catalog.queries import counters
-from storage.catalog.records.videos import NewVideo, WholeVideo
+from storage.catalog.records.videos import WholeVideo
 from storage.catalog.videos.transcoding import MadeRung, MadeVideo, PlannedRung, VideoWork
 from storage.job_leases import LEASE_US, HeldJob, JobLost, pause_us
+from tests.support.storage.new_videos import new_video
 
 NOW = 1_800_000_000_000_000
 LATER = NOW + 1_000_000
@@ -45,18 +45,7 @@ async def video(catalog: Catalog, database: Database) -> int:
 
 
 async def added(catalog: Catalog, posters: str | None = None) -> int:
-    hash_ = new_hash()
-    file = NewVideo(
-        hash=hash_,
-        title=None,
-        file_title="film",
-        description="",
-        name="film",
-        size=1,
-        source=f"sources/{hash_}/1",
-        posters=posters,
-        poster_labels=("360p",) if posters else (),
-    )
+    file = new_video(posters=posters, poster_labels=("360p",) if posters else ())
     return (await catalog.videos.add(1, file, NOW, by=None)).video.id
 
 
