@@ -26,9 +26,10 @@ import pytest
 from tests.conftest import Proof
 from tests.support.e2e.crowd import watching
 from tests.support.e2e.hls_reader import addresses, media, multivariant
-from tests.support.e2e.publishers import ffmpeg, publishing, tool
+from tests.support.e2e.publishers import ffmpeg, publishing
 from tests.support.e2e.service import SCALE, Running, fetch, service, without_slate
 from tests.support.e2e.strangers import Prey, besieging
+from tests.support.e2e.uploaded_videos import asked, upload
 from tests.support.engine.upload_files import film
 from tests.support.waiting import poll
 
@@ -107,14 +108,6 @@ def repeating(step: Callable[[], object], seconds: float) -> Generator[None]:
         raise errors[0]
 
 
-class _Record(msgspec.Struct):
-    id: int
-
-
-class _Added(msgspec.Struct):
-    video: _Record
-
-
 class Videos:
     """Two videos that are always being made: one that is complete is deleted and made again."""
 
@@ -127,25 +120,19 @@ class Videos:
     def look(self) -> None:
         """Replace each video that is complete."""
         for place, video in enumerate(self._under_way):
-            address = f"{self._headend.http}/api/videos/{video}"
-            state = fetch(f"{address}/status", token=self._headend.token).json["data"]
-            assert isinstance(state, dict)
+            address = f"/api/videos/{video}"
+            state = asked(self._headend, f"{address}/status")
             assert state["state"] != "failed", state
             if state["state"] == "completed":
-                assert fetch(address, method="DELETE", token=self._headend.token).status == 204
+                url = f"{self._headend.http}{address}"
+                assert fetch(url, method="DELETE", token=self._headend.token).status == 204
                 self._under_way[place] = self._upload()
                 self.completed += 1
 
     def _upload(self) -> int:
-        done = subprocess.run(
-            [
-                *(tool("curl"), "-sS", "-f", "-F", f"video=@{self._path}"),
-                *("-H", f"Authorization: Bearer {self._headend.token}"),
-                f"{self._headend.http}/api/projects/1/videos",
-            ],
-            capture_output=True, check=True, timeout=60 * SCALE,
-        )  # fmt: skip
-        return msgspec.json.decode(done.stdout, type=_Added).video.id
+        status, answer = upload(self._headend, self._path)
+        assert status == 201, answer
+        return int(answer["video"]["id"])
 
 
 def sample(headend: Running) -> Sample:
