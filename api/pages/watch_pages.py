@@ -38,10 +38,15 @@ _OF_VIDEOS: Final = PlayerOptions()
 _MESSAGES: Final = {"stream": "Looking for the stream…", "video": "Loading the video…"}
 
 
-def page_handlers(verdicts: VisibilityCache, addresses: Addresses) -> PageHandlers:
-    """Return the handlers of all pages and static files."""
+def page_handlers(
+    verdicts: VisibilityCache, addresses: Addresses, *, latency: str = "low"
+) -> PageHandlers:
+    """Return the handlers of all pages and static files.
+
+    `latency` is that of streams for which none was set.
+    """
     files = StaticFiles(Assets.read())
-    responder = _PageRenderer(files.assets, addresses, verdicts)
+    responder = _PageRenderer(files.assets, addresses, verdicts, latency)
 
     @asgi("/watch", is_mount=True, copy_scope=True)
     async def watch(scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG001
@@ -71,8 +76,11 @@ def page_handlers(verdicts: VisibilityCache, addresses: Addresses) -> PageHandle
 class _PageRenderer:
     """Renders the pages of streams and videos."""
 
-    def __init__(self, assets: Assets, addresses: Addresses, verdicts: VisibilityCache) -> None:
+    def __init__(
+        self, assets: Assets, addresses: Addresses, verdicts: VisibilityCache, latency: str
+    ) -> None:
         self._addresses = addresses
+        self._latency = latency
         self._verdicts = verdicts
         player = _text("player")
         self._templates: dict[PageKind, Template] = {
@@ -144,6 +152,7 @@ class _PageRenderer:
             behaviour=" ".join(name for name, wanted in behaviour.items() if wanted),
             color=color if _COLOR.fullmatch(color) else "",
             failed="true" if shown.failed else "false",
+            latency="" if video else shown.latency or self._latency,
             message=_MESSAGES[shown.kind],
             width=str(shown.width or 1280),
             height=str(shown.height or 720),

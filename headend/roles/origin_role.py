@@ -94,7 +94,7 @@ class OriginRole(msgspec.Struct, frozen=True, kw_only=True):
             visibility=verdicts,
             origin=Origin(objects=objects, edge=edge, visibility=verdicts, card=card),
             handlers=[
-                *page_handlers(verdicts, addresses),
+                *page_handlers(verdicts, addresses, latency=settings.live.latency),
                 *document_handlers(verdicts, catalog.projects, addresses),
                 *oembed_handlers(verdicts, addresses),
                 *slate_image_handlers(objects),

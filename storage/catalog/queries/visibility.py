@@ -10,7 +10,8 @@ from media.stream_keys import PublicHash
 from storage.catalog.engine.database import Database
 from storage.catalog.queries.project_lookup import is_of_present
 from storage.catalog.records.common import PlayerOptions, PublicRecord
-from storage.catalog.schema.tables import players, streams, videos
+from storage.catalog.records.settings import effective_settings
+from storage.catalog.schema.tables import players, projects, streams, videos
 
 __all__ = ["Visibility"]
 
@@ -28,8 +29,10 @@ _OF_STREAMS: Final = (
         streams.c.poster_labels,
         streams.c.image_width,
         streams.c.image_height,
+        streams.c.settings,
+        projects.c.settings.label("defaults"),
     )
-    .select_from(streams)
+    .join_from(streams, projects, projects.c.id == streams.c.project_id)
     .outerjoin(players, players.c.id == streams.c.player_id)
 )
 _OF_VIDEOS: Final = (
@@ -85,6 +88,7 @@ class Visibility:
                     width=row.image_width,
                     height=row.image_height,
                     created_us=row.created_us,
+                    latency=effective_settings(row.settings, row.defaults).latency,
                 )
             of_video = _OF_VIDEOS.where(videos.c.hash == hash_, _VIDEO_PRESENT)
             row = (await connection.execute(of_video)).one_or_none()

@@ -178,7 +178,8 @@ class PublicRecord(msgspec.Struct, frozen=True, kw_only=True):
     `countries` are two letters each; none is everywhere. `player` None leaves it to the page. Of a
     video: `media` is the folder that plays (None: nothing yet), `posters` and `previews` those of
     its stills; `failed` says that it could not be made. `poster_labels` go from
-    the smallest up; a stream's `width` and `height` are its largest poster's.
+    the smallest up; a stream's `width` and `height` are its largest poster's. `latency` is what was
+    set for a stream or its project (None: nothing was).
     """
 
     hash: PublicHash
@@ -200,6 +201,7 @@ class PublicRecord(msgspec.Struct, frozen=True, kw_only=True):
     height: int = 0
     created_us: int = 0
     failed: bool = False
+    latency: str | None = None
 
 
 class Principal(msgspec.Struct, frozen=True, kw_only=True):

@@ -244,6 +244,25 @@ def test_a_player_behaves_as_its_owner_set_it_up(
         assert live["video"] == video.replace(" loop", "")
 
 
+@pytest.mark.parametrize("kind", ["watch", "embed"])
+@pytest.mark.parametrize(
+    ("record", "service", "expected"),
+    [
+        (STREAM, "low", "low"),
+        (STREAM, "normal", "normal"),
+        (msgspec.structs.replace(STREAM, latency="normal"), "low", "normal"),
+        (msgspec.structs.replace(STREAM, latency="low"), "normal", "low"),
+        (VIDEO, "low", ""),
+    ],
+)
+def test_a_player_knows_the_latency_of_its_stream(
+    kind: str, record: PublicRecord, service: str, expected: str
+) -> None:
+    with serving_pages(Records(record), latency=service) as client:
+        page = client.get(f"/{kind}/{record.hash}").text
+    assert _stage(page)["latency"] == expected
+
+
 def test_a_video_that_could_not_be_made_says_so() -> None:
     failed = msgspec.structs.replace(VIDEO, media=None, published=False, failed=True)
     with serving_pages(Records(failed)) as client:

@@ -96,12 +96,14 @@ class OneProject:
 
 
 @contextmanager
-def serving_pages(records: Records, where: Addresses | None = None) -> Generator[Client]:
+def serving_pages(
+    records: Records, where: Addresses | None = None, *, latency: str = "low"
+) -> Generator[Client]:
     """Serve pages, documents and descriptions of the records for the length of the block."""
     at = where or addresses()
     verdicts = VisibilityCache(records, records.is_owner, records.country, clock=_Later())
     handlers = [
-        *page_handlers(verdicts, at),
+        *page_handlers(verdicts, at, latency=latency),
         *document_handlers(verdicts, OneProject(), at),
         *oembed_handlers(verdicts, at),
     ]

@@ -4,6 +4,7 @@ from media.countries import Country, find_country
 from media.stream_keys import new_hash
 from storage.catalog import Catalog
 from storage.catalog.records.common import PlayerOptions, PublicRecord
+from storage.catalog.records.settings import SettingsChange
 from storage.catalog.streams.repository import StreamChange
 from storage.catalog.videos.repository import VideoChange
 from storage.catalog.videos.transcoding import MadeVideo
@@ -55,6 +56,17 @@ async def test_a_stream_is_known_with_its_countries_and_its_player(catalog: Cata
     await catalog.streams.edit(stream.id, change, now_us=NOW, by=None)
     last = await shown(catalog, stream.hash)
     assert (last.countries, last.player) == (frozenset(), None)
+
+
+async def test_a_streams_latency_is_its_own_or_its_projects(catalog: Catalog) -> None:
+    await catalog.installation.first_start(NOW)
+    stream = await catalog.streams.add(1, "A stream", NOW)
+    assert (await shown(catalog, stream.hash)).latency is None
+    normal, low = SettingsChange(latency="normal"), SettingsChange(latency="low")
+    await catalog.settings.change_project(1, normal, now_us=NOW, by=None)
+    assert (await shown(catalog, stream.hash)).latency == "normal"
+    await catalog.settings.change_stream(stream.id, low, now_us=NOW, by=None)
+    assert (await shown(catalog, stream.hash)).latency == "low"
 
 
 async def test_a_stream_that_its_owner_takes_back_is_hidden(catalog: Catalog) -> None:
