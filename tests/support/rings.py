@@ -29,6 +29,7 @@ _PURE: Final = (
     "tests/storage/live/test_step_builder",
     "tests/storage/live/test_variants",
     "tests/storage/recording/test_pages",
+    "tests/tests/support/hls/",
     "tests/transcode/live/test_backlog",
     "tests/transcode/live/test_epochs",
     "tests/transcode/live/test_load_shedding",

@@ -1,0 +1,146 @@
+"""The rules of HTTP: delivery directives, statuses, headers, compression."""
+
+import re
+from typing import Final
+
+from tests.support.hls.fetches import Directives, Fetch, directives_of
+from tests.support.hls.findings import Report
+from tests.support.hls.rendition_history import RenditionHistory
+from tests.support.hls.strict_m3u8 import MediaText
+
+__all__ = ["Compression", "FarRequests", "check_blocking", "check_headers", "check_skip"]
+
+_PLAYLIST: Final = frozenset({"application/vnd.apple.mpegurl", "audio/mpegurl"})
+_MEDIA: Final = frozenset({"video/mp4", "audio/mp4", "text/vtt"})
+_AGE: Final = re.compile(r"\b(?:s-maxage|max-age)=([0-9]+)")
+_FAR: Final = 2  # segments ahead
+_LATE: Final = 2.0  # seconds that an answer may take beyond its limit
+
+
+def check_headers(fetch: Fetch, kind: str, target: int, report: Report) -> None:
+    """Report headers that are no use to players or caches; `kind` is `playlist` or `media`."""
+    if "access-control-allow-origin" not in fetch.headers:
+        report(f"the answer {fetch.status} has no Access-Control-Allow-Origin", "CORS")
+    caching = fetch.headers.get("cache-control", "")
+    ages = [int(age) for age in _AGE.findall(caching)]
+    if not ages and "no-store" not in caching and "no-cache" not in caching:
+        report(f"the answer {fetch.status} has Cache-Control {caching!r}", "B.1")
+        return
+    age = max(ages, default=0)
+    if fetch.status >= 400:
+        if age > target:
+            report(f"the answer {fetch.status} may be kept for {age} s", "B.1")
+        return
+    content = fetch.headers.get("content-type", "").partition(";")[0]
+    if content not in (_PLAYLIST if kind == "playlist" else _MEDIA):
+        report(f"the content type is {content!r}", "4")
+    if kind == "playlist":
+        # An answer that was waited for never changes (B.1).
+        most = 6 * target if directives_of(fetch.url).blocks else target / 2
+        if age > most:
+            report(f"the playlist may be kept for {age} s", "B.1")
+        if "accept-encoding" not in fetch.headers.get("vary", "").lower():
+            report("the playlist does not vary by Accept-Encoding", "6.2.1")
+
+
+def check_blocking(
+    fetch: Fetch, text: MediaText | None, history: RenditionHistory, report: Report
+) -> None:
+    """Report an answer to directives that is not what 6.2.5.2 demands.
+
+    The history has taken the playlist of the answer already.
+    """
+    wanted = directives_of(fetch.url)
+    if wanted.part is not None and wanted.msn is None:
+        if fetch.status != 400:
+            report(f"_HLS_part without _HLS_msn was answered {fetch.status}", "6.2.5.2")
+        return
+    if wanted.msn is None or history.last is None:
+        return
+    took, longest = fetch.ended - fetch.began, 3.0 * history.last.target
+    name = f"_HLS_msn={wanted.msn}" + (
+        f"&_HLS_part={wanted.part}" if wanted.part is not None else ""
+    )
+    if fetch.status == 200 and text is not None and not text.ended:
+        if not history.has_come(wanted.msn, wanted.part):
+            report(f"{name} was answered without it", "6.2.5.2")
+        if took > longest + _LATE:
+            report(f"{name} was held for {took:.1f} s", "6.2.5.2")
+    elif fetch.status == 503 and took < longest - _LATE:
+        report(f"{name} was answered 503 after {took:.1f} s", "6.2.5.2")
+    elif fetch.status not in {200, 400, 503}:
+        report(f"{name} was answered {fetch.status}", "6.2.5.2")
+
+
+def check_skip(fetch: Fetch, text: MediaText, report: Report) -> None:
+    """Report a delta update that skips too much, or none where one has to be.
+
+    `text` is the playlist as it was sent.
+    """
+    wanted = directives_of(fetch.url).skip
+    boundary = None if text.control is None else text.control.can_skip_until
+    if text.skipped and (not wanted or text.ended):
+        report("a delta update came without being asked for", "6.2.5.1")
+    if boundary is None or text.ended or not wanted:
+        return
+    if text.skipped:
+        left = sum((one.length for one in text.all), 0 * boundary)
+        if left < boundary:
+            report(f"a delta update lists {float(left):.3f} s only", "6.2.5.1")
+        return
+    behind = text.length - (text.segments[0].duration if text.segments else 0)
+    if behind > boundary:
+        report("a delta update was asked for and the whole playlist came", "6.2.5.1")
+
+
+class FarRequests:
+    """Requests for what is far ahead, which are refused at once (6.2.5.2)."""
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
+        self._asked: list[tuple[int, Fetch]] = []
+
+    def take(self, fetch: Fetch, history: RenditionHistory, newest: tuple[int, int]) -> None:
+        """Take a request; `newest` is what was listed for certain when it began."""
+        wanted = directives_of(fetch.url)
+        if wanted.msn is None or history.last is None or history.last.ended:
+            return
+        self._asked.append((wanted.msn, fetch))
+        if fetch.status == 400 and self._is_near(wanted, history.last, newest):
+            self._report(
+                f"_HLS_msn={wanted.msn} was refused while {newest[0]} was the newest", "6.2.5.2"
+            )
+
+    def _is_near(self, wanted: Directives, last: MediaText, newest: tuple[int, int]) -> bool:
+        target = last.part_target or 1
+        limit = 3 / target if target < 1 else 3
+        near = wanted.msn is not None and wanted.msn <= newest[0] + _FAR
+        return near and (wanted.part or 0) <= max(newest[1], 0) + limit
+
+    def judge(self, began: float, newest: int) -> None:
+        """Judge requests that ended before a later one began; `newest` is what that one got."""
+        for msn, fetch in [each for each in self._asked if each[1].ended <= began]:
+            self._asked.remove((msn, fetch))
+            if fetch.status != 400 and msn > newest + _FAR:
+                self._report(
+                    f"_HLS_msn={msn} was answered {fetch.status} while {newest} was the newest",
+                    "6.2.5.2",
+                )
+
+
+class Compression:
+    """A compressed playlist that lies between two equal plain ones has to be equal to them."""
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
+        self._last: dict[str, list[tuple[bool, bytes]]] = {}
+
+    def take(self, fetch: Fetch, content: bytes) -> None:
+        """Take an answer; `content` is its text without compression."""
+        held = self._last.setdefault(fetch.url, [])
+        held.append((fetch.is_gzip, content))
+        del held[:-3]
+        kinds = [is_gzip for is_gzip, _ in held]
+        between = kinds == [False, True, False] and held[0] == held[2]
+        if between and held[1][1] != held[0][1]:
+            self._report("the compressed playlist is another than the plain one", "6.2.1")

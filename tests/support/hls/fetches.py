@@ -1,0 +1,70 @@
+"""One answer of a server, and what its URL asks for."""
+
+import gzip
+import zlib
+from collections.abc import Mapping
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+import msgspec
+
+__all__ = ["Directives", "Fetch", "address_of", "directives_of"]
+
+
+class Fetch(msgspec.Struct, frozen=True, kw_only=True):
+    """A GET and its answer: seconds at which it began and ended, headers in lower case.
+
+    `body` is as on the wire, so possibly compressed.
+    """
+
+    url: str
+    began: float
+    ended: float
+    status: int = 200
+    headers: Mapping[str, str] = {}
+    body: bytes = b""
+
+    @property
+    def is_gzip(self) -> bool:
+        """True if the body is compressed."""
+        return self.headers.get("content-encoding") == "gzip"
+
+    @property
+    def content(self) -> bytes | None:
+        """The body without compression; None where it cannot be decompressed."""
+        if not self.is_gzip:
+            return self.body
+        try:
+            return gzip.decompress(self.body)
+        except (OSError, EOFError, zlib.error):
+            return None
+
+
+class Directives(msgspec.Struct, frozen=True):
+    """The delivery directives of a request (6.2.5), as far as they are numbers."""
+
+    msn: int | None = None
+    part: int | None = None
+    skip: bool = False
+
+    @property
+    def blocks(self) -> bool:
+        """True if the answer waits for something."""
+        return self.msn is not None
+
+
+def address_of(url: str) -> str:
+    """Return a URL without delivery directives: what the URL names."""
+    parts = urlsplit(url)
+    query = [(n, v) for n, v in parse_qsl(parts.query) if not n.startswith("_HLS_")]
+    return urlunsplit(parts._replace(query=urlencode(query)))
+
+
+def directives_of(url: str) -> Directives:
+    """Return the delivery directives of a URL."""
+    query = dict(parse_qsl(urlsplit(url).query))
+    msn, part = query.get("_HLS_msn", ""), query.get("_HLS_part", "")
+    return Directives(
+        int(msn) if msn.isdecimal() else None,
+        int(part) if part.isdecimal() else None,
+        query.get("_HLS_skip") in {"YES", "v2"},
+    )

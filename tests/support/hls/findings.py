@@ -1,0 +1,30 @@
+"""What a checker finds: plain sentences, each once, with the section of the standard."""
+
+from typing import Final, Protocol
+
+__all__ = ["Findings", "Report"]
+
+_MOST: Final = 200  # one fault of a server repeats with every playlist
+
+
+class Report(Protocol):
+    """Takes one finding: what is wrong, and the section of draft-pantos-hls-rfc8216bis."""
+
+    def __call__(self, what: str, section: str, /) -> None: ...
+
+
+class Findings:
+    """The findings of one presentation, in the order in which they were made."""
+
+    def __init__(self) -> None:
+        self.sentences: list[str] = []
+
+    def about(self, subject: str) -> Report:
+        """Return a report whose sentences begin with a subject."""
+
+        def report(what: str, section: str) -> None:
+            sentence = f"{subject}: {what} ({section})"
+            if sentence not in self.sentences and len(self.sentences) < _MOST:
+                self.sentences.append(sentence)
+
+        return report

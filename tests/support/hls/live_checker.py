@@ -1,0 +1,185 @@
+"""Follows a live presentation by what was fetched of it, and finds where it breaks the standard.
+
+Source: draft-pantos-hls-rfc8216bis. It reads bytes only and shares no code with `media.hls`. Time
+is an argument, so that hand-made sequences and real servers are checked alike.
+"""
+
+from urllib.parse import parse_qsl, urljoin, urlsplit
+
+from tests.support.hls.delivery_rules import (
+    Compression,
+    FarRequests,
+    check_blocking,
+    check_headers,
+    check_skip,
+)
+from tests.support.hls.fetches import Fetch, address_of, directives_of
+from tests.support.hls.findings import Findings
+from tests.support.hls.playlist_rules import check_playlist
+from tests.support.hls.presentation_rules import Presentation, Rendition
+from tests.support.hls.rendition_history import merge_delta
+from tests.support.hls.strict_m3u8 import MediaText, MultivariantText, read_playlist
+
+__all__ = ["LiveChecker"]
+
+_TARGET = 6  # seconds, before a media playlist says its own
+
+
+class LiveChecker:
+    """Takes every fetch of one stream, in the order in which they ended.
+
+    `url` is the multivariant playlist. `low`: low-latency tags have to be there (True), must not be
+    there (False), or may be there (None). `findings` are plain sentences.
+    """
+
+    def __init__(self, url: str, *, low: bool | None = None) -> None:
+        self.url = url
+        self.presentations: list[Presentation] = []
+        self.fetches = 0
+        self.merged = 0  # delta updates that could be applied
+        self._low = low
+        self._findings = Findings()
+        self._far: dict[str, FarRequests] = {}
+        self._refused: dict[str, tuple[Rendition, int]] = {}  # hinted, and answered otherwise
+        self._compression = Compression(self._findings.about("compression"))
+
+    @property
+    def findings(self) -> list[str]:
+        """What was found so far, each once."""
+        return self._findings.sentences
+
+    @property
+    def renditions(self) -> dict[str, Rendition]:
+        """All renditions of all runs, by the address of their playlist."""
+        return {url: each for one in self.presentations for url, each in one.renditions.items()}
+
+    def feed(self, fetch: Fetch) -> None:
+        """Take one answer."""
+        self.fetches += 1
+        url = address_of(fetch.url)
+        if url == self.url:
+            self._multivariant(fetch)
+        elif url in self.renditions:
+            self._media_playlist(fetch, self.renditions[url])
+        else:
+            self._resource(fetch, url)
+
+    def finish(self) -> list[str]:
+        """Return the findings, with those that only the whole can show."""
+        for url, (rendition, status) in self._refused.items():
+            if url in rendition.history.resources:
+                rendition.report(
+                    f"the hinted {_name(url)} was answered {status}, and came", "6.2.6"
+                )
+        for rendition in self.renditions.values():
+            history = rendition.history
+            for url in rendition.media.early:
+                if url in history.withdrawn:
+                    rendition.report(f"{_name(url)} was delivered and never listed", "6.2.6")
+        return self.findings
+
+    def _text(self, fetch: Fetch, target: int, name: str) -> MediaText | MultivariantText | None:
+        report = self._findings.about(name)
+        if fetch.status != 404 or self.presentations:
+            check_headers(fetch, "playlist", target, report)
+        if fetch.status != 200:
+            return None
+        content = fetch.content
+        if content is None:
+            report("the compressed answer cannot be read", "6.2.1")
+            return None
+        self._compression.take(fetch, content)
+        return read_playlist(content, report)
+
+    # -- the multivariant playlist --------------------------------------------------------------
+
+    def _multivariant(self, fetch: Fetch) -> None:
+        text = self._text(fetch, _TARGET, "multivariant")
+        report = self._findings.about("multivariant")
+        if fetch.status != 200 and self.presentations:
+            report(f"it was answered {fetch.status} after it had been there", "6.2.1")
+        if isinstance(text, MediaText):
+            report("there is a media playlist at its address", "4.4")
+        if not isinstance(text, MultivariantText):
+            return
+        named = {urljoin(fetch.url, uri) for uri in text.uris}
+        if not self.presentations or not named & set(self.presentations[-1].renditions):
+            self.presentations.append(Presentation(self.url, report))
+        presentation = self.presentations[-1]
+        presentation.named = named
+        wanted = dict(parse_qsl(urlsplit(self.url).query)).items()
+        for url in sorted(named):
+            if not wanted <= dict(parse_qsl(urlsplit(url).query)).items():
+                report(f"{_name(url)} does not carry the query on", "decided for latency=normal")
+            if url not in presentation.renditions:
+                rendition = Rendition(url, self._findings.about(_name(url)))
+                presentation.renditions[url] = rendition
+                self._far[url] = FarRequests(rendition.report)
+        presentation.check_variants(text)
+
+    # -- media playlists ------------------------------------------------------------------------
+
+    def _media_playlist(self, fetch: Fetch, rendition: Rendition) -> None:
+        history, report = rendition.history, rendition.report
+        target = history.last.target if history.last else _TARGET
+        text = self._text(fetch, target, _name(history.url))
+        if isinstance(text, MultivariantText):
+            report("there is a multivariant playlist at its address", "4.4")
+        full = self._complete(fetch, text, rendition) if isinstance(text, MediaText) else None
+        newest = rendition.newest_at(fetch.began)
+        if full is not None:
+            check_playlist(full, low=self._low, report=report)
+            history.update(full, fetch.ended)
+            rendition.saw(fetch.ended)
+            rendition.media.listed()
+            presentation = self._presentation_of(rendition)
+            presentation.check_update(rendition, full, fetch.began, fetch.ended)
+            self._far[history.url].judge(fetch.began, full.last[0])
+        elif fetch.status != 200 and directives_of(fetch.url) == directives_of(history.url):
+            report(f"it was answered {fetch.status}", "6.2.1")
+        check_blocking(fetch, full, history, report)
+        self._far[history.url].take(fetch, history, newest)
+
+    def _complete(self, fetch: Fetch, text: MediaText, rendition: Rendition) -> MediaText | None:
+        """Return the whole playlist, None where a delta update cannot be applied."""
+        check_skip(fetch, text, rendition.report)
+        if not text.skipped:
+            return text
+        full = merge_delta(text, rendition.history.last)
+        self.merged += full is not None
+        return full
+
+    # -- media ----------------------------------------------------------------------------------
+
+    def _resource(self, fetch: Fetch, url: str) -> None:
+        rendition = self._rendition_of(url)
+        if rendition is None:
+            return
+        history, report = rendition.history, rendition.report
+        resource = history.resources.get(url)
+        check_headers(fetch, "media", history.last.target if history.last else _TARGET, report)
+        if fetch.status == 200:
+            rendition.media.take(url, fetch.body)
+            if resource is not None:
+                self._presentation_of(rendition).check_starts([resource.msn])
+            return
+        if resource is not None and history.is_due(resource, fetch.ended, began=fetch.began):
+            report(f"{_name(url)} is listed and was answered {fetch.status}", "6.2.1")
+        elif resource is not None and resource.kind == "init":
+            report(f"{_name(url)} was answered {fetch.status}", "6.2.1")
+        elif url in history.hints:
+            self._refused[url] = (rendition, fetch.status)
+
+    def _presentation_of(self, rendition: Rendition) -> Presentation:
+        return next(one for one in self.presentations if rendition in one.renditions.values())
+
+    def _rendition_of(self, url: str) -> Rendition | None:
+        """Return the rendition that lists or hints a resource."""
+        for rendition in self.renditions.values():
+            if url in rendition.history.resources or url in rendition.history.hints:
+                return rendition
+        return None
+
+
+def _name(url: str) -> str:
+    return "/".join(url.split("?")[0].split("/")[-2:])

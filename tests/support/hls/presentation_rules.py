@@ -1,0 +1,258 @@
+"""What the renditions of one presentation have in common, and what its variants promise."""
+
+from collections.abc import Iterable
+from fractions import Fraction
+from typing import Final
+from urllib.parse import urljoin
+
+import msgspec
+
+from tests.support.hls.findings import Report
+from tests.support.hls.media_rules import MediaBytes
+from tests.support.hls.rendition_history import Known, RenditionHistory
+from tests.support.hls.strict_m3u8 import ListedVariant, MediaText, MultivariantText
+
+__all__ = ["Presentation", "Rendition"]
+
+_NEAR: Final = Fraction(1, 2)  # seconds: a part, where there are none
+_MOST_SIGHTINGS: Final = 100
+
+
+class Rendition:
+    """One rendition: its history, its bytes, and when which media were listed."""
+
+    def __init__(self, url: str, report: Report) -> None:
+        self.report = report
+        self.history = RenditionHistory(url, report)
+        self.media = MediaBytes(self.history, report)
+        self.sightings: list[tuple[float, tuple[int, int]]] = []  # end of a fetch, newest part
+
+    def newest_at(self, at: float) -> tuple[int, int]:
+        """Return what was listed for certain at a time."""
+        return max((last for seen, last in self.sightings if seen <= at), default=(-1, -1))
+
+    def saw(self, at: float) -> None:
+        """Note what the newest playlist lists."""
+        self.sightings.append((at, self.history.newest))
+        del self.sightings[:-_MOST_SIGHTINGS]
+
+
+class _Claim(msgspec.Struct, frozen=True):
+    """A report of another rendition, which that one's next playlist confirms or not."""
+
+    source: str
+    url: str
+    last: tuple[int, int]
+    at: float
+
+
+class Presentation:
+    """The renditions that one multivariant playlist named; `url` is its address."""
+
+    def __init__(self, url: str, report: Report) -> None:
+        self.renditions: dict[str, Rendition] = {}
+        self.named: set[str] = set()  # by the newest multivariant playlist
+        self._url = url
+        self._report = report
+        self._claims: list[_Claim] = []
+        self._aligned: set[tuple[str, int]] = set()
+
+    def check_variants(self, text: MultivariantText) -> None:
+        """Report variants whose codecs, size or rate are not those of their media."""
+        for variant in text.variants:
+            rendition = self.renditions.get(urljoin(self._url, variant.uri))
+            audio = [
+                self.renditions.get(urljoin(self._url, each.uri))
+                for each in text.renditions
+                if each.kind == "AUDIO" and each.group == variant.audio and each.uri
+            ]
+            held = [each for each in (rendition, *audio) if each is not None]
+            self._check_codecs(variant, held)
+            if rendition is not None:
+                self._check_rate(variant, rendition, [each for each in audio if each is not None])
+
+    def check_update(self, rendition: Rendition, text: MediaText, began: float, at: float) -> None:
+        """Hold a new playlist against those of the other renditions; `at` is when it came."""
+        for url, other in self.renditions.items():
+            last = other.history.last
+            if other is not rendition and last is not None and last.target != text.target:
+                rendition.report(
+                    f"the target is {text.target} s, that of {_name(url)} {last.target} s", "6.2.4"
+                )
+        self._judge_claims(rendition, began)
+        self._check_reports(rendition, text, began, at)
+        self._check_alignment(rendition)
+        self.check_starts(rendition.history.listed)
+        self._check_behind(rendition, text, began)
+
+    def check_starts(self, numbers: Iterable[int]) -> None:
+        """Report media of the same number that begin at another time (6.2.4)."""
+        for msn in numbers:
+            first = self._first_with_start(msn)
+            for url, rendition in self.renditions.items():
+                begin = rendition.media.begin(msn)
+                if first is None or begin is None or (url, msn) in self._aligned:
+                    continue
+                self._aligned.add((url, msn))
+                if abs(begin.shown - first[1]) > self._near(rendition):
+                    rendition.report(
+                        f"the media of {msn} begin at {float(begin.shown):.3f} s, those of "
+                        f"{_name(first[0])} at {float(first[1]):.3f} s",
+                        "6.2.4",
+                    )
+
+    def _first_with_start(self, msn: int) -> tuple[str, Fraction] | None:
+        for url, rendition in self.renditions.items():
+            begin = rendition.media.begin(msn)
+            if begin is not None:
+                return url, begin.shown
+        return None
+
+    def _near(self, rendition: Rendition) -> Fraction:
+        last = rendition.history.last
+        return max(_NEAR, (last and last.part_target) or _NEAR)
+
+    def _check_alignment(self, rendition: Rendition) -> None:
+        """The same numbers have the same discontinuities and dates in all renditions."""
+        history = rendition.history
+        for url, other in self.renditions.items():
+            if other is rendition:
+                continue
+            for msn in history.listed:
+                known, against = history.known[msn], other.history.known.get(msn)
+                if against is not None:
+                    self._compare(rendition, msn, known, _name(url), against)
+
+    def _compare(
+        self, rendition: Rendition, msn: int, known: Known, name: str, against: Known
+    ) -> None:
+        if known.discontinuity != against.discontinuity:
+            rendition.report(
+                f"{msn} has the discontinuity sequence number {known.discontinuity}, in {name} "
+                f"{against.discontinuity}",
+                "6.2.4",
+            )
+        walls = known.lines.wall, against.lines.wall
+        if walls[0] is not None and walls[1] is not None:
+            apart = abs(walls[0] - walls[1])
+            if apart > self._near(rendition):
+                rendition.report(f"the date of {msn} is {float(apart):.3f} s off {name}", "6.2.4")
+
+    def _check_behind(self, rendition: Rendition, text: MediaText, began: float) -> None:
+        """No rendition is more than a target duration behind another (6.2.4)."""
+        if text.ended:
+            return
+        for url in self.named:
+            other = self.renditions[url]
+            newest = other.newest_at(began)[0]
+            missing = sum(
+                (
+                    other.history.known[msn].lines.duration
+                    for msn in other.history.listed
+                    if text.last[0] < msn <= newest
+                ),
+                Fraction(0),
+            )
+            if missing > text.target:
+                rendition.report(f"it is {float(missing):.1f} s behind {_name(url)}", "6.2.4")
+
+    # -- rendition reports ----------------------------------------------------------------------
+
+    def _check_reports(
+        self, rendition: Rendition, text: MediaText, began: float, at: float
+    ) -> None:
+        reported: set[str] = set()
+        for each in text.reports:
+            url = urljoin(rendition.history.url, each.uri)
+            reported.add(url)
+            other = self.renditions.get(url)
+            if url == rendition.history.url or other is None:
+                rendition.report(f"the report of {each.uri} is of no other rendition", "4.4.5.4")
+                continue
+            last = (each.last_msn, -1 if each.last_part is None else each.last_part)
+            newest = other.newest_at(began)
+            if each.last_part is None and newest[1] >= 0:
+                rendition.report(f"the report of {_name(url)} has no LAST-PART", "4.4.5.4")
+            elif _count_between(other.history, last, newest) > 1:
+                rendition.report(
+                    f"the report of {_name(url)} says {last} after {newest} was listed", "4.4.5.4"
+                )
+            self._claims.append(_Claim(rendition.history.url, url, last, at))
+        if text.part_target is not None and not text.ended:
+            missing = self.named - reported - {rendition.history.url}
+            for url in sorted(missing):
+                rendition.report(f"there is no report of {_name(url)}", "B.1")
+
+    def _judge_claims(self, rendition: Rendition, began: float) -> None:
+        """A report is never ahead of what can be fetched."""
+        due = [
+            claim
+            for claim in self._claims
+            if claim.url == rendition.history.url and claim.at <= began
+        ]
+        for claim in due:
+            self._claims.remove(claim)
+            if rendition.history.newest < claim.last:
+                source = self.renditions[claim.source]
+                source.report(
+                    f"the report of {_name(claim.url)} said {claim.last}, which came later",
+                    "4.4.5.4",
+                )
+
+    # -- variants -------------------------------------------------------------------------------
+
+    def _check_codecs(self, variant: ListedVariant, held: list[Rendition]) -> None:
+        report = self._report
+        for rendition in held:
+            for init in rendition.media.inits.values():
+                if not any(_same_codec(init.codec, codec) for codec in variant.codecs):
+                    report(f"{variant.uri} has {init.codec} beside {variant.codecs}", "4.4.6.2")
+                if init.is_video and variant.size is not None and init.size != variant.size:
+                    report(f"{variant.uri} is {variant.size}, its media {init.size}", "4.4.6.2")
+
+    def _check_rate(
+        self, variant: ListedVariant, rendition: Rendition, audio: list[Rendition]
+    ) -> None:
+        peak = _peak(rendition) + max((_peak(each) for each in audio), default=Fraction(0))
+        if peak > variant.bandwidth:
+            self._report(
+                f"{variant.uri} says {variant.bandwidth} bit/s, its peak is {int(peak)}", "4.4.6.2"
+            )
+
+
+def _peak(rendition: Rendition) -> Fraction:
+    """Return the peak segment bit rate: the most over 0.5 to 1.5 target durations (3)."""
+    history, most = rendition.history, Fraction(0)
+    target = 0 if history.last is None else history.last.target
+    sizes = rendition.media.sizes
+    for first in sizes:
+        size, duration, msn = 0, Fraction(0), first
+        while msn in sizes and duration <= Fraction(3, 2) * target:
+            if duration >= Fraction(target, 2) and duration:
+                most = max(most, 8 * size / duration)
+            size += sizes[msn]
+            duration += history.known[msn].lines.duration
+            msn += 1
+        if Fraction(target, 2) <= duration <= Fraction(3, 2) * target and duration:
+            most = max(most, 8 * size / duration)
+    return most
+
+
+def _same_codec(found: str, named: str) -> bool:
+    """Return whether a name means a codec; of some, only the first part is read from media."""
+    return named.lower() == found.lower() or ("." not in found and named.split(".")[0] == found)
+
+
+def _count_between(
+    history: RenditionHistory, after: tuple[int, int], until: tuple[int, int]
+) -> int:
+    """Return how many parts (or segments without any) lie after one and up to another."""
+    return sum(
+        after < (msn, index) <= until
+        for msn in history.listed
+        for index in (range(len(history.known[msn].lines.parts)) or (-1,))
+    )
+
+
+def _name(url: str) -> str:
+    return "/".join(url.split("?")[0].split("/")[-2:])

@@ -1,0 +1,296 @@
+"""What one rendition's playlist said from its first version on, and what must not have changed."""
+
+from fractions import Fraction
+from typing import Final
+from urllib.parse import urljoin
+
+import msgspec
+
+from tests.support.hls.findings import Report
+from tests.support.hls.playlist_rules import ends_before_end
+from tests.support.hls.strict_m3u8 import ListedPart, ListedSegment, MediaText
+
+__all__ = ["Known", "RenditionHistory", "Resource", "merge_delta"]
+
+_GRACE: Final = 1.0  # seconds between an event at the server and our sight of it
+
+
+class Resource(msgspec.Struct, frozen=True):
+    """What a URL is: kind (`init`, `part`, `segment`), number of its segment, index of a part."""
+
+    kind: str
+    msn: int
+    index: int = -1
+
+
+class Known(msgspec.Struct):
+    """A segment: its lines, its Discontinuity Sequence Number, and when it was listed.
+
+    `parts` are all that were ever listed; `longest` is the length of the longest playlist with it.
+    """
+
+    lines: ListedSegment
+    discontinuity: int
+    since: float
+    longest: Fraction = Fraction(0)
+    removed: float | None = None
+    parts_removed: float | None = None
+
+
+def merge_delta(text: MediaText, before: MediaText | None) -> MediaText | None:
+    """Return a delta update completed from the client's last playlist (6.3.7).
+
+    None where that has not all that was skipped.
+    """
+    if before is None:
+        return None
+    first = text.sequence - before.sequence
+    kept = before.segments[first : first + text.skipped]
+    if first < 0 or len(kept) != text.skipped:
+        return None
+    last = next((one.map_uri for one in reversed(kept) if one.map_uri), None)
+    segments = [_inherit(one, last) for one in text.segments]
+    full = msgspec.structs.replace(text, skipped=0, segments=(*kept, *segments))
+    full.open = None if text.open is None else _inherit(text.open, last)
+    return full
+
+
+def _inherit(one: ListedSegment, map_uri: str | None) -> ListedSegment:
+    """Apply the EXT-X-MAP of the skipped segments to one that follows them."""
+    if one.map_uri is not None or one.gap:
+        return one
+    return msgspec.structs.replace(one, map_uri=map_uri)
+
+
+class RenditionHistory:
+    """All versions of one media playlist; `url` is its address without directives."""
+
+    def __init__(self, url: str, report: Report) -> None:
+        self.url = url
+        self.known: dict[int, Known] = {}
+        self.resources: dict[str, Resource] = {}
+        self.last: MediaText | None = None
+        self.at = 0.0  # when the newest playlist came
+        self.hints: dict[str, float] = {}  # resources that were hinted, and when
+        self.withdrawn: set[str] = set()
+        self.longest_pause = 0.0  # seconds without a new part or segment
+        self._grown = 0.0
+        self._report = report
+
+    def update(self, text: MediaText, at: float) -> None:
+        """Take the next version, complete, that came at a time."""
+        before = self.last
+        if before is not None:
+            self._check_constants(before, text)
+            self._check_numbers(before, text, at)
+            if before.ended:
+                self._check_ended(before, text)
+        for number in self.listed:
+            if number < text.sequence:
+                self.known[number].removed = at
+        self._take_lines(text, at)
+        self._follow_hints(text, at)
+        if before is None or text.last > before.last:
+            self.longest_pause = max(self.longest_pause, at - (self._grown or at))
+            self._grown = at
+        self.last, self.at = text, at
+
+    @property
+    def listed(self) -> range:
+        """The numbers in the newest playlist."""
+        text = self.last
+        return range(0) if text is None else range(text.sequence, text.sequence + len(text.all))
+
+    @property
+    def newest(self) -> tuple[int, int]:
+        """Number and part index of the newest media that were listed."""
+        return (-1, -1) if self.last is None else self.last.last
+
+    def has_come(self, msn: int, part: int | None) -> bool:
+        """Return whether a segment or a part has been listed (6.2.5.2)."""
+        text = self.last
+        if text is None:
+            return False
+        closed = text.sequence + len(text.segments) - 1
+        if part is None or closed > msn:
+            return closed >= msn
+        if closed == msn:
+            # Beyond the final part, a request is one for the first part of the next segment.
+            count = len(text.segments[-1].parts)
+            return part < max(count, 1) or (text.open is not None and bool(text.open.parts))
+        return text.last[0] == msn and text.last[1] >= part
+
+    def is_due(self, resource: Resource, at: float, *, began: float) -> bool:
+        """Return whether a resource has to be there for a request of a time (6.2.1, 6.2.2)."""
+        known = self.known.get(resource.msn)
+        if known is None or self.last is None or known.since > began:
+            return False
+        if known.lines.gap or (resource.kind == "part" and known.lines.parts[resource.index].gap):
+            return False
+        if resource.kind == "part":
+            gone = known.parts_removed if known.removed is None else known.removed
+            gone = min(gone or at, known.parts_removed or at) if gone is not None else None
+            return gone is None or at < gone + 3 * self.last.target - _GRACE
+        if known.removed is None:
+            return True
+        return at < known.since + float(known.lines.duration + known.longest) - _GRACE
+
+    def _check_constants(self, before: MediaText, text: MediaText) -> None:
+        if text.target != before.target:
+            self._report(
+                f"the target duration was {before.target} s and is {text.target} s", "6.2.1"
+            )
+
+    def _check_numbers(self, before: MediaText, text: MediaText, at: float) -> None:
+        if text.sequence < before.sequence:
+            self._report(
+                f"the media sequence number fell from {before.sequence} to {text.sequence}",
+                "6.2.2",
+            )
+        if (text.discontinuities or 0) < (before.discontinuities or 0):
+            self._report(
+                f"the discontinuity sequence number fell from {before.discontinuities} "
+                f"to {text.discontinuities}",
+                "6.2.2",
+            )
+        if text.last[0] < before.last[0]:
+            self._report(f"{_name(before.last)} was the newest, now {_name(text.last)} is", "6.2.1")
+        hole = text.sequence - before.last[0] - 1
+        if hole > 0 and at - self.at < float(before.length):
+            self._report(f"{before.last[0] + 1} and {hole - 1} more were never listed", "6.2.2")
+        removes = text.sequence > before.sequence
+        if removes and not text.ended and text.length < 3 * text.target:
+            self._report(f"segments were removed from {float(text.length):.1f} s of media", "6.2.2")
+        if removes and text.discontinuities is None and _discontinuities(before):
+            self._report("segments are removed without EXT-X-DISCONTINUITY-SEQUENCE", "6.2.2")
+
+    def _check_ended(self, before: MediaText, text: MediaText) -> None:
+        if not text.ended or text.all != before.all or text.sequence != before.sequence:
+            self._report("the playlist changed after EXT-X-ENDLIST", "4.4.3.4")
+
+    def _take_lines(self, text: MediaText, at: float) -> None:
+        discontinuity = text.discontinuities or 0
+        left = ends_before_end(text)
+        far = {
+            place
+            for place, end in enumerate(left)
+            if text.ended or end + text.all[place].length >= 3 * text.target
+        }
+        for place, lines in enumerate(text.all):
+            number = text.sequence + place
+            discontinuity += lines.discontinuity
+            known = self.known.get(number)
+            if known is None:
+                known = self.known[number] = Known(lines, discontinuity, at)
+            else:
+                self._compare(number, known, lines, at, far=place in far)
+                if known.discontinuity != discontinuity:
+                    self._report(
+                        f"the discontinuity sequence number of {number} was "
+                        f"{known.discontinuity} and is {discontinuity}",
+                        "6.2.2",
+                    )
+            known.longest = max(known.longest, text.length)
+            self._register(number, known.lines)
+
+    def _compare(
+        self, number: int, known: Known, lines: ListedSegment, at: float, *, far: bool
+    ) -> None:
+        """Hold the lines of a segment against those of before; keep what is new of them."""
+        old = known.lines
+        names = ["discontinuity", "map_uri", "wall"]
+        if old.uri:
+            names += ["uri", "duration", "gap"]
+        elif lines.gap and not all(part.gap for part in old.parts):
+            self._report(f"{number} had parts and became a gap", "6.2.1")
+        for name in names:
+            was, now = getattr(old, name), getattr(lines, name)
+            if was != now and not (name == "map_uri" and (old.gap or lines.gap)):
+                self._report(f"the {name} of {number} was {_text(was)}, is {_text(now)}", "6.2.1")
+        parts = self._compare_parts(number, known, lines, at, far=far)
+        known.lines = msgspec.structs.replace(lines, parts=parts)
+
+    def _compare_parts(
+        self, number: int, known: Known, lines: ListedSegment, at: float, *, far: bool
+    ) -> tuple[ListedPart, ...]:
+        """Return all parts of a segment that were ever listed."""
+        old, new = known.lines.parts, lines.parts
+        if known.parts_removed is not None or (old and not new and lines.uri):
+            if new:
+                self._report(f"the parts of {number} came back", "6.2.2")
+            elif not far and known.parts_removed is None:
+                self._report(f"the parts of {number} were removed near the end", "6.2.2")
+            known.parts_removed = known.parts_removed or at
+            return old
+        for index, (was, now) in enumerate(zip(old, new, strict=False)):
+            if was != now:
+                self._report(f"part {number}.{index} changed: {_part(was)}, {_part(now)}", "6.2.1")
+        if len(new) < len(old):
+            self._report(f"part {number}.{len(new)} vanished", "6.2.1")
+            return old
+        if len(new) > len(old) and known.lines.uri:
+            self._report(f"{number} was closed and got another part", "6.2.1")
+        return new
+
+    def _register(self, number: int, lines: ListedSegment) -> None:
+        named = [(lines.uri, Resource("segment", number))] if lines.uri and not lines.gap else []
+        named += [
+            (part.uri, Resource("part", number, index)) for index, part in enumerate(lines.parts)
+        ]
+        if lines.map_uri is not None:
+            self.resources.setdefault(urljoin(self.url, lines.map_uri), Resource("init", number))
+        for uri, resource in named:
+            held = self.resources.setdefault(urljoin(self.url, uri), resource)
+            if held != resource:
+                self._report(f"{uri} is named for {held.msn} and for {number}", "6.2.1")
+
+    def _follow_hints(self, text: MediaText, at: float) -> None:
+        hinted = {urljoin(self.url, hint.uri) for hint in text.hints}
+        for url in hinted:
+            if self.resources.get(url, Resource("", 0)).kind in {"part", "segment"}:
+                self._report(f"the hint names {_end(url)}, which is listed already", "4.4.5.3")
+            self.hints.setdefault(url, at)
+        for url in list(self.hints):
+            if url not in hinted and url not in self.resources:
+                self.withdrawn.add(url)
+            elif url in self.withdrawn and url in self.resources:
+                self._report(f"{_end(url)} was withdrawn as a hint, and came", "6.2.6")
+        self._check_next(text)
+
+    def _check_next(self, text: MediaText) -> None:
+        """What was hinted has to be the next part that is listed, or never be listed."""
+        before = self.last
+        if before is None or text.last <= before.last:
+            return
+        due = {urljoin(self.url, hint.uri) for hint in before.hints if hint.kind == "PART"}
+        new = [
+            (number, index, part)
+            for number, segment in enumerate(text.all, text.sequence)
+            for index, part in enumerate(segment.parts)
+            if (number, index) > before.last
+        ]
+        listed = [urljoin(self.url, part.uri) for _, _, part in new]
+        late = [url for url in due if url in listed[1:]]
+        if late:
+            self._report(f"{_end(late[0])} was hinted and is not the next part", "4.4.5.3")
+
+
+def _discontinuities(text: MediaText) -> int:
+    return sum(segment.discontinuity for segment in text.all)
+
+
+def _name(last: tuple[int, int]) -> str:
+    return f"{last[0]}" if last[1] < 0 else f"{last[0]}.{last[1]}"
+
+
+def _part(part: ListedPart) -> str:
+    flags = f"{' INDEPENDENT' * part.independent}{' GAP' * part.gap}"
+    return f"{part.uri} {float(part.duration):.6f}{flags}"
+
+
+def _text(value: object) -> str:
+    return f"{float(value):.6f}" if isinstance(value, Fraction) else repr(value)
+
+
+def _end(url: str) -> str:
+    return url.rsplit("/", 1)[-1]
