@@ -54,6 +54,13 @@ _LARGE_FROM: Final = 540  # lines, or columns of an upright picture
 # Of the rung's rate. Live playlists announce the peak that follows from it (`Rendition.peak_rate`);
 # those of files announce what was measured.
 _FILE_BURST_SECONDS: Final = 2.0
+# Seconds for which an encoder with low delay holds pictures back: two of 24 a second. B-frames are
+# what is missed most (up to 6 VMAF where fine texture moves), then the lookahead (1 VMAF). With
+# force-cfr the encoder does not wait for the next picture to learn how long one is shown; its rate
+# is right as long as the frame rate is.
+_MOST_DELAY: Final = Fraction(1, 12)
+_HELD_WITH_B_FRAME: Final = 2
+_HELD_WITH_LOOKAHEAD: Final = 4
 # IDR pictures are forced at the cuts; this is far beyond the longest segment.
 _GOP_SECONDS: Final = 10
 
@@ -67,10 +74,12 @@ FILE_FACTORS: Final = ("19", "17")
 
 class Quality(Enum):
     """What an encoder holds constant: the rate, on which a live stream's viewers and its uplink
-    rely, or the quality, below that rate, for files.
+    rely, or the quality, below that rate, for files. With `LOW_DELAY` the rate is constant, too,
+    and the encoder holds back few pictures (see `_low_delay`).
     """
 
     LIVE = "live"
+    LOW_DELAY = "low delay"
     FILE = "file"
 
 
@@ -88,7 +97,7 @@ class VideoEncoder:
         quality: Quality = Quality.LIVE,
     ) -> None:
         context = CodecContext.create("libx264", "w")
-        burst = BURST_SECONDS if quality is Quality.LIVE else _FILE_BURST_SECONDS
+        burst = _FILE_BURST_SECONDS if quality is Quality.FILE else BURST_SECONDS
         rate = rate or _UNKNOWN_RATE
         context.width, context.height = rendition.width, rendition.height
         context.pix_fmt = "yuv420p"
@@ -109,6 +118,8 @@ class VideoEncoder:
             "bufsize": str(round(rendition.rate * burst)),
             "x264-params": PARAMETERS + (LARGE_PARAMETERS if _is_large(rendition) else ""),
         }
+        if quality is Quality.LOW_DELAY:
+            context.options["x264-params"] += _low_delay(rate)
         if quality is Quality.FILE:
             context.options["crf"] = FILE_FACTORS[0 if _is_large(rendition) else 1]
         context.open()
@@ -132,6 +143,20 @@ class VideoEncoder:
             for packet in self._context.encode(frame)
             if packet.dts is not None and packet.pts is not None
         ]
+
+
+def _low_delay(rate: Fraction) -> str:
+    """Return the parameters, added to the usual ones, that bound the delay at a frame rate.
+
+    With them an encoder holds back two pictures, one of which is a B-frame; four from 48 a second
+    on, two of which are looked at in advance; none below 24.
+    """
+    held = int(_MOST_DELAY * rate)
+    ahead = 3 if held >= _HELD_WITH_LOOKAHEAD else 0
+    return (
+        f":force-cfr=1:sync-lookahead=0:bframes={1 if held >= _HELD_WITH_B_FRAME else 0}"
+        f":mbtree={1 if ahead else 0}:rc-lookahead={ahead}"
+    )
 
 
 def _is_large(rendition: Rendition) -> bool:

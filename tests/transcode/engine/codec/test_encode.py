@@ -3,6 +3,7 @@
 from fractions import Fraction
 from itertools import pairwise
 
+import pytest
 from av.video.frame import PictureType, VideoFrame
 
 from media.codecs.avc import AvcConfig
@@ -10,7 +11,7 @@ from media.hls.fmp4 import Sample
 from media.ladder import BURST_SECONDS, Rendition
 from media.track import VideoCodec, VideoTrack
 from transcode.engine.codec.decode import TIME_BASE, TrackVideoDecoder
-from transcode.engine.codec.encode import VideoEncoder
+from transcode.engine.codec.encode import Quality, VideoEncoder
 
 RUNG = Rendition(name="360p", width=640, height=360, rate=800_000)
 
@@ -64,3 +65,37 @@ def test_the_rate_stays_under_its_ceiling() -> None:
     bits = 8 * sum(len(sample.data) for sample in samples)
     # What may be sent at once comes on top of five seconds' rate.
     assert bits <= RUNG.rate * (5 + BURST_SECONDS)
+
+
+def held_back(rate: int, quality: Quality) -> int:
+    """Return how many pictures come after one, at most, before its sample does."""
+    encoder = VideoEncoder(RUNG, picture(0), Fraction(rate), quality)
+    most = 0
+    for number in range(40):
+        frame = picture(number)
+        frame.pts = number * 90_000 // rate
+        for sample in encoder.encode(frame):
+            most = max(most, number - round(sample.pts * rate / 90_000))
+    return most
+
+
+@pytest.mark.parametrize(
+    ("rate", "most"), [(60, 4), (50, 4), (30, 2), (25, 2), (24, 2), (15, 0), (10, 0), (1, 0)]
+)
+def test_with_low_delay_an_encoder_holds_few_pictures_back(rate: int, most: int) -> None:
+    assert held_back(rate, Quality.LOW_DELAY) == most
+
+
+def test_for_normal_latency_an_encoder_looks_ahead() -> None:
+    assert held_back(30, Quality.LIVE) >= 10
+
+
+def test_with_low_delay_keyframes_are_where_the_cuts_are() -> None:
+    encoder = VideoEncoder(RUNG, picture(0), Fraction(60), Quality.LOW_DELAY)
+    samples: list[Sample] = []
+    for number in range(60):
+        frame = picture(number)
+        frame.pict_type = PictureType.I if number in (0, 31, 47) else PictureType.NONE
+        samples += encoder.encode(frame)
+    samples += encoder.encode(None)
+    assert [sample.pts for sample in samples if sample.key] == [0, 31 * 3_000, 47 * 3_000]
