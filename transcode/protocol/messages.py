@@ -85,10 +85,11 @@ class Begin(msgspec.Struct, frozen=True, kw_only=True, tag="begin"):
     `inits` holds the numbers of the next init sections by rendition (absent: 0); both continue what
     the run has published and matter in an engine's first epoch alone. `reuse` allows the source's
     own packets as the top rung. `discontinuity` marks the first segment. `cut` is the minimum
-    length of a segment, `longest` the maximum, and `part` the target of a part, in ticks of 90 000
-    a second. `off` names the rungs that are not to be made (see `LeaveOut`). `poster` is the time
-    between two posters of a live source in those ticks, 0 for none. With `splice`, no `Finish` came
-    before: the source replaces the present one, seamlessly if possible.
+    length of a segment, `longest` the maximum, and `part` the wanted part target (see `Prepared`),
+    in ticks of 90 000 a second. `low_latency`: the encoders hold few pictures back, although that
+    costs quality. `off` names the rungs that are not to be made (see `LeaveOut`). `poster` is the
+    time between two posters of a live source in those ticks, 0 for none. With `splice`, no `Finish`
+    came before: the source replaces the present one, seamlessly if possible.
     """
 
     epoch: int
@@ -103,6 +104,7 @@ class Begin(msgspec.Struct, frozen=True, kw_only=True, tag="begin"):
     cut: int = 2 * 90_000
     longest: int = 4 * 90_000
     part: int = 45_000
+    low_latency: bool = False
     off: tuple[str, ...] = ()
     poster: int = 0
     splice: bool = False
@@ -152,11 +154,16 @@ EngineOrder = Begin | Packet | LeaveOut | ShowSlate | ExtendSlate | Finish
 
 
 class Prepared(msgspec.Struct, frozen=True, kw_only=True, tag="prepared"):
-    """The epoch's renditions are known; `reused` is the one made of the source's own packets."""
+    """The epoch's renditions are known; `reused` is the one made of the source's own packets.
+
+    `part` is the epoch's part target in ticks of 90 000 a second, for all renditions: a whole
+    number of the source's frames, near to the one that was wanted.
+    """
 
     epoch: int
     names: tuple[str, ...]
     reused: str | None
+    part: int = 45_000
 
 
 class Spliced(msgspec.Struct, frozen=True, kw_only=True, tag="spliced"):

@@ -19,6 +19,7 @@ from transcode.protocol.messages import (
     EngineReport,
     EpochFinished,
     Finish,
+    Prepared,
     Trouble,
     WireReader,
     pack,
@@ -88,6 +89,7 @@ class Made:
         pictures = [name for name in self.names if name != AUDIO_RENDITION]
         first = self.segments(pictures[0])
         self._announced()
+        self._parts_obey()
         for name in self.names:
             segments = self.segments(name)
             assert [each.sequence for each in segments] == [each.sequence for each in first]
@@ -115,6 +117,21 @@ class Made:
                     assert start.items() <= msgspec.structs.asdict(report).items()
                 case _:
                     pass
+
+    def _parts_obey(self) -> None:
+        """Assert that parts last 85 to 100 % of their epoch's target, the last of a segment up to
+        it (RFC 8216bis, 4.4.4.9).
+        """
+        targets = {prepared.epoch: prepared.part for prepared in self.of(Prepared)}
+        starts = self.of(SegmentStart)
+        epochs = {(start.rendition, start.sequence): start.epoch for start in starts}
+        parts = self.of(Part)
+        last = {(part.rendition, part.sequence): part.index for part in parts}
+        for part in parts:
+            key = (part.rendition, part.sequence)
+            target = targets[epochs[key]]
+            assert part.duration <= target
+            assert part.duration >= 0.85 * target or part.index == last[key]
 
     def files(self, name: str) -> list[bytes]:
         """Each stretch under one init section as a file: the init section and its segments."""

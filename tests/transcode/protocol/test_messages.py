@@ -37,7 +37,7 @@ ORDERS: list[EngineOrder] = [
     Finish(),
 ]
 REPORTS: list[EngineReport] = [
-    Prepared(epoch=3, names=("720p", "audio"), reused="720p"),
+    Prepared(epoch=3, names=("720p", "audio"), reused="720p", part=43_200),
     InitSection(rendition="720p", number=2, codecs="avc1.64001F", data=b"ftyp"),
     SegmentStart(rendition="720p", sequence=7, epoch=3, start=900_000, init=2, discontinuity=True),
     Part(rendition="720p", sequence=7, index=0, duration=45_000, independent=True, data=b"moof"),

@@ -28,6 +28,11 @@ class PipelineStage(Generic[T]):
         if depth:
             self._thread.start()
 
+    @property
+    def waiting(self) -> int:
+        """How many items wait, about."""
+        return 0 if self._queue is None else self._queue.qsize()
+
     def put(self, item: T) -> None:
         """Queue an item; wait while the queue is full."""
         if self._queue is None:

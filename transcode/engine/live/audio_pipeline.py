@@ -145,9 +145,9 @@ class AudioPipeline:
         """Record where a segment begins: with the first frame at or after the cut."""
         self._cuts.append(cut)
 
-    def release(self, newest: int) -> None:
-        """Send what is at or before `newest`: no later cut can come before it."""
-        while self._held and rescale(self._held[0].pts, AUDIO_SCALE, VIDEO_SCALE) <= newest:
+    def release(self, settled: int) -> None:
+        """Send what is at or before `settled`: no later cut can come before it."""
+        while self._held and rescale(self._held[0].pts, AUDIO_SCALE, VIDEO_SCALE) <= settled:
             self._send(self._held.popleft())
 
     def cut_by(self, grid: SegmentGrid) -> None:

@@ -18,15 +18,24 @@ from media.ladder import AUDIO_RENDITION, Ladder
 from media.ticks import MILLISECONDS, VIDEO_SCALE, rescale
 from media.track import VideoTrack
 from transcode.engine.codec.decode import DecoderFactory
+from transcode.engine.codec.encode import Quality
 from transcode.engine.core.clock import OutputClock
 from transcode.engine.core.reports import ReportWriter
 from transcode.engine.input.random_access import AccessPoint, same_parameter_sets
 from transcode.engine.live.audio_pipeline import AudioPipeline
+from transcode.engine.live.first_packets import FirstPackets
 from transcode.engine.live.live_posters import PosterStage
 from transcode.engine.live.shedding import omitted_renditions
 from transcode.engine.live.slate import decode_slate
 from transcode.engine.live.source import MOST_RATE, LiveSource
-from transcode.engine.live.video_pipeline import CodedPicture, HoldUntil, StartSlate, VideoPipeline
+from transcode.engine.live.video_pipeline import (
+    HELD_INTERVAL,
+    CodedPicture,
+    HoldUntil,
+    StartSlate,
+    VideoPipeline,
+)
+from transcode.engine.output.part_lengths import choose_target
 from transcode.engine.output.rendition_encoder import EncoderStage, RenditionEncoder
 from transcode.engine.output.segment_grid import HOLE, Cut, SegmentGrid
 from transcode.engine.output.segmenter import LiveSegmenter
@@ -37,20 +46,25 @@ __all__ = ["EpochPipeline"]
 # How long the last picture is shown before the slate: most encoders that return at once do so
 # within this time.
 _LAST_PICTURE: Final = 2 * VIDEO_SCALE
+# A source that is faster than another by less than this is fit to follow it.
+_FASTER: Final = Fraction(11, 10)
+# So many coded pictures wait in a pipeline that can go on until the next cut without falling far
+# behind: a quarter of a second at 30 a second.
+_FEW_PICTURES: Final = 8
 # Raw frames that wait for an encoder: 1.4 MB each at 720p, 12 MB at 2160p. Enough to even out a
 # slow frame.
 _ENCODER_DEPTH: Final = 4
 
 
 class EpochPipeline:
-    """Carries out one `Begin` and those that are spliced to it.
+    """Carries out the `Begin` of `first`, whose packets the caller adds, and those spliced to it.
 
     `track_of` returns a rendition's segmenter; `origin` and `sequence` continue the run.
     """
 
     def __init__(
         self,
-        begin: Begin,
+        first: FirstPackets,
         *,
         origin: int,
         sequence: int,
@@ -60,6 +74,7 @@ class EpochPipeline:
         decoders: DecoderFactory | None = None,
         posters: PosterStage | None = None,
     ) -> None:
+        begin = first.begin
         self.number = begin.epoch
         self._posters = posters if begin.poster else None
         self._begin = begin
@@ -67,11 +82,18 @@ class EpochPipeline:
         self._reports = reports
         self._track_of = track_of
         self._decoders = decoders
-        self._source = LiveSource(begin, reports)
+        in_order = begin.low_latency and not first.is_reordered
+        self._source = LiveSource(begin, reports, in_order=in_order)
+        held = begin.video is None
+        self._interval = HELD_INTERVAL if held else first.frame_interval(self._source.rate)
+        self._part = begin.part
+        if self._interval is not None and begin.ladder is not None:
+            self._part = choose_target(begin.part, self._interval)
         self._frames = 0  # of earlier sources
         self._renditions = begin.ladder.renditions if begin.ladder else ()
         self._reused = self._source.reusable_rendition(begin.ladder) if self._renditions else None
         self._encoder_key = self._source.encoder_key
+        self._encoder_rate = self._expected_rate()
         self._started = False
         self._slate_start: int | None = None  # where the present slate begins
         self._copy: LiveSegmenter | None = None
@@ -91,7 +113,9 @@ class EpochPipeline:
             reuse=self._reused is not None,
         )
         names = (*(rung.name for rung in self._renditions), AUDIO_RENDITION)
-        reports.send(Prepared(epoch=begin.epoch, names=names, reused=self._reused_name))
+        reports.send(
+            Prepared(epoch=begin.epoch, names=names, reused=self._reused_name, part=self._part)
+        )
         self._audio = AudioPipeline(
             begin.audio,
             self._open_segmenter(AUDIO_RENDITION),
@@ -179,12 +203,15 @@ class EpochPipeline:
             self._video.put(HoldUntil(until))
         self._audio.fill_to(until)
         if self._renditions:
-            self._audio.release(self._grid.newest)
+            self._release_sound()
         else:
             self._audio.cut_by(self._grid)
 
     def leave_out(self, off: tuple[str, ...]) -> None:
-        """Leave out the rungs in `off`, and make all others from the next cut on."""
+        """Leave out the rungs in `off`, and make all others from the next cut on.
+
+        Those in `off` end at once, or at low latency with the next cut if few pictures wait.
+        """
         self._off = frozenset(off)
         if self._video is None:
             return
@@ -192,6 +219,8 @@ class EpochPipeline:
         if self._copy is not None:
             # If nothing is decoded any more, no rendition can return before the next cut.
             gone |= self._abandoned
+        if self._begin.low_latency and self._video.waiting < _FEW_PICTURES:
+            return  # with the next cut: viewers then have whole segments up to a gap
         self._abandoned = gone
         self._video.abandon(gone, self._grid.sequence)
 
@@ -249,7 +278,7 @@ class EpochPipeline:
             self._add_sound(source.early_sound.popleft(), source, source.audio.scale)
         due = source.sound_due(dts) if source.audio is not None else self._grid.newest
         self._audio.fill_to(due)
-        self._audio.release(self._grid.newest)
+        self._release_sound()
 
     def _apply_cut(self, cut: Cut, dts: int | None = None, *, told: bool = True) -> None:
         """Pass a cut to all renditions before the packet that caused it.
@@ -318,9 +347,12 @@ class EpochPipeline:
         self._audio.decode(packet.data, pts)
         if self._renditions:
             self._hold_picture(source.note_sound(pts), clock)
-            self._audio.release(self._grid.newest)
+            self._release_sound()
         else:
             self._audio.cut_by(self._grid)
+
+    def _release_sound(self) -> None:
+        self._audio.release(self._grid.settled(self._source.step))
 
     def _hold_picture(self, until: int, clock: OutputClock) -> None:
         """Hold the picture up to `until`: the sound does not wait for it any more."""
@@ -339,6 +371,15 @@ class EpochPipeline:
             return None
         return self._reused.name
 
+    def _expected_rate(self) -> Fraction | None:
+        """Return the frame rate that the encoders expect: the higher one of measured and declared.
+
+        A source that begins slowly, as a telephone in the dark does, may become as fast as it says.
+        """
+        rates = [VIDEO_SCALE / self._interval.ticks] if self._interval is not None else []
+        rates += [self._source.rate] if self._source.rate is not None else []
+        return min(max(rates), Fraction(MOST_RATE)) if rates else None
+
     def _fits(self, source: LiveSource, ladder: Ladder | None) -> bool:
         """Return whether a source can follow without a change that players must know of."""
         rungs = ladder.renditions if ladder is not None and source.video is not None else ()
@@ -349,10 +390,18 @@ class EpochPipeline:
             return False
         if not rungs:
             return True
+        if self._is_too_fast(source):
+            return False
         lends = source.reusable_rendition(ladder) is not None
         if self._copy is None:
             return not lends and source.encoder_key == self._encoder_key
         return lends and same_parameter_sets(self._source.config, source.config)
+
+    def _is_too_fast(self, source: LiveSource) -> bool:
+        """Return whether encoders with low delay, which go by the frame rate, would send more."""
+        if not self._begin.low_latency or source.rate is None or self._encoder_rate is None:
+            return False
+        return source.rate > _FASTER * self._encoder_rate
 
     def _end_so_far(self) -> int:
         """Return where the media so far end, whichever of picture and sound leads."""
@@ -373,12 +422,14 @@ class EpochPipeline:
 
     def _start_pictures(self) -> None:
         source = self._source
-        rate = source.rate and min(source.rate, Fraction(MOST_RATE))
+        quality = Quality.LOW_DELAY if self._begin.low_latency else Quality.LIVE
         stages: list[EncoderStage] = []
         successor: EncoderStage | None = None
         for rendition in self._renditions:
             segmenter = self._open_segmenter(rendition.name)
-            encoder = RenditionEncoder(rendition, segmenter, self._reports, rate)
+            encoder = RenditionEncoder(
+                rendition, segmenter, self._reports, self._encoder_rate, quality=quality
+            )
             stage = EncoderStage(f"encoding {rendition.name}", [encoder], _ENCODER_DEPTH)
             if self._reused is not None and not self._encoders:
                 self._copy, successor = segmenter, stage
@@ -391,10 +442,11 @@ class EpochPipeline:
             successor=successor,
             reports=self._reports,
             decoders=self._decoders,
+            part=self._part,
         )
 
     def _open_segmenter(self, name: str) -> LiveSegmenter:
         track = self._track_of(name)
-        track.begin(epoch=self.number, part=self._begin.part)
+        track.begin(epoch=self.number, part=self._part)
         self._tracks.append(track)
         return track

@@ -9,8 +9,6 @@ import threading
 import time
 from typing import Final
 
-import msgspec
-
 from media.ladder import AUDIO_RENDITION
 from media.no_op import do_nothing
 from media.ticks import AUDIO_SCALE, VIDEO_SCALE
@@ -18,6 +16,7 @@ from transcode.engine.codec.decode import DecoderFactory
 from transcode.engine.core.memory import resident_bytes
 from transcode.engine.core.reports import ReportWriter
 from transcode.engine.live.epoch import EpochPipeline
+from transcode.engine.live.first_packets import FirstPackets
 from transcode.engine.live.live_posters import PosterStage
 from transcode.engine.output.segmenter import LiveSegmenter
 from transcode.protocol.messages import (
@@ -54,6 +53,7 @@ class LiveSession:
         self._decoders = decoders
         self._audible = audible
         self._stills = PosterStage(reports) if decoders is None else None
+        self._first: FirstPackets | None = None  # of the next epoch, while they are held back
         self._epoch: EpochPipeline | None = None
         self._tracks: dict[str, LiveSegmenter] = {}
         self._inits: dict[str, int] = {}
@@ -69,11 +69,13 @@ class LiveSession:
     def handle(self, order: EngineOrder) -> None:
         """Carry out one order."""
         self._at_work = True
+        if not isinstance(order, Packet | LeaveOut):
+            self._open_epoch()
         match order:
             case Begin():
-                if not (order.splice and self._epoch is not None and self._epoch.splice(order)):
-                    self._finish()
-                    self._begin(order)
+                self._begin(order)
+            case Packet() if self._first is not None:
+                self._hold(self._first, order)
             case Finish():
                 self._finish()
             case LeaveOut():
@@ -89,16 +91,35 @@ class LiveSession:
     def close(self) -> None:
         """Finish the epoch and the posters: no order follows."""
         self._at_work = True
+        self._open_epoch()
         self._finish()
         if self._stills is not None:
             self._stills.finish()
 
     def _begin(self, order: Begin) -> None:
+        if order.splice and self._epoch is not None and self._epoch.splice(order):
+            return
+        self._finish()
         self._off = order.off or self._off
         if self._sequence is None:
             self._sequence, self._inits = order.sequence, dict(order.inits)
+        self._first = FirstPackets(order)
+        if self._first.suffice:
+            self._open_epoch()
+
+    def _hold(self, first: FirstPackets, packet: Packet) -> None:
+        first.add(packet)
+        if first.suffice:
+            self._open_epoch()
+
+    def _open_epoch(self) -> None:
+        """Open the epoch whose first packets were held back, if there is one."""
+        first, self._first = self._first, None
+        if first is None or self._sequence is None:
+            return
+        order = first.begin
         self._epoch = EpochPipeline(
-            msgspec.structs.replace(order, off=self._off),
+            first,
             origin=max(order.start, self._end),
             sequence=self._sequence,
             discontinuity=order.discontinuity or self._made_any,
@@ -107,6 +128,9 @@ class LiveSession:
             decoders=self._decoders,
             posters=self._stills,
         )
+        self._epoch.leave_out(self._off)
+        for packet in first.packets:
+            self._epoch.add_packet(packet)
 
     def _finish(self) -> None:
         epoch = self._epoch

@@ -53,10 +53,11 @@ class LiveSource:
 
     `frames` counts the pictures read, and `newest_ms` is the newest packet's time in the source's
     own milliseconds. `mismatched` is True if its pictures differ from its configuration. `step` is
-    how long its newest picture is shown.
+    how long its newest picture is shown. `in_order`: its pictures are decoded in the order in which
+    they are shown, even if it does not declare that.
     """
 
-    def __init__(self, begin: Begin, reports: ReportWriter) -> None:
+    def __init__(self, begin: Begin, reports: ReportWriter, *, in_order: bool = False) -> None:
         self.number = begin.epoch
         self.video = begin.video
         self.audio = begin.audio
@@ -66,6 +67,7 @@ class LiveSource:
         self.step = _STEP
         self.clock: OutputClock | None = None
         self.early_sound: deque[Packet] = deque(maxlen=_EARLY_SOUND)
+        self._in_order = in_order
         self._reuse = begin.reuse
         self._longest = begin.longest
         self._reports = reports
@@ -110,7 +112,7 @@ class LiveSource:
         track = self.video
         if track is None:
             return None
-        known = self.config is None or self.config.reorder is not None
+        known = self._in_order or self.config is None or self.config.reorder is not None
         return VideoFormat(track=track, order_known=known, aspect=self.aspect, rate=self.rate)
 
     @property

@@ -8,7 +8,8 @@ air the last picture is shown for some time, then a slate (see `slate`).
 
 A rendition that a cut leaves out gets a gap instead of pictures. If a cut leaves out all of them,
 nothing is decoded until the next cut that does not, which begins with an IDR picture. Load shedding
-takes effect before that cut arrives, since an overloaded machine cannot wait for it.
+takes effect before that cut arrives, since an overloaded machine cannot wait for it; `epoch` says
+when it can.
 """
 
 from collections import deque
@@ -32,19 +33,27 @@ from transcode.engine.output.decoded_frames import (
     scale_or_black,
     split_due,
 )
+from transcode.engine.output.part_lengths import FrameInterval
 from transcode.engine.output.rendition_encoder import Abandon, EncoderStage, Gap, Repeat
 from transcode.engine.output.segment_grid import Cut
 
-__all__ = ["CodedPicture", "HoldUntil", "StartSlate", "VideoFormat", "VideoPipeline"]
+__all__ = [
+    "HELD_INTERVAL",
+    "CodedPicture",
+    "HoldUntil",
+    "StartSlate",
+    "VideoFormat",
+    "VideoPipeline",
+]
 
 # Coded packets that wait: 4 s at 60 frames a second, some megabytes.
 _DEPTH: Final = 240
 # A decoder holds back at most 16 frames (14496-10, A.3.1); a cut that has waited for this many
 # packets will not get a frame any more.
 _PATIENCE: Final = 32
-# The interval at which a held picture is repeated: the encoders hold back a dozen frames, which
-# would be a minute of a slide show, and 10 a second are cheap where nothing moves.
-_HOLD_STEP: Final = VIDEO_SCALE // 10
+# The interval at which a held picture is repeated, about: the encoders hold back a dozen frames,
+# which would be a minute of a slide show, and 10 a second are cheap where nothing moves.
+HELD_INTERVAL: Final = FrameInterval(Fraction(VIDEO_SCALE, 10))
 
 CodedPicture = tuple[bytes, int, int]
 """Data, decode time, presentation time."""
@@ -83,7 +92,8 @@ class VideoPipeline(PipelineStage[CodedPicture | Cut | HoldUntil | StartSlate | 
     """Decodes pictures of `video` (None: there are none yet) and feeds `stages`, largest first.
 
     It owns the stages and finishes them. `successor` is the stage of the top rung if the source's
-    own packets make that for now; it joins the others at the cut with `Cut.takeover`.
+    own packets make that for now; it joins the others at the cut with `Cut.takeover`. `part` is the
+    part target in ticks of 90 000 a second, which held pictures divide evenly.
     """
 
     def __init__(
@@ -93,8 +103,10 @@ class VideoPipeline(PipelineStage[CodedPicture | Cut | HoldUntil | StartSlate | 
         stages: list[EncoderStage],
         successor: EncoderStage | None,
         reports: ReportWriter,
+        part: int,
         decoders: DecoderFactory | None = None,
     ) -> None:
+        self._hold_step = part // max(1, round(part / HELD_INTERVAL.ticks))
         self._decoders = decoders
         self._stages = stages
         self._video = video
@@ -196,9 +208,9 @@ class VideoPipeline(PipelineStage[CodedPicture | Cut | HoldUntil | StartSlate | 
             else:
                 self._repeat_at_cut(cut)
         while self._last is not None and (self._shown is not None or self._slate is not None):
-            if self._last + _HOLD_STEP > until:
+            if self._last + self._hold_step > until:
                 return
-            self._last += _HOLD_STEP
+            self._last += self._hold_step
             self._repeat(self._held_picture(self._last), self._last, None)
 
     def _change_source(self, video: VideoFormat | None) -> None:

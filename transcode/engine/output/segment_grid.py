@@ -70,6 +70,14 @@ class SegmentGrid:
         """The latest time so far; every later cut comes after it."""
         return self._newest if self._newest is not None else 0
 
+    def settled(self, step: int) -> int:
+        """Return the time up to which no cut will come; a picture is shown for about `step`.
+
+        Sound up to there need not wait for the next picture.
+        """
+        shown = self.newest + max(0, step - SLACK)
+        return shown if self._reuse else max(self.newest, min(shown, self._next - 1))
+
     @property
     def sequence(self) -> int:
         """The number of the segment that the next cut opens."""

@@ -1,11 +1,11 @@
 """Segmenters: the encoded samples of one rendition in, parts and segments out.
 
-`LiveSegmenter` sends a part as soon as it is long enough; it derives the duration of a sample from
-the decode time of the next one. `FileSegmenter` gets samples with durations and sends a segment in
-one part, unless that is too large for the pipe. Both announce a segment before its first part, and
-report it when the start of the next one is known. The parts of a segment, joined, are the segment,
-so no media are kept. Sample times are ticks of the rendition's own scale; reports use 90 000 ticks
-a second.
+`LiveSegmenter` sends a part with its last sample (see `part_lengths`); it derives the duration of a
+sample from the decode time of the next one. `FileSegmenter` gets samples with durations and sends a
+segment in one part, unless that is too large for the pipe. Both announce a segment before its first
+part, and report it when the start of the next one is known. The parts of a segment, joined, are the
+segment, so no media are kept. Sample times are ticks of the rendition's own scale; reports use
+90 000 ticks a second.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,6 +14,7 @@ from typing import Final
 from media.hls.fmp4 import Sample, fragment
 from media.hls.segment import InitSection, Part, Segment, SegmentStart
 from media.ticks import VIDEO_SCALE, rescale
+from transcode.engine.output.part_lengths import PartLengths
 from transcode.engine.output.segment_grid import Cut
 from transcode.protocol.messages import EngineReport
 
@@ -91,7 +92,7 @@ class Segmenter:
         self._open(cut, start, gap=True)
 
     def discard(self) -> None:
-        """Turn the open segment into a gap; the parts of it that were sent do not count."""
+        """Turn the open segment into a gap, whatever parts of it were sent."""
         self._samples, self._bytes = [], 0
         segment = self._segment
         if segment is not None and not segment.gap:
@@ -148,6 +149,7 @@ class Segmenter:
         )
 
     def _send_part(self, segment: _OpenSegment, samples: list[Sample], length: int) -> None:
+        """Send samples as a part of `length` ticks of 90 000 a second."""
         if not segment.parts:
             self._send_start(segment)
         self._fragment += 1
@@ -157,7 +159,7 @@ class Segmenter:
                 rendition=self.name,
                 sequence=segment.cut.sequence,
                 index=segment.parts,
-                duration=rescale(length, self.scale, VIDEO_SCALE),
+                duration=length,
                 independent=samples[0].key,
                 data=data,
             )
@@ -172,7 +174,10 @@ class LiveSegmenter(Segmenter):
     """Segments a live rendition; it lives as long as the run, through all of its epochs.
 
     Decode times never repeat or fall, whatever the source sends and across epochs: they are moved
-    up where necessary, and presentation times stay. `frames` and `made` count within the epoch.
+    up where necessary, and presentation times stay. A part is sent with its last sample, whose
+    duration is then the least that is expected: the next part begins at or after its end, and
+    players take up the difference, which is the jitter of the source's times. `frames` and `made`
+    count within the epoch.
     """
 
     def __init__(
@@ -180,22 +185,19 @@ class LiveSegmenter(Segmenter):
     ) -> None:
         super().__init__(name, scale, send, init=init)
         self._last_dts = -1
-        self._target = 0
-        self._reset()
+        self._reset(0)
 
-    def _reset(self) -> None:
-        self._pending: Sample | None = None
+    def _reset(self, part: int) -> None:
+        self._lengths = PartLengths(self.scale, part)
         self._samples = []
-        self._length = self._bytes = 0
-        self._step = self.scale // 30
+        self._bytes = 0
         self._end = 0
 
     def begin(self, *, epoch: int, part: int) -> None:
-        """Start an epoch; `part` is the length of a part in ticks of 90 000 a second."""
+        """Start an epoch; `part` is its part target in ticks of 90 000 a second."""
         self._epoch = epoch
-        self._target = rescale(part, VIDEO_SCALE, self.scale)
         self.frames, self.made = 0, 0
-        self._reset()
+        self._reset(part)
 
     def add(self, sample: Sample, cut: Cut | None = None) -> None:
         """Add the next sample in decode order; its own duration is ignored."""
@@ -214,8 +216,21 @@ class LiveSegmenter(Segmenter):
             self._flush()
             self._close(start)
             self._open(cut, start)
+            self._lengths.begin_segment(dts)
+        elif self._bytes + len(sample.data) > _MOST_BYTES:
+            self._flush()
+        elif self._samples and self._lengths.is_full(dts):
+            self._send_samples(dts, last=False)
+        if not self._samples:
+            self._lengths.begin_part(dts)
+        self._lengths.measure(sample.dts)
         self._last_dts = dts
-        self._pending = Sample(dts, sample.pts, 0, sample.key, sample.data)
+        self._bytes += len(sample.data)
+        self._samples.append(Sample(dts, sample.pts, 0, sample.key, sample.data))
+        due = max(sample.dts + self._lengths.expected, dts + 1)  # unless `dts` was moved up
+        if self._lengths.is_full(due):
+            self._settle(max(sample.dts + self._lengths.shortest, dts + 1))
+            self._send_samples(due, last=False)
 
     def pause(self, dts: int, end: int | None = None) -> None:
         """Send all samples, the last of which lasts until `dts`; the segment stays open.
@@ -228,12 +243,8 @@ class LiveSegmenter(Segmenter):
     def gap(self, cut: Cut, start: int) -> None:
         """Open a segment without media at `start`, in ticks of 90 000 a second."""
         self._settle()
+        self._lengths.interrupt()
         super().gap(cut, start)
-
-    def discard(self) -> None:
-        """Turn the open segment into a gap; the parts of it that were sent do not count."""
-        self._pending, self._length = None, 0
-        super().discard()
 
     def end(self, at: int = 0) -> int | None:
         """Close the epoch's last segment; return where it ends, or None if there is none.
@@ -253,34 +264,28 @@ class LiveSegmenter(Segmenter):
         return end
 
     def _settle(self, dts: int | None = None, end: int | None = None) -> None:
-        """Set the last sample's duration: up to `dts`, or that of the sample before it.
+        """Set the last sample's duration: up to `dts`, or as expected.
 
         It is not shown beyond `end`, where a player would join it to what follows a discontinuity.
         """
-        pending, self._pending = self._pending, None
-        if pending is None:
+        if not self._samples:
             return
-        if dts is not None:
-            length = dts - pending.dts
-            self._step = max(1, length if end is None else min(length, end - pending.pts))
-        step = self._step
-        size = len(pending.data)
-        long = self._length + step > self._target or self._bytes + size > _MOST_BYTES
-        if self._samples and long:
-            self._flush()
-        self._bytes += size
-        self._samples.append(Sample(pending.dts, pending.pts, step, pending.key, pending.data))
-        self._length += step
-        self._end = max(self._end, pending.pts + step)
-        # The next sample will be about as long; waiting for it would delay the part by a frame.
-        if self._length + step > self._target:
-            self._flush()
+        last = self._samples[-1]
+        length = self._lengths.expected if dts is None else dts - last.dts
+        step = max(1, length if end is None else min(length, end - last.pts))
+        self._samples[-1] = Sample(last.dts, last.pts, step, last.key, last.data)
+        self._end = max(self._end, last.pts + step)
 
     def _flush(self) -> None:
-        samples, self._samples = self._samples, []
-        length, self._length = self._length, 0
-        self._bytes = 0
-        if samples and self._segment is not None:
+        """Send the samples that wait as the last part of their segment."""
+        if self._samples:
+            self._send_samples(self._samples[-1].dts + self._samples[-1].duration, last=True)
+
+    def _send_samples(self, end: int, *, last: bool) -> None:
+        """Send the samples that wait as a part, which lasts until the decode time `end`."""
+        samples, self._samples, self._bytes = self._samples, [], 0
+        if self._segment is not None:
+            length = self._lengths.end_part(samples[0].dts, end, last=last)
             self._send_part(self._segment, samples, length)
             self.made = rescale(self._end, self.scale, VIDEO_SCALE)
 
@@ -334,7 +339,8 @@ class FileSegmenter(Segmenter):
         samples, self._samples, self._bytes = self._samples, [], 0
         if self._segment is not None:
             for run in _contiguous(samples):
-                self._send_part(self._segment, run, sum(each.duration for each in run))
+                length = sum(each.duration for each in run)
+                self._send_part(self._segment, run, rescale(length, self.scale, VIDEO_SCALE))
 
 
 def _contiguous(samples: Sequence[Sample]) -> list[list[Sample]]:

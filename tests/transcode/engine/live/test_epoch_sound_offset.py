@@ -15,6 +15,7 @@ from tests.support.engine.engine_process import ORIGIN, begin, orders, run
 from tests.support.engine.sources import Source, pulses, source_of
 from transcode.engine.core.reports import ReportWriter
 from transcode.engine.live.epoch import EpochPipeline
+from transcode.engine.live.first_packets import FirstPackets
 from transcode.engine.output.segmenter import LiveSegmenter
 from transcode.protocol.messages import EngineReport, SoundMoved, TakenOver
 
@@ -79,8 +80,9 @@ class Paced:
 
     def __init__(self, source: Source) -> None:
         self.sent: list[EngineReport] = []
+        order = begin(source, ladder=ladder_for(640, 360, frozenset({"360p"})))
         self.epoch = EpochPipeline(
-            begin(source, ladder=ladder_for(640, 360, frozenset({"360p"}))),
+            FirstPackets(order),
             origin=ORIGIN,
             sequence=0,
             discontinuity=False,

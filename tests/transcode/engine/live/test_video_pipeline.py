@@ -66,6 +66,7 @@ class Pipeline:
             stages=[EncoderStage(each.rendition.name, [each], depth=4) for each in self._encoders],
             successor=None,
             reports=self._troubles,
+            part=SECOND,
             decoders=RawDecoder(),
         )
 

@@ -92,6 +92,23 @@ def test_without_reuse_the_clock_cuts() -> None:
     assert all(cut.at > START + n * 2 * SECOND - SLACK - 1 for n, cut in enumerate(found))
 
 
+def test_sound_is_sent_as_far_as_its_picture_is_shown() -> None:
+    of = grid()
+    cuts(of, steady(1, 60))
+    newest = START + 29 * FRAME
+    assert newest < of.settled(FRAME) < newest + FRAME
+    assert of.settled(0) == newest
+
+
+def test_sound_is_not_sent_beyond_a_cut_that_the_clock_will_make() -> None:
+    of = grid(reuse=False)
+    cuts(of, steady(2, 60))
+    (due,) = of.add_picture(START + 2 * SECOND, idr=False)
+    before = grid(reuse=False)
+    cuts(before, steady(2, 60))
+    assert before.settled(2 * FRAME) == due.at - 1
+
+
 def test_stamps_of_whole_milliseconds_move_no_cut_to_another_frame() -> None:
     stamps = [START + (n * 1000 // 30) * 90 for n in range(300)]
     found = cuts(grid(reuse=False), [(pts, False) for pts in stamps])

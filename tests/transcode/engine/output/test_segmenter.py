@@ -108,13 +108,42 @@ def test_a_segment_that_is_given_up_is_a_gap() -> None:
     assert of.frames == 1
 
 
-def test_a_part_goes_out_with_the_frame_after_its_last() -> None:
+def test_a_part_goes_out_with_its_last_frame() -> None:
     sent: list[EngineReport] = []
     of = track(sent)
-    for place in range(16):
+    for place in range(15):
         assert not sent
         of.add(sample(place), Cut(sequence=0, at=0) if place == 0 else None)
-    assert len(parts(sent)) == 1
+    (part,) = parts(sent)
+    assert times(part) == [(place * FRAME, place * FRAME, FRAME) for place in range(15)]
+
+
+def test_parts_of_whole_milliseconds_leave_no_hole_of_more_than_one_and_do_not_overlap() -> None:
+    sent: list[EngineReport] = []
+    of = track(sent)
+    for place in range(300):
+        at = place * 1000 // 30 * 90  # FLV at 30 a second: 33, 33 and 34 ms
+        of.add(
+            Sample(at, at, 0, place % 60 == 0, b"x"),
+            Cut(sequence=place // 60, at=at) if place % 60 == 0 else None,
+        )
+    found = [times(part) for part in parts(sent)]
+    assert [len(each) for each in found] == [15] * 20
+    for before, after in itertools.pairwise(found):
+        assert 0 <= after[0][0] - (before[-1][0] + before[-1][2]) <= 90
+
+
+def test_a_group_of_frames_that_were_moved_up_does_not_overlap_the_next_part() -> None:
+    """At 3 frames a second each part is a frame; with B-frames the first ones are moved up."""
+    sent: list[EngineReport] = []
+    of = track(sent)
+    of.begin(epoch=3, part=SECOND // 3)
+    for each, cut in group(SECOND, Cut(sequence=0, at=SECOND), step=SECOND // 3):
+        of.add(each, cut)
+    of.end()
+    found = [times(part) for part in parts(sent)]
+    for before, after in itertools.pairwise(found):
+        assert before[-1][0] + before[-1][2] <= after[0][0]
 
 
 def test_a_segment_is_told_when_the_next_one_begins() -> None:
@@ -172,11 +201,11 @@ def test_a_paused_segment_is_closed_by_whoever_goes_on() -> None:
 _GROUP = ((-1, 0), (0, 3), (1, 1), (2, 2), (3, 4))
 
 
-def group(start: int, seam: Cut) -> list[tuple[Sample, Cut | None]]:
+def group(start: int, seam: Cut, step: int = FRAME) -> list[tuple[Sample, Cut | None]]:
     """A group of pictures whose first is shown at `start`, in ticks."""
     return [
         (
-            Sample(start + dts * FRAME, start + pts * FRAME, 0, number == 0, b"x"),
+            Sample(start + dts * step, start + pts * step, 0, number == 0, b"x"),
             seam if number == 0 else None,
         )
         for number, (dts, pts) in enumerate(_GROUP)

@@ -1,0 +1,199 @@
+"""Parts last 85 to 100 % of the target at every frame rate, and leave with their last sample."""
+
+import random
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from itertools import accumulate
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from media.hls.fmp4 import Sample
+from media.hls.segment import Part, Segment
+from media.ticks import VIDEO_SCALE
+from transcode.engine.output.part_lengths import FrameInterval, PartLengths, choose_target
+from transcode.engine.output.segment_grid import Cut
+from transcode.engine.output.segmenter import LiveSegmenter
+from transcode.protocol.messages import EngineReport
+
+HALF = VIDEO_SCALE // 2
+MS = VIDEO_SCALE // 1000
+RATES = [*range(1, 61), Fraction(24_000, 1001), Fraction(30_000, 1001), Fraction(60_000, 1001)]
+
+
+class Arrival(msgspec.Struct, frozen=True):
+    """A part, and how many samples of its rendition had been fed when it was sent."""
+
+    part: Part
+    fed: int
+
+
+class Fed:
+    """A segmenter that gets a rendition's samples one by one."""
+
+    def __init__(self, target: int, scale: int = VIDEO_SCALE) -> None:
+        self.sent: list[EngineReport] = []
+        self.arrivals: list[Arrival] = []
+        self._track = LiveSegmenter("720p", scale, self.sent.append)
+        self._track.begin(epoch=0, part=target)
+        self._target = target
+
+    def feed(self, times: Sequence[int], *, each: int) -> "Fed":
+        """Feed samples of these times; `each` of them make a segment."""
+        for fed, at in enumerate(times, 1):
+            number, first = divmod(fed - 1, each)
+            cut = Cut(sequence=number, at=at) if first == 0 else None
+            before = len(self.sent)
+            self._track.add(Sample(at, at, 0, cut is not None, b"x"), cut)
+            parts = [report for report in self.sent[before:] if isinstance(report, Part)]
+            self.arrivals += [Arrival(part, fed) for part in parts]
+        self._track.end()
+        return self
+
+    def obeys(self) -> bool:
+        """Assert the rule of 4.4.4.9 for all parts."""
+        parts = [report for report in self.sent if isinstance(report, Part)]
+        for part, following in zip(parts, (*parts[1:], None), strict=True):
+            assert 0 < part.duration <= self._target
+            if following is not None and following.sequence == part.sequence:
+                assert part.duration >= 0.85 * self._target
+        return True
+
+    def drift(self) -> int:
+        """Return the largest difference between a segment and the sum of its parts, in ticks."""
+        sums: dict[int, int] = {}
+        for report in self.sent:
+            if isinstance(report, Part):
+                sums[report.sequence] = sums.get(report.sequence, 0) + report.duration
+        segments = [report for report in self.sent if isinstance(report, Segment)]
+        return max(abs(each.duration - sums[each.sequence]) for each in segments)
+
+
+def constant(rate: Fraction | int, count: int, *, rounded: bool) -> list[int]:
+    """Times at a rate from 10 s on, in whole milliseconds as FLV has them if `rounded`."""
+    scale = 1000 if rounded else VIDEO_SCALE
+    return [
+        (10 * scale + int(number * scale / rate)) * (VIDEO_SCALE // scale)
+        for number in range(count)
+    ]
+
+
+def target_of(rate: Fraction | int, wanted: int = HALF) -> int:
+    return choose_target(wanted, FrameInterval(VIDEO_SCALE / Fraction(rate)))
+
+
+@pytest.mark.parametrize(
+    ("rate", "wanted", "ms"),
+    [
+        (30, 500, 500), (60, 500, 500), (25, 500, 480), (24, 500, 500), (50, 500, 500),
+        (Fraction(30_000, 1001), 500, 501), (3, 500, 334), (1, 500, 1000), (2, 500, 500),
+        (4, 200, 250), (3, 200, 334), (1, 200, 1000), (60, 200, 200), (25, 200, 200),
+        (7, 1000, 1000), (30, 1000, 1000), (Fraction(1, 2), 500, 1000), (Fraction(1, 9), 200, 1000),
+    ],
+)  # fmt: skip
+def test_a_target_is_a_whole_number_of_frames(rate: Fraction | int, wanted: int, ms: int) -> None:
+    assert target_of(rate, wanted * MS) == ms * MS
+
+
+@given(
+    st.integers(200, 1000).map(lambda ms: ms * MS),
+    st.fractions(1, 60, max_denominator=1001),
+)
+def test_a_target_is_between_a_fifth_of_a_second_and_a_second(wanted: int, rate: Fraction) -> None:
+    target = target_of(rate, wanted)
+    assert 200 * MS <= target <= 1000 * MS
+    frames = target * rate / VIDEO_SCALE
+    assert frames % 1 < MS * rate / VIDEO_SCALE or frames.denominator == 1
+
+
+def test_an_uncertain_interval_makes_room_for_its_error() -> None:
+    measured = FrameInterval(Fraction(3_000), Fraction(9))
+    assert choose_target(HALF, measured) == HALF + 2 * MS
+
+
+@pytest.mark.parametrize("rate", RATES, ids=str)
+@pytest.mark.parametrize("rounded", [False, True], ids=["exact", "milliseconds"])
+def test_every_part_of_a_constant_source_leaves_with_its_last_frame(
+    rate: Fraction | int, *, rounded: bool
+) -> None:
+    for wanted_ms in (200, 333, 500, 1000):
+        target = target_of(rate, wanted_ms * MS)
+        frames = max(1, int(target * rate / VIDEO_SCALE))
+        fed = Fed(target).feed(constant(rate, 12 * frames + 5, rounded=rounded), each=4 * frames)
+        assert fed.obeys()
+        assert fed.drift() <= 2 * MS
+        whole = [arrival for arrival in fed.arrivals if arrival.part.duration >= 0.85 * target]
+        assert len(whole) >= 12
+        # Until two frames have come, their interval is unknown.
+        assert [each.fed for each in whole if each.fed % frames] in ([], [2])
+
+
+def jittery(rate: int, count: int, jitter: float, seed: int) -> list[int]:
+    """Times that are off by up to `jitter` of a frame."""
+    dice = random.Random(seed)
+    step = VIDEO_SCALE / rate
+    return [
+        round(10 * VIDEO_SCALE + (number + dice.uniform(-jitter, jitter) / 2) * step)
+        for number in range(count)
+    ]
+
+
+@given(
+    st.integers(1, 60),
+    st.sampled_from([200, 400, 500, 800, 1000]),
+    st.floats(0, 0.9),
+    st.integers(0, 1 << 30),
+)
+def test_jitter_breaks_no_rule(rate: int, wanted_ms: int, jitter: float, seed: int) -> None:
+    target = target_of(rate, wanted_ms * MS)
+    fed = Fed(target).feed(jittery(rate, 6 * rate + 5, jitter, seed), each=2 * rate)
+    assert fed.obeys()
+    # The announced parts follow the media within two frames.
+    assert fed.drift() <= 2 * VIDEO_SCALE / rate + 2 * MS
+
+
+@given(st.integers(1, 60), st.integers(1, 60), st.sampled_from([200, 500, 1000]), st.booleans())
+def test_a_rate_that_the_target_was_not_made_for_breaks_no_rule(
+    assumed: int, rate: int, wanted_ms: int, rounded: bool
+) -> None:
+    target = target_of(assumed, wanted_ms * MS)
+    assert Fed(target).feed(constant(rate, 5 * rate + 3, rounded=rounded), each=2 * rate).obeys()
+
+
+def changing(first: int, second: int) -> Iterator[int]:
+    at = 10 * VIDEO_SCALE
+    for rate in (first, second, first):
+        for _ in range(3 * rate):
+            yield at
+            at += VIDEO_SCALE // rate
+
+
+@pytest.mark.parametrize(("first", "second"), [(30, 60), (60, 15), (30, 1), (25, 7), (3, 50)])
+def test_a_rate_that_changes_breaks_no_rule(first: int, second: int) -> None:
+    assert Fed(target_of(first)).feed(list(changing(first, second)), each=50).obeys()
+
+
+@given(st.lists(st.integers(0, 3 * VIDEO_SCALE), min_size=2, max_size=60))
+def test_holes_break_no_rule(steps: list[int]) -> None:
+    times = list(accumulate(steps, initial=10 * VIDEO_SCALE))
+    assert Fed(HALF).feed(times, each=20).obeys()
+
+
+@given(st.integers(200, 1000).map(lambda ms: ms * MS))
+def test_sound_has_whole_frames_in_every_part(target: int) -> None:
+    fed = Fed(target, scale=48_000).feed(
+        [480_000 + number * 1024 for number in range(400)], each=94
+    )
+    assert fed.obeys()
+    assert all(part.duration % 1920 == 0 for part in fed.sent if isinstance(part, Part))
+    assert fed.drift() == 0
+
+
+def test_a_hole_does_not_shorten_the_parts_after_it() -> None:
+    lengths = PartLengths(VIDEO_SCALE, HALF)
+    lengths.begin_segment(0)
+    assert lengths.end_part(0, 3 * HALF, last=False) == HALF
+    lengths.begin_part(3 * HALF)
+    assert lengths.end_part(3 * HALF, 4 * HALF, last=False) == HALF

@@ -1,0 +1,121 @@
+"""How long the parts of live renditions last (RFC 8216bis, 4.4.4.9).
+
+Pure. No part may last longer than the part target, and all parts of a segment but its last must
+last 85 % of it or more. So the target of an epoch is a whole number of its source's frames
+(`choose_target`). `PartLengths` decides where the parts of one rendition end: with the sample after
+which the next one, if it came as expected, would not fit. A part therefore leaves with its last
+sample and does not wait for the next.
+
+Where samples come irregularly, a part may be up to a frame longer or shorter than is allowed. Its
+announced length is then within the limits; the difference counts for the part after it.
+"""
+
+from collections import deque
+from fractions import Fraction
+from math import ceil, floor
+from typing import Final
+
+import msgspec
+
+from media.ticks import VIDEO_SCALE, rescale
+
+__all__ = ["FrameInterval", "PartLengths", "choose_target"]
+
+_LEAST_SHARE: Final = Fraction(85, 100)
+# The targets that settings allow, in ticks of 90 000 a second.
+_SHORTEST: Final = VIDEO_SCALE // 5
+_LONGEST: Final = VIDEO_SCALE
+_MILLISECOND: Final = VIDEO_SCALE // 1000
+# Of so many newest intervals between samples the median is expected next: a change of rate counts
+# after half of them, a single hole never.
+_REMEMBERED: Final = 9
+# FLV's times are whole milliseconds: those of a part's ends, and the interval to the next sample.
+_MOST_SLACK: Final = Fraction(3, 1000)  # seconds
+
+
+class FrameInterval(msgspec.Struct, frozen=True, gc=False):
+    """The time between frames and how far it may be off, in ticks of 90 000 a second."""
+
+    ticks: Fraction
+    error: Fraction = Fraction(0)
+
+
+def choose_target(wanted: int, interval: FrameInterval) -> int:
+    """Return the part target: the multiple of a frame interval that is nearest to `wanted`.
+
+    It is between 0.2 and 1 s, and rounded up to whole milliseconds; 1 s for slower sources. Of two
+    equally near the shorter. Ticks of 90 000 a second.
+    """
+    shortest, longest = min(_SHORTEST, wanted), max(_LONGEST, wanted)
+    if interval.ticks > longest:
+        return longest
+    frames = wanted / interval.ticks
+    count = floor(frames) if frames - floor(frames) <= Fraction(1, 2) else ceil(frames)
+    count = max(ceil(shortest / interval.ticks), min(count, int(longest / interval.ticks)))
+    exact = count * (interval.ticks + interval.error)
+    return min(longest, ceil(exact / _MILLISECOND) * _MILLISECOND)
+
+
+class PartLengths:
+    """Divides the segments of a rendition into parts; times are decode times in its own `scale`.
+
+    `target` is the part target in ticks of 90 000 a second. A part begins where the one before it
+    was announced to end.
+    """
+
+    def __init__(self, scale: int, target: int) -> None:
+        self._scale = scale
+        self._target = target
+        self._most = target * scale // VIDEO_SCALE
+        self._least = min(self._most, ceil(_LEAST_SHARE * target * scale / VIDEO_SCALE))
+        self._most_slack = int(_MOST_SLACK * scale)
+        self._intervals: deque[int] = deque(maxlen=_REMEMBERED)
+        self._newest: int | None = None
+        self._position = 0
+        self.shortest = self.expected = scale // 30
+        self._slack = 0
+
+    def measure(self, dts: int) -> None:
+        """Record the time of the next sample, as the source says it.
+
+        `expected` is the interval to the one after it, `shortest` the least to be expected.
+        """
+        before, self._newest = self._newest, dts
+        if before is None or dts <= before:
+            return
+        self._intervals.append(dts - before)
+        ordered = sorted(self._intervals)
+        self.shortest, self.expected = ordered[0], ordered[len(ordered) // 2]
+        self._slack = max(self._slack, min(3 * (ordered[-1] - ordered[0]), self._most_slack))
+
+    def interrupt(self) -> None:
+        """Record that the next sample comes after a gap, so that its distance says nothing."""
+        self._newest = None
+
+    def begin_segment(self, dts: int) -> None:
+        """Begin a segment's first part."""
+        self._position = dts
+
+    def begin_part(self, dts: int) -> None:
+        """Begin a part with the sample at `dts`; a hole before it belongs to no part."""
+        if dts - self._position > self.expected:
+            self._position = dts
+
+    def is_full(self, end: int) -> bool:
+        """Return whether the part that lasts until `end` has no room for another sample.
+
+        If it is too short without and too long with that, the smaller deviation counts.
+        """
+        length = end - self._position
+        excess = length + self.expected - self._most
+        return excess > self._slack and self._least - length <= excess
+
+    def end_part(self, first: int, end: int, *, last: bool) -> int:
+        """End the part of the samples from `first` to `end`; return its announced length.
+
+        That is in ticks of 90 000 a second. `last` allows a shorter one.
+        """
+        length = max(end - self._position, end - first if last else self._least)
+        length = min(length, self._most)
+        self._position += length
+        return min(self._target, rescale(length, self._scale, VIDEO_SCALE))
