@@ -34,6 +34,7 @@ ALIVE_SECONDS: Final = 2.0
 # back about 2 s after a loss and takes a refusal as final.
 ANSWER_SECONDS: Final = 2.5
 _TICK_SECONDS: Final = 0.25
+_ROUNDING_SECONDS: Final = 0.001
 # A refused encoder retries every few seconds, for days; its owner gets an event this often.
 _REFUSAL_SECONDS: Final = 60.0
 
@@ -322,8 +323,10 @@ class LiveStream:
     async def _wait_and_update(self) -> None:
         """Wait for a change, a stall or a tick, then decide who is on air and store the state."""
         stalls_in = self._switcher.seconds_to_stall(self._clock())
+        # A sum of times that falls short by a rounding error would wake it again and again.
+        wait = stalls_in + _ROUNDING_SECONDS if stalls_in else _TICK_SECONDS
         try:
-            async with asyncio.timeout(min(stalls_in or _TICK_SECONDS, _TICK_SECONDS)):
+            async with asyncio.timeout(min(wait, _TICK_SECONDS)):
                 await self._wake.wait()
         except TimeoutError:
             pass
