@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from bench.origin import parked
 from bench.origin.load import KINDS, Kind, check, kinds, requests_per_cpu_second
 from bench.origin.report import missed, table
 from bench.origin.servers import Broken, nginx, ours
@@ -24,6 +25,8 @@ def main() -> int:
     """Run what the command line asks for and return the exit status."""
     options = _options()
     try:
+        if options.parked:
+            return parked.report(options.parked)
         figures, asked = _measure(options)
     except ToolMissing as error:
         print(error, file=sys.stderr)
@@ -76,6 +79,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--only-ours", action="store_true", help="without nginx")
     parser.add_argument("--asgi", action="store_true", help="also ours without its fast path")
     parser.add_argument("--kinds", nargs="+", choices=KINDS, help="only these")
+    parser.add_argument(
+        "--parked", type=int, metavar="COUNT", help="instead: so many blocking playlist requests"
+    )
     options = parser.parse_args()
     if options.quick:
         options.seconds, options.rounds = 1, 3

@@ -124,6 +124,8 @@ class _FileTransfer:
 class FastPathProtocol(BoundedProtocol):
     """One connection; `fast_path` is the application's, `parked` the server's."""
 
+    __slots__ = ("_handle", "_is_draining", "_pending")
+
     fast_path: FastPath
     parked: ParkedConnections
 
@@ -173,7 +175,7 @@ class FastPathProtocol(BoundedProtocol):
             )
             if isinstance(answer, PendingResponse):
                 self._park(answer)
-                self.cycle = _PARKED
+                self._keep_nothing_else()
                 return True
         except Exception:  # the per-connection edge: uvicorn would blame the client
             log.exception("request failed")
@@ -283,13 +285,18 @@ class FastPathProtocol(BoundedProtocol):
         self._pending = pending
         self.parked.add(self, self.loop)
 
+    def _keep_nothing_else(self) -> None:
+        """Forget the request, which is the connection's newest; a parsed head takes 2 KB."""
+        self.cycle = _PARKED
+        self.scope, self.headers, self.url = _NO_SCOPE, [], b""
+
     def _park_later(self, cycle: RequestResponseCycle, pending: PendingResponse) -> None:
         """Park a request whose answer was looked up in a task; others may be behind it by now."""
         if self.transport.is_closing():
             return
         self._park(pending)
         if self.cycle is cycle:
-            self.cycle = _PARKED
+            self._keep_nothing_else()
         if self._is_draining:
             self.give_up()
 
@@ -396,4 +403,6 @@ def _shared_cycle(*, complete: bool) -> RequestResponseCycle:
 
 
 _COMPLETED: Final = _shared_cycle(complete=True)
+# uvicorn sets another at the beginning of each request.
+_NO_SCOPE: Final[Any] = {}
 _PARKED: Final = _shared_cycle(complete=False)

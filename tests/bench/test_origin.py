@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.origin import parked
 from bench.origin.load import KINDS, Kind, check, kinds
 from bench.origin.report import missed, table
 from bench.origin.servers import Broken, Published, Serving
@@ -47,3 +48,24 @@ def test_a_server_that_is_not_there_is_no_result(kind: str) -> None:
     asked: list[Kind] = [each for each in kinds(published) if each.name == kind]
     with pytest.raises(Broken, match="no answer"):
         check(Serving(9, 0), asked[0], published)
+
+
+@pytest.mark.parametrize("server", ["ours", "plain"])
+def test_parked_requests_are_all_answered_in_each_round(server: str) -> None:
+    figures = parked.measure(server, 50)
+    assert len(figures.median_ms) == len(figures.last_ms) == len(figures.answering_cpu) == 3
+    assert all(
+        0 < median <= last for median, last in zip(figures.median_ms, figures.last_ms, strict=True)
+    )
+    assert f"| memory of each, bytes | {figures.memory / 50:.0f} |" in parked.table(
+        {server: figures}
+    )
+
+
+def test_a_late_answer_and_a_large_connection_are_told() -> None:
+    figures = parked.Figures(10, [200.0, 400.0, 301.0], [900.0, 1001.0], 130_000, [], [])
+    assert parked.missed(figures) == [
+        "301 ms to the median answer, more than 300",
+        "1001 ms to the last answer, more than 1000",
+        "13000 bytes for each parked request, more than 12000",
+    ]
