@@ -190,6 +190,10 @@ class Viewer:
         """Press a key where the focus is."""
         self._do(lambda: self._page.keyboard.press(key))
 
+    def reload(self) -> None:
+        """Load the page anew, with what the browser has kept."""
+        self._do(lambda: self._page.reload(wait_until="domcontentloaded"))
+
     def resize(self, width: int, height: int) -> None:
         """Give the window another size."""
         self._do(lambda: self._page.set_viewport_size({"width": width, "height": height}))
@@ -235,10 +239,22 @@ class Chromium:
         self._browser = browser
 
     def open(
-        self, address: str, *, width: int = 1280, height: int = 800, before: str = ""
+        self,
+        address: str,
+        *,
+        width: int = 1280,
+        height: int = 800,
+        before: str = "",
+        light: bool = False,
+        still: bool = False,
     ) -> Viewer:
-        """Open an address in a window of that size; `before` runs before its first script."""
-        return self._thread.submit(self._open, address, width, height, before).result()
+        """Open an address in a window of that size; `before` runs before its first script.
+
+        `light` and `still`: its person prefers light pages, and reduced motion.
+        """
+        return self._thread.submit(
+            self._open, address, width, height, before, light, still
+        ).result()
 
     def leave(self) -> None:
         """Close all pages that are open."""
@@ -249,8 +265,14 @@ class Chromium:
 
         self._thread.submit(close).result()
 
-    def _open(self, address: str, width: int, height: int, before: str) -> Viewer:
-        context = self._browser.new_context(viewport={"width": width, "height": height})
+    def _open(
+        self, address: str, width: int, height: int, before: str, light: bool, still: bool
+    ) -> Viewer:
+        context = self._browser.new_context(
+            viewport={"width": width, "height": height},
+            color_scheme="light" if light else "dark",
+            reduced_motion="reduce" if still else "no-preference",
+        )
         page = context.new_page()
         page.add_init_script(_LISTEN + before)
         viewer = Viewer(self._thread, page, page.main_frame)

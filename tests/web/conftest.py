@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 from tests.support.browser import Chromium, chromium
+from tests.support.e2e.websocket_clients import installed
 from tests.support.web.page_origin import PlaybackOrigin, serving
+from tests.support.web.workshop import copy_with_packages
 
 
 @pytest.fixture(scope="session")
@@ -25,3 +27,15 @@ def browser() -> Generator[Chromium]:
 @pytest.fixture(scope="session")
 def web() -> Path:
     return Path(__file__).parents[2] / "web"
+
+
+@pytest.fixture(scope="session")
+def workshop(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the sources of `web/` with their packages."""
+    return copy_with_packages(tmp_path_factory.mktemp("web"))
+
+
+@pytest.fixture(scope="session")
+def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the foreign clients that tests use, from their lock."""
+    return installed(tmp_path_factory.mktemp("clients"))

