@@ -70,7 +70,7 @@ def _header(timeline: Timeline, *, version: int = VERSION) -> str:
         sequence=timeline.sequence,
         discontinuities=timeline.discontinuities,
     )
-    return header(opening, version=version)
+    return header(opening, version=version, live=True)
 
 
 def _control(timeline: Timeline) -> str:

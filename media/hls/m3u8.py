@@ -89,8 +89,12 @@ def render_with(playlist: MediaPlaylist, segments: Iterable[str]) -> str:
     return "".join([header(playlist), *segments, ENDLIST if playlist.ended else ""])
 
 
-def header(playlist: MediaPlaylist, *, version: int = VERSION) -> str:
-    """Render the tags that precede the segments of a media playlist."""
+def header(playlist: MediaPlaylist, *, version: int = VERSION, live: bool = False) -> str:
+    """Render the tags that precede the segments of a media playlist.
+
+    `live`: EXT-X-DISCONTINUITY-SEQUENCE is there from the beginning, because segments may leave a
+    playlist that lists discontinuities only if it has that tag (6.2.2).
+    """
     lines = [
         "#EXTM3U",
         f"#EXT-X-VERSION:{version}",
@@ -99,7 +103,7 @@ def header(playlist: MediaPlaylist, *, version: int = VERSION) -> str:
     ]
     if playlist.whole:
         lines.append(_VOD)
-    if playlist.discontinuities:
+    if playlist.discontinuities or live:
         lines.append(f"#EXT-X-DISCONTINUITY-SEQUENCE:{playlist.discontinuities}")
     lines += ["#EXT-X-INDEPENDENT-SEGMENTS", ""]
     return "\n".join(lines)

@@ -383,6 +383,8 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True):
         """
         if not 0 <= count <= self.count:
             raise ValueError(f"{count} segments to remove out of {self.count}")
+        if not count:
+            return self
         duration, discontinuities, left = self.duration, self.discontinuities, count
         pages = list(self.pages)
         while left and pages:

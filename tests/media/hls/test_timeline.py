@@ -296,6 +296,23 @@ def test_trimming_pages_is_trimming_segments(counts: list[int], first: int) -> N
     assert render_timeline(timeline, low_latency=False) == render_timeline(again, low_latency=False)
 
 
+def test_a_part_or_segment_leaves_older_text_as_it_is() -> None:
+    before = with_closed(1000)
+    opened = before.open("init-0.mp4").with_part(part(1000, 0))
+    assert opened.pages is before.pages
+    assert opened.recent is before.recent
+    closed = opened.close("1000.m4s", SEGMENT)
+    assert closed.pages is before.pages
+    pairs = zip(closed.recent, before.recent, strict=False)
+    assert all(after is now for after, now in pairs)
+    assert closed.trimmed(0) is closed
+    shorter = closed.trimmed(70)
+    assert len(shorter.pages) == len(closed.pages) - 1
+    pairs = zip(shorter.pages[1:], closed.pages[2:], strict=True)
+    assert all(after is now for after, now in pairs)
+    assert shorter.recent is closed.recent
+
+
 # -- any order of operations ----------------------------------------------------------------------
 
 
