@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from storage.catalog import Catalog, open_catalog
+from storage.catalog.engine.database import Database, database_url, open_database
 from tests.support.postgres import PostgresServer
 
 
@@ -47,4 +48,11 @@ def empty_place(request: pytest.FixtureRequest) -> str | Path:
 @pytest.fixture
 async def catalog(place: str | Path) -> AsyncGenerator[Catalog]:
     async with open_catalog(place, migrate=True) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def database(place: str | Path, catalog: Catalog) -> AsyncGenerator[Database]:
+    """The database of `catalog`, for what runs within a transaction."""
+    async with open_database(database_url(place), create=False) as opened:
         yield opened

@@ -1,13 +1,10 @@
 """The clock by which leases are judged: the database's, on whatever host the workers are."""
 
-from collections.abc import AsyncGenerator
-from pathlib import Path
-
 import pytest
 
 from storage.catalog import Catalog
 from storage.catalog.engine.clock import DatabaseClock
-from storage.catalog.engine.database import Database, database_url, open_database
+from storage.catalog.engine.database import Database
 from storage.job_leases import LEASE_US
 from storage.wall_clock import wall_clock_us
 from tests.support.storage.new_videos import new_video
@@ -16,12 +13,6 @@ pytestmark = pytest.mark.anyio
 
 SECOND = 1_000_000
 HOUR = 3600 * SECOND
-
-
-@pytest.fixture
-async def database(place: str | Path, catalog: Catalog) -> AsyncGenerator[Database]:
-    async with open_database(database_url(place), create=False) as opened:
-        yield opened
 
 
 async def test_a_clock_follows_the_database_and_no_host() -> None:

@@ -1,0 +1,66 @@
+"""Projects by number and by key; a deleted one is not found in any way."""
+
+import pytest
+from sqlalchemy import select
+
+from storage.catalog import Catalog
+from storage.catalog.engine.database import Database
+from storage.catalog.queries import project_lookup
+from storage.catalog.records.common import ProjectRecord
+from storage.catalog.schema.tables import streams
+from storage.errors import NoSuchProject
+
+NOW_US = 1_769_860_800_000_000
+
+
+@pytest.fixture
+async def project(catalog: Catalog) -> ProjectRecord:
+    await catalog.projects.add("the first", NOW_US)  # which cannot be deleted
+    return await catalog.projects.add("films", NOW_US)
+
+
+async def found(database: Database, name: str) -> ProjectRecord | None:
+    async with database.reading() as connection:
+        return await project_lookup.find(connection, name)
+
+
+async def test_a_project_is_found_by_its_number_and_its_key(
+    database: Database, project: ProjectRecord
+) -> None:
+    assert await found(database, str(project.id)) == project
+    assert await found(database, project.key) == project
+
+
+@pytest.mark.parametrize("name", ["", "0", "01", "+2", "2 ", "²", "9" * 10, "9" * 40, "nothing"])
+async def test_other_spellings_of_a_number_are_keys_that_nothing_has(
+    database: Database, project: ProjectRecord, name: str
+) -> None:
+    assert project.id == 2
+    assert await found(database, name) is None
+
+
+async def test_a_deleted_project_is_found_in_no_way(
+    catalog: Catalog, database: Database, project: ProjectRecord
+) -> None:
+    await catalog.streams.add(project.id, "The news", NOW_US)
+    asked = select(streams.c.id).where(project_lookup.is_of_present(streams.c.project_id))
+    async with database.writing() as connection:
+        await project_lookup.require(connection, project.id)
+        assert len((await connection.execute(asked)).all()) == 1
+    await catalog.projects.remove(project.id, by=None, now_us=NOW_US)
+    assert await found(database, str(project.id)) is None
+    assert await found(database, project.key) is None
+    async with database.writing() as connection:
+        assert (await connection.execute(asked)).all() == []
+        with pytest.raises(NoSuchProject):
+            await project_lookup.require(connection, project.id)
+
+
+async def test_the_first_project_is_the_oldest(database: Database, project: ProjectRecord) -> None:
+    async with database.reading() as connection:
+        assert await project_lookup.find_first(connection) == project.id - 1
+
+
+async def test_before_the_first_start_there_is_no_first_project(database: Database) -> None:
+    async with database.reading() as connection:
+        assert await project_lookup.find_first(connection) is None

@@ -1,0 +1,66 @@
+"""Settings of a stream over those of its project, key by key; stored ones can be read for ever."""
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from storage.catalog.records.settings import (
+    DETECT_SECONDS,
+    DVR_SECONDS,
+    KEEP_DAYS,
+    RETURN_SECONDS,
+    StreamFailover,
+    StreamRecording,
+    StreamSettings,
+    effective_settings,
+    parse_settings,
+)
+
+SECONDS = st.none() | st.floats(0, 100)
+SETTINGS = st.builds(
+    StreamSettings,
+    failover=st.builds(StreamFailover, detect_seconds=SECONDS, reconnect_seconds=SECONDS),
+    recording=st.builds(
+        StreamRecording, enabled=st.none() | st.booleans(), keep_days=st.none() | st.integers(1, 9)
+    ),
+    latency=st.none() | st.sampled_from(["low", "normal"]),
+    dvr_seconds=SECONDS,
+)
+
+
+def text(settings: StreamSettings) -> str:
+    return msgspec.json.encode(settings).decode()
+
+
+@given(SETTINGS, SETTINGS)
+def test_each_key_is_the_streams_own_or_else_the_projects(
+    own: StreamSettings, project: StreamSettings
+) -> None:
+    found = effective_settings(text(own), text(project))
+    for merged, mine, theirs in (
+        (found, own, project),
+        (found.failover, own.failover, project.failover),
+        (found.recording, own.recording, project.recording),
+    ):
+        for field in mine.__struct_fields__:
+            value = getattr(mine, field)
+            if not isinstance(value, msgspec.Struct):
+                wanted = getattr(theirs, field) if value is None else value
+                assert getattr(merged, field) == wanted
+
+
+@given(SETTINGS)
+def test_settings_are_read_as_they_were_stored(settings: StreamSettings) -> None:
+    assert parse_settings(text(settings)) == settings
+
+
+def test_settings_of_other_versions_are_read() -> None:
+    assert parse_settings("{}") == StreamSettings()
+    found = parse_settings('{"recording": {"keep_days": 3}, "of_a_later_version": 1}')
+    assert found == StreamSettings(recording=StreamRecording(keep_days=3))
+
+
+@pytest.mark.parametrize("bounds", [DETECT_SECONDS, RETURN_SECONDS, KEEP_DAYS, DVR_SECONDS])
+def test_bounds_are_least_and_most(bounds: tuple[float, float]) -> None:
+    assert 0 <= bounds[0] < bounds[1]
