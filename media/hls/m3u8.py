@@ -263,12 +263,12 @@ def utc_text(wall_us: int) -> str:
     Raises:
         M3u8Error: the time is outside of the years 1 to 9999.
     """
-    milliseconds = rescale(wall_us, MICROSECONDS, 1000)
     try:
-        moment = _EPOCH + timedelta(milliseconds=milliseconds)
+        moment = _EPOCH + timedelta(milliseconds=rescale(wall_us, MICROSECONDS, 1000))
     except OverflowError as error:
         raise M3u8Error(f"no time of a calendar: {wall_us} µs") from error
-    return moment.strftime("%Y-%m-%dT%H:%M:%S.").zfill(20) + f"{milliseconds % 1000:03d}Z"
+    # `strftime` takes four times as long, which was most of a segment's rendering.
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def parse(text: str) -> MediaPlaylist | MultivariantPlaylist:
