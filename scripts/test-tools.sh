@@ -33,9 +33,15 @@ if [ "${1:-}" = bench ]; then # the peers of `python -m bench.ingest`, `bench.or
     [ -x /usr/sbin/nginx ] || missing="$missing nginx-light"
     command_of node nodejs
     command_of npm npm
+    # The programs of `python -m bench.players`, and a display for them.
+    command_of Xvfb xvfb
+    command_of mpv mpv
+    command_of vlc vlc-bin
     if command -v dpkg-query >/dev/null; then
         package libnginx-mod-rtmp
         package libnginx-mod-stream
+        package vlc-plugin-base
+        package vlc-plugin-video-output
     fi
 fi
 if command -v dpkg-query >/dev/null; then

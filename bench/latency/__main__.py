@@ -27,7 +27,8 @@ from bench.latency.encoder import PROFILES
 from bench.latency.parts import PartReader, reading, stages
 from bench.latency.report import HEADINGS, Figures, Target, figures, missed, row
 from bench.latency.servers import LiveServer, headend, nginx
-from bench.latency.viewer import bare_page, browser, watch
+from bench.latency.viewer import browser, watch
+from bench.players.pages import player_pages
 from bench.tools import ToolMissing
 
 __all__ = ["MODES", "main"]
@@ -40,19 +41,21 @@ _QUIET_SECONDS: Final = 60.0  # for load shedding to come to rest, if there are 
 
 
 class Mode(msgspec.Struct, frozen=True):
-    """One way to watch: the server, and the page's address of it."""
+    """One way to watch: the server, the page's address, a script that runs before the page's."""
 
     about: str
     server: str
     address: Callable[[LiveServer, str], str]
+    before: str = ""
 
 
 MODES: Final = {
     "low": Mode("Headend, its page", "headend", lambda at, _: at.watch),
     "normal": Mode(
-        "Headend, its page, `?latency=normal`",
+        "Headend, its page, normal delay chosen",
         "headend",
-        lambda at, _: f"{at.watch}?latency=normal",
+        lambda at, _: at.watch,
+        """try { localStorage.setItem("headend.player", '{"latency": "normal"}') } catch {}\n""",
     ),
     "hls.js": Mode("Headend, hls.js as it is", "headend", lambda at, bare: f"{bare}#{at.playlist}"),
     "hls.js-normal": Mode(
@@ -141,6 +144,7 @@ def _measure(
                     address,
                     plan.settle + plan.seconds,
                     lambda spent=spent: spent.append(cpu_ns(at.pid)),
+                    MODES[mode].before,
                 )
             cpu = (cpu_ns(at.pid) - spent[0]) / 1e9 / (plan.settle + plan.seconds)
             found = figures(watched, plan.settle, cpu, _encoder_delay(encoder))
@@ -169,14 +173,14 @@ def measure(plan: Plan) -> Generator[tuple[str, Figures, Target | None]]:
     with (
         TemporaryDirectory(prefix="headend-bench-") as name,
         browser() as chromium,
-        bare_page() as bare,
+        player_pages() as pages,
     ):
         servers = list(dict.fromkeys(MODES[mode].server for mode in plan.modes))
         for profile in plan.profiles:
             for server in servers:
                 modes = [mode for mode in plan.modes if MODES[mode].server == server]
                 with _server(server, Path(name) / f"{server}-{profile}", plan.streams) as at:
-                    yield from _measure(plan, modes, profile, at, (chromium, bare))
+                    yield from _measure(plan, modes, profile, at, (chromium, pages["hls"]))
 
 
 def main() -> int:

@@ -9,7 +9,7 @@ Times are milliseconds since the epoch, modulo `WRAP_MS`.
 
 from typing import Final
 
-__all__ = ["BITS", "ROWS", "WRAP_MS", "draw", "read"]
+__all__ = ["BITS", "ROWS", "WRAP_MS", "draw", "read", "since"]
 
 BITS: Final = 32
 WRAP_MS: Final = 1 << BITS  # 49 days
@@ -44,3 +44,8 @@ def read(luma: memoryview, stride: int, width: int, height: int) -> int | None:
             return None
         time |= (white > black) << column
     return time
+
+
+def since(clock: int, at: float) -> float:
+    """Return the milliseconds from a clock's time to a time of day (ms since the epoch)."""
+    return (at - clock + WRAP_MS / 2) % WRAP_MS - WRAP_MS / 2

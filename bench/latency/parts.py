@@ -22,7 +22,7 @@ from av.video.codeccontext import VideoCodecContext
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
-from bench.latency.clock import WRAP_MS, read
+from bench.latency.clock import read, since
 
 __all__ = ["NoParts", "PartReader", "Stages", "newest_parts", "reading", "stages", "top_rendition"]
 
@@ -200,8 +200,8 @@ def stages(read_parts: Sequence[ReadPart], clocks: dict[int, int]) -> Stages | N
         if len(known) < len(each.pictures) or not known:
             continue
         newest = max(known)
-        listed.append(_since(newest, each.listed))
-        fetched.append(_since(newest, each.fetched))
+        listed.append(since(newest, 1000 * each.listed) / 1000)
+        fetched.append(since(newest, 1000 * each.fetched) / 1000)
         durations.append(each.part.duration)
     if not listed:
         return None
@@ -212,8 +212,3 @@ def stages(read_parts: Sequence[ReadPart], clocks: dict[int, int]) -> Stages | N
         late=sorted(listed)[len(listed) * 95 // 100],
         fetched=statistics.median(fetched),
     )
-
-
-def _since(clock: int, moment: float) -> float:
-    """Return the seconds from a clock's time to a time of day."""
-    return ((int(moment * 1000) - clock + WRAP_MS // 2) % WRAP_MS - WRAP_MS // 2) / 1000

@@ -1,9 +1,6 @@
 """Debian's Chromium, which watches one stream and reads the clock off every presented frame."""
 
-import functools
-import http.server
 import shutil
-import threading
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -13,12 +10,11 @@ from typing import Final
 import msgspec
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from bench.tools import ToolMissing, install
+from bench.tools import ToolMissing
 
-__all__ = ["Frame", "Watched", "bare_page", "browser", "watch"]
+__all__ = ["Frame", "Watched", "browser", "watch"]
 
 _HERE: Final = Path(__file__).parent
-_PLAYERS: Final = _HERE.parent / "players"
 _PROGRAMS: Final = ("chromium", "chromium-browser", "google-chrome")
 # No sandbox: benchmarks run as root in containers. The rest keeps it off the network and quiet.
 _FLAGS: Final = [
@@ -32,7 +28,6 @@ _FLAGS: Final = [
     "--autoplay-policy=no-user-gesture-required",
 ]
 _START_SECONDS: Final = 60.0  # a deadline for the first picture
-_TYPES: Final = {".html": "text/html", ".js": "text/javascript"}
 
 
 class Frame(msgspec.Struct, frozen=True, array_like=True):
@@ -78,59 +73,24 @@ def browser() -> Generator[Browser]:
             running.close()
 
 
-@contextmanager
-def bare_page() -> Generator[str]:
-    """Serve a page with hls.js as it is; its address takes the playlist's after a `#`.
-
-    Raises:
-        ToolMissing: Node, which installs hls.js, is not there.
-    """
-    files = {
-        "/bare.html": _HERE / "bare.html",
-        "/hls.js": install(_PLAYERS) / "hls.js" / "dist" / "hls.min.js",
-    }
-    handler = functools.partial(_Files, files)
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}/bare.html"
-        finally:
-            server.shutdown()
-            thread.join()
-
-
-class _Files(http.server.BaseHTTPRequestHandler):
-    """Answers with one of a few files."""
-
-    def __init__(self, files: dict[str, Path], *arguments: object) -> None:
-        self._files = files
-        super().__init__(*arguments)  # pyright: ignore[reportArgumentType]  # socketserver's own three
-
-    def do_GET(self) -> None:
-        path = self._files.get(self.path)
-        body = path.read_bytes() if path else b""
-        self.send_response(200 if path else 404)
-        self.send_header("Content-Type", _TYPES[path.suffix] if path else "text/plain")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # its name
-        """Write nothing."""
-
-
-def watch(running: Browser, address: str, seconds: float, on_start: Callable[[], None]) -> Watched:
+def watch(
+    running: Browser,
+    address: str,
+    seconds: float,
+    on_start: Callable[[], None],
+    before: str = "",
+) -> Watched:
     """Watch an address for so long after its first frame, and return what it presented.
 
-    `on_start` is called when the first frame was presented.
+    `on_start` is called when the first frame was presented; `before` is a script that runs before
+    the page's own.
 
     Raises:
         TimeoutError: no frame with a clock was presented.
     """
     page = running.new_page(viewport={"width": 1280, "height": 800})
     try:
-        page.add_init_script(path=_HERE / "probe.js")
+        page.add_init_script(before + (_HERE / "probe.js").read_text())
         opened = time.monotonic()
         page.goto(address, wait_until="domcontentloaded")
         while page.evaluate("() => latencyProbe.started") is None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.latency.clock import BITS, ROWS, WRAP_MS, draw, read
+from bench.latency.clock import BITS, ROWS, WRAP_MS, draw, read, since
 
 
 @pytest.mark.parametrize("time", [0, 1, 0x5A5A5A5A, WRAP_MS - 1])
@@ -26,3 +26,11 @@ def test_the_cells_are_the_bits_and_below_them_their_inverse(time: int) -> None:
 
 def test_a_plane_without_clear_cells_has_no_time() -> None:
     assert read(memoryview(b"\x80" * 4 * BITS * ROWS), 2 * BITS, 2 * BITS, 2 * ROWS) is None
+
+
+def test_the_time_since_a_clock_goes_on_when_the_clock_wraps() -> None:
+    day = 1_800_000_000_000
+    assert since((day - 250) % WRAP_MS, day) == 250
+    assert since((day + 40) % WRAP_MS, day) == -40
+    wrapped = day - day % WRAP_MS
+    assert since(WRAP_MS - 10, wrapped + 20) == 30

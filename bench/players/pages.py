@@ -1,0 +1,66 @@
+"""Pages that play an address in Chromium, each with one player as it is."""
+
+import functools
+import http.server
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from bench.tools import install
+
+__all__ = ["PAGES", "player_pages"]
+
+_HERE: Final = Path(__file__).parent
+_TYPES: Final = {".html": "text/html", ".js": "text/javascript"}
+# Page: the player's file in its package.
+PAGES: Final = {
+    "hls": ("hls.js", "hls.js/dist/hls.min.js"),
+    "shaka": ("shaka.js", "shaka-player/dist/shaka-player.compiled.js"),
+    "videojs": ("video.js", "video.js/dist/video.min.js"),
+}
+
+
+@contextmanager
+def player_pages() -> Generator[dict[str, str]]:
+    """Serve the pages; each one's address takes the playlist's after a `#`.
+
+    Raises:
+        ToolMissing: Node, which installs the players, is not there.
+    """
+    packages = install(_HERE)
+    files: dict[str, Path] = {}
+    for page, (script, file) in PAGES.items():
+        files[f"/{page}.html"] = _HERE / f"{page}.html"
+        files[f"/{script}"] = packages / file
+    handler = functools.partial(_Files, files)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            at = f"http://127.0.0.1:{server.server_port}"
+            yield {page: f"{at}/{page}.html" for page in PAGES}
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+class _Files(http.server.BaseHTTPRequestHandler):
+    """Answers with one of a few files."""
+
+    def __init__(self, files: dict[str, Path], *arguments: object) -> None:
+        self._files = files
+        super().__init__(*arguments)  # pyright: ignore[reportArgumentType]  # socketserver's own three
+
+    def do_GET(self) -> None:
+        path = self._files.get(self.path)
+        body = path.read_bytes() if path else b""
+        self.send_response(200 if path else 404)
+        self.send_header("Content-Type", _TYPES[path.suffix] if path else "text/plain")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # its name
+        """Write nothing."""

@@ -1,0 +1,107 @@
+"""A virtual display, and the clock that is read off it while a program plays.
+
+Xvfb holds the display; ffmpeg grabs it ten times a second. So a program needs no interface of its
+own to say what it shows.
+"""
+
+import os
+import subprocess
+import threading
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from itertools import dropwhile
+from typing import Final
+
+from bench.latency.clock import read, since
+from bench.players.verdict import Shown
+from bench.tools import tool
+
+__all__ = ["SIZE", "Screen", "screen"]
+
+SIZE: Final = (640, 360)
+_RATE: Final = 10
+_START_SECONDS: Final = 20.0
+_END_SECONDS: Final = 5.0
+
+
+class Screen:
+    """A display that is being read."""
+
+    def __init__(self, display: str, grabber: subprocess.Popen[bytes]) -> None:
+        self.display = display
+        self.shown: list[Shown] = []
+        self._grabber = grabber
+        self._reader = threading.Thread(target=self._read, name="screen")
+        self._reader.start()
+
+    def _read(self) -> None:
+        width, height = SIZE
+        assert self._grabber.stdout is not None
+        while len(data := self._grabber.stdout.read(width * height)) == width * height:
+            at = time.time() * 1000
+            clock = read(memoryview(data), width, width, height)
+            if clock is not None:
+                self.shown.append(Shown(at, round(at - since(clock, at))))
+
+    def since(self, at: float) -> list[Shown]:
+        """Return what was shown from a time of day (ms) on, without what was there already."""
+        before = next((each.drawn for each in reversed(self.shown) if each.at < at), None)
+        found = [each for each in self.shown if each.at >= at]
+        return (
+            found if before is None else list(dropwhile(lambda each: each.drawn == before, found))
+        )
+
+    def close(self) -> None:
+        """Stop reading."""
+        _end(self._grabber)
+        self._reader.join(_END_SECONDS)
+        if self._grabber.stdout is not None:
+            self._grabber.stdout.close()
+
+
+@contextmanager
+def screen() -> Generator[Screen]:
+    """Run a display for the length of the block.
+
+    Raises:
+        ToolMissing: Xvfb or ffmpeg is not installed.
+    """
+    width, height = SIZE
+    xvfb, ffmpeg = tool("Xvfb", "xvfb"), tool("ffmpeg", "ffmpeg")
+    telling, told = os.pipe()
+    server = subprocess.Popen(
+        [
+            xvfb, "-displayfd", str(told), "-screen", "0", f"{width}x{height}x24",
+            "-nolisten", "tcp", "-ac",
+        ],
+        pass_fds=[told], stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    os.close(told)
+    try:
+        with os.fdopen(telling) as lines:
+            display = f":{lines.readline().strip()}"
+        grabber = subprocess.Popen(
+            [
+                ffmpeg, "-v", "error", "-nostdin", "-f", "x11grab", "-draw_mouse", "0",
+                "-framerate", str(_RATE), "-video_size", f"{width}x{height}", "-i", display,
+                "-f", "rawvideo", "-pix_fmt", "gray", "-",
+            ],
+            stdout=subprocess.PIPE,
+        )  # fmt: skip
+        shown = Screen(display, grabber)
+        try:
+            yield shown
+        finally:
+            shown.close()
+    finally:
+        _end(server)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(_END_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

@@ -1,0 +1,98 @@
+"""What a player did, by the clocks of the pictures that it showed."""
+
+import statistics
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+__all__ = ["HEADINGS", "Playing", "Shown", "judge", "row"]
+
+STOP_MS: Final = 500.0  # a picture that stays for so long has stopped
+
+
+class Shown(msgspec.Struct, frozen=True):
+    """A picture on a screen: when it was seen, and when it was drawn (ms since the epoch)."""
+
+    at: float
+    drawn: float
+
+
+class Playing(msgspec.Struct, frozen=True, kw_only=True):
+    """How a player played; times are seconds, None where it showed nothing.
+
+    `before` and `after` are the median latencies before the loss of the encoder and at the end;
+    `across` whether it showed pictures that were drawn after the loss. `stops` counts the times at
+    which a picture stayed for more than half a second, `skipped` is the longest time between the
+    drawing of two pictures that were shown one after the other.
+    """
+
+    started: float | None
+    before: float | None
+    after: float | None
+    across: bool
+    stops: int
+    longest: float
+    skipped: float
+
+
+HEADINGS: Final = (
+    "| player | what | first picture after | latency | after the switch | stops | longest stop | "
+    "skipped | errors in its log |\n|---|---|---|---|---|---|---|---|---|"
+)
+
+
+def judge(shown: Sequence[Shown], opened: float, lost: float, ended: float) -> Playing:
+    """Judge what was shown; `opened`, `lost`, `ended` are when it began, lost its encoder, ended.
+
+    All are ms since the epoch. `lost` is the middle of a video, which loses nothing.
+    """
+    stops, longest, skipped = 0, 0.0, 0.0
+    last: Shown | None = None
+    for each in shown:
+        if last is None or each.drawn != last.drawn:
+            if last is not None and each.at - last.at > STOP_MS:
+                stops += 1
+            if last is not None:
+                longest = max(longest, each.at - last.at)
+                skipped = max(skipped, each.drawn - last.drawn)
+            last = each
+    if last is not None and ended - last.at > STOP_MS:
+        stops += 1
+        longest = max(longest, ended - last.at)
+    return Playing(
+        started=(shown[0].at - opened) / 1000 if shown else None,
+        before=_latency([each for each in shown if each.at < lost]),
+        after=_latency([each for each in shown if each.at > (lost + ended) / 2]),
+        across=any(each.drawn > lost for each in shown),
+        stops=stops,
+        longest=longest / 1000,
+        skipped=skipped / 1000,
+    )
+
+
+def _latency(shown: Sequence[Shown]) -> float | None:
+    if not shown:
+        return None
+    return statistics.median(each.at - each.drawn for each in shown) / 1000
+
+
+def row(player: str, what: str, found: Playing, errors: int) -> str:
+    """Return a row of the table; `what` is "video" where there is no latency and no switch."""
+    live = what != "video"
+    cells = [
+        player,
+        what,
+        _seconds(found.started),
+        _seconds(found.before) if live else "",
+        (_seconds(found.after) if found.across else "stopped") if live else "",
+        str(found.stops),
+        f"{found.longest:.1f} s",
+        f"{found.skipped:.1f} s",
+        str(errors),
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def _seconds(value: float | None) -> str:
+    return "never" if value is None else f"{value:.1f} s"
