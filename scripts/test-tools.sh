@@ -24,13 +24,15 @@ command_of faketime faketime
 ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command_of initdb postgresql
 command_of systemd-analyze systemd
 command_of ps procps
+command_of curl curl
+[ -x /usr/sbin/nginx ] || missing="$missing nginx-light" # in front of the service, and a bench's peer
+command_of openssl openssl # makes its certificate
 command_of wrk wrk # asks the origin for `python -m bench.origin`
 if [ "${1:-}" = all ]; then # the real OBS, for the proofs
     command_of obs obs-studio
     command_of xvfb-run xvfb
 fi
 if [ "${1:-}" = bench ]; then # the peers of `python -m bench.ingest`, `bench.origin` and `bench.latency`
-    [ -x /usr/sbin/nginx ] || missing="$missing nginx-light"
     command_of node nodejs
     command_of npm npm
     # The programs of `python -m bench.players`, and a display for them.

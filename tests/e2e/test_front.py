@@ -1,0 +1,125 @@
+"""Viewers behind nginx: the configuration of docs/deploy.md, HTTP/2, a stream that is on air."""
+
+import socket
+import ssl
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from media.hls import m3u8
+from media.hls.playlist import MediaPlaylist, MultivariantPlaylist
+from tests.support.e2e.front import HOST, Front, front
+from tests.support.e2e.publishers import ffmpeg, publishing
+from tests.support.e2e.service import SCALE, Running, service
+from tests.support.e2e.websocket_clients import key_of
+from tests.support.waiting import poll
+
+pytestmark = pytest.mark.e2e
+
+OK = "2 200"
+VIEWER = "127.0.0.9"  # not the address of the web server
+
+
+@pytest.fixture(scope="module")
+def headend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    environment = {
+        "HEADEND_HTTP__TRUSTED_PROXIES": "127.0.0.1",
+        "HEADEND_STORAGE__MIN_FREE_BYTES": "0",
+    }
+    folder = tmp_path_factory.mktemp("front")
+    with service(folder / "data", environment=environment) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def nginx(headend: Running, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Front]:
+    with front(tmp_path_factory.mktemp("front") / "nginx", headend) as running:
+        yield running
+
+
+def test_a_stream_is_fetched_over_http_2(
+    headend: Running, nginx: Front, small_source: Path
+) -> None:
+    path = f"/live/{headend.hash}/index.m3u8"
+    with publishing(ffmpeg(small_source, f"{headend.server}/{headend.key}")):
+
+        def variants() -> MultivariantPlaylist | None:
+            told, body = nginx.curl(path)
+            if told == "2 404":
+                return None
+            assert told == OK
+            playlist = m3u8.parse(body.decode())
+            assert isinstance(playlist, MultivariantPlaylist)
+            return playlist
+
+        found = poll(variants, within=30, what="a playlist")
+        folder = path.rsplit("/", 1)[0]
+        listed = f"{folder}/{found.variants[0].uri}"
+        told, body = nginx.curl(listed, "--compressed")
+        assert told == OK
+        playlist = m3u8.parse(body.decode())
+        assert isinstance(playlist, MediaPlaylist)
+        newest = playlist.segments[-1]
+        folder = listed.rsplit("/", 1)[0]
+        assert newest.map_uri is not None
+        for uri, box in ((newest.map_uri, b"ftyp"), (newest.uri, b"")):
+            told, data = nginx.curl(f"{folder}/{uri}")
+            assert (told, data[4 : 4 + len(box)]) == (OK, box)
+        told, some = nginx.curl(f"{folder}/{newest.uri}", "--range", "100-199")
+        assert (told, some) == ("2 206", data[100:200])
+
+
+def test_a_connection_to_the_service_is_kept_after_the_answer(
+    headend: Running, nginx: Front
+) -> None:
+    def kept() -> bool:
+        assert nginx.curl(f"/watch/{headend.hash}")[0] == OK
+        return _connections_to(headend.port_of(headend.http)) > 0
+
+    poll(kept, what="an idle connection")
+
+
+def _connections_to(port: int) -> int:
+    """Return how many connections to a port of this machine are established."""
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    return sum(row[2].endswith(f":{port:04X}") and row[3] == "01" for row in rows)
+
+
+def test_a_viewer_is_known_by_the_address_that_nginx_names(headend: Running, nginx: Front) -> None:
+    told, _ = nginx.curl(
+        "/api/projects", "--interface", VIEWER, "--header", "Authorization: Bearer of-nobody"
+    )
+    assert told == "2 401"
+    log = headend.data / "security-serve.log"
+    poll(lambda: f'"peer":"{VIEWER}"' in log.read_text().replace(": ", ":"), what="the address")
+
+
+def test_a_web_socket_passes(headend: Running, nginx: Front) -> None:
+    trusted = ssl.create_default_context(cafile=nginx.certificate)
+    lines = (f"GET /app/{key_of(headend)}?protocol=7 HTTP/1.1", f"Host: {HOST}",
+             "Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13",
+             "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==", "", "")  # fmt: skip
+    with (
+        socket.create_connection(("127.0.0.1", nginx.port), 20 * SCALE) as plain,
+        trusted.wrap_socket(plain, server_hostname=HOST) as secure,
+    ):
+        secure.sendall("\r\n".join(lines).encode())
+        said = b""
+        while b"connection_established" not in said:
+            piece = secure.recv(4096)
+            assert piece, said
+            said += piece
+    assert said.startswith(b"HTTP/1.1 101 ")
+
+
+def test_an_upload_is_not_cut_by_a_limit_of_nginx(
+    headend: Running, nginx: Front, tmp_path: Path
+) -> None:
+    body = tmp_path / "not-media.bin"
+    body.write_bytes(bytes(3 << 20))  # nginx alone refuses more than 1 MiB with 413
+    told, answer = nginx.curl(
+        "/api/projects/1/videos", "--header", f"Authorization: Bearer {headend.token}",
+        "--form", f"file=@{body}",
+    )  # fmt: skip
+    assert told == "2 422", answer
