@@ -6,6 +6,7 @@ import pytest
 from av.error import FFmpegError
 
 from tests.support.engine.sources import Source
+from tests.support.engine.undeclared_order import undeclared_order
 from transcode.engine.codec.decode import TrackVideoDecoder
 
 
@@ -37,3 +38,18 @@ def test_a_damaged_packet_is_an_error_and_the_next_keyframe_is_not(small: Source
         decoder.decode(b"\x00\x00\xff\xff broken", 0, 0)
     again = [packet for packet in small.pictures if packet.key][1]
     assert decoder.decode(again.data, again.dts, again.pts) + decoder.drain()
+
+
+@pytest.mark.parametrize(("order_known", "most"), [(True, 0), (False, 5)])
+def test_a_decoder_waits_for_reordering_only_if_there_may_be_any(
+    *, order_known: bool, most: int
+) -> None:
+    """A level of 720p allows five frames in front of another; the source sends them in order."""
+    track, packets = undeclared_order(20)
+    decoder = TrackVideoDecoder(track, order_known=order_known)
+    given = 0
+    for number, data in enumerate(packets):
+        given += len(decoder.decode(data, number * 3_000, number * 3_000))
+        assert number + 1 - given <= most
+    assert given == len(packets) - most
+    assert len(decoder.drain()) == most

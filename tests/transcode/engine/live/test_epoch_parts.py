@@ -73,6 +73,9 @@ class Watched:
     def parts(self, name: str) -> list[Part]:
         return [each for each in self.sent[:] if isinstance(each, Part) and each.rendition == name]
 
+    def segments(self, name: str) -> list[Segment]:
+        return [each for each in self.sent if isinstance(each, Segment) and each.rendition == name]
+
     def ends_ms(self, name: str) -> list[float]:
         """Return where each part sent so far ends, from the first picture on."""
         starts = {
@@ -192,3 +195,28 @@ def test_a_slower_source_follows_and_its_parts_obey_the_same_target(
         watched.epoch.add_packet(packet)
     watched.epoch.finish()
     assert watched.obeys()
+
+
+def test_a_rung_is_shed_with_the_next_cut_if_the_pipeline_is_up_to_date(small: Source) -> None:
+    """Its viewers then have whole segments up to the gap."""
+    watched = Watched(small)
+    while watched.now_ms < 1_000 + HELD_MS and watched.feed():
+        pass
+    poll(lambda: len(watched.parts("240p")) >= 2, what="two parts")
+    watched.epoch.leave_out(("240p",))
+    while watched.feed():
+        pass
+    watched.epoch.finish()
+    first, second = watched.segments("240p")
+    assert (first.gap, first.parts, second.gap) == (False, 4, True)
+
+
+def test_for_normal_latency_a_rung_is_shed_at_once(small: Source) -> None:
+    watched = Watched(small, low_latency=False)
+    while watched.now_ms < 1_900 and watched.feed():
+        pass
+    watched.epoch.leave_out(("240p",))
+    while watched.feed():
+        pass
+    watched.epoch.finish()
+    assert [each.gap for each in watched.segments("240p")] == [True, True]

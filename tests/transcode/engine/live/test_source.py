@@ -7,6 +7,7 @@ import pytest
 
 from media.ladder import Ladder, ladder_for
 from media.track import VideoCodec, VideoTrack
+from tests.support.engine.undeclared_order import undeclared_order
 from tests.transcode.engine.input.test_random_access import AVC
 from transcode.engine.core.reports import ReportWriter
 from transcode.engine.input.random_access import AccessPoint
@@ -23,7 +24,9 @@ LADDER = ladder_for(640, 360, frozenset())
 IDR, OTHER = b"\x00\x00\x00\x02\x65\x88", b"\x00\x00\x00\x02\x41\x9a"
 
 
-def source(video: VideoTrack | None = VIDEO, *, reuse: bool = True) -> LiveSource:
+def source(
+    video: VideoTrack | None = VIDEO, *, reuse: bool = True, in_order: bool = False
+) -> LiveSource:
     order = Begin(
         epoch=3,
         video=video,
@@ -35,7 +38,8 @@ def source(video: VideoTrack | None = VIDEO, *, reuse: bool = True) -> LiveSourc
         discontinuity=False,
         reuse=reuse,
     )
-    return LiveSource(order, ReportWriter(os.open(os.devnull, os.O_WRONLY)))
+    reports = ReportWriter(os.open(os.devnull, os.O_WRONLY))
+    return LiveSource(order, reports, in_order=in_order)
 
 
 def picture(dts: int, data: bytes = OTHER, *, pts: int | None = None) -> Packet:
@@ -130,3 +134,11 @@ def test_no_picture_is_waited_for_a_second_after_its_sound() -> None:
     of.begin(0, 1_000, 10 * SECOND)
     assert of.note_sound(13 * SECOND) == 9 * SECOND, "a single stamp may be absurd"
     assert of.note_sound(13 * SECOND) == 12 * SECOND
+
+
+def test_pictures_that_come_in_order_need_no_declaration_of_it() -> None:
+    track, _ = undeclared_order(1)
+    for in_order in (False, True):
+        form = source(track, in_order=in_order).video_format
+        assert form is not None
+        assert form.order_known is in_order
