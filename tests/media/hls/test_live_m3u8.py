@@ -116,6 +116,15 @@ def test_listed_parts_stay_when_their_segment_becomes_a_gap() -> None:
     )
 
 
+def test_the_init_section_of_vanished_parts_stays_listed() -> None:
+    timeline = Timeline(part_target=PART, sequence=7).open("init-0.mp4").with_part(part(7, 0))
+    timeline = grown(timeline.close("7.m4s", SEGMENT, gap=True), 7)
+    assert not timeline.recent[0].parts
+    mapped = '#EXT-X-MAP:URI="init-0.mp4"\n#EXT-X-GAP\n#EXTINF:2.000000,\n7.m4s\n'
+    assert low(timeline).startswith(HEADER + CONTROL + mapped)
+    assert low(timeline).count("#EXT-X-MAP") == 1
+
+
 def test_a_gap_without_parts_brings_no_init_section() -> None:
     opened = Timeline(part_target=PART, sequence=7).open("init-0.mp4")
     gap = PlaylistSegment(uri="7.m4s", duration=SEGMENT, map_uri="init-0.mp4", gap=True)
