@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import uvloop
 
+from api.http.client_address import TrustedProxies
 from api.http.open_file import open_file
 from api.http.response import (
     HttpResponse,
@@ -24,6 +25,7 @@ from api.http.response import (
 )
 from headend.config.listen_sockets import bind
 from headend.http import fast_path
+from headend.http.connections import ConnectionLimiter
 from headend.http.metrics import CountedApplication, HttpMetrics
 from headend.http.parked import ParkedConnections
 from headend.http.server import serving
@@ -153,12 +155,14 @@ class Scene:
 
 
 @asynccontextmanager
-async def placed(metrics: HttpMetrics | None = None) -> AsyncGenerator[Scene]:
+async def placed(
+    metrics: HttpMetrics | None = None, limiter: ConnectionLimiter | None = None
+) -> AsyncGenerator[Scene]:
     app = Publisher()
     served: Any = app if metrics is None else CountedApplication(app, metrics)
     with bind("127.0.0.1:0") as listener:
         scene = Scene(listener.getsockname()[1], app)
-        async with serving(served, listener):
+        async with serving(served, listener, limiter):
             yield scene
             for client in scene.clients:
                 client.writer.close()
@@ -440,6 +444,35 @@ def test_a_failed_subscription_ends_its_connection_and_no_other(at: At) -> None:
         assert await good.answer() == b"200 the part"
 
     at(act)
+
+
+def test_a_parked_request_counts_for_the_client_that_a_proxy_names() -> None:
+    limiter = ConnectionLimiter(5, TrustedProxies(["127.0.0.1"]))
+    forwarded = b"GET /live/wait HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 192.0.2.1\r\n\r\n"
+
+    async def go() -> None:
+        async with placed(limiter=limiter) as scene:
+            clients = [await scene.connect() for _ in range(3)]
+            await until(lambda: len(limiter) == 3)
+            # Two places are free, so one client may have two requests waiting.
+            for number, client in enumerate(clients[:2], 1):
+                client.writer.write(forwarded)
+                await scene.parked(number)
+            clients[2].writer.write(forwarded)
+            assert (await clients[2].rest()).startswith(b"HTTP/1.1 503 ")
+            await until(lambda: len(limiter) == 2)
+            scene.app.publish()
+            for client in clients[:2]:
+                assert await client.answer() == b"200 the part"
+                client.writer.write(forwarded)
+            await scene.parked(2)
+            for client in clients:
+                client.writer.close()
+            await until(lambda: len(limiter) == 0)
+            assert not scene.app.readers
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(go())
 
 
 def test_a_file_is_an_answer_too(at: At, tmp_path: Path) -> None:
