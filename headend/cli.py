@@ -150,8 +150,8 @@ def show_settings(config: Path | None, *, as_json: bool, **given: str | None) ->
     width = max(len(line.name) for line in lines)
     for line in lines:
         unit = f" {line.unit}" if line.unit else ""
-        value = json.dumps(line.value)
-        click.echo(f"{line.name:<{width}} = {value}{unit}  [{line.source}]  {line.description}")
+        value = "empty" if line.value is None else f"{json.dumps(line.value)}{unit}"
+        click.echo(f"{line.name:<{width}} = {value}  [{line.source}]  {line.description}")
 
 
 @main.command()

@@ -147,6 +147,7 @@ def test_settings_are_printed_with_unit_and_source() -> None:
     assert '"127.0.0.1:7"' in lines["http.listen"]
     assert "[command line]" in lines["http.listen"]
     assert "40.0 s  [HEADEND_LIVE__LISTED_SECONDS]" in lines["live.listed_seconds"]
+    assert "= empty  [default]" in lines["failover.detect_seconds"]
     assert json.loads(
         subprocess.run(
             [HEADEND, "settings", "--json"], capture_output=True, text=True, check=True
