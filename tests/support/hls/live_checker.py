@@ -130,7 +130,7 @@ class LiveChecker:
         if full is not None:
             check_playlist(full, low=self._low, report=report)
             history.update(full, fetch.ended)
-            rendition.saw(fetch.ended)
+            rendition.saw(full, fetch.ended)
             rendition.media.listed()
             presentation = self._presentation_of(rendition)
             presentation.check_update(rendition, full, fetch.began, fetch.ended)

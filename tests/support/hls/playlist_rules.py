@@ -84,7 +84,8 @@ def _check_parts(number: int, segment: ListedSegment, text: MediaText, report: R
     if not parts[0].independent and not parts[0].gap:
         report(f"part {number}.0 is not INDEPENDENT", "4.4.2.1")
     together = sum((part.duration for part in parts), Fraction(0))
-    if segment.uri and abs(together - segment.duration) > _ROUNDING * (len(parts) + 1):
+    complete = segment.uri and not segment.gap
+    if complete and abs(together - segment.duration) > _ROUNDING * (len(parts) + 1):
         report(
             f"the parts of {number} last {float(together):.6f} s, it lasts "
             f"{float(segment.duration):.6f} s",

@@ -12,10 +12,18 @@ from tests.support.hls.media_rules import MediaBytes
 from tests.support.hls.rendition_history import Known, RenditionHistory
 from tests.support.hls.strict_m3u8 import ListedVariant, MediaText, MultivariantText
 
-__all__ = ["Presentation", "Rendition"]
+__all__ = ["Presentation", "Rendition", "Sighting"]
 
 _NEAR: Final = Fraction(1, 2)  # seconds: a part, where there are none
 _MOST_SIGHTINGS: Final = 100
+
+
+class Sighting(msgspec.Struct, frozen=True):
+    """What a playlist listed when it came: its newest media, and what reports say of it."""
+
+    at: float
+    last: tuple[int, int]
+    reported: tuple[int, int]
 
 
 class Rendition:
@@ -25,15 +33,19 @@ class Rendition:
         self.report = report
         self.history = RenditionHistory(url, report)
         self.media = MediaBytes(self.history, report)
-        self.sightings: list[tuple[float, tuple[int, int]]] = []  # end of a fetch, newest part
+        self.sightings: list[Sighting] = []
 
     def newest_at(self, at: float) -> tuple[int, int]:
         """Return what was listed for certain at a time."""
-        return max((last for seen, last in self.sightings if seen <= at), default=(-1, -1))
+        return max((one.last for one in self.sightings if one.at <= at), default=(-1, -1))
 
-    def saw(self, at: float) -> None:
-        """Note what the newest playlist lists."""
-        self.sightings.append((at, self.history.newest))
+    def reported_at(self, at: float) -> tuple[int, int]:
+        """Return what reports had to say for certain at a time."""
+        return max((one.reported for one in self.sightings if one.at <= at), default=(-1, -1))
+
+    def saw(self, text: MediaText, at: float) -> None:
+        """Note what a playlist lists that came at a time."""
+        self.sightings.append(Sighting(at, text.last, text.reported))
         del self.sightings[:-_MOST_SIGHTINGS]
 
 
@@ -166,12 +178,13 @@ class Presentation:
             url = urljoin(rendition.history.url, each.uri)
             reported.add(url)
             other = self.renditions.get(url)
-            if url == rendition.history.url or other is None:
-                rendition.report(f"the report of {each.uri} is of no other rendition", "4.4.5.4")
+            if url == rendition.history.url:
+                rendition.report("there is a report of the rendition itself", "4.4.5.4")
+            if other is None:  # one that is not offered at the moment
                 continue
             last = (each.last_msn, -1 if each.last_part is None else each.last_part)
-            newest = other.newest_at(began)
-            if each.last_part is None and newest[1] >= 0:
+            newest = other.reported_at(began)
+            if each.last_part is None and newest[1] >= 0 and each.last_msn <= newest[0]:
                 rendition.report(f"the report of {_name(url)} has no LAST-PART", "4.4.5.4")
             elif _count_between(other.history, last, newest) > 1:
                 rendition.report(
@@ -192,7 +205,8 @@ class Presentation:
         ]
         for claim in due:
             self._claims.remove(claim)
-            if rendition.history.newest < claim.last:
+            last = rendition.history.last
+            if last is not None and last.reported < claim.last:
                 source = self.renditions[claim.source]
                 source.report(
                     f"the report of {_name(claim.url)} said {claim.last}, which came later",

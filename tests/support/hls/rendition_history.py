@@ -201,8 +201,6 @@ class RenditionHistory:
         names = ["discontinuity", "map_uri", "wall"]
         if old.uri:
             names += ["uri", "duration", "gap"]
-        elif lines.gap and not all(part.gap for part in old.parts):
-            self._report(f"{number} had parts and became a gap", "6.2.1")
         for name in names:
             was, now = getattr(old, name), getattr(lines, name)
             if was != now and not (name == "map_uri" and (old.gap or lines.gap)):
@@ -250,6 +248,7 @@ class RenditionHistory:
             if self.resources.get(url, Resource("", 0)).kind in {"part", "segment"}:
                 self._report(f"the hint names {_end(url)}, which is listed already", "4.4.5.3")
             self.hints.setdefault(url, at)
+            self.withdrawn.discard(url)
         for url in list(self.hints):
             if url not in hinted and url not in self.resources:
                 self.withdrawn.add(url)

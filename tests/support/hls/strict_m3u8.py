@@ -128,6 +128,16 @@ class MediaText(msgspec.Struct, kw_only=True):
         newest = listed[-1] if listed else ListedSegment()
         return self.sequence + self.skipped + len(listed) - 1, len(newest.parts) - 1
 
+    @property
+    def reported(self) -> tuple[int, int]:
+        """What reports say of it: its newest part, or segment if it has no parts (4.4.5.4)."""
+        parted = [
+            (number, len(segment.parts) - 1)
+            for number, segment in enumerate(self.all, self.sequence + self.skipped)
+            if segment.parts
+        ]
+        return parted[-1] if parted else self.last
+
 
 class ListedVariant(msgspec.Struct, frozen=True, kw_only=True):
     """An EXT-X-STREAM-INF with its URI."""

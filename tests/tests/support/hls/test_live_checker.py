@@ -265,9 +265,9 @@ BREACHES: Final[dict[str, tuple[Spoil, list[str]]]] = {
         [r"there is no report of audio/index\.m3u8 \(B\.1\)"],
     ),
     "a report of another": (
-        text(PICTURES, r"URI=\"\.\./audio/", 'URI="../video/', last=1),
+        text(PICTURES, r"URI=\"\.\./audio/", 'URI="../720p/', last=1),
         [
-            r"the report of \.\./video/index\.m3u8 is of no other rendition \(4\.4\.5\.4\)",
+            r"there is a report of the rendition itself \(4\.4\.5\.4\)",
             r"there is no report of audio/index\.m3u8 \(B\.1\)",
         ],
     ),

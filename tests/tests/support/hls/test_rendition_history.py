@@ -207,14 +207,6 @@ def test_a_playlist_that_goes_on_has_no_findings() -> None:
         ),
         (
             FIRST,
-            '#EXT-X-PART:DURATION=0.5,URI="7.0.m4s"\n',
-            '#EXT-X-PART:DURATION=0.5,URI="7.0.m4s"\n#EXT-X-GAP\n#EXTINF:1.0,\n7.m4s\n',
-            [
-                "7 had parts and became a gap (6.2.1)",
-            ],
-        ),
-        (
-            FIRST,
             'PART,URI="7.1',
             'PART,URI="7.0',
             [
