@@ -20,6 +20,10 @@ LOW_LATENCY_TAGS: Final = frozenset(
 _LEAST_OF_PART: Final = Fraction(85, 100)
 # Decimals are cut at some digit: a microsecond for each summand.
 _ROUNDING: Final = Fraction(1, 1_000_000)
+# A part is sent with its last sample, whose duration is expected: encoders jitter by that much.
+_JITTER: Final = Fraction(10, 1000)
+# Where an epoch begins or ends, pictures are decoded closer together than they are shown.
+_REORDERING: Final = Fraction(100, 1000)
 _MILLISECOND: Final = Fraction(1, 1000)  # the precision of EXT-X-PROGRAM-DATE-TIME
 
 
@@ -31,6 +35,7 @@ def check_playlist(text: MediaText, *, low: bool | None, report: Report) -> None
     for number, segment in enumerate(text.all, text.sequence):
         _check_duration(number, segment, text, report)
         _check_parts(number, segment, text, report)
+        _check_sum(number, segment, text, report)
     _check_dates(text, report)
     _check_control(text, report)
     if low:
@@ -83,9 +88,19 @@ def _check_parts(number: int, segment: ListedSegment, text: MediaText, report: R
             )
     if not parts[0].independent and not parts[0].gap:
         report(f"part {number}.0 is not INDEPENDENT", "4.4.2.1")
-    together = sum((part.duration for part in parts), Fraction(0))
-    complete = segment.uri and not segment.gap
-    if complete and abs(together - segment.duration) > _ROUNDING * (len(parts) + 1):
+
+
+def _check_sum(number: int, segment: ListedSegment, text: MediaText, report: Report) -> None:
+    """The parts of a closed segment last as long as it does."""
+    if not segment.uri or segment.gap or not segment.parts:
+        return
+    following = text.all[number - text.sequence + 1 :][:1]
+    if not following and not text.ended:
+        return  # an epoch may end with it
+    ends = following[0].discontinuity if following else True
+    edge = number == 0 or segment.discontinuity or ends
+    together = sum((part.duration for part in segment.parts), Fraction(0))
+    if abs(together - segment.duration) > (_REORDERING if edge else _JITTER):
         report(
             f"the parts of {number} last {float(together):.6f} s, it lasts "
             f"{float(segment.duration):.6f} s",

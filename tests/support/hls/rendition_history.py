@@ -73,6 +73,7 @@ class RenditionHistory:
         self.at = 0.0  # when the newest playlist came
         self.hints: dict[str, float] = {}  # resources that were hinted, and when
         self.withdrawn: set[str] = set()
+        self.wrong_hints = 0  # after which another part was listed
         self.longest_pause = 0.0  # seconds without a new part or segment
         self._grown = 0.0
         self._report = report
@@ -252,26 +253,23 @@ class RenditionHistory:
         for url in list(self.hints):
             if url not in hinted and url not in self.resources:
                 self.withdrawn.add(url)
-            elif url in self.withdrawn and url in self.resources:
-                self._report(f"{_end(url)} was withdrawn as a hint, and came", "6.2.6")
-        self._check_next(text)
+            elif url in self.resources:
+                self.withdrawn.discard(url)
+        self._count_wrong_hints(text)
 
-    def _check_next(self, text: MediaText) -> None:
-        """What was hinted has to be the next part that is listed, or never be listed."""
+    def _count_wrong_hints(self, text: MediaText) -> None:
+        """Count hints after which another part was listed: segmentation may change (6.2.6)."""
         before = self.last
         if before is None or text.last <= before.last:
             return
-        due = {urljoin(self.url, hint.uri) for hint in before.hints if hint.kind == "PART"}
         new = [
-            (number, index, part)
+            urljoin(self.url, part.uri)
             for number, segment in enumerate(text.all, text.sequence)
             for index, part in enumerate(segment.parts)
             if (number, index) > before.last
         ]
-        listed = [urljoin(self.url, part.uri) for _, _, part in new]
-        late = [url for url in due if url in listed[1:]]
-        if late:
-            self._report(f"{_end(late[0])} was hinted and is not the next part", "4.4.5.3")
+        hinted = [urljoin(self.url, hint.uri) for hint in before.hints if hint.kind == "PART"]
+        self.wrong_hints += bool(new) and bool(hinted) and hinted[0] != new[0]
 
 
 def _discontinuities(text: MediaText) -> int:

@@ -71,8 +71,8 @@ def test_a_good_playlist_has_no_findings() -> None:
             "part 2.0 lasts 0.500000 s, less than 85 % of 0.590000 s (4.4.4.9)",
         ]),
         ('"2.0.m4s",INDEPENDENT=YES', '"2.0.m4s"', ["part 2.0 is not INDEPENDENT (4.4.2.1)"]),
-        ("EXTINF:1.0,\n2", "EXTINF:1.001,\n2", [
-            "the parts of 2 last 1.000000 s, it lasts 1.001000 s (3.2)",
+        ("EXTINF:1.0,\n2", "EXTINF:1.111,\n2", [
+            "the parts of 2 last 1.000000 s, it lasts 1.111000 s (3.2)",
         ]),
         ("EXTINF:1.25,", "EXTINF:1.2,", [
             "the date of 2 is +0.050 s off its predecessor's end (4.4.4.6)",

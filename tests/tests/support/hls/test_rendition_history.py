@@ -267,14 +267,17 @@ def test_numbers_that_shift_are_found_by_all_that_they_name(
     assert set(expected) <= set(findings), findings
 
 
-def test_a_hint_names_the_next_part_or_none() -> None:
+def test_hints_of_what_is_not_the_next_part_are_counted() -> None:
     other = FIRST.replace('PART,URI="7.1', 'PART,URI="7.2')
     third = SECOND.replace(
         "#EXT-X-PRELOAD", '#EXT-X-PART:DURATION=0.5,URI="7.2.m4s"\n#EXT-X-PRELOAD'
     )
-    assert follow(other, third)[1] == ["7.2.m4s was hinted and is not the next part (4.4.5.3)"]
-    assert follow(other, SECOND)[1] == [], "it may be withdrawn"
-    assert follow(other, SECOND, third)[1] == ["7.2.m4s was withdrawn as a hint, and came (6.2.6)"]
+    right, wrong = follow(FIRST, SECOND)[0], follow(other, SECOND, third)[0]
+    assert (right.wrong_hints, right.withdrawn) == (0, set())
+    assert wrong.wrong_hints == 2, "7.1 came for 7.2, and that for 8.0"
+    assert follow(other, SECOND, third)[1] == [], "what was planned may change"
+    assert follow(other, SECOND)[0].withdrawn == {"http://host/720p/7.2.m4s"}
+    assert wrong.withdrawn == set()
 
 
 def test_a_playlist_from_which_segments_go_stays_three_targets_long() -> None:
