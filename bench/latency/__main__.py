@@ -21,6 +21,7 @@ import msgspec
 from playwright.sync_api import Browser
 
 from bench.ingest.clip import make_clip
+from bench.ingest.measure import Overloaded
 from bench.ingest.processes import Child, child, cpu_ns
 from bench.ingest.publishers import looping
 from bench.latency.encoder import PROFILES
@@ -37,6 +38,7 @@ ROOT: Final = Path(__file__).parents[2]
 _ACCEPTED_SECONDS: Final = 60.0
 _ENDED_SECONDS: Final = 30.0
 _CLIP_SECONDS: Final = 20
+_LEAST_RATE: Final = 29.0  # pictures a second: with fewer, the machine is measured
 _QUIET_SECONDS: Final = 60.0  # for load shedding to come to rest, if there are further streams
 
 
@@ -104,9 +106,16 @@ def _encoder(url: str, profile: str, folder: Path) -> Generator[Child]:
 
 
 def _encoder_delay(encoder: Child) -> float:
-    """Stop an encoder and return the median of its delay in seconds."""
+    """Stop an encoder and return the median of its delay in seconds.
+
+    Raises:
+        Overloaded: it did not keep real time.
+    """
     encoder.process.send_signal(signal.SIGTERM)
-    return float(encoder.wait("ended", _ENDED_SECONDS)["delay"])
+    ended = encoder.wait("ended", _ENDED_SECONDS)
+    if ended["rate"] < _LEAST_RATE:
+        raise Overloaded(f"the encoder sent {ended['rate']:.1f} pictures a second")
+    return float(ended["delay"])
 
 
 @contextmanager
@@ -217,6 +226,9 @@ def main() -> int:
     except ToolMissing as error:
         print(error, file=sys.stderr)
         return 2
+    except Overloaded as error:
+        print(f"{error}: this machine is too busy to measure", file=sys.stderr)
+        return 1
     wrong = missed(results)
     print("\n" + ("\n".join(wrong) if wrong else "All targets are met."))
     return 1 if wrong else 0
