@@ -141,7 +141,8 @@ export class Timeline {
     const span = this.show.span;
     if (span === null || !Number.isFinite(moment)) return;
     this.#paint(pictureAt(this.#pictures, moment), picture);
-    time.textContent = this.show.live ? behindWords(span.end - moment)[0] : clock(moment);
+    const [short, said] = behindWords(span.end - moment);
+    time.textContent = this.show.live ? short || said : clock(moment);
     preview.hidden = false;
     const bounds = slider.getBoundingClientRect();
     const start = bounds.left - host.getBoundingClientRect().left;
@@ -173,6 +174,6 @@ export class Timeline {
 
 /** A place in a live stream: to be read, and to be heard. */
 function behindWords(behind: number): [string, string] {
-  if (behind < SNAP) return [LABELS.live, LABELS.live];
+  if (behind < SNAP) return ["", LABELS.live]; // the live button shows it
   return [`−${clock(behind)}`, `${clock(behind)} behind live`];
 }
