@@ -10,8 +10,12 @@ pytestmark = pytest.mark.e2e
 
 HASH = "LowLatency12"
 HOLD_BACK = 3 * PART
-# A machine that is busy plays behind for a while; what it comes to is what counts.
-NEAR = HOLD_BACK + 0.8
+
+_ON_COURSE = """() => {
+  const { hls, video } = headend;
+  const off = hls.latency - hls.targetLatency;
+  return off > 0.5 ? video.playbackRate === 1.04 : off > -0.5 || video.playbackRate === 0.97;
+}"""
 
 # hls.js closes gaps of a tenth of a second by seeking; nobody calls that a jump.
 _WATCH_JUMPS = """() => {
@@ -44,10 +48,12 @@ def watching(origin: PlaybackOrigin, browser: Chromium, *, before: str = "") -> 
     return viewer
 
 
-def near(viewer: Viewer, seconds: float) -> None:
-    viewer.wait(
-        lambda sample: sample.latency is not None and sample.latency < NEAR, seconds, "near"
-    )
+def on_course(viewer: Viewer) -> None:
+    """Wait until it is at the distance that it keeps, or on its way there.
+
+    The way takes 25 s for each second, and a busy machine may begin many seconds behind.
+    """
+    viewer.wait(lambda _: viewer.evaluate(_ON_COURSE) is True, 30, "on course")
 
 
 def test_it_plays_where_the_playlist_asks_for_and_gets_over_a_failover_without_a_jump(
@@ -55,16 +61,18 @@ def test_it_plays_where_the_playlist_asks_for_and_gets_over_a_failover_without_a
 ) -> None:
     low.begin(age=20)
     viewer = watching(origin, browser)
-    near(viewer, 30)
+    on_course(viewer)
     before = viewer.sample()
     assert before is not None
     viewer.evaluate(_WATCH_JUMPS)
     viewer.evaluate(_KEEP)
-    low.hold(4)
-    viewer.wait(lambda sample: sample.stalls > before.stalls, 15, "a stall")
+    assert before.latency is not None
+    # Longer than what is buffered, however far behind a busy machine has begun.
+    low.hold(before.latency + 2.5)
+    viewer.wait(lambda sample: sample.stalls > before.stalls, 30, "a stall")
     viewer.wait(
         lambda sample: sample.position > before.position + 3 and sample.state == "playing",
-        20,
+        30,
         "going on",
     )
     facts = viewer.evaluate(_FACTS)
@@ -77,7 +85,7 @@ def test_it_plays_where_the_playlist_asks_for_and_gets_over_a_failover_without_a
     viewer.close()
 
 
-def test_a_viewer_may_go_back_and_stays_there_until_live_is_pressed(
+def test_a_viewer_may_go_back_and_stays_there_until_they_want_the_edge(
     origin: PlaybackOrigin, browser: Chromium, low: LowLatencyRun
 ) -> None:
     low.begin(age=100)
@@ -96,9 +104,11 @@ def test_a_viewer_may_go_back_and_stays_there_until_live_is_pressed(
     assert sample is not None
     assert sample.latency is not None
     assert sample.latency > 35
-    viewer.click('[data-part="live"]')
-    near(viewer, 30)
-    viewer.wait(lambda _: viewer.evaluate(says) == "Live", 10, "said to be live")
+    viewer.press("End")
+    viewer.wait(
+        lambda sample: sample.latency is not None and sample.latency < 20, 15, "at the edge again"
+    )
+    on_course(viewer)
     viewer.close()
 
 
@@ -130,5 +140,6 @@ def test_a_young_run_is_played_as_soon_as_the_distance_is_there(
 ) -> None:
     low.begin(age=0)
     viewer = watching(origin, browser)
-    near(viewer, 60)
+    on_course(viewer)
+    assert viewer.evaluate("() => headend.hls.config.lowLatencyMode") is True
     viewer.close()
