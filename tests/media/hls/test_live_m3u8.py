@@ -403,6 +403,15 @@ def test_a_delta_update_needs_the_segments_that_it_skips(previous: Timeline | No
         parse_timeline(text, previous)
 
 
+def test_segments_are_skipped_at_the_beginning_and_a_hint_after_the_end_is_ignored() -> None:
+    text = START + "#EXTINF:2,\n0.m4s\n"
+    with pytest.raises(M3u8Error, match="at the beginning"):
+        parse_timeline(text + "#EXT-X-SKIP:SKIPPED-SEGMENTS=1\n", with_closed(5))
+    hint = '#EXT-X-PRELOAD-HINT:TYPE=PART,URI="c"\n'
+    assert parse_timeline(text + hint)[0].hint == "c"
+    assert parse_timeline(text + hint + "#EXT-X-ENDLIST\n")[0].hint is None
+
+
 def test_a_delta_update_is_no_playlist_of_its_own() -> None:
     with pytest.raises(M3u8Error, match="skipped"):
         parse(delta(with_closed(60)))
