@@ -26,16 +26,20 @@ from api.http.response import (
     Headers,
     HttpRequest,
     HttpResponse,
+    PendingResponse,
     Representation,
     cross_origin_response,
     media_headers,
     respond,
     send_response,
+    wait_for,
 )
 from api.http.static_files import Asset
 from api.origin.access import AccessLevel
+from api.origin.directives import BadDirective, Directives, parse_directives
 from api.origin.routes import (
     DEFAULT_POSTER_LABEL,
+    LIVE,
     PATH_PREFIXES,
     PLAYLIST_TYPE,
     content_type_and_caching,
@@ -45,7 +49,8 @@ from api.origin.routes import (
     object_address,
 )
 from api.origin.visibility import Requester, ViewerAccess, VisibilityCache
-from storage.edge.base import CachedPlaylist, Edge
+from media.no_op import do_nothing
+from storage.edge.base import NORMAL_LATENCY, CachedPlaylist, Edge
 from storage.errors import StorageError
 from storage.objects.base import ObjectMissing
 from storage.objects.disk import DiskObjects
@@ -58,6 +63,8 @@ _MAX_PLAYLISTS: Final = 512  # read from disk and remembered, 12 kB each
 # Two playlists written within one tick of the file system's clock may look the same, so a
 # remembered one is trusted for this many seconds only.
 _TRUSTED_SECONDS: Final = 1.0
+
+_Answer = HttpResponse | PendingResponse
 
 _UNCACHED: Final = "no-store"
 _PRIVATE: Final = "private, no-store"
@@ -110,19 +117,25 @@ class Origin:
         else:
             viewer = Requester.from_scope(scope)
             request = HttpRequest.of(method, viewer.headers)
-            response = await self._answer(request, scope["path"], viewer)
+            query = scope["query_string"].decode("latin-1")
+            answer = await self._answer(request, scope["path"], query, viewer)
+            pending = isinstance(answer, PendingResponse)
+            response = await wait_for(answer) if pending else answer
         await send_response(response, method, send)
 
     def fast_path(
-        self, method: str, path: str, headers: RawHeaders, peer: str | None = None
-    ) -> HttpResponse | Coroutine[Any, Any, HttpResponse] | None:
-        """Return a response, a coroutine that returns one, or None: the request needs ASGI.
+        self, method: str, target: str, headers: RawHeaders, peer: str | None = None
+    ) -> (
+        HttpResponse | PendingResponse | Coroutine[Any, Any, HttpResponse | PendingResponse] | None
+    ):
+        """Return a response, one that comes later, or None: the request needs ASGI.
 
-        `path` is as on the wire: one with a query or an escape goes through ASGI. The caller sends
-        the response and closes it. `peer` is the address at the other end of the connection.
+        `target` is as on the wire: a path with an escape goes through ASGI. The caller sends the
+        response and closes it. `peer` is the address at the other end of the connection.
         """
         if method not in {"GET", "HEAD"}:
             return None
+        path, _, query = target.partition("?")
         match = match_path(path)
         if match is None:
             return None
@@ -130,49 +143,136 @@ class Origin:
         verdict = self._verdicts.cached(match["hash"], peer, headers)
         if verdict is not None:
             try:
-                held = self._at_hand(match, request, verdict)
+                wanted = _wanted(match, query)
+                pending = self._pending(match, request, verdict, wanted)
+                if pending is not None:
+                    return pending
+                held = self._at_hand(match, request, verdict, wanted)
+            except BadDirective as error:
+                return _bad_request(error)
             except OSError:
                 held = None  # happens again below, and is logged there
             if held is not None:
                 return respond(request, held)
-        return self._answer(request, path, Requester(peer, headers)) if method == "GET" else None
+        if method == "HEAD":
+            return None
+        return self._answer(request, path, query, Requester(peer, headers))
 
-    async def _answer(self, request: HttpRequest, path: str, viewer: Requester) -> HttpResponse:
+    async def _answer(
+        self, request: HttpRequest, path: str, query: str, viewer: Requester
+    ) -> _Answer:
         match = match_path(path)
         if match is None:
             return _not_found()
         try:
+            wanted = _wanted(match, query)
             verdict = await self._verdicts.lookup(
                 match["hash"], viewer, early=is_available_early(match)
             )
             if verdict.access is AccessLevel.BLOCKED:
                 return _blocked()
-            held = await self._held(match, request, verdict) if verdict.access.is_visible else None
+            if not verdict.access.is_visible:
+                return _not_found()
+            pending = self._pending(match, request, verdict, wanted)
+            if pending is not None:
+                return pending
+            held = await self._held(match, request, verdict, wanted)
+        except BadDirective as error:
+            return _bad_request(error)
         except (StorageError, OSError) as error:
             log.error("object not served", extra={"reason": str(error)})  # noqa: TRY400  # the world's
             return cross_origin_response(503, {"retry-after": "1", "cache-control": _UNCACHED})
         return _not_found() if held is None else respond(request, held)
 
+    # -- blocking requests ------------------------------------------------------------------------
+
+    def _pending(
+        self, match: re.Match[str], request: HttpRequest, verdict: ViewerAccess, wanted: Directives
+    ) -> PendingResponse | None:
+        """Return the wait for a part that does not exist yet, None if there is nothing to wait for.
+
+        A playlist is waited for if its query asks for that, a part if it comes next (6.2.6).
+
+        Raises:
+            BadDirective: the part is too far ahead.
+        """
+        if verdict.shown is None or (wanted.msn is None and not match["part"]):
+            return None
+        address = object_address(match, verdict.shown)
+        playlist = f"{match[0][1:].rpartition('/')[0]}/index.m3u8"
+        timeline = None if address is None else self._edge.timeline(playlist)
+        if address is None or timeline is None:
+            return None
+        if match["part"]:
+            msn, part = _numbers(match["part"])
+            if timeline.hint != match["part"] or self._edge.local_part(address) is not None:
+                return None
+        else:
+            msn, part = wanted.msn or 0, wanted.part
+            if timeline.is_too_far(msn, part):
+                raise BadDirective("_HLS_msn or _HLS_part is too far ahead")
+        if timeline.has(msn, part):
+            return None
+
+        def answer() -> HttpResponse:
+            return self._waited(match, request, verdict, wanted, playlist)
+
+        return _BlockingResponse(self._edge, playlist, msn, part, answer)
+
+    def _waited(
+        self,
+        match: re.Match[str],
+        request: HttpRequest,
+        verdict: ViewerAccess,
+        wanted: Directives,
+        playlist: str,
+    ) -> HttpResponse:
+        """Answer a request that has waited; access was decided when it came, a part ago."""
+        timeline = self._edge.timeline(playlist)
+        if wanted.msn is not None and (
+            timeline is None or not timeline.has(wanted.msn, wanted.part)
+        ):
+            return _unmet()
+        try:
+            held = self._at_hand(match, request, verdict, wanted)
+        except OSError as error:
+            log.error("object not served", extra={"reason": str(error)})  # noqa: TRY400  # the world's
+            return _unmet()
+        return _not_found() if held is None else respond(request, held)
+
     # -- representations ------------------------------------------------------------------------
 
     def _at_hand(
-        self, match: re.Match[str], request: HttpRequest, verdict: ViewerAccess
+        self, match: re.Match[str], request: HttpRequest, verdict: ViewerAccess, wanted: Directives
     ) -> Representation | None:
         """Return an object that is in memory or was opened recently, if there is one."""
         address = None if verdict.shown is None else object_address(match, verdict.shown)
         if address is None:
             return None
         if match["media"] or match["poster"] or match["preview"]:
-            return _file(self._files.open_known(self._root + address), match, verdict.access)
+            file = _file(self._files.open_known(self._root + address), match, verdict.access)
+            if file is not None or match.re is not LIVE or not match["media"]:
+                return file
+            # It is stored a moment after it was listed.
+            return _part(self._edge.local_part(address), match, verdict.access)
         if match["part"]:
             return _part(self._edge.local_part(address), match, verdict.access)
-        text = self._edge.local_playlist(address) or self._remembered(address)
+        text = self._local_playlist(address, match, wanted) or self._remembered(address)
         return _text(text, match, request, verdict.access)
 
+    def _local_playlist(
+        self, address: str, match: re.Match[str], wanted: Directives
+    ) -> CachedPlaylist | None:
+        if match["variants"] and not wanted.low_latency:
+            normal = self._edge.local_playlist(address + NORMAL_LATENCY)
+            if normal is not None:
+                return normal
+        return self._edge.local_playlist(address, low_latency=wanted.low_latency, skip=wanted.skip)
+
     async def _held(
-        self, match: re.Match[str], request: HttpRequest, verdict: ViewerAccess
+        self, match: re.Match[str], request: HttpRequest, verdict: ViewerAccess, wanted: Directives
     ) -> Representation | None:
-        held = self._at_hand(match, request, verdict)
+        held = self._at_hand(match, request, verdict, wanted)
         address = None if verdict.shown is None else object_address(match, verdict.shown)
         if held is None and address and (match["media"] or match["poster"] or match["preview"]):
             file = await self._files.open(self._root + address)
@@ -207,10 +307,7 @@ class Origin:
         return known[2] if known[1] == (stat.st_mtime_ns // 1000, stat.st_size) else None
 
     async def _read(self, address: str) -> CachedPlaylist | None:
-        """Return a playlist from the edge, or from disk, where it is read once per change."""
-        text = await self._edge.get_playlist(address)
-        if text is not None:
-            return text
+        """Return a playlist from disk, where it is read once per change."""
         now = self._clock()
         stat = await self._objects.stat(address)
         if stat is None:
@@ -225,6 +322,37 @@ class Origin:
         # `stat` was taken before reading: a change in between is read again.
         self._texts[address] = (now, (stat.modified_us, stat.size), text)
         return text
+
+
+class _BlockingResponse(PendingResponse):
+    """The answer to a request for a part that is listed soon (6.2.5.2, 6.2.6)."""
+
+    __slots__ = ("_address", "_answer", "_cancel", "_edge", "_msn", "_part")
+
+    def __init__(
+        self,
+        edge: Edge,
+        address: str,
+        msn: int,
+        part: int | None,
+        answer: Callable[[], HttpResponse],
+    ) -> None:
+        self._edge = edge
+        self._address = address
+        self._msn = msn
+        self._part = part
+        self._answer = answer
+        self._cancel: Callable[[], None] = do_nothing
+
+    def subscribe(self, callback: Callable[[HttpResponse], None]) -> None:
+        """Call back once the part is listed, or cannot be waited for any longer."""
+        self._cancel = self._edge.wait(
+            self._address, self._msn, self._part, lambda: callback(self._answer())
+        )
+
+    def cancel(self) -> None:
+        """Stop waiting."""
+        self._cancel()
 
 
 class OriginFirst:
@@ -285,6 +413,28 @@ def _text(
         headers = _headers(match, access, "gzip")
         return Representation(body=text.compressed, headers=headers, tag=f'"{text.tag}-gz"')
     return Representation(body=text.body, headers=_headers(match, access), tag=f'"{text.tag}"')
+
+
+def _wanted(match: re.Match[str], query: str) -> Directives:
+    """Parse the query of a live playlist; other objects have none that matters."""
+    live_playlist = match.re is LIVE and (match["playlist"] or match["variants"])
+    return parse_directives(query) if live_playlist else Directives()
+
+
+def _numbers(name: str) -> tuple[int, int]:
+    """Return the media sequence number and the index in the name of a part."""
+    sequence, index, _ = name.split(".")
+    return int(sequence), int(index)
+
+
+def _bad_request(error: BadDirective) -> HttpResponse:
+    headers = {"content-type": "text/plain", "cache-control": _UNCACHED}
+    return cross_origin_response(400, headers, f"{error}\n".encode())
+
+
+def _unmet() -> HttpResponse:
+    """Return the answer to a request that was not met within three target durations (6.2.5.2)."""
+    return cross_origin_response(503, {"retry-after": "1", "cache-control": _UNCACHED})
 
 
 def _not_found() -> HttpResponse:

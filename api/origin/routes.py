@@ -15,6 +15,7 @@ from storage.catalog.records.common import PublicRecord
 
 __all__ = [
     "DEFAULT_POSTER_LABEL",
+    "LIVE",
     "PATH_PREFIXES",
     "PLAYLIST_TYPE",
     "content_type_and_caching",
@@ -30,7 +31,7 @@ DEFAULT_POSTER_LABEL: Final = "default"  # the label of the poster that always e
 
 _HASH: Final = r"(?P<hash>[0-9A-Za-z]{12})"
 _RENDITION: Final = r"(?P<rendition>[0-9A-Za-z_]{1,20})"
-_LIVE: Final = re.compile(
+LIVE: Final = re.compile(
     rf"/live/{_HASH}/(?:"
     r"(?P<variants>index\.m3u8)|poster/(?P<poster>[0-9a-z]{1,12})\.jpg|"
     rf"(?P<folder>[0-9]{{8}}T[0-9]{{9}})/{_RENDITION}/(?:"
@@ -63,7 +64,7 @@ def match_path(path: str) -> re.Match[str] | None:
 
     `lastgroup` is its kind: variants, playlist, media, part, poster or preview.
     """
-    return (_LIVE if path.startswith("/live/") else _VIDEO).fullmatch(path)
+    return (LIVE if path.startswith("/live/") else _VIDEO).fullmatch(path)
 
 
 def object_address(match: re.Match[str], shown: PublicRecord) -> str | None:
@@ -72,7 +73,7 @@ def object_address(match: re.Match[str], shown: PublicRecord) -> str | None:
         return None
     if match["poster"]:
         return _poster(match["poster"], shown)
-    if match.re is _LIVE:
+    if match.re is LIVE:
         return match[0][1:]
     if match["variants"]:
         return None if shown.media is None else f"videos/{shown.hash}/{shown.media}/index.m3u8"
@@ -82,7 +83,7 @@ def object_address(match: re.Match[str], shown: PublicRecord) -> str | None:
 
 def is_of_kind(match: re.Match[str], shown: PublicRecord) -> bool:
     """Return True if path and `shown` are of the same kind: both stream or both video."""
-    return (match.re is _LIVE) is (shown.kind == "stream")
+    return (match.re is LIVE) is (shown.kind == "stream")
 
 
 def _is_of(folder: str, media: str | None) -> bool:
@@ -122,7 +123,7 @@ def content_type_and_caching(match: re.Match[str]) -> tuple[str, str]:
         return "text/vtt", _FOREVER
     if match["preview"]:
         return "image/jpeg", _FOREVER
-    return _form(match.re is _LIVE, match.lastgroup, match["rendition"] == AUDIO_RENDITION)
+    return _form(match.re is LIVE, match.lastgroup, match["rendition"] == AUDIO_RENDITION)
 
 
 @cache

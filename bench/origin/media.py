@@ -10,7 +10,7 @@ from typing import Final
 
 from media.hls.m3u8 import render
 from media.hls.playlist import MediaPlaylist, PlaylistSegment
-from media.hls.segment import InitSection, Part, Segment
+from media.hls.segment import InitSection, Part, Segment, SegmentStart
 from media.ladder import AUDIO_RENDITION, Rendition
 from media.stream_keys import PublicHash
 from media.ticks import MICROSECONDS
@@ -45,14 +45,23 @@ async def publish(objects: DiskObjects, edge: MemoryEdge, hash_: PublicHash) -> 
     for sequence in range(_LISTED + 1):
         for report in _step(sequence):
             await run.append(report)
+    await run.store_pending()
     return (
         live_playlist(hash_, run.run, _TOP.name),
         live_segment(hash_, run.run, _TOP.name, _LISTED),
     )
 
 
-def _step(sequence: int) -> Iterator[Part | Segment]:
+def _step(sequence: int) -> Iterator[SegmentStart | Part | Segment]:
     for name, size in _SIZES.items():
+        yield SegmentStart(
+            rendition=name,
+            sequence=sequence,
+            epoch=0,
+            start=sequence * _TICKS,
+            init=0,
+            discontinuity=False,
+        )
         yield Part(
             rendition=name,
             sequence=sequence,

@@ -70,23 +70,24 @@ class M3u8Error(ValueError):
     """A text is not a playlist, or a value cannot be rendered as one."""
 
 
-def render(playlist: MediaPlaylist | MultivariantPlaylist) -> str:
-    """Render a playlist, with a line feed at the end.
+def render(playlist: MediaPlaylist | MultivariantPlaylist, *, live: bool = False) -> str:
+    """Render a playlist, with a line feed at the end; `live` is that of `header`.
 
     Raises:
         M3u8Error: a URI or name contains characters that a playlist cannot.
     """
     if isinstance(playlist, MediaPlaylist):
-        return render_with(playlist, (SegmentLines().render(playlist.segments),))
+        return render_with(playlist, (SegmentLines().render(playlist.segments),), live=live)
     return "\n".join(["#EXTM3U", f"#EXT-X-VERSION:{VERSION}", *_multivariant_lines(playlist), ""])
 
 
-def render_with(playlist: MediaPlaylist, segments: Iterable[str]) -> str:
+def render_with(playlist: MediaPlaylist, segments: Iterable[str], *, live: bool = False) -> str:
     """Render a playlist with already rendered segments in place of its own.
 
     For a playlist that is too long for one value: `SegmentLines` renders its segments in portions.
     """
-    return "".join([header(playlist), *segments, ENDLIST if playlist.ended else ""])
+    ending = ENDLIST if playlist.ended else ""
+    return "".join([header(playlist, live=live), *segments, ending])
 
 
 def header(playlist: MediaPlaylist, *, version: int = VERSION, live: bool = False) -> str:

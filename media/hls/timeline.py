@@ -331,6 +331,34 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True):
             segment = msgspec.structs.replace(segment, map_uri=None)
         return self._append(_closed(segment), hint)
 
+    def with_gap(self, msn: int) -> "Timeline":
+        """Return the timeline with a listed segment as a gap, since its media was lost.
+
+        It is the one exception from the rule that what is listed does not change.
+
+        Raises:
+            ValueError: no closed segment has this Media Sequence Number.
+        """
+        first = self.next_msn - len(self.recent)
+        if not self.sequence <= msn < self.next_msn:
+            raise ValueError(f"segment {msn} is not listed")
+        if msn >= first:
+            recent = list(self.recent)
+            gap = msgspec.structs.replace(recent[msn - first].segment, gap=True, map_uri=None)
+            recent[msn - first] = _closed(gap)
+            return self._with(recent=tuple(recent))
+        pages = list(self.pages)
+        start = self.sequence
+        for number, page in enumerate(pages):
+            if msn < start + len(page.segments):
+                segments = [_closed(segment) for segment in page.segments]
+                gap = msgspec.structs.replace(segments[msn - start].segment, gap=True, map_uri=None)
+                segments[msn - start] = _closed(gap)
+                pages[number] = SegmentPage.of(segments)
+                break
+            start += len(page.segments)
+        return self._with(pages=tuple(pages))
+
     def end(self) -> "Timeline":
         """Return the timeline as ended (EXT-X-ENDLIST), without an open segment.
 

@@ -5,35 +5,57 @@ The edge is a cache. What it does not hold is read from the object store.
 
 import gzip
 import hashlib
-from collections.abc import Iterable, Mapping
-from typing import Protocol
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final, Protocol
 
-import msgspec
+from media.hls.timeline import Timeline
 
-__all__ = ["CachedPlaylist", "Edge"]
+__all__ = ["NORMAL_LATENCY", "CachedPlaylist", "Edge"]
+
+# What follows the address of a live multivariant playlist for players that do not want low latency;
+# it is also the query of the playlists that this one names.
+NORMAL_LATENCY: Final = "?latency=normal"
 
 
-class CachedPlaylist(msgspec.Struct, frozen=True):
-    """A playlist ready to be sent: plain, gzipped, and its entity tag without quotes."""
+@dataclass(frozen=True)
+class CachedPlaylist:
+    """A playlist ready to be sent."""
 
     body: bytes
-    compressed: bytes
-    tag: str
 
     @classmethod
     def from_text(cls, text: str) -> "CachedPlaylist":
-        """Compress a text; equal texts give equal bytes."""
-        body = text.encode()
+        """Return the playlist with this text."""
+        return cls(text.encode())
+
+    @cached_property
+    def compressed(self) -> bytes:
+        """The body, gzipped; equal bodies give equal bytes."""
         # On playlists level 6 halves the size of level 1, at about 0.1 ms.
-        packed = gzip.compress(body, 6, mtime=0)
-        return cls(body, packed, hashlib.blake2b(body, digest_size=12).hexdigest())
+        return gzip.compress(self.body, 6, mtime=0)
+
+    @cached_property
+    def tag(self) -> str:
+        """The entity tag, without quotes."""
+        return hashlib.blake2b(self.body, digest_size=12).hexdigest()
 
 
 class Edge(Protocol):
-    """The newest parts and playlists."""
+    """The newest parts, init sections and playlists."""
 
     async def put_part(self, address: str, data: bytes) -> None:
-        """Store a part until newer ones displace it."""
+        """Store a part, an init section or a segment until newer ones displace it."""
+        ...
+
+    async def put_timelines(
+        self, folder: str, timelines: Mapping[str, Timeline], *, low_latency: bool
+    ) -> None:
+        """Publish timelines of a live run, by rendition, and wake the requests that wait for them.
+
+        `folder` is that of the run. With `low_latency` its playlists have the tags of low latency.
+        """
         ...
 
     async def put_playlists(self, playlists: Mapping[str, str]) -> None:
@@ -41,11 +63,17 @@ class Edge(Protocol):
         ...
 
     async def get_part(self, address: str) -> bytes | None:
-        """Return a part, or None if it is not cached."""
+        """Return a part, an init section or a segment; None if it is not cached."""
         ...
 
-    async def get_playlist(self, address: str) -> CachedPlaylist | None:
-        """Return a playlist, or None if it is not cached."""
+    async def get_playlist(
+        self, address: str, *, low_latency: bool = False, skip: bool = False
+    ) -> CachedPlaylist | None:
+        """Return a playlist, or None if it is not cached.
+
+        That of a live rendition is rendered with the tags of low latency on request, and with
+        `skip` as a delta update.
+        """
         ...
 
     async def drop_parts(self, addresses: Iterable[str]) -> None:
@@ -60,6 +88,22 @@ class Edge(Protocol):
         """Return a part from this process's memory; `get_part` may still find it elsewhere."""
         ...
 
-    def local_playlist(self, address: str) -> CachedPlaylist | None:
+    def local_playlist(
+        self, address: str, *, low_latency: bool = False, skip: bool = False
+    ) -> CachedPlaylist | None:
         """Return a playlist from this process's memory; `get_playlist` may still find it."""
+        ...
+
+    def timeline(self, address: str) -> Timeline | None:
+        """Return the timeline behind the media playlist at `address` of a live run."""
+        ...
+
+    def wait(
+        self, address: str, msn: int, part: int | None, ready: Callable[[], None]
+    ) -> Callable[[], None]:
+        """Call `ready` once a media playlist lists a part; return what cancels that.
+
+        With `part` None it waits for the whole segment. It is also called when that is not going to
+        happen: the run has ended or is gone, or three target durations have passed.
+        """
         ...

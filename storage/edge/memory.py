@@ -5,16 +5,23 @@ playlists, the one unchanged for longest is dropped. A dropped playlist is read 
 store; a dropped part is gone, but its segment is there.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
+from media.hls.timeline import Timeline
 from storage.edge.base import CachedPlaylist
+from storage.edge.live_view import LiveView
+from storage.edge.waiting import WaitingRequests
 
 __all__ = ["MemoryEdge"]
 
 # 20 s at 100 Mbit/s: all rungs of a dozen streams, several segments each.
 MAX_PARTS_BYTES: Final = 256 << 20
-MAX_PLAYLISTS: Final = 4096  # 12 kB each with its compressed copy: 50 MB at most
+MAX_PLAYLISTS: Final = 4096  # multivariant ones, 1 kB each with its compressed copy
+# Each has a playlist of 12 kB for each of five renditions: 60 MB at most, and more with a window
+# of hours. Ended runs go first.
+MAX_RUNS: Final = 1024
+_INDEX: Final = "/index.m3u8"
 
 
 class MemoryEdge:
@@ -28,6 +35,8 @@ class MemoryEdge:
         # Dicts keep the order of insertion.
         self._parts: dict[str, bytes] = {}
         self._playlists: dict[str, CachedPlaylist] = {}
+        self._runs: dict[str, LiveView] = {}  # by folder
+        self._waiting = WaitingRequests()
         self._held_bytes = 0
 
     @property
@@ -44,6 +53,27 @@ class MemoryEdge:
             oldest = next(iter(self._parts))
             self._held_bytes -= len(self._parts.pop(oldest))
 
+    @property
+    def waiting(self) -> int:
+        """How many requests wait for a part."""
+        return len(self._waiting)
+
+    async def put_timelines(
+        self, folder: str, timelines: Mapping[str, Timeline], *, low_latency: bool
+    ) -> None:
+        """Publish timelines of a live run, and wake the requests that wait for them."""
+        run = self._runs.get(folder)
+        if run is None or run.low_latency is not low_latency:
+            run = LiveView(low_latency=low_latency)
+        else:
+            del self._runs[folder]
+        self._runs[folder] = run  # the newest is last
+        run.update(timelines)
+        while len(self._runs) > MAX_RUNS:
+            await self.drop_folder(next(iter(self._runs)))
+        for name, timeline in timelines.items():
+            self._waiting.wake(f"{folder}/{name}{_INDEX}", timeline)
+
     async def put_playlists(self, playlists: Mapping[str, str]) -> None:
         """Store playlists, replacing older ones all at once."""
         ready = {address: CachedPlaylist.from_text(text) for address, text in playlists.items()}
@@ -57,9 +87,11 @@ class MemoryEdge:
         """Return a part, or None if it is not cached."""
         return self._parts.get(address)
 
-    async def get_playlist(self, address: str) -> CachedPlaylist | None:
+    async def get_playlist(
+        self, address: str, *, low_latency: bool = False, skip: bool = False
+    ) -> CachedPlaylist | None:
         """Return a playlist, or None if it is not cached."""
-        return self._playlists.get(address)
+        return self.local_playlist(address, low_latency=low_latency, skip=skip)
 
     async def drop_parts(self, addresses: Iterable[str]) -> None:
         """Drop parts that will not be requested any more."""
@@ -72,11 +104,35 @@ class MemoryEdge:
         await self.drop_parts([name for name in self._parts if name.startswith(below)])
         for address in [name for name in self._playlists if name.startswith(below)]:
             del self._playlists[address]
+        for folder in [name for name in self._runs if f"{name}/".startswith(below)]:
+            del self._runs[folder]
+        self._waiting.drop(below)
 
     def local_part(self, address: str) -> bytes | None:
         """Return a part, or None; this process's memory is the only cache."""
         return self._parts.get(address)
 
-    def local_playlist(self, address: str) -> CachedPlaylist | None:
+    def local_playlist(
+        self, address: str, *, low_latency: bool = False, skip: bool = False
+    ) -> CachedPlaylist | None:
         """Return a playlist, or None; this process's memory is the only cache."""
-        return self._playlists.get(address)
+        known = self._playlists.get(address)
+        if known is not None:
+            return known
+        run, name = self._find(address)
+        return None if run is None else run.playlist(name, low_latency=low_latency, skip=skip)
+
+    def timeline(self, address: str) -> Timeline | None:
+        """Return the timeline behind the media playlist at `address` of a live run."""
+        run, name = self._find(address)
+        return None if run is None else run.timeline(name)
+
+    def wait(
+        self, address: str, msn: int, part: int | None, ready: Callable[[], None]
+    ) -> Callable[[], None]:
+        """Call `ready` once a media playlist lists a part; return what cancels that."""
+        return self._waiting.add(address, msn, part, ready)
+
+    def _find(self, address: str) -> tuple[LiveView | None, str]:
+        folder, _, name = address.removesuffix(_INDEX).rpartition("/")
+        return self._runs.get(folder), name

@@ -1,40 +1,36 @@
-"""The publication of a run: stores what an engine produces and lists it once it is complete.
+"""The publication of a run: shows viewers what an engine produces, and stores it.
 
-The order of writes keeps what viewers see consistent. A segment is stored as soon as it is
-complete. Once every rendition has its segment of a sequence number (a step), the saved state of the
-run is replaced, then the media playlists on disk, then those at the edge, all at once, and last the
-multivariant playlist if it changed. So a playlist never names what cannot be read, all playlists
-show the same numbers, and a process that is killed at any point can resume the run: the state lists
-at least what viewers have seen.
+Memory comes first. A part is listed at the edge as soon as the engine has sent it, and requests
+that wait for it are answered; a segment is listed with its last part. Storing follows in the same
+order, by a task of its own (`store_next`), so a slow disk delays no viewer: until a segment is
+stored, the edge has it. What is listed is final: a segment that cannot be stored stays in memory as
+long as it is listed, if there is room for it. See `storage.live.run_writer` for what is stored.
 
-`append` raises disk errors as `ObjectError` and leaves the publication consistent: the caller may
-go on with the next report. A segment that could not be stored is a gap of its rendition, like one
-that the engine did not produce. A step without any video rung, or whose state could not be written,
-is not listed, and the next one begins with a discontinuity. Old segments are deleted even then, so
-that a full disk gets room again.
+Every sequence number of the engine is listed in every rendition, so a Media Sequence Number is the
+number in a segment's name. What has no media is a gap.
 """
 
+import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping
-from typing import Final, Protocol, assert_never
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Final, assert_never
 
 import msgspec
 
-from media.hls.m3u8 import render
-from media.hls.playlist import MediaPlaylist
+from media.hls.playlist import PartialSegment, PlaylistSegment
 from media.hls.segment import InitSection, Part, Segment, SegmentStart
-from media.ladder import AUDIO_PEAK_RATE, AUDIO_RENDITION, Rendition
-from media.ticks import MICROSECONDS
+from media.hls.timeline import Timeline
+from media.ladder import Rendition
+from media.ticks import VIDEO_SCALE
 from storage.edge.base import Edge
 from storage.errors import StorageError
-from storage.live.expiry import Expiry
 from storage.live.run_state import (
     LiveWindow,
     RunState,
     Step,
-    count_surplus,
-    media_playlists,
+    StepSegment,
     next_init_numbers,
     rendition_names,
 )
@@ -45,15 +41,13 @@ from storage.live.run_store import (
     newest_run,
     next_run_name,
 )
-from storage.live.step_builder import PublicationError, StepBuilder
-from storage.live.variants import build_multivariant
+from storage.live.run_writer import PublicationObserver, RunWriter
+from storage.live.step_builder import FinishedSegment, OpenStep, PublicationError, StepBuilder
 from storage.objects.addresses import (
     live_init,
     live_part,
-    live_playlist,
     live_run,
     live_segment,
-    live_state,
     live_variants,
 )
 from storage.objects.base import Objects
@@ -65,22 +59,23 @@ log = logging.getLogger(__name__)
 # Parts of so many newest segments stay at the edge; with 2 s segments this is 16 s, more than the
 # three target durations for which low-latency playlists list them.
 _EDGE_STEPS: Final = 8
+# Segments that are not stored, because the disk is slow or full, are kept in memory up to this
+# size: half a minute of five renditions. Then the oldest become gaps.
+_UNSTORED_BYTES: Final = 64 << 20
+_PART_TARGET: Final = VIDEO_SCALE // 2
 
 
-class PublicationObserver(Protocol):
-    """Observes the steps of a run. No call may wait or fail: viewers of the run come first."""
-
-    def on_step_listed(self, step: Step, state: RunState, codecs: Mapping[str, str]) -> None:
-        """Handle a listed step; `state` lists it, `codecs` holds the known codecs by rendition."""
-        ...
-
-    def on_ended(self) -> None:
-        """Handle the end of the run for its viewers."""
-        ...
+# A segment by the number of its step and the name of its rendition.
+_SegmentKey = tuple[int, str]
+# What is to be stored, in order; None is the state alone.
+_Write = InitSection | _SegmentKey | Step | None
 
 
 class Publication:
-    """One run of a live stream. One task at a time may call it."""
+    """One run of a live stream. One task at a time may call it, beside `store_next`.
+
+    With `low_latency` its playlists have the tags of low-latency HLS.
+    """
 
     def __init__(
         self,
@@ -91,26 +86,33 @@ class Publication:
         window: LiveWindow,
         now_us: int,
         clock: Callable[[], float],
+        low_latency: bool = True,
     ) -> None:
         """Continue a stored or new run; callers use `open` or `resume`."""
         self.hash = run.hash
         self.run = run.run
-        self._objects = objects
         self._edge = edge
-        self._window = window
-        self._clock = clock
-        self._clock_began_us = now_us - round(clock() * MICROSECONDS)
-        self._state = run.state
-        self._playlists: dict[str, MediaPlaylist] = media_playlists(run.state)
-        self._steps = StepBuilder(run.state.next_sequence, next_init_numbers(run.state))
-        if run.state.listed:
-            self._steps.mark_listed(run.state.listed[-1])
-        self._unstored: dict[str, InitSection] = {}  # by rendition
-        self._variants_due = False  # the multivariant playlist must be written
-        self._peak_rates: dict[str, int] = {}  # of the renditions whose encoders bound them
-        self._at_edge: list[Step] = []
-        self._expiry = Expiry(run.state, kept_seconds=window.kept_seconds, now=clock())
-        self._observer: PublicationObserver | None = None
+        self._low_latency = low_latency
+        self._folder = live_run(run.hash, run.run)
+        state = run.state
+        following = max(state.next_sequence, state.opened)
+        epoch = state.listed[-1].epoch if state.listed else None
+        self._steps = StepBuilder(following, next_init_numbers(state), epoch)
+        self._writer = RunWriter(
+            objects, edge, run, self._steps, window=window, now_us=now_us, clock=clock
+        )
+        self._renditions = state.renditions
+        self._epochs = state.epochs
+        self._end = state.end
+        self._window = _Window(state.listed, window.listed_seconds)
+        self._part_target = _PART_TARGET
+        self._timelines: dict[str, Timeline] = {}
+        self._hints: dict[str, int] = {}  # how many parts the newest segment of a rendition had
+        self._at_edge: deque[Step] = deque()
+        self._unstored: dict[_SegmentKey, bytes] = {}  # segments that only memory has
+        self._writes: deque[_Write] = deque()
+        self._more = asyncio.Event()
+        self._storing = asyncio.Lock()
 
     # -- opening ----------------------------------------------------------------------------------
 
@@ -123,6 +125,7 @@ class Publication:
         hash: str,  # noqa: A002  # the field's word for it
         now_us: int,
         window: LiveWindow,
+        low_latency: bool = True,
         clock: Callable[[], float] = time.monotonic,
     ) -> "Publication":
         """Begin a run of the stream, and end the previous one if it has not ended.
@@ -134,6 +137,7 @@ class Publication:
         if previous is not None and not previous.state.ended:
             if await is_complete(objects, previous):
                 old = cls(objects, edge, previous, window=window, now_us=now_us, clock=clock)
+                await old._restore([])  # an instance of this class
                 await old.finish()
             else:  # a power cut: better no playlist than one that names unreadable files
                 await objects.delete(live_variants(hash))
@@ -141,7 +145,9 @@ class Publication:
         for run in await delete_older_runs(objects, hash, last):
             await edge.drop_folder(live_run(hash, run))
         new = StoredRun(hash=hash, run=next_run_name(now_us, last), state=RunState())
-        return cls(objects, edge, new, window=window, now_us=now_us, clock=clock)
+        return cls(
+            objects, edge, new, window=window, now_us=now_us, clock=clock, low_latency=low_latency
+        )
 
     @classmethod
     async def resume(
@@ -153,46 +159,63 @@ class Publication:
         now_us: int,
         window: LiveWindow,
         within_seconds: float,
+        low_latency: bool = True,
         clock: Callable[[], float] = time.monotonic,
     ) -> "Publication | None":
         """Resume the stream's newest run, or return None if it cannot be resumed.
 
         A run can be resumed if it has not ended, its last step is at most `within_seconds` old, and
-        everything that it lists is complete on disk.
+        everything that it lists is complete on disk. What only memory had is gone; its numbers
+        become gaps, since viewers may have seen parts of them.
         """
         found = await newest_run(objects, hash)
         if found is None or found.state.ended:
             return None
-        if now_us - found.state.written_us > within_seconds * MICROSECONDS:
+        if now_us - found.state.written_us > within_seconds * 1_000_000:
             return None
-        if not await is_complete(objects, found):
+        state = found.state
+        numbered = not state.listed or state.first == state.listed[0].sequence
+        if not numbered or not await is_complete(objects, found):
             log.warning("run not whole: another begins", extra={"stream": hash, "run": found.run})
             return None
-        publication = cls(objects, edge, found, window=window, now_us=now_us, clock=clock)
-        # The saved state may be one step ahead of the playlists.
-        publication._variants_due = True
-        try:
-            await publication._write_playlists()
-        except StorageError as error:  # they are at the edge; the next step writes them to disk
-            publication._warn("playlists not stored", error)
+        publication = cls(
+            objects, edge, found, window=window, now_us=now_us, clock=clock, low_latency=low_latency
+        )
+        lost = range(state.next_sequence, state.opened)
+        await publication._restore([_lost_step(state, sequence) for sequence in lost])
         return publication
 
+    async def _restore(self, gaps: list[Step]) -> None:
+        """Publish the timelines of a stored run, followed by `gaps`."""
+        state = self._writer.state
+        for name in rendition_names(state.renditions):
+            timeline = Timeline(
+                part_target=self._part_target,
+                sequence=state.first,
+                discontinuities=state.discontinuities,
+            )
+            for step in (*state.listed, *gaps):
+                timeline = timeline.with_segment(step.playlist_entry(name))
+            self._timelines[name] = timeline
+        for step in gaps:
+            self._drop_surplus(step)
+        await self._show(self._timelines)
+        await self._writer.resume(gaps)
+
     def add_observer(self, observer: PublicationObserver) -> None:
-        """Report each new step to an observer, after the steps that are on disk already."""
-        for step in (*self._state.unlisted, *self._state.listed):
-            observer.on_step_listed(step, self._state, {})
-        self._observer = observer
+        """Report each stored step to an observer, after the steps that are on disk already."""
+        self._writer.add_observer(observer)
 
     # -- properties -------------------------------------------------------------------------------
 
     @property
     def renditions(self) -> tuple[Rendition, ...]:
         """The video rungs of the run, as last prepared."""
-        return self._state.renditions
+        return self._renditions
 
     @property
     def next_sequence(self) -> int:
-        """The sequence number of the next step."""
+        """The sequence number of the next step that is not complete."""
         return self._steps.following
 
     @property
@@ -202,16 +225,21 @@ class Publication:
 
     @property
     def end(self) -> int:
-        """The end of the listed media on the output clock, in ticks of 90 000 a second.
+        """The end of the complete steps on the output clock, in ticks of 90 000 a second.
 
-        It is 0 until the first step is listed.
+        It is 0 until the first step is complete.
         """
-        return self._state.end
+        return self._end
+
+    @property
+    def is_stored(self) -> bool:
+        """True once the playlists on disk list something that viewers can play."""
+        return self._writer.state.announced is not None
 
     @property
     def epochs(self) -> int:
         """How many sources the run has had, which is the number of the next one."""
-        return self._state.epochs
+        return self._epochs
 
     # -- reports of the engine --------------------------------------------------------------------
 
@@ -222,243 +250,285 @@ class Publication:
         wall_us: int,
         *,
         reused: str | None = None,
+        part: int = _PART_TARGET,
     ) -> None:
         """Announce a source and its video rungs; the audio rendition is implied.
 
         `wall_us` is the wall clock of its first frame; it anchors the times in the playlists.
         `reused` is the rung that consists of the source's own packets, whose rate has no bound.
+        `part` is the target of its parts, in ticks of 90 000 a second.
 
         Raises:
             PublicationError: the names differ from those of the run, whose playlists are in use.
         """
-        if self._state.listed and rendition_names(renditions) != rendition_names(
-            self._state.renditions
-        ):
-            raise PublicationError("a run keeps its renditions")
+        names = rendition_names(renditions)
+        if self._timelines and names != tuple(self._timelines):
+            if any(timeline.newest is not None for timeline in self._timelines.values()):
+                raise PublicationError("a run keeps its renditions")
+            self._timelines = {}
         self._steps.prepare(epoch, renditions, wall_us)
-        self._state = msgspec.structs.replace(
-            self._state, renditions=renditions, epochs=max(self._state.epochs, epoch + 1)
-        )
-        self._playlists = media_playlists(self._state)
-        encoded = {rung.name: rung.peak_rate for rung in renditions if rung.name != reused}
-        self._peak_rates = {**encoded, AUDIO_RENDITION: AUDIO_PEAK_RATE}
+        self._renditions, self._epochs = renditions, max(self._epochs, epoch + 1)
+        self._writer.prepare(renditions, self._epochs, reused)
+        self._part_target = part
+        self._queue(None)  # from now on viewers see what a restart must know of
+        for name in names:
+            known = self._timelines.get(name)
+            self._timelines[name] = (
+                Timeline(part_target=part, sequence=self._steps.following)
+                if known is None
+                else msgspec.structs.replace(known, part_target=max(part, known.part_target))
+            )
 
     async def append(self, report: InitSection | SegmentStart | Part | Segment) -> None:
-        """Store a report of the engine, and list the step that it completes.
+        """Show a report of the engine to viewers, and queue it for storing.
 
         Raises:
             PublicationError: the report does not fit the previous ones.
-            ObjectError: something could not be stored; the report still counts as handled.
         """
         match report:
             case InitSection():
-                await self._append_init(report)
-            case SegmentStart():  # its report has all of it again
-                pass
-            case Part():
-                self._steps.add_part(report)
-                address = live_part(
-                    self.hash, self.run, report.rendition, report.sequence, report.index
-                )
+                self._steps.add_init(report)
+                address = live_init(self.hash, self.run, report.rendition, report.number)
                 await self._edge.put_part(address, report.data)
+                self._queue(report)
+            case SegmentStart():
+                self._steps.start_segment(report)
+            case Part():
+                await self._add_part(report)
             case Segment():
-                await self._append_segment(report)
+                await self._close(self._steps.add_segment(report))
+                await self._complete_steps()
             case _:
                 assert_never(report)
 
-    async def drop_partial(self) -> None:
-        """Drop the incomplete steps, whose engine is gone."""
-        self._steps.drop_open()
+    async def close_open(self) -> None:
+        """Close all open segments with the parts that there are, since their engine is gone."""
+        for closed in self._steps.close_open():
+            await self._close(closed)
+        await self._complete_steps()
+
+    async def suspend(self) -> None:
+        """Store all that viewers have seen, for a process that resumes the run."""
+        await self.close_open()
+        async with self._storing:
+            await self._store_pending()
+            try:
+                await self._writer.save(ahead=0)
+            except StorageError as error:
+                self._warn("run not stored", error)
 
     async def finish(self) -> None:
-        """End the run: write ENDLIST into its media playlists and keep the multivariant one.
+        """End the run: viewers get the end at once; store the rest, and the end."""
+        await self.close_open()
+        ended = {name: timeline.end() for name, timeline in self._timelines.items()}
+        if any(timeline.newest is not None for timeline in ended.values()):
+            self._timelines = ended
+            await self._show(ended)
+        async with self._storing:
+            await self._store_pending()
+            await self._writer.finish()
 
-        If the disk refuses that, the edge has the end, and the next start ends the run on disk.
-        """
-        self._steps.drop_open()
-        try:
-            if not self._state.listed:
-                await self._objects.delete_tree(live_run(self.hash, self.run))
-                return
-            self._state = msgspec.structs.replace(self._state, ended=True)
-            self._playlists = {name: one.end() for name, one in self._playlists.items()}
-            try:
-                await self._write_state(self._state)
-            finally:
-                await self._write_playlists()
-        except StorageError as error:
-            self._warn("end of the run not stored", error)
-        finally:
-            if self._observer is not None:
-                self._observer.on_ended()
-
-    async def _append_init(self, init: InitSection) -> None:
-        self._steps.add_init(init)
-        # All segments that need an older one have arrived.
-        self._unstored[init.rendition] = init
-        await self._store_init(init.rendition)
-
-    async def _append_segment(self, segment: Segment) -> None:
-        name, sequence = segment.rendition, segment.sequence
-        data = self._steps.add_segment(segment)
-        if not self._playlists[name].fits(segment.duration):
-            log.warning("segment too long", extra=self._facts(sequence))
-        failure: StorageError | None = None
-        if not segment.gap:
-            try:
-                await self._store_init(name)
-                await self._objects.put(live_segment(self.hash, self.run, name, sequence), data)
-            except StorageError as error:
-                self._steps.mark_gap(name, sequence)
-                failure = error
-        try:
-            await self._complete_step(sequence)
-        except StorageError as error:
-            failure = error
-        await self._trim(self._clock())
-        if failure is not None:
-            raise failure
-
-    async def _store_init(self, rendition: str) -> None:
-        """Store a rendition's new init section; each segment tries again after a failure."""
-        if rendition in self._unstored:
-            init = self._unstored[rendition]
-            address = live_init(self.hash, self.run, rendition, init.number)
-            await self._objects.put(address, init.data)
-            del self._unstored[rendition]
-
-    # -- listing ----------------------------------------------------------------------------------
-
-    async def _complete_step(self, sequence: int) -> None:
-        """List a step once every rendition has reached it, or skip it if it cannot be played."""
-        step = self._steps.complete(sequence)
-        if step is None:
-            return
-        self._at_edge.append(step)
-        if not step.playable:
-            await self._skip(step)
-            return
-        if not self._state.listed:
-            step = msgspec.structs.replace(step, discontinuity=False)  # nothing precedes it
-        drop = count_surplus(self._state.listed, step, self._window.listed_seconds)
-        playlists = {
-            name: playlist.append(step.playlist_entry(name), drop=drop)
-            for name, playlist in self._playlists.items()
-        }
-        state = self._state.with_step(step, playlists[AUDIO_RENDITION])
-        codecs = self._steps.codecs(step)
-        announced = build_multivariant(
-            self.run,
-            state.renditions,
-            state.measures,
-            codecs,
-            state.announced,
-            step.gaps,
-            self._peak_rates,
-        )
-        self._variants_due |= announced is not state.announced
-        state = msgspec.structs.replace(state, announced=announced)
-        try:
-            await self._write_state(state)
-        except StorageError:
-            await self._skip(step)
-            raise
-        self._state, self._playlists = state, playlists
-        self._steps.mark_listed(step)
-        if self._observer is not None:
-            self._observer.on_step_listed(step, state, codecs)
-        await self._write_playlists()
-
-    async def _skip(self, step: Step) -> None:
-        self._steps.mark_skipped()
-        log.warning("step not listed", extra=self._facts(step.sequence))
-        for name in step.segments:
-            await self._delete(live_segment(self.hash, self.run, name, step.sequence))
-
-    async def _write_state(self, state: RunState) -> None:
-        now_us = self._clock_began_us + round(self._clock() * MICROSECONDS)
-        state = msgspec.structs.replace(
-            state, written_us=now_us, oldest_shown=self._expiry.oldest_shown
-        )
-        address = live_state(self.hash, self.run)
-        await self._objects.put(address, msgspec.json.encode(state), vital=True)
-
-    async def _write_playlists(self) -> None:
-        """Publish the playlists; the next step writes again what the disk refuses.
-
-        The edge gets them even if the disk fails, since all media that they name are stored. On
-        disk, where other processes read, the multivariant playlist waits for all media playlists.
-        """
-        media = {
-            live_playlist(self.hash, self.run, name): render(playlist)
-            for name, playlist in self._playlists.items()
-        }
-        variants: dict[str, str] = {}
-        if self._variants_due and self._state.announced is not None:
-            variants[live_variants(self.hash)] = render(self._state.announced)
-        failure = await self._write_texts(media)
-        media_written = failure is None
-        if media_written:
-            failure = await self._write_texts(variants)
-        await self._edge.put_playlists(media)
-        await self._edge.put_playlists(variants)
-        if media_written:
-            self._expiry.mark_published(self._state, self._clock())
-        if failure is not None:
-            raise failure
-        self._variants_due = False
-
-    async def _write_texts(self, texts: Mapping[str, str]) -> StorageError | None:
-        """Write as many playlists as possible, by address; return the last error."""
-        failure: StorageError | None = None
-        for address, text in texts.items():
-            try:
-                await self._objects.put(address, text.encode(), vital=True)
-            except StorageError as error:
-                failure = error
-        return failure
-
-    # -- trimming ---------------------------------------------------------------------------------
-
-    async def _trim(self, now: float) -> None:
-        """Delete segments that left the playlists long enough ago, and the parts of older segments.
-
-        This runs even when steps fail, since nothing else frees room on a full disk.
-        """
-        while len(self._at_edge) > _EDGE_STEPS:
-            old = self._at_edge.pop(0)
-            await self._edge.drop_parts(
-                live_part(self.hash, self.run, name, old.sequence, index)
-                for name, segment in old.segments.items()
-                for index in range(segment.parts)
+    async def _add_part(self, part: Part) -> None:
+        start, step = self._steps.add_part(part)
+        name, sequence = part.rendition, part.sequence
+        address = live_part(self.hash, self.run, name, sequence, part.index)
+        await self._edge.put_part(address, part.data)
+        timeline = self._timelines[name]
+        if part.index == 0:
+            timeline = timeline.open(
+                f"init-{start.init}.mp4",
+                discontinuity=step.discontinuity,
+                wall_us=step.wall_us(start.start),
             )
-        due = [step for step in self._state.unlisted if self._expiry.is_due(step, now)]
-        for step in due:
-            for name in step.segments:
-                await self._delete(live_segment(self.hash, self.run, name, step.sequence))
-            self._expiry.remove(step)
-            self._state = msgspec.structs.replace(self._state, unlisted=self._state.unlisted[1:])
-        if due:
-            await self._trim_inits()
-
-    async def _trim_inits(self) -> None:
-        unneeded = self._expiry.unneeded_inits(
-            (*self._state.unlisted, *self._state.listed),
-            open_inits=self._steps.oldest_inits(),
-            next_inits=self._steps.next_inits,
+        listed = PartialSegment(
+            uri=_part_uri(sequence, part.index),
+            duration=part.duration,
+            independent=part.independent,
         )
-        for name, number in unneeded:
-            await self._delete(live_init(self.hash, self.run, name, number))
+        timeline = timeline.with_part(listed, hint=self._hint(name, sequence, part.index + 1))
+        self._timelines[name] = timeline
+        await self._show({name: timeline})
 
-    async def _delete(self, address: str) -> None:
-        """Delete an object; if that fails, it is deleted with its run."""
-        try:
-            await self._objects.delete(address)
-        except StorageError as error:
-            self._warn("object not deleted", error)
+    def _hint(self, name: str, sequence: int, index: int) -> str:
+        """Return the name of the part that comes next: most segments have as many as the last."""
+        usual = self._hints.get(name, 0)
+        return _part_uri(sequence + 1, 0) if index == usual else _part_uri(sequence, index)
+
+    async def _close(self, closed: FinishedSegment) -> None:
+        name, step, segment = closed.rendition, closed.step, closed.facts
+        timeline = self._timelines[name]
+        if not timeline.fits(segment.duration):
+            facts = {"stream": self.hash, "run": self.run, "sequence": step.sequence}
+            log.warning("segment too long", extra=facts)
+        hint = _part_uri(step.sequence + 1, 0)
+        if timeline.parts:
+            uri = f"{step.sequence}.m4s"
+            timeline = timeline.close(uri, segment.duration, gap=segment.gap, hint=hint)
+        else:
+            timeline = timeline.with_segment(_entry(step, segment), hint=hint)
+        if not segment.gap:
+            self._hints[name] = segment.parts
+            address = live_segment(self.hash, self.run, name, step.sequence)
+            await self._edge.put_part(address, closed.data)
+            self._unstored[step.sequence, name] = closed.data
+            self._queue((step.sequence, name))
+        self._timelines[name] = timeline
+        await self._show({name: timeline})
+        await self._bound_memory()
+
+    async def _complete_steps(self) -> None:
+        for step in self._steps.complete():
+            self._end = max(self._end, step.end)
+            if self._drop_surplus(step):
+                await self._show(self._timelines)
+            self._at_edge.append(step)
+            if len(self._at_edge) > _EDGE_STEPS:
+                old = self._at_edge.popleft()
+                await self._edge.drop_parts(
+                    live_part(self.hash, self.run, name, old.sequence, index)
+                    for name, segment in old.segments.items()
+                    for index in range(segment.parts)
+                )
+            self._queue(step)
+
+    def _drop_surplus(self, step: Step) -> bool:
+        """Let the oldest steps leave the playlists, in all renditions at once, if it is time."""
+        drop = self._window.add(step)
+        if drop:
+            for name, timeline in self._timelines.items():
+                self._timelines[name] = timeline.trimmed(drop)
+        return drop > 0
+
+    async def _show(self, timelines: dict[str, Timeline]) -> None:
+        await self._edge.put_timelines(self._folder, timelines, low_latency=self._low_latency)
+
+    # -- storing ----------------------------------------------------------------------------------
+
+    async def store_next(self) -> None:
+        """Wait until something is to be stored, and store it."""
+        await self._more.wait()
+        await self.store_pending()
+
+    async def store_pending(self) -> int:
+        """Store all that is to be stored now; return how often that failed."""
+        async with self._storing:
+            return await self._store_pending()
+
+    def _queue(self, item: _Write) -> None:
+        self._writes.append(item)
+        self._more.set()
+
+    async def _store_pending(self) -> int:
+        self._more.clear()
+        failures = 0
+        while self._writes:
+            item = self._writes.popleft()
+            try:
+                await self._store(item)
+            except StorageError as error:
+                failures += 1
+                what = "segment" if isinstance(item, tuple) else "run"
+                self._warn(f"{what} not stored", error)
+        return failures
+
+    async def _store(self, item: _Write) -> None:
+        match item:
+            case InitSection():
+                await self._writer.store_init(item)
+            case Step():
+                await self._writer.list_step(item, self._steps.codecs(item))
+            case None:
+                await self._writer.save()
+            case (sequence, name):
+                data = self._unstored.get(item)
+                if data is None:  # given up
+                    return
+                await self._writer.store_segment(name, sequence, data)
+                if self._unstored.pop(item, None) is not None:
+                    await self._edge.drop_parts([self._address(item)])
+
+    async def _bound_memory(self) -> None:
+        """Drop segments that only memory has once they are no longer listed, or are too many."""
+        listed_from = min(timeline.sequence for timeline in self._timelines.values())
+        total = sum(map(len, self._unstored.values()))
+        for key in list(self._unstored):
+            if key[0] >= listed_from and total <= _UNSTORED_BYTES:
+                break
+            total -= len(self._unstored.pop(key))
+            self._writer.leave_out(key[1], key[0])
+            if key[0] >= listed_from:
+                timeline = self._timelines[key[1]].with_gap(key[0])
+                self._timelines[key[1]] = timeline
+                await self._show({key[1]: timeline})
+            await self._edge.drop_parts([self._address(key)])
+
+    def _address(self, key: _SegmentKey) -> str:
+        return live_segment(self.hash, self.run, key[1], key[0])
 
     def _warn(self, event: str, error: StorageError) -> None:
         log.warning(event, extra={"stream": self.hash, "run": self.run, "cause": str(error)})
 
-    def _facts(self, sequence: int) -> dict[str, object]:
-        return {"stream": self.hash, "run": self.run, "sequence": sequence}
+
+class _Window:
+    """The steps that the playlists list, by what each rendition has of them."""
+
+    def __init__(self, listed: Iterable[Step], seconds: float) -> None:
+        self._wanted = round(seconds * VIDEO_SCALE)
+        self._steps = deque(listed)
+        self._totals: dict[str, int] = {}
+        for step in self._steps:
+            self._count(step, 1)
+
+    def add(self, step: Step) -> int:
+        """Add a step; return how many of the oldest leave the window for it.
+
+        The rest covers the window in every rendition, so that all drop the same steps.
+        """
+        self._steps.append(step)
+        self._count(step, 1)
+        dropped = 0
+        while len(self._steps) > 1 and self._covers_without(self._steps[0]):
+            self._count(self._steps.popleft(), -1)
+            dropped += 1
+        return dropped
+
+    def _covers_without(self, step: Step) -> bool:
+        return all(
+            total - step.segments[name].duration >= self._wanted
+            for name, total in self._totals.items()
+        )
+
+    def _count(self, step: Step, times: int) -> None:
+        for name, segment in step.segments.items():
+            self._totals[name] = self._totals.get(name, 0) + times * segment.duration
+
+
+def _part_uri(sequence: int, index: int) -> str:
+    return f"{sequence}.{index}.m4s"
+
+
+def _entry(step: OpenStep, segment: StepSegment) -> PlaylistSegment:
+    return PlaylistSegment(
+        uri=f"{step.sequence}.m4s",
+        duration=segment.duration,
+        map_uri=None if segment.gap else f"init-{segment.init}.mp4",
+        discontinuity=step.discontinuity,
+        wall_us=step.wall_us(segment.start),
+        gap=segment.gap,
+    )
+
+
+def _lost_step(state: RunState, sequence: int) -> Step:
+    """Return a step that has no media and lasts no time, after the newest of a run."""
+    last = state.listed[-1]
+    nothing = StepSegment(last.end, 0, 0, 0, 0, 0, gap=True)
+    return Step(
+        sequence=sequence,
+        epoch=last.epoch,
+        discontinuity=False,
+        origin_us=last.origin_us,
+        segments={
+            name: msgspec.structs.replace(nothing, init=segment.init)
+            for name, segment in last.segments.items()
+        },
+    )

@@ -119,7 +119,8 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
 
     `listed` are the steps in the playlists, `unlisted` those that left them and are still on disk.
     `first` and `discontinuities` are EXT-X-MEDIA-SEQUENCE and EXT-X-DISCONTINUITY-SEQUENCE,
-    `next_sequence` is the number of the next step. `oldest_shown` is the oldest step that the
+    `next_sequence` is the number of the next step, and `opened` the first number of which viewers
+    have not seen any part. `oldest_shown` is the oldest step that the
     playlists on disk may name, since those may be older than this state. `announced` is the current
     multivariant playlist.
     """
@@ -133,6 +134,7 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     listed: tuple[Step, ...] = ()
     unlisted: tuple[Step, ...] = msgspec.field(default=(), name="left")
     oldest_shown: int = msgspec.field(default=0, name="shown")
+    opened: int = 0
     measures: dict[str, RenditionMeasure] = {}
     announced: MultivariantPlaylist | None = None
     written_us: int = 0

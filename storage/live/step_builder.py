@@ -1,20 +1,22 @@
 """Assembles an engine's reports: parts into segments, segments of all renditions into steps.
 
-Pure. Incomplete segments and steps stay here and can be dropped; complete steps go to the
-publication.
+Pure. A step is opened by the first rendition that reaches its sequence number, and is complete
+once every rendition has its segment or a gap. Steps are opened and completed in the order of their
+numbers, and every opened step is completed: when an engine is gone, `close_open` makes segments of
+the parts that there are.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from media.hls.segment import InitSection, Part, Segment
+from media.hls.segment import InitSection, Part, Segment, SegmentStart
 from media.ladder import Rendition
 from media.ticks import MICROSECONDS, VIDEO_SCALE, rescale
 from storage.errors import StorageError
 from storage.live.run_state import Step, StepSegment, rendition_names
 
-__all__ = ["PublicationError", "StepBuilder"]
+__all__ = ["FinishedSegment", "OpenStep", "PublicationError", "StepBuilder"]
 
 
 class PublicationError(StorageError):
@@ -28,31 +30,76 @@ class _Epoch(msgspec.Struct):
     origin_us: int | None = None
 
 
-class _OpenStep(msgspec.Struct):
-    """A step that some renditions have not reached yet."""
+class OpenStep(msgspec.Struct, frozen=True):
+    """A step that some renditions have not reached or completed; fields as in `Step`."""
 
+    sequence: int
     epoch: int
-    discontinuity: bool = False
-    segments: dict[str, StepSegment] = {}
+    discontinuity: bool
+    origin_us: int
+    segments: dict[str, StepSegment]
+
+    def wall_us(self, start: int) -> int:
+        """Return the wall-clock time of a sample at `start`, in ticks of the output clock."""
+        return self.origin_us + rescale(start, VIDEO_SCALE, MICROSECONDS)
+
+    def complete(self) -> Step:
+        """Return the step as a value that does not change any more."""
+        return Step(
+            sequence=self.sequence,
+            epoch=self.epoch,
+            discontinuity=self.discontinuity,
+            origin_us=self.origin_us,
+            segments=dict(self.segments),
+        )
+
+
+class FinishedSegment(msgspec.Struct, frozen=True):
+    """A segment that is complete, or a gap; `data` is its joined parts, empty for a gap."""
+
+    rendition: str
+    step: OpenStep
+    data: bytes
+
+    @property
+    def facts(self) -> StepSegment:
+        """The segment as its step has it."""
+        return self.step.segments[self.rendition]
+
+
+class _OpenSegment(msgspec.Struct):
+    """The segment that a rendition is filling."""
+
+    start: SegmentStart
+    parts: list[Part]
 
 
 class StepBuilder:
     """The incomplete steps of one run.
 
     `next_sequence` is the number of the next step, `next_inits` that of each rendition's next init
-    section, 0 if absent.
+    section, 0 if absent. `epoch` is that of the step before; None if there is none.
     """
 
-    def __init__(self, next_sequence: int, next_inits: Mapping[str, int]) -> None:
+    def __init__(
+        self, next_sequence: int, next_inits: Mapping[str, int], epoch: int | None
+    ) -> None:
         self.following = next_sequence
         self.next_inits = dict(next_inits)
         self._names: tuple[str, ...] = ()
         self._sources: dict[int, _Epoch] = {}
         self._codecs: dict[tuple[str, int], str] = {}
-        self._parts: dict[str, list[Part]] = {}
-        self._open: dict[int, _OpenStep] = {}
-        self._skipped = False
-        self._epoch: int | None = None
+        self._filling: dict[str, _OpenSegment] = {}
+        self._open: dict[int, OpenStep] = {}
+        self._completed: dict[int, Step] = {}  # not yet stored
+        self._to_open = next_sequence
+        self._epoch: int | None = epoch  # of the step that was opened last
+        self._reached: dict[str, int] = {}  # the next sequence number of each rendition
+
+    @property
+    def opened(self) -> int:
+        """The number after the newest step that any rendition has reached."""
+        return self._to_open
 
     def prepare(self, epoch: int, renditions: tuple[Rendition, ...], wall_us: int) -> None:
         """Announce a source and its video rungs."""
@@ -76,111 +123,179 @@ class StepBuilder:
         return {name: self._codecs[kind] for name, kind in kinds.items() if kind in self._codecs}
 
     def oldest_inits(self) -> dict[str, int]:
-        """Return the oldest init section that open steps need, by rendition."""
-        needed: dict[str, int] = {}
-        for step in self._open.values():
+        """Return the oldest init section that steps need which are not stored, by rendition."""
+        needed = {name: each.start.init for name, each in self._filling.items()}
+        for step in (*self._open.values(), *self._completed.values()):
             for name, segment in step.segments.items():
                 if not segment.gap:
                     needed[name] = min(needed.get(name, segment.init), segment.init)
         return needed
 
-    def add_part(self, part: Part) -> None:
-        """Add a part.
+    def start_segment(self, start: SegmentStart) -> None:
+        """Begin a segment with media, whose parts follow.
+
+        Raises:
+            PublicationError: it does not follow the rendition's previous one, or nothing is known
+                of its source or its init section.
+        """
+        self._check_place(start.rendition, start.sequence)
+        if start.rendition in self._filling:
+            raise PublicationError(f"two segments at once of {start.rendition}")
+        self._check_described(start.rendition, start.sequence, start.epoch, start.init)
+        self._filling[start.rendition] = _OpenSegment(start, [])
+
+    def add_part(self, part: Part) -> tuple[SegmentStart, OpenStep]:
+        """Add a part; return what began its segment, and its step.
 
         Raises:
             PublicationError: it is not the next part of its rendition.
         """
         self._check_prepared(part.rendition)
-        parts = self._parts.setdefault(part.rendition, [])
-        if part.index == 0:
-            parts.clear()
-        if part.index != len(parts) or (parts and part.sequence != parts[0].sequence):
+        filling = self._filling.get(part.rendition)
+        if filling is None or (part.sequence, part.index) != (
+            filling.start.sequence,
+            len(filling.parts),
+        ):
             raise PublicationError(f"part {part.sequence}.{part.index} of {part.rendition}")
-        parts.append(part)
+        start = filling.start
+        step = self._step(start.sequence, start.epoch, start.start, start.discontinuity)
+        filling.parts.append(part)
+        return start, step
 
-    def add_segment(self, segment: Segment) -> bytes:
-        """Add a segment and return its bytes: its joined parts, or nothing for a gap.
+    def add_segment(self, segment: Segment) -> FinishedSegment:
+        """Add a segment or a gap.
 
         Raises:
-            PublicationError: it differs from its parts, its source is unknown, or it is late.
+            PublicationError: it differs from its parts, its source is unknown, or it comes late.
         """
         name, sequence = segment.rendition, segment.sequence
-        self._check_prepared(name)
-        parts = self._parts.pop(name, [])
-        own = [part for part in parts if part.sequence == sequence]
-        # The parts of a gap belong to an abandoned segment and do not count.
-        counted = [] if segment.gap else own
+        self._check_place(name, sequence)
+        filling = self._filling.get(name)
+        parts = [] if filling is None else filling.parts
+        # The parts of a gap were abandoned: they stay where they are, but make no segment.
+        counted = [] if segment.gap else parts
         data = b"".join(part.data for part in counted)
-        if len(own) != len(parts) or (len(counted), len(data)) != (segment.parts, segment.size):
+        begun = filling is None or filling.start.sequence == sequence
+        if not begun or (len(counted), len(data)) != (segment.parts, segment.size):
             raise PublicationError(f"segment {sequence} of {name} is not its parts")
-        described = segment.gap or (name, segment.init) in self._codecs
-        if segment.epoch not in self._sources or not described:
-            raise PublicationError(f"segment {sequence} of {name} comes from nowhere")
-        step = self._open.setdefault(sequence, _OpenStep(segment.epoch))
-        if sequence < self.following or step.epoch != segment.epoch or name in step.segments:
+        if not segment.gap or segment.epoch not in self._sources:
+            self._check_described(name, sequence, segment.epoch, segment.init)
+        step = self._step(sequence, segment.epoch, segment.start, segment.discontinuity)
+        if step.epoch != segment.epoch:
             raise PublicationError(f"segment {sequence} of {name} comes too late")
-        step.discontinuity |= segment.discontinuity
-        # A new engine does not know older init sections, whose numbers are not reused.
-        newest = max(segment.init, self.next_inits.get(name, 0) - 1)
-        step.segments[name] = StepSegment(
-            start=segment.start,
-            duration=segment.duration,
-            size=segment.size,
-            frames=segment.frames,
-            parts=len(parts),
-            init=newest if segment.gap else segment.init,
-            gap=segment.gap,
+        self._filling.pop(name, None)
+        return self._close(
+            step,
+            name,
+            StepSegment(
+                start=segment.start,
+                duration=segment.duration,
+                size=segment.size,
+                frames=segment.frames,
+                parts=len(parts),
+                # A new engine does not know older init sections, whose numbers are not reused.
+                init=self._newest_init(name, segment.init) if segment.gap else segment.init,
+                gap=segment.gap,
+            ),
+            data,
         )
-        return data
 
-    def mark_gap(self, rendition: str, sequence: int) -> None:
-        """Turn a segment that could not be stored into a gap of its step."""
-        cuts = self._open[sequence].segments
-        cuts[rendition] = msgspec.structs.replace(cuts[rendition], size=0, frames=0, gap=True)
+    def complete(self) -> Iterator[Step]:
+        """Yield the steps that every rendition has reached, in order; they are open no more."""
+        while (step := self._open.get(self.following)) is not None:
+            if set(step.segments) != set(self._names):
+                return
+            del self._open[self.following]
+            self.following += 1
+            complete = self._completed[step.sequence] = step.complete()
+            yield complete
 
-    def mark_skipped(self) -> None:
-        """Record that a step was skipped, so that the next one begins with a discontinuity."""
-        self._skipped = True
+    def forget(self, sequence: int) -> None:
+        """Record that a complete step was stored, or was not listed."""
+        self._completed.pop(sequence, None)
 
-    def complete(self, sequence: int) -> Step | None:
-        """Return a step if every rendition has reached it, else None.
+    def close_open(self) -> Iterator[FinishedSegment]:
+        """Close all open steps with the parts that there are, since their engine is gone.
 
-        Earlier steps that are still incomplete are dropped.
+        A rendition without a part of a step gets a gap in it.
         """
-        if set(self._open[sequence].segments) != set(self._names):
-            return None
-        step = self._open.pop(sequence)
-        for older in [number for number in self._open if number < sequence]:
-            del self._open[older]
-            self._skipped = True
-        self.following = sequence + 1
-        new_epoch = self._epoch is not None and step.epoch != self._epoch
-        return Step(
-            sequence=sequence,
-            epoch=step.epoch,
-            discontinuity=step.discontinuity or self._skipped or new_epoch,
-            origin_us=self._epoch_origin(step),
-            segments=step.segments,
+        for sequence in sorted(self._open):
+            step = self._open[sequence]
+            for name in self._names:
+                if name not in step.segments:
+                    yield self._close_early(step, name)
+        self._filling.clear()
+        self._reached.clear()
+
+    def _close_early(self, step: OpenStep, name: str) -> FinishedSegment:
+        filling = self._filling.get(name)
+        if filling is None or filling.start.sequence != step.sequence or not filling.parts:
+            start, length = self._extent(step)
+            gap = StepSegment(start, length, 0, 0, 0, self._newest_init(name, 0), gap=True)
+            return self._close(step, name, gap, b"")
+        del self._filling[name]
+        data = b"".join(part.data for part in filling.parts)
+        made = StepSegment(
+            start=filling.start.start,
+            duration=sum(part.duration for part in filling.parts),
+            size=len(data),
+            frames=0,  # nobody has counted them
+            parts=len(filling.parts),
+            init=filling.start.init,
         )
+        return self._close(step, name, made, data)
 
-    def mark_listed(self, step: Step) -> None:
-        """Record that a step was listed, so that the next one can continue it."""
-        self._skipped = False
-        self._epoch = step.epoch
+    def _extent(self, step: OpenStep) -> tuple[int, int]:
+        """Return start and duration of the longest segment of a step, complete or not."""
+        found = [(each.duration, each.start) for each in step.segments.values()]
+        for each in self._filling.values():
+            if each.parts and each.start.sequence == step.sequence:
+                found.append((sum(part.duration for part in each.parts), each.start.start))
+        length, start = max(found)
+        return start, length
 
-    def drop_open(self) -> None:
-        """Drop all incomplete steps and segments, whose engine is gone."""
-        self._open.clear()
-        self._parts.clear()
+    def _close(
+        self, step: OpenStep, name: str, segment: StepSegment, data: bytes
+    ) -> FinishedSegment:
+        step.segments[name] = segment
+        self._reached[name] = step.sequence + 1
+        return FinishedSegment(name, step, data)
 
-    def _epoch_origin(self, step: _OpenStep) -> int:
-        """Return the wall clock at tick 0, computed from the first step of the source."""
-        source = self._sources[step.epoch]
+    def _step(self, sequence: int, epoch: int, start: int, discontinuity: bool) -> OpenStep:
+        """Return an open step; open it if this rendition is the first to reach it."""
+        if sequence in self._open:
+            return self._open[sequence]
+        source = self._sources[epoch]
         if source.origin_us is None:
-            lead = step.segments[self._names[0]]  # the largest video rung, or the audio
-            source.origin_us = source.wall_us - rescale(lead.start, VIDEO_SCALE, MICROSECONDS)
-        return source.origin_us
+            source.origin_us = source.wall_us - rescale(start, VIDEO_SCALE, MICROSECONDS)
+        follows = self._epoch is not None
+        step = OpenStep(
+            sequence=sequence,
+            epoch=epoch,
+            discontinuity=follows and (discontinuity or epoch != self._epoch),
+            origin_us=source.origin_us,
+            segments={},
+        )
+        self._open[sequence] = step
+        self._epoch, self._to_open = epoch, sequence + 1
+        return step
+
+    def _newest_init(self, name: str, told: int) -> int:
+        return max(told, self.next_inits.get(name, 0) - 1)
 
     def _check_prepared(self, rendition: str) -> None:
         if rendition not in self._names:
             raise PublicationError(f"a rendition that was not prepared: {rendition}")
+
+    def _check_place(self, name: str, sequence: int) -> None:
+        """Check that a segment is its rendition's next."""
+        self._check_prepared(name)
+        expected = self._reached.get(name, self.following)
+        if sequence < expected:
+            raise PublicationError(f"segment {sequence} of {name} comes too late")
+        if sequence > expected:
+            raise PublicationError(f"segment {sequence} of {name} leaves some out")
+
+    def _check_described(self, name: str, sequence: int, epoch: int, init: int) -> None:
+        if epoch not in self._sources or (name, init) not in self._codecs:
+            raise PublicationError(f"segment {sequence} of {name} comes from nowhere")

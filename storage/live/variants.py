@@ -85,7 +85,8 @@ class RenditionMeasure(msgspec.Struct, frozen=True, kw_only=True):
             peak=peak,
             epoch=epoch,
             frames=frames + (self.frames if same else 0),
-            span=duration + (self.span if same else 0),
+            # The frames of a segment that a dead engine left unfinished were not counted.
+            span=(duration if frames else 0) + (self.span if same else 0),
             recent=tuple(recent),
         )
         return msgspec.structs.replace(fresh, rate=frame_rate(fresh, self.rate))

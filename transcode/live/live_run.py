@@ -17,7 +17,6 @@ from media.ticks import MICROSECONDS, ORIGIN_SECONDS, VIDEO_SCALE
 from media.track import Track
 from storage.errors import StorageError
 from storage.live.publication import Publication
-from storage.objects.base import ObjectError
 from transcode.live.backlog import Backlog, NoSource, QueueItem, SourceStart
 from transcode.live.epochs import Epochs
 from transcode.live.keyframe_monitor import KeyframeMonitor
@@ -88,6 +87,7 @@ class LiveRun:
         self._source: SourceStart | None = None  # the source that the engine got last
         self._slate_since: float | None = None  # set while no source is on air
         self._publication: Publication | None = None
+        self._opened = asyncio.Event()
         self._epochs = Epochs(active)
         self._playable = False
         self._engine_has_source = False
@@ -190,6 +190,20 @@ class LiveRun:
 
     async def serve(self) -> None:
         """Keep an engine alive while the run lasts, then end the publication if it is over."""
+        async with asyncio.TaskGroup() as tasks:
+            storing = tasks.create_task(self._store())
+            await self._run_engines()
+            await self.end_publication()
+            storing.cancel()
+
+    async def _store(self) -> None:
+        """Store what the publication has shown, until cancelled."""
+        await self._opened.wait()
+        while self._publication is not None:
+            await self._publication.store_next()
+            self._check_playable(self._publication)
+
+    async def _run_engines(self) -> None:
         while await self._wait_for_work():
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._deaths.pause(self._clock())):
@@ -200,12 +214,21 @@ class LiveRun:
                     await self._run_engine(child)
             except* (EngineLost, StorageError, WireError) as lost:
                 await self._engine_lost(lost, began)
-        await self.end_publication()
 
     async def end_publication(self) -> None:
-        """End the publication if the run is over; `serve` does so when it returns."""
-        if self._ended and self._publication is not None:
+        """Store what is left, and end the publication if the run is over; `serve` does so."""
+        if self._publication is None:
+            return
+        if self._ended:
             await self._publication.finish()
+        else:
+            await self._publication.suspend()
+        self._check_playable(self._publication)
+
+    def _check_playable(self, publication: Publication) -> None:
+        if not self._playable and publication.is_stored:
+            self._playable = True
+            self._on_playable()
 
     async def _wait_for_work(self) -> bool:
         """Wait until there is something to make; return False if the run is closed."""
@@ -312,6 +335,7 @@ class LiveRun:
             self._publication = await self._services.open_publication(
                 self.stream, self.settings, picture=picture
             )
+            self._opened.set()
             self._epochs.renditions = self._publication.renditions
             self._log("publication opens", run=self._publication.run)
         return self._publication
@@ -349,7 +373,11 @@ class LiveRun:
     async def _prepare(self, publication: Publication, report: Prepared) -> None:
         epoch = self._epochs.start(report)
         await publication.prepare(
-            report.epoch, epoch.renditions, epoch.wall_us, reused=report.reused
+            report.epoch,
+            epoch.renditions,
+            epoch.wall_us,
+            reused=report.reused,
+            part=report.part,
         )
         self._log("renditions", rendition=",".join(report.names), reused=report.reused)
 
@@ -391,17 +419,10 @@ class LiveRun:
     async def _publish(
         self, publication: Publication, report: InitSection | SegmentStart | Part | Segment
     ) -> None:
-        try:
-            await publication.append(report)
-        except ObjectError as error:
-            # The segment becomes a gap; a full disk may have room for the next one.
-            log.warning("segment not stored", extra={"stream": self.stream, "cause": str(error)})
+        await publication.append(report)
         if isinstance(report, Segment) and not report.gap:
             self.metrics.segments += 1
             self.metrics.bytes_out += report.size
-            if not self._playable and publication.end > 0:
-                self._playable = True
-                self._on_playable()
 
     async def _watch(self, child: EngineProcess) -> None:
         """Kill an engine that has a source and does not report for `SILENT_SECONDS`.
@@ -429,7 +450,7 @@ class LiveRun:
         security.info("engine lost", extra={"stream": self.stream, "cause": causes})
         self._services.record_event(self.stream, "engine lost", {"cause": causes})
         if self._publication is not None:
-            await self._publication.drop_partial()
+            await self._publication.close_open()
         if self._deaths.are_too_many(now):
             if self._publication is not None:
                 await self._publication.finish()

@@ -107,14 +107,21 @@ class LiveTranscoding:
         """Resume the stream's newest run if a restart interrupted it, else begin another."""
         window = self._window.reaching_back(settings.dvr_seconds)
         async with self._opening:
-            resumed = await self._resume(stream, settings.resume_seconds, window)
+            resumed = await self._resume(
+                stream, settings.resume_seconds, window, low_latency=settings.low_latency
+            )
             if resumed is not None:
                 if bool(resumed.renditions) is picture:
                     self._record(resumed)
                     return resumed
                 await resumed.finish()
             publication = await Publication.open(
-                self._objects, self._edge, hash=stream, now_us=self.wall_us(), window=window
+                self._objects,
+                self._edge,
+                hash=stream,
+                now_us=self.wall_us(),
+                window=window,
+                low_latency=settings.low_latency,
             )
             self._record(publication)
             return publication
@@ -158,7 +165,9 @@ class LiveTranscoding:
                     self._recorder.check_ended()
             return left is not None
 
-    async def _resume(self, stream: str, within: float, window: LiveWindow) -> Publication | None:
+    async def _resume(
+        self, stream: str, within: float, window: LiveWindow, *, low_latency: bool = True
+    ) -> Publication | None:
         return await Publication.resume(
             self._objects,
             self._edge,
@@ -166,6 +175,7 @@ class LiveTranscoding:
             now_us=self.wall_us(),
             window=window,
             within_seconds=within,
+            low_latency=low_latency,
         )
 
     @asynccontextmanager

@@ -19,7 +19,7 @@ from api.origin.origin import Origin, OriginFirst
 from api.origin.visibility import VisibilityCache
 from media.hls.m3u8 import parse
 from media.hls.playlist import MediaPlaylist
-from media.hls.segment import InitSection, Part, Segment
+from media.hls.segment import InitSection, Part, Segment, SegmentStart
 from media.ladder import Rendition
 from storage.catalog.records.common import PublicRecord
 from storage.edge.memory import MemoryEdge
@@ -74,17 +74,23 @@ def frames(data: bytes) -> int:
     return total
 
 
-def reports(folder: Path, name: str) -> list[InitSection | Part | Segment]:
+def reports(folder: Path, name: str) -> list[InitSection | SegmentStart | Part | Segment]:
     """Return what an engine would say of FFmpeg's files."""
     playlist = parse((folder / f"{name}.m3u8").read_text())
     assert isinstance(playlist, MediaPlaylist)
     init = (folder / f"{name}.mp4").read_bytes()
-    made: list[InitSection | Part | Segment] = [
+    made: list[InitSection | SegmentStart | Part | Segment] = [
         InitSection(rendition=name, number=0, codecs=CODECS[name], data=init)
     ]
     start = 0
     for sequence, listed in enumerate(playlist.segments):
         data = (folder / listed.uri).read_bytes()
+        made.append(
+            SegmentStart(
+                rendition=name, sequence=sequence, epoch=0, start=start, init=0,
+                discontinuity=False,
+            )
+        )  # fmt: skip
         made.append(
             Part(
                 rendition=name, sequence=sequence, index=0, duration=listed.duration,
@@ -109,6 +115,7 @@ async def publish(
     for name in (*(rung.name for rung in rungs), "audio"):
         for report in reports(folder, name):
             await publication.append(report)
+    await publication.store_pending()
     await publication.finish()
 
 

@@ -14,6 +14,7 @@ from media.hls.playlist import MediaPlaylist, MultivariantPlaylist
 from storage.catalog.records.common import PublicRecord
 from storage.edge.memory import MemoryEdge
 from storage.objects.disk import DiskObjects
+from tests.support.api.origin_client import later
 from tests.support.storage.engine_reports import (
     HASH,
     LOW,
@@ -58,7 +59,7 @@ async def get(origin: Origin, path: str) -> tuple[int, str]:
     """Ask as a server does: through the fast path, and through ASGI where it has none."""
     found = origin.fast_path("GET", path, [])
     if found is not None:
-        answer = found if isinstance(found, HttpResponse) else await found
+        answer = found if isinstance(found, HttpResponse) else await later(found)
         answer.close()
         return answer.status, answer.body.decode()
     sent: list[Message] = []

@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from media.hls.segment import Segment
+from media.hls.segment import Segment, SegmentStart
 from storage.live.publication import LiveWindow
 from tests.support.storage.engine_reports import (
     HASH,
@@ -13,6 +13,7 @@ from tests.support.storage.engine_reports import (
     NOON_US,
     RUN,
     TOP,
+    TWO,
     PublicationFixture,
     ReportMaker,
     append_all,
@@ -29,7 +30,7 @@ def stage(tmp_path: Path) -> PublicationFixture:
     return PublicationFixture(tmp_path)
 
 
-async def test_a_step_is_listed_in_all_renditions_at_once_and_only_when_all_have_it(
+async def test_a_step_is_stored_in_all_renditions_at_once_and_only_when_all_have_it(
     stage: PublicationFixture,
 ) -> None:
     publication = await stage.open()
@@ -38,19 +39,55 @@ async def test_a_step_is_listed_in_all_renditions_at_once_and_only_when_all_have
     await begin_epoch(publication, studio)
     first = studio.step()
     for report in first[:-1]:
-        await publication.append(report)
+        await append_all(publication, [report])
         assert not list(stage.disk.root.rglob("*.m3u8"))
-        assert stage.edge.published == []
+        assert await stage.edge.get_playlist(f"live/{HASH}/index.m3u8") is None
         assert publication.end == 0
-    await publication.append(first[-1])
+        assert not publication.is_stored
+    await append_all(publication, first[-1:])
     for name in NAMES:
         assert stage.uris(name) == ["0.m4s"]
     assert (publication.next_sequence, publication.end) == (1, 1_080_000)
-    # The media playlists first, together; then what leads to them.
-    told = [sorted(texts) for texts in stage.edge.published]
-    media = sorted(f"live/{HASH}/{RUN}/{name}/index.m3u8" for name in NAMES)
-    assert told == [media, [f"live/{HASH}/index.m3u8"]]
+    assert publication.is_stored
+    # The media playlists first; then what leads to them.
+    told = [sorted(texts) for texts in stage.edge.published if texts]
+    media = [[f"live/{HASH}/{RUN}/{name}/index.m3u8"] for name in NAMES]
+    top = f"live/{HASH}/index.m3u8"
+    assert told == [*media, [top, f"{top}?latency=normal"]]
     await stage.same_everywhere()
+
+
+async def test_viewers_get_a_part_and_a_segment_before_anything_is_stored(
+    stage: PublicationFixture,
+) -> None:
+    publication = await stage.open()
+    studio = ReportMaker(TOP, LOW)
+    await begin_epoch(publication, studio)
+    folder = f"live/{HASH}/{RUN}/720p"
+    start, first, second, whole, *_ = studio.step()
+    await publication.append(start)
+    assert await stage.edge.get_playlist(f"{folder}/index.m3u8", low_latency=True) is None
+    await publication.append(first)
+    shown = await stage.edge.get_playlist(f"{folder}/index.m3u8", low_latency=True)
+    assert shown is not None
+    assert shown.body.decode().splitlines()[-4:] == [
+        '#EXT-X-MAP:URI="init-0.mp4"',
+        "#EXT-X-PROGRAM-DATE-TIME:2026-01-31T12:00:00.123Z",
+        '#EXT-X-PART:DURATION=1.000000,URI="0.0.m4s",INDEPENDENT=YES',
+        '#EXT-X-PRELOAD-HINT:TYPE=PART,URI="0.1.m4s"',
+    ]
+    assert await stage.edge.get_playlist(f"{folder}/index.m3u8") is None  # no closed segment
+    for report in (second, whole):
+        await publication.append(report)
+    plain = await stage.edge.get_playlist(f"{folder}/index.m3u8")
+    assert plain is not None
+    assert plain.body.decode().splitlines()[-1] == "0.m4s"
+    assert await stage.edge.get_part(f"{folder}/0.m4s") is not None
+    assert not stage.disk.path(f"{folder}/0.m4s").exists()
+    await publication.store_pending()
+    assert stage.disk.path(f"{folder}/0.m4s").is_file()
+    assert await stage.edge.get_part(f"{folder}/0.m4s") is None
+    assert await stage.edge.get_part(f"{folder}/0.1.m4s") is not None
 
 
 async def test_renditions_that_run_ahead_wait_for_the_slowest(stage: PublicationFixture) -> None:
@@ -61,9 +98,10 @@ async def test_renditions_that_run_ahead_wait_for_the_slowest(stage: Publication
     late = [report for report in reports if report.rendition == "360p"]
     await append_all(publication, [report for report in reports if report.rendition != "360p"])
     assert publication.next_sequence == 0
+    assert not list(stage.disk.root.rglob("*.m3u8"))
     for number, report in enumerate(late):
-        await publication.append(report)
-        assert publication.next_sequence == (number + 1) // 3
+        await append_all(publication, [report])
+        assert publication.next_sequence == (number + 1) // 4
     await stage.same_everywhere()
 
 
@@ -150,34 +188,55 @@ async def test_times_follow_each_renditions_own_first_sample(stage: PublicationF
     studio = ReportMaker(TOP)
     await begin_epoch(publication, studio)
     for report in studio.step():
-        if isinstance(report, Segment) and report.rendition == "audio":
+        if isinstance(report, Segment | SegmentStart) and report.rendition == "audio":
             late = msgspec.structs.replace(report, start=report.start + 900)
-            await publication.append(late)
+            await append_all(publication, [late])
         else:
-            await publication.append(report)
+            await append_all(publication, [report])
     (picture,) = on_disk(stage.disk, "720p").segments
     (sound,) = on_disk(stage.disk, "audio").segments
     assert (picture.wall_us, sound.wall_us) == (NOON_US, NOON_US + 10_000)
 
 
-async def test_an_engine_that_died_leaves_nothing_and_the_next_goes_on_with_the_numbers(
+async def test_what_a_dead_engine_sent_is_closed_and_the_next_goes_on_with_the_numbers(
     stage: PublicationFixture,
 ) -> None:
     publication = await stage.open()
     studio = ReportMaker(TOP, LOW)
     await begin_epoch(publication, studio)
     await append_all(publication, studio.step())
-    await append_all(publication, studio.step()[:5])  # one segment, and a part of another
-    await publication.drop_partial()
-    assert (publication.next_sequence, publication.epochs) == (1, 1)
+    await append_all(publication, studio.step()[:6])  # one segment, and a part of another
+    await publication.close_open()
+    await publication.store_pending()
+    assert (publication.next_sequence, publication.epochs) == (2, 1)
     second = ReportMaker.continuing(publication, salt="again")
-    assert (second.start, second.inits["720p"]) == (1_080_000, 1)
+    assert (second.start, second.inits["720p"]) == (1_260_000, 1)
     await begin_epoch(publication, second)
     await append_all(publication, second.step(discontinuity=True))
-    assert stage.uris("720p") == ["0.m4s", "1.m4s"]
-    data = await stage.objects.get(f"live/{HASH}/{RUN}/720p/1.m4s")
-    assert b"again" in data
+    for name in NAMES:
+        assert stage.uris(name) == ["0.m4s", "1.m4s", "2.m4s"]
+        marks = [one.discontinuity for one in on_disk(stage.disk, name).segments]
+        assert marks == [False, False, True]
+    data = await stage.objects.get(f"live/{HASH}/{RUN}/360p/1.m4s")
+    assert data.startswith(b"360p 1.0 ")
+    assert len(data) == 500
+    assert [one.duration for one in on_disk(stage.disk, "360p").segments] == [TWO, TWO // 2, TWO]
+    # The rendition of which no part came has a gap as long as the others.
+    assert stage.gaps("audio") == [1]
+    assert on_disk(stage.disk, "audio").segments[1].duration == TWO
+    assert b"again" in await stage.objects.get(f"live/{HASH}/{RUN}/720p/2.m4s")
     await stage.same_everywhere()
+
+
+async def test_a_step_that_nobody_saw_a_part_of_is_not_listed_when_its_engine_dies(
+    stage: PublicationFixture,
+) -> None:
+    publication = await stage.open()
+    studio = ReportMaker(TOP, LOW)
+    await begin_epoch(publication, studio)
+    await append_all(publication, [*studio.step(), *studio.step()[:1]])
+    await publication.close_open()
+    assert publication.next_sequence == 1
 
 
 async def test_the_end_is_written_into_all_playlists_and_the_way_to_them_stays(
@@ -186,24 +245,24 @@ async def test_the_end_is_written_into_all_playlists_and_the_way_to_them_stays(
     publication = await stage.open()
     studio = ReportMaker(TOP, LOW)
     await begin_epoch(publication, studio)
-    await append_all(publication, [*studio.step(), *studio.step()[:4]])
+    await append_all(publication, [*studio.step(), *studio.step()[:5]])
     await publication.finish()
     for name in NAMES:
         playlist = on_disk(stage.disk, name)
         assert playlist.ended
-        assert len(playlist.segments) == 1
+        assert len(playlist.segments) == 2  # with what the second had so far
     assert variants(stage.disk).variants[0].uri.startswith(RUN)
     await stage.same_everywhere()
 
 
-async def test_a_run_without_a_step_leaves_nothing(stage: PublicationFixture) -> None:
+async def test_a_run_without_a_part_leaves_nothing(stage: PublicationFixture) -> None:
     publication = await stage.open()
     studio = ReportMaker(TOP)
     await begin_epoch(publication, studio)
-    await append_all(publication, studio.step()[:-1])
+    await append_all(publication, studio.step()[:1])
     await publication.finish()
     assert await stage.objects.addresses("live") == []
-    assert stage.edge.published == []
+    assert not any(stage.edge.published)
 
 
 async def test_a_run_of_sound_alone_has_one_variant(stage: PublicationFixture) -> None:

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from storage.live.publication import PublicationError
-from storage.objects.base import StoreFull
 from tests.support.storage.engine_reports import (
     HASH,
     LOW,
@@ -37,7 +36,7 @@ def stage(tmp_path: Path) -> PublicationFixture:
         pytest.param(("720p/1.m4s", "/state.json"), 2, id="neither a rung nor the notes are"),
     ],
 )
-async def test_a_step_without_a_rung_or_notes_is_left_out_and_the_run_goes_on(
+async def test_a_step_that_could_not_be_stored_keeps_its_number_and_the_run_goes_on(
     stage: PublicationFixture, lost: tuple[str, ...], failures: int
 ) -> None:
     publication = await stage.open()
@@ -49,10 +48,16 @@ async def test_a_step_without_a_rung_or_notes_is_left_out_and_the_run_goes_on(
     assert publication.next_sequence == 2
     stage.objects.full = set()
     await append_all(publication, [*studio.step(), *studio.step()])
-    assert stage.uris("360p") == ["0.m4s", "2.m4s", "3.m4s"]
+    assert stage.uris("360p") == ["0.m4s", "1.m4s", "2.m4s", "3.m4s"]
     segments = on_disk(stage.disk, "audio").segments
-    assert [segment.discontinuity for segment in segments] == [False, True, False]
-    assert not list(stage.disk.path(f"live/{HASH}/{RUN}").glob("*/1.m4s"))
+    assert not any(segment.discontinuity for segment in segments)
+    for name in ("720p", "360p", "audio"):
+        address = f"live/{HASH}/{RUN}/{name}/1.m4s"
+        unstored = any(address.endswith(end) for end in lost)
+        assert stage.gaps(name) == ([1] if unstored else [])
+        assert stage.disk.path(address).exists() is not unstored
+        # Viewers have it from memory.
+        assert (await stage.edge.get_part(address) is not None) is unstored
     await stage.same_everywhere()
 
 
@@ -75,7 +80,7 @@ async def test_a_segment_that_could_not_be_stored_is_a_gap_of_its_rendition_alon
     await stage.same_everywhere()
 
 
-async def test_a_run_of_sound_alone_leaves_a_step_out_that_could_not_be_stored(
+async def test_in_a_run_of_sound_alone_a_step_that_could_not_be_stored_is_a_gap(
     stage: PublicationFixture,
 ) -> None:
     publication = await stage.open()
@@ -86,9 +91,10 @@ async def test_a_run_of_sound_alone_leaves_a_step_out_that_could_not_be_stored(
     assert await append_until_full(publication, studio.step()) == 1
     await append_all(publication, studio.step())
     segments = on_disk(stage.disk, "audio").segments
-    assert [(one.uri, one.discontinuity) for one in segments] == [
-        ("0.m4s", False),
-        ("2.m4s", True),
+    assert [(one.uri, one.gap, one.discontinuity) for one in segments] == [
+        ("0.m4s", False, False),
+        ("1.m4s", True, False),
+        ("2.m4s", False, False),
     ]
 
 
@@ -130,9 +136,12 @@ async def test_what_left_the_playlists_is_deleted_while_nothing_can_be_stored(
         assert await append_until_full(publication, studio.step()) > 0
         stage.clock.now += 2.0
     there = {path.name for path in folder.glob("*.m4s")}
+    listed = {one.uri for one in on_disk(stage.disk, "720p").segments if not one.gap}
     assert there >= listed
-    if full != ".m3u8":  # only there steps are listed that drop older ones
-        assert there == listed
+    old = {f"{number}.m4s" for number in range(14)}  # they had left the playlists before
+    assert there & old == set()
+    if full in {".m4s", ""}:  # nothing new came
+        assert there <= {f"{number}.m4s" for number in range(20)}
     stage.objects.full = set()
     await append_all(publication, studio.step())
     await stage.same_everywhere()
@@ -196,7 +205,7 @@ async def test_a_run_is_gone_on_with_on_a_full_disk(stage: PublicationFixture) -
     stage.objects.full = {""}
     again = await resume_run(stage.objects, stage.edge, stage.clock)
     assert again is not None
-    assert again.next_sequence == 2
+    assert again.next_sequence == 3  # the second may have been begun
     text = await stage.edge.get_playlist(f"live/{HASH}/{RUN}/720p/index.m3u8")
     assert text is not None
     assert b"\n1.m4s\n" in text.body
@@ -205,7 +214,8 @@ async def test_a_run_is_gone_on_with_on_a_full_disk(stage: PublicationFixture) -
     second = ReportMaker.continuing(again, salt="again")
     await begin_epoch(again, second)
     await append_all(again, second.step(discontinuity=True))
-    assert stage.uris("720p") == ["0.m4s", "1.m4s", "2.m4s"]
+    assert stage.uris("720p") == ["0.m4s", "1.m4s", "2.m4s", "3.m4s"]
+    assert stage.gaps("720p") == [2]
     await stage.same_everywhere()
 
 
@@ -217,9 +227,7 @@ async def test_an_init_section_that_found_no_room_is_stored_with_its_first_segme
     await publication.prepare(0, studio.renditions, NOON_US)
     stage.objects.full = {"720p/init-0.mp4"}
     sections = list(studio.begin())
-    with pytest.raises(StoreFull):
-        await publication.append(sections[0])
-    await publication.append(sections[1])
+    assert await append_until_full(publication, sections) == 1
     stage.objects.full = set()
     await append_all(publication, studio.step())
     assert stage.uris("720p") == ["0.m4s"]
@@ -233,8 +241,7 @@ async def test_playlists_that_find_no_room_are_still_told_at_the_edge(
     await begin_epoch(publication, studio)
     await append_all(publication, studio.step())
     stage.objects.full = {"audio/index.m3u8"}
-    with pytest.raises(StoreFull):
-        await append_all(publication, studio.step())
+    assert await append_until_full(publication, studio.step()) == 1
     text = await stage.edge.get_playlist(f"live/{HASH}/{RUN}/audio/index.m3u8")
     assert text is not None
     assert b"\n1.m4s\n" in text.body
@@ -252,8 +259,7 @@ async def test_the_way_to_the_playlists_is_written_as_soon_as_there_is_room(
     await begin_epoch(publication, studio)
     top = f"live/{HASH}/index.m3u8"
     stage.objects.full = {top}
-    with pytest.raises(StoreFull):
-        await append_all(publication, studio.step())
+    assert await append_until_full(publication, studio.step()) == 1
     assert await stage.edge.get_playlist(top) is not None
     stage.objects.full = set()
     await append_all(publication, studio.step())
@@ -264,22 +270,29 @@ async def test_reports_that_do_not_fit_are_the_engines_fault(stage: PublicationF
     publication = await stage.open()
     studio = ReportMaker(TOP)
     sections = list(studio.begin())
-    part, other, segment, *_ = studio.step()
+    start, part, other, segment, *_ = studio.step()
     with pytest.raises(PublicationError, match="not prepared"):
         await publication.append(sections[0])
     await publication.prepare(0, studio.renditions, NOON_US)
-    with pytest.raises(PublicationError):
+    with pytest.raises(PublicationError, match="from nowhere"):
+        await publication.append(start)
+    await append_all(publication, sections)
+    with pytest.raises(PublicationError, match=r"part 0\.0 of"):
+        await publication.append(part)
+    await publication.append(start)
+    with pytest.raises(PublicationError, match="two segments at once"):
+        await publication.append(start)
+    with pytest.raises(PublicationError, match=r"part 0\.1 of"):
         await publication.append(other)
     await publication.append(part)
     with pytest.raises(PublicationError, match="not its parts"):
         await publication.append(segment)
-    await append_all(publication, [part, other])
-    with pytest.raises(PublicationError, match="from nowhere"):
-        await publication.append(segment)
-    await publication.drop_partial()
-    await append_all(publication, [*sections, part, other, segment, part, other])
+    await append_all(publication, [other, segment])
     with pytest.raises(PublicationError, match="too late"):
         await publication.append(segment)
+    studio.step()
+    with pytest.raises(PublicationError, match="leaves some out"):
+        await publication.append(studio.step()[0])
 
 
 async def test_a_run_keeps_its_renditions(stage: PublicationFixture) -> None:

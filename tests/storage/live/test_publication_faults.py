@@ -110,14 +110,17 @@ class Life:
     async def begin_anew(self) -> None:
         """A process begins: with the run that there is, or another."""
         self.births += 1
+        self.viewers.lose_memory()
         self.stage.edge = CheckedEdge(self.stage.disk)
         stage, now_us = self.stage, NOON_US + self.births
         found = await resume_run(stage.objects, stage.edge, self.clock, now_us=now_us)
         if found is None:
-            assert self.viewers.seen == {}, "viewers were shown a run that nobody goes on with"
+            assert not self.viewers.saw_stored, "viewers were shown a run that nobody goes on with"
+            self.viewers.seen.clear()
             now_us += 1000 * self.births
             found = await open_run(stage.objects, stage.edge, self.clock, now_us=now_us)
         self.publication: Publication = found
+        found.add_observer(self.viewers)
         await self.begin_engine()
 
     async def begin_engine(self) -> None:
@@ -147,7 +150,7 @@ class Life:
             await self.viewers.check_playlists(self.publication)
             await self.begin_anew()
         elif move.cut is not None:
-            await self.publication.drop_partial()
+            await self.publication.close_open()
             await self.begin_engine()
 
 

@@ -54,6 +54,7 @@ def test_a_disk_that_fills_up_costs_the_largest_rungs_and_heals_by_itself(
     async def go() -> None:
         publication = await stage.open()
         studio, viewers = ReportMaker(TOP, LOW), PlaylistViewers(stage, stage.clock)
+        publication.add_observer(viewers)
         await begin_epoch(publication, studio)
         for leave, steps in ((None, 16), (150_000, 12), (0, 12), (None, 16)):
             for _ in range(steps):
@@ -93,6 +94,7 @@ def test_somebody_who_fills_and_frees_the_disk_at_any_moment_does_not_make_us_li
     async def go() -> None:
         publication = await stage.open()
         studio, viewers = ReportMaker(TOP, LOW), PlaylistViewers(stage, stage.clock)
+        publication.add_observer(viewers)
         await begin_epoch(publication, studio)
         other = threading.Thread(target=fill_and_free)
         other.start()
@@ -177,6 +179,7 @@ def test_a_process_that_is_killed_on_a_full_disk_leaves_what_the_next_goes_on_wi
         viewers = PlaylistViewers(stage, stage.clock)
         again = await resume_run(stage.objects, stage.edge, stage.clock, now_us=NOON_US)
         assert again is not None
+        again.add_observer(viewers)
         assert (again.run, stage.disk.path(f"live/{HASH}").name) == (RUN, HASH)
         await viewers.check_playlists(again)
         studio = ReportMaker.continuing(again, salt="again")

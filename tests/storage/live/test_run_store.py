@@ -52,7 +52,7 @@ async def run_of(
     for _ in range(steps):
         await append_all(publication, studio.step())
     if not steps:
-        await append_all(publication, studio.step()[:4])
+        await append_all(publication, studio.step()[:1])
     if end:
         await publication.finish()
     return publication.run

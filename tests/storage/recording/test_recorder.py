@@ -145,7 +145,9 @@ async def test_a_run_that_a_restart_cut_off_goes_on_being_recorded(tmp_path: Pat
         (video,) = await made.all_over()
         await made.check(video)
         playlist = made.playlist(video, TOP.name)
-        assert [one.uri for one in playlist.segments] == [f"{n}.m4s" for n in range(25)]
+        # Viewers may have seen the beginning of the 20th, which died with the process.
+        numbers = [*range(20), *range(21, 26)]
+        assert [one.uri for one in playlist.segments] == [f"{n}.m4s" for n in numbers]
         assert [n for n, one in enumerate(playlist.segments) if one.discontinuity] == [20]
         assert [one.map_uri for one in playlist.segments][19:21] == ["init-0.mp4", "init-1.mp4"]
 
@@ -259,7 +261,6 @@ async def test_a_step_counts_when_it_is_listed_whatever_becomes_of_its_playlists
         await steps(made, studio, publication, 2)
         made.objects.full = {f"{RUN}/{TOP.name}/index.m3u8"}
         assert await append_until_full(publication, studio.step()) > 0
-        # One whose notes cannot be written is in no playlist, and in no recording.
         made.objects.full = {"state.json"}
         assert await append_until_full(publication, studio.step()) > 0
         made.objects.full = set()
@@ -268,8 +269,8 @@ async def test_a_step_counts_when_it_is_listed_whatever_becomes_of_its_playlists
         (video,) = await made.all_over()
         await made.check(video)
         segments = made.playlist(video, TOP.name).segments
-        assert [one.uri for one in segments] == [f"{n}.m4s" for n in (0, 1, 2, 4, 5)]
-        assert [one.uri for one in segments if one.discontinuity] == ["4.m4s"]
+        assert [one.uri for one in segments] == [f"{n}.m4s" for n in range(6)]
+        assert not any(one.discontinuity for one in segments)
 
 
 async def test_pages_that_cannot_be_written_wait(tmp_path: Path) -> None:

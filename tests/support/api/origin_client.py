@@ -1,14 +1,16 @@
 """An origin with a live run, and a client of it."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
 import httpx
 from litestar import Litestar
 
+from api.http.response import HttpResponse
 from api.origin.origin import Origin, OriginFirst
 from api.origin.visibility import VisibilityCache
+from headend.http.fast_path import FastAnswer
 from storage.catalog.records.common import PublicRecord
 from storage.edge.memory import MemoryEdge
 from storage.errors import StorageError
@@ -29,6 +31,14 @@ TOKEN = "Bearer the-owners"
 PLAYLIST = f"/live/{HASH}/{RUN}/720p/index.m3u8"
 VARIANTS = f"/live/{HASH}/index.m3u8"
 SEGMENT = f"/live/{HASH}/{RUN}/720p/1.m4s"
+
+
+async def later(answer: FastAnswer) -> HttpResponse:
+    """Await a response that the fast path does not have at once."""
+    assert isinstance(answer, Coroutine)
+    found = await answer
+    assert isinstance(found, HttpResponse)
+    return found
 
 
 class FakeShowcase:

@@ -1,12 +1,14 @@
 """The viewers of one stream: what they were ever told must be true, and stay so."""
 
+from collections.abc import Mapping
+
 import msgspec
 
-from media.hls.m3u8 import parse, render
+from media.hls.m3u8 import parse
 from media.hls.playlist import MediaPlaylist, MultivariantPlaylist
 from media.ladder import AUDIO_RENDITION
 from storage.live.publication import Publication
-from storage.live.run_state import RunState
+from storage.live.run_state import RunState, Step, StepSegment
 from tests.support.storage.engine_reports import (
     HASH,
     LOW,
@@ -31,78 +33,134 @@ class PlaylistViewers:
         # By run, rendition and Media Sequence Number: name, whether it is a gap, and its bytes.
         self.seen: dict[tuple[str, str, int], tuple[str, bool, int]] = {}
         self._last_seen: dict[str, float] = {}
+        self._in_memory: set[tuple[str, str, int]] = set()
+        self._lost: set[tuple[str, str, int]] = set()  # with the memory of a process
+        self._gaps: frozenset[str] = frozenset()  # of the newest stored step
 
-    async def shown(self, run: str, name: str) -> MediaPlaylist:
+    def on_step_listed(self, step: Step, state: RunState, codecs: Mapping[str, str]) -> None:
+        """Observe a publication: which renditions can be announced."""
+        del state, codecs
+        if step.playable:
+            self._gaps = step.gaps
+
+    def on_ended(self) -> None:
+        """Observe the end."""
+
+    def lose_memory(self) -> None:
+        """The process ends, and with it what only its memory has.
+
+        A number is used again only if not even the notes of two steps could be written before.
+        """
+        for key in self._in_memory:
+            notes = self.notes(key[0])
+            if notes is not None and key[2] < notes.opened:
+                self._lost.add(key)
+            else:
+                del self.seen[key]
+        self._in_memory = set()
+
+    @property
+    def saw_stored(self) -> bool:
+        """Whether they saw anything that was stored."""
+        return bool(self._last_seen)
+
+    async def shown(self, run: str, name: str) -> MediaPlaylist | None:
         """Return what the edge shows of a rendition."""
         text = await self.stage.edge.get_playlist(f"live/{HASH}/{run}/{name}/index.m3u8")
-        assert text is not None
+        if text is None:
+            return None
         found = parse(text.body.decode())
         assert isinstance(found, MediaPlaylist)
         return found
 
     async def check_playlists(self, publication: Publication) -> None:
         """Look at all there is to see now."""
-        if publication.end == 0:
-            return
         run = publication.run
         lists = {name: await self.shown(run, name) for name in NAMES}
-        shapes = {
-            (one.sequence, one.discontinuities,
-             tuple((each.uri, each.discontinuity) for each in one.segments))
-            for one in lists.values()
-        }  # fmt: skip
-        assert len(shapes) == 1
+        shapes: dict[int, tuple[str, bool, int]] = {}
         for name, playlist in lists.items():
-            self._check_playlist(run, name, playlist)
+            if playlist is not None:
+                self._check_playlist(run, name, playlist)
+                breaks = playlist.discontinuities
+                for place, one in enumerate(playlist.segments):
+                    breaks += one.discontinuity
+                    shape = (one.uri, one.discontinuity, breaks)
+                    assert shapes.setdefault(playlist.sequence + place, shape) == shape
         for address, seen in self._last_seen.items():
             if self.clock.now - seen < WINDOW.kept_seconds:
                 assert self.stage.disk.path(address).is_file(), "deleted too early"
-        await self._check_variants(lists)
+        await self._check_variants(publication)
         edge = {address for texts in self.stage.edge.published for address in texts}
         for path in self.stage.disk.root.glob("live/**/index.m3u8"):
             address = path.relative_to(self.stage.disk.root).as_posix()
             check_named_addresses(self.stage.disk, address, path.read_text(), edge)
 
     def _check_playlist(self, run: str, name: str, playlist: MediaPlaylist) -> None:
-        """No number means another segment than before, and none goes back or is missing."""
+        """No number means another segment than before, and none goes back or is missing.
+
+        The one exception is what only the memory of a process had that has ended: a gap now.
+        """
         numbers = [int(one.uri.removesuffix(".m4s")) for one in playlist.segments]
-        assert numbers == sorted(set(numbers))
+        assert numbers == [playlist.sequence + place for place in range(len(numbers))]
         notes = self.notes(run)
-        sizes = {step.sequence: step.segments[name].size for step in notes.listed}
-        for place, one in enumerate(playlist.segments):
+        steps = notes.listed if notes is not None else ()
+        sizes = {step.sequence: step.segments[name] for step in steps}
+        for number, one in zip(numbers, playlist.segments, strict=True):
+            key = run, name, number
             address = f"live/{HASH}/{run}/{name}/{one.uri}"
             digest = 0
+            self._in_memory.discard(key)
             if not one.gap:
-                path = self.stage.disk.path(address)
-                data = path.read_bytes()
-                assert len(data) == sizes[numbers[place]]
-                assert path.with_name(one.map_uri or "none").stat().st_size > 0
-                digest = hash(data)
-                self._last_seen[address] = self.clock.now
+                digest = hash(self._read(key, address, sizes.get(number)))
+                assert self._exists(f"live/{HASH}/{run}/{name}/{one.map_uri}")
             now = (one.uri, one.gap, digest)
-            assert self.seen.setdefault((run, name, playlist.sequence + place), now) == now
+            if key in self._lost and one.gap:
+                self._lost.discard(key)
+                self.seen[key] = now
+            assert self.seen.setdefault(key, now) == now
 
-    def notes(self, run: str) -> RunState:
+    def _read(self, key: tuple[str, str, int], address: str, noted: StepSegment | None) -> bytes:
+        """Read a segment from disk, or from memory where it is not stored."""
+        held = self.stage.edge.local_part(address)
+        if held is not None:
+            self._in_memory.add(key)
+            return held
+        data = self.stage.disk.path(address).read_bytes()
+        if noted is None or noted.gap:  # the notes could not be written
+            self._in_memory.add(key)
+        else:
+            assert len(data) == noted.size
+            self._last_seen[address] = self.clock.now
+        return data
+
+    def _exists(self, address: str) -> bool:
+        return (
+            self.stage.edge.local_part(address) is not None
+            or self.stage.disk.path(address).stat().st_size > 0
+        )
+
+    def notes(self, run: str) -> RunState | None:
         """Return the notes that a restart would find."""
         path = self.stage.disk.path(f"live/{HASH}/{run}/state.json")
+        if not path.exists():
+            return None
         return msgspec.json.decode(path.read_bytes(), type=RunState)
 
-    async def _check_variants(self, lists: dict[str, MediaPlaylist]) -> None:
+    async def _check_variants(self, publication: Publication) -> None:
         text = await self.stage.edge.get_playlist(f"live/{HASH}/index.m3u8")
+        if not publication.is_stored:
+            return
         assert text is not None
         found = parse(text.body.decode())
         assert isinstance(found, MultivariantPlaylist)
-        there = {name for name in RUNGS if not lists[name].segments[-1].gap}
-        assert there
-        assert {one.uri.split("/")[1] for one in found.variants} == there
+        assert {one.uri.split("/")[1] for one in found.variants} == set(RUNGS) - self._gaps
 
     async def check_recovered(self, publication: Publication) -> None:
         """With room again the disk says what the edge says, and nothing lies about."""
         run = publication.run
-        for name in NAMES:
-            shown = await self.shown(run, name)
-            assert render(on_disk(self.stage.disk, name, run)) == render(shown)
+        await self.stage.same_everywhere(run)
         notes = self.notes(run)
+        assert notes is not None
         known = {step.sequence for step in (*notes.unlisted, *notes.listed)}
         folder = self.stage.disk.path(f"live/{HASH}/{run}")
         assert {int(path.stem) for path in folder.glob("*/*.m4s")} <= known
@@ -112,5 +170,7 @@ class PlaylistViewers:
     async def check_ended(self, publication: Publication) -> None:
         """The end has been told everywhere."""
         for name in NAMES:
-            assert (await self.shown(publication.run, name)).ended
+            shown = await self.shown(publication.run, name)
+            assert shown is not None
+            assert shown.ended
             assert on_disk(self.stage.disk, name, publication.run).ended

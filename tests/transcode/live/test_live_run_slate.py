@@ -261,7 +261,9 @@ def test_an_engine_that_dies_on_the_slate_is_replaced_and_shows_it(
     made = playlist(tmp_path)
     assert made.ended
     marks = [segment.discontinuity for segment in made.segments]
-    assert marks.count(True) == 3
+    assert marks.count(True) == 3, [
+        (s.uri, s.duration, s.gap, s.discontinuity) for s in made.segments
+    ]
     anew = [number for number, mark in enumerate(marks) if mark][1]
     assert is_card(pictures(tmp_path, made, anew)[0]), "no last picture is left to show"
 

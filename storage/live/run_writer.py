@@ -1,0 +1,353 @@
+"""Stores a run: its media, its state, and the playlists on disk that other processes serve.
+
+The order of writes keeps what is stored consistent. A segment is stored before its step. With the
+step, the saved state of the run is replaced, then the media playlists on disk, and last the
+multivariant playlist if it changed. So a stored playlist never names what cannot be read, all
+playlists show the same numbers, and a process that is killed at any point can resume the run.
+
+A segment that could not be stored is a gap of its rendition on disk. All steps are listed, even
+those without media, so that their numbers are the engine's. Old segments are deleted even while
+nothing can be written, so that a full disk gets room again.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+import msgspec
+
+from media.hls.m3u8 import render
+from media.hls.playlist import MediaPlaylist, MultivariantPlaylist
+from media.hls.segment import InitSection
+from media.ladder import AUDIO_PEAK_RATE, AUDIO_RENDITION, Rendition
+from media.ticks import MICROSECONDS
+from storage.edge.base import NORMAL_LATENCY, Edge
+from storage.errors import StorageError
+from storage.live.expiry import Expiry
+from storage.live.run_state import (
+    LiveWindow,
+    RunState,
+    Step,
+    count_surplus,
+    media_playlists,
+    rendition_names,
+)
+from storage.live.run_store import StoredRun
+from storage.live.step_builder import StepBuilder
+from storage.live.variants import build_multivariant
+from storage.objects.addresses import (
+    live_init,
+    live_playlist,
+    live_run,
+    live_segment,
+    live_state,
+    live_variants,
+)
+from storage.objects.base import Objects
+
+__all__ = ["PublicationObserver", "RunWriter"]
+
+log = logging.getLogger(__name__)
+
+
+class PublicationObserver(Protocol):
+    """Observes the steps of a run. No call may wait or fail: viewers of the run come first."""
+
+    def on_step_listed(self, step: Step, state: RunState, codecs: Mapping[str, str]) -> None:
+        """Handle a stored step; `state` lists it, `codecs` holds the known codecs by rendition."""
+        ...
+
+    def on_ended(self) -> None:
+        """Handle the end of the run for its viewers."""
+        ...
+
+
+class RunWriter:
+    """The stored side of one run; `steps` tells which steps are under way.
+
+    `now_us` is the wall clock, `clock` a monotonic one in seconds. One task at a time may use it.
+    """
+
+    def __init__(
+        self,
+        objects: Objects,
+        edge: Edge,
+        run: StoredRun,
+        steps: StepBuilder,
+        *,
+        window: LiveWindow,
+        now_us: int,
+        clock: Callable[[], float],
+    ) -> None:
+        self._hash, self._run = run.hash, run.run
+        self._objects = objects
+        self._edge = edge
+        self._steps = steps
+        self._window = window
+        self._clock = clock
+        self._clock_began_us = now_us - round(clock() * MICROSECONDS)
+        self.state = run.state
+        self._playlists: dict[str, MediaPlaylist] = media_playlists(run.state)
+        self._unstored: dict[str, InitSection] = {}  # by rendition
+        self._gaps: set[tuple[str, int]] = set()  # segments that could not be stored
+        self._variants_due = False  # the multivariant playlist must be written
+        self._announced: MultivariantPlaylist | None = None  # at the edge
+        self._peak_rates: dict[str, int] = {}  # of the renditions whose encoders bound them
+        self._expiry = Expiry(run.state, kept_seconds=window.kept_seconds, now=clock())
+        self._observer: PublicationObserver | None = None
+        self._skipped = False  # the observer was not told of the step before
+
+    def add_observer(self, observer: PublicationObserver) -> None:
+        """Report each new step to an observer, after the steps that are on disk already."""
+        self._observer = observer
+        for step in (*self.state.unlisted, *self.state.listed):
+            self._report(step, {})
+
+    def _report(self, step: Step, codecs: Mapping[str, str]) -> None:
+        """Report a step to the observer; one without media makes a discontinuity of the next."""
+        if self._observer is None:
+            return
+        if not step.playable:
+            self._skipped = True
+            return
+        if self._skipped:
+            step = msgspec.structs.replace(step, discontinuity=True)
+        self._skipped = False
+        self._observer.on_step_listed(step, self.state, codecs)
+
+    def prepare(self, renditions: tuple[Rendition, ...], epochs: int, reused: str | None) -> None:
+        """Take over what a source changes: its rungs, and the number of sources so far."""
+        before = self.state.renditions
+        self.state = msgspec.structs.replace(self.state, renditions=renditions, epochs=epochs)
+        if before != renditions:
+            names = rendition_names(renditions)
+            fresh = media_playlists(self.state)
+            self._playlists = {name: self._playlists.get(name, fresh[name]) for name in names}
+        encoded = {rung.name: rung.peak_rate for rung in renditions if rung.name != reused}
+        self._peak_rates = {**encoded, AUDIO_RENDITION: AUDIO_PEAK_RATE}
+
+    async def resume(self, gaps: list[Step]) -> None:
+        """Write the playlists of a resumed run, after `gaps`, which viewers may have begun."""
+        # The saved state may be one step ahead of the playlists.
+        self._variants_due = True
+        for step in gaps:
+            self._list(step, {})
+        await self._announce()
+        try:
+            if gaps:
+                await self._write_state(self.state, ahead=0)
+            await self._write_playlists()
+        except StorageError as error:  # they are at the edge; the next step writes them to disk
+            self._warn("playlists not stored", error)
+
+    async def store_init(self, init: InitSection) -> None:
+        """Store an init section; each segment that needs it tries again after a failure."""
+        # All segments that need an older one have arrived.
+        self._unstored[init.rendition] = init
+        await self._store_init(init.rendition)
+
+    async def _store_init(self, rendition: str) -> None:
+        if rendition in self._unstored:
+            init = self._unstored[rendition]
+            address = live_init(self._hash, self._run, rendition, init.number)
+            await self._objects.put(address, init.data)
+            del self._unstored[rendition]
+
+    async def store_segment(self, rendition: str, sequence: int, data: bytes) -> None:
+        """Store a segment; on failure it becomes a gap of its step."""
+        try:
+            await self._store_init(rendition)
+            await self._objects.put(live_segment(self._hash, self._run, rendition, sequence), data)
+        except StorageError:
+            self.leave_out(rendition, sequence)
+            raise
+
+    def leave_out(self, rendition: str, sequence: int) -> None:
+        """Make a segment that cannot be stored a gap of its step."""
+        self._gaps.add((rendition, sequence))
+
+    async def list_step(self, step: Step, codecs: Mapping[str, str]) -> None:
+        """List a step whose segments were stored or left out, and delete what has expired.
+
+        Raises:
+            ObjectError: the state or a playlist could not be written; the next step writes them.
+        """
+        step = self._without_unstored(step)
+        try:
+            if not self.state.listed:
+                step = msgspec.structs.replace(step, discontinuity=False)  # nothing precedes it
+            self._list(step, codecs)
+            await self._announce()
+            self._report(step, codecs)
+            await self._write_state(self.state)
+            await self._write_playlists()
+        finally:
+            self._steps.forget(step.sequence)
+            await self._trim(self._clock())
+
+    async def finish(self) -> None:
+        """End the run: write ENDLIST into its media playlists and keep the multivariant one.
+
+        If the disk refuses that, the next start ends the run on disk.
+        """
+        try:
+            if self.state.announced is None:  # nothing could be played
+                await self._objects.delete_tree(live_run(self._hash, self._run))
+                return
+            self.state = msgspec.structs.replace(self.state, ended=True)
+            self._playlists = {name: one.end() for name, one in self._playlists.items()}
+            try:
+                await self._write_state(self.state)
+            finally:
+                await self._write_playlists()
+        except StorageError as error:
+            self._warn("end of the run not stored", error)
+        finally:
+            if self._observer is not None:
+                self._observer.on_ended()
+
+    # -- listing ----------------------------------------------------------------------------------
+
+    def _without_unstored(self, step: Step) -> Step:
+        lost = {name for name in step.segments if (name, step.sequence) in self._gaps}
+        self._gaps = {each for each in self._gaps if each[1] > step.sequence}
+        segments = {
+            name: msgspec.structs.replace(segment, size=0, frames=0, gap=True)
+            if name in lost
+            else segment
+            for name, segment in step.segments.items()
+        }
+        return msgspec.structs.replace(step, segments=segments)
+
+    def _list(self, step: Step, codecs: Mapping[str, str]) -> None:
+        drop = count_surplus(self.state.listed, step, self._window.listed_seconds)
+        self._playlists = {
+            name: playlist.append(step.playlist_entry(name), drop=drop)
+            for name, playlist in self._playlists.items()
+        }
+        state = self.state.with_step(step, self._playlists[AUDIO_RENDITION])
+        announced = state.announced
+        if step.playable:
+            announced = build_multivariant(
+                self._run,
+                state.renditions,
+                state.measures,
+                codecs,
+                state.announced,
+                step.gaps,
+                self._peak_rates,
+            )
+        self._variants_due |= announced is not state.announced
+        self.state = msgspec.structs.replace(state, announced=announced)
+
+    async def _announce(self) -> None:
+        """Give the edge the multivariant playlist; no disk is needed for that."""
+        announced = self.state.announced
+        if announced is not None and announced is not self._announced:
+            self._announced = announced
+            top = live_variants(self._hash)
+            plain = _with_query(announced, NORMAL_LATENCY)
+            texts = {top: render(announced), top + NORMAL_LATENCY: render(plain)}
+            await self._edge.put_playlists(texts)
+
+    async def save(self, *, ahead: int = 1) -> None:
+        """Write the state; viewers may see so many steps beyond the newest before it is replaced.
+
+        Raises:
+            ObjectError: it could not be written; the next step writes it.
+        """
+        if self.state.listed:
+            await self._write_state(self.state, ahead=ahead)
+
+    async def _write_state(self, state: RunState, *, ahead: int = 1) -> None:
+        now_us = self._clock_began_us + round(self._clock() * MICROSECONDS)
+        state = msgspec.structs.replace(
+            state,
+            written_us=now_us,
+            oldest_shown=self._expiry.oldest_shown,
+            # One more may be opened before the next state is written.
+            opened=max(self._steps.opened, state.next_sequence) + ahead,
+        )
+        address = live_state(self._hash, self._run)
+        await self._objects.put(address, msgspec.json.encode(state), vital=True)
+
+    async def _write_playlists(self) -> None:
+        """Write the playlists for other processes; the next step writes what the disk refuses.
+
+        The multivariant playlist waits for all media playlists.
+        """
+        media = {
+            live_playlist(self._hash, self._run, name): render(playlist, live=True)
+            for name, playlist in self._playlists.items()
+        }
+        variants: dict[str, str] = {}
+        if self._variants_due and self.state.announced is not None:
+            variants[live_variants(self._hash)] = render(self.state.announced)
+        failure = await self._write_texts(media)
+        media_written = failure is None
+        if media_written:
+            failure = await self._write_texts(variants)
+        if media_written:
+            self._expiry.mark_published(self.state, self._clock())
+        if failure is not None:
+            raise failure
+        self._variants_due = False
+
+    async def _write_texts(self, texts: Mapping[str, str]) -> StorageError | None:
+        """Write as many playlists as possible, by address; return the last error."""
+        failure: StorageError | None = None
+        for address, text in texts.items():
+            try:
+                await self._objects.put(address, text.encode(), vital=True)
+            except StorageError as error:
+                failure = error
+        return failure
+
+    # -- trimming ---------------------------------------------------------------------------------
+
+    async def _trim(self, now: float) -> None:
+        """Delete segments that left the playlists long enough ago.
+
+        This runs even when steps fail, since nothing else frees room on a full disk.
+        """
+        due = [step for step in self.state.unlisted if self._expiry.is_due(step, now)]
+        for step in due:
+            await self._delete_segments(step)
+            self._expiry.remove(step)
+            self.state = msgspec.structs.replace(self.state, unlisted=self.state.unlisted[1:])
+        if due:
+            await self._trim_inits()
+
+    async def _delete_segments(self, step: Step) -> None:
+        for name in step.segments:
+            await self._delete(live_segment(self._hash, self._run, name, step.sequence))
+
+    async def _trim_inits(self) -> None:
+        unneeded = self._expiry.unneeded_inits(
+            (*self.state.unlisted, *self.state.listed),
+            open_inits=self._steps.oldest_inits(),
+            next_inits=self._steps.next_inits,
+        )
+        for name, number in unneeded:
+            await self._delete(live_init(self._hash, self._run, name, number))
+
+    async def _delete(self, address: str) -> None:
+        """Delete an object; if that fails, it is deleted with its run."""
+        try:
+            await self._objects.delete(address)
+        except StorageError as error:
+            self._warn("object not deleted", error)
+
+    def _warn(self, event: str, error: StorageError) -> None:
+        log.warning(event, extra={"stream": self._hash, "run": self._run, "cause": str(error)})
+
+
+def _with_query(playlist: MultivariantPlaylist, query: str) -> MultivariantPlaylist:
+    """Return a playlist whose media playlists are requested with a query."""
+    changed = msgspec.structs.replace
+    return changed(
+        playlist,
+        variants=tuple(changed(each, uri=each.uri + query) for each in playlist.variants),
+        sounds=tuple(changed(each, uri=each.uri + query) for each in playlist.sounds),
+        subtitles=tuple(changed(each, uri=each.uri + query) for each in playlist.subtitles),
+    )

@@ -1,0 +1,172 @@
+"""A strict checker of the standard follows low-latency streams through every fault.
+
+It reads bytes only (`tests/support/hls`): what it finds is a breach of draft-pantos-hls-rfc8216bis.
+Its client reloads with blocking requests, asks for hinted parts early, applies delta updates, and
+fetches all that the playlists name.
+"""
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Proof
+from tests.e2e.test_killed import engine_of
+from tests.support.e2e import clock_video
+from tests.support.e2e.encoder_pair import Pair, pair
+from tests.support.e2e.hls_reader import multivariant
+from tests.support.e2e.publishers import persisting, publishing
+from tests.support.e2e.service import Running, service
+from tests.support.e2e.slow_process import braked
+from tests.support.hls.live_checker import LiveChecker
+from tests.support.hls.strict_client import checking
+from tests.support.waiting import poll
+
+pytestmark = pytest.mark.e2e
+
+SIZE = "854x480"
+_SHORT = pytest.param(3, id="short")
+_LONG = pytest.param(200, id="10 min", marks=pytest.mark.prove)
+_WINDOWS = {
+    "HEADEND_LIVE__GOODBYE_SECONDS": "3",
+    "HEADEND_LIVE__RECONNECT_SECONDS": "30",
+    "HEADEND_STORAGE__MIN_FREE_BYTES": "0",
+}
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    with service(tmp_path_factory.mktemp("low") / "data", environment=_WINDOWS) as headend:
+        yield headend
+
+
+def newest(checker: LiveChecker) -> int:
+    """Return the number of the newest segment that every rendition lists."""
+    return min((each.history.newest[0] for each in checker.renditions.values()), default=-1)
+
+
+def goes_on(checker: LiveChecker, seconds: float, *, segments: int = 2) -> None:
+    """Wait until some more segments are there, and for some seconds at least."""
+    time.sleep(seconds)
+    reached = newest(checker)
+    poll(lambda: newest(checker) >= reached + segments, within=25, what="going on")
+
+
+def is_clean(checker: LiveChecker, proof: Proof, what: str) -> None:
+    proof(
+        f"low latency, {what}: {checker.fetches} answers, {checker.merged} of them delta updates",
+        f"{len(checker.findings)} findings",
+        "0",
+    )
+    assert checker.findings == [], "\n".join(checker.findings)
+    assert all(each.history.hints for each in checker.renditions.values()), "parts were hinted"
+
+
+def loses_its_engine(stream: Pair) -> None:
+    dead = poll(lambda: engine_of(stream.headend, stream.hash), within=5, what="an engine")
+    os.kill(dead, signal.SIGKILL)
+    poll(
+        lambda: engine_of(stream.headend, stream.hash) not in {None, dead},
+        within=10,
+        what="another engine",
+    )
+
+
+@pytest.mark.parametrize("seconds", [_SHORT, _LONG])
+def test_a_switch_an_engine_that_dies_and_the_end_keep_the_standard(
+    running: Running, seconds: float, proof: Proof
+) -> None:
+    stream = pair(running)
+    with ExitStack() as world:
+        first = world.enter_context(publishing(clock_video.encoder(stream.url(0), size=SIZE)))
+        poll(lambda: multivariant(stream.playlist), within=20, what="a playlist")
+        world.enter_context(publishing(clock_video.encoder(stream.url(1), size=SIZE)))
+        with checking(stream.playlist, mode="low") as checker:
+            poll(lambda: stream.receives() == 2, within=10, what="both encoders")
+            goes_on(checker, seconds)
+            first.kill()
+            first.wait()
+            poll(stream.backup_is_on_air, within=10, what="the backup")
+            goes_on(checker, seconds)
+            loses_its_engine(stream)
+            goes_on(checker, seconds)
+            stream.command("end")
+            poll(
+                lambda: all(
+                    each.history.last is not None and each.history.last.ended
+                    for each in checker.renditions.values()
+                ),
+                within=15,
+                what="EXT-X-ENDLIST",
+            )
+            time.sleep(3)  # for the checker to look again
+    is_clean(checker, proof, f"a switch, a killed engine, an end in {3 * seconds} s")
+
+
+@pytest.mark.prove
+def test_the_slate_keeps_the_standard(running: Running, proof: Proof) -> None:
+    stream = pair(running, "Slate")
+    command = clock_video.encoder(stream.url(0), size=SIZE)
+    with publishing(command) as first:
+        poll(lambda: multivariant(stream.playlist), within=20, what="a playlist")
+        with checking(stream.playlist, mode="low") as checker:
+            goes_on(checker, 4)
+            first.kill()
+            first.wait()
+            poll(lambda: stream.told("slate"), within=10, what="the slate")
+            goes_on(checker, 6)
+            with publishing(command):
+                poll(lambda: stream.told("back on air"), within=15, what="back on air")
+                goes_on(checker, 6)
+                stream.command("pause")
+                goes_on(checker, 6)
+                stream.command("resume")
+                goes_on(checker, 6)
+    is_clean(checker, proof, "a slate and a pause")
+
+
+@pytest.mark.prove
+def test_a_rung_that_is_shed_keeps_the_standard(running: Running, proof: Proof) -> None:
+    stream = pair(running, "Shed")
+    shed = f'event="rung shed" stream={stream.hash}'
+    with publishing(clock_video.encoder(stream.url(0), size=SIZE)):
+        poll(lambda: multivariant(stream.playlist), within=20, what="a playlist")
+        with checking(stream.playlist, mode="low") as checker:
+            goes_on(checker, 4)
+            engine = poll(lambda: engine_of(running, stream.hash), within=5, what="an engine")
+            with braked(engine) as brake:
+                for share in (0.5, 0.35, 0.25, 0.18, 0.13, 0.1, 0.07):
+                    brake.share = share
+                    time.sleep(6)
+                    if shed in running.log.read_text():
+                        break
+                assert shed in running.log.read_text()
+                time.sleep(10)
+            goes_on(checker, 30)
+    is_clean(checker, proof, "a rung that is shed")
+
+
+@pytest.mark.prove
+def test_a_service_that_is_killed_goes_on_within_the_standard(
+    tmp_path: Path, two_rungs: Path, proof: Proof
+) -> None:
+    """What only memory had is gone afterwards; what goes on after it is marked."""
+    folder = tmp_path / "data"
+    with service(folder, environment=_WINDOWS) as first:
+        key, playlist = first.key, first.playlist
+        ports = (first.port_of(first.http + "/"), first.port_of(first.server))
+    arguments = ("--http", f"127.0.0.1:{ports[0]}", "--rtmp", f"[::]:{ports[1]}", "--rtmps", "")
+    source = clock_video.encoder(f"rtmp://127.0.0.1:{ports[1]}/live/{key}", size=SIZE)
+    with persisting(source), ExitStack() as world:
+        with service(folder, environment=_WINDOWS, arguments=arguments) as second:
+            poll(lambda: multivariant(playlist), within=30, what="a playlist")
+            checker = world.enter_context(checking(playlist, mode="low"))
+            goes_on(checker, 6)
+            second.stop(signal.SIGKILL)
+        with service(folder, environment=_WINDOWS, arguments=arguments):
+            goes_on(checker, 8)
+    is_clean(checker, proof, "a service that is killed")

@@ -1,0 +1,110 @@
+"""What is stored of a run: its order, what an observer hears, and what a restart must know."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from storage.live.run_state import RunState, Step
+from tests.support.storage.engine_reports import (
+    HASH,
+    LOW,
+    RUN,
+    TOP,
+    PublicationFixture,
+    ReportMaker,
+    append_all,
+    append_until_full,
+    begin_epoch,
+    resume_run,
+)
+
+
+class Observer:
+    """Keeps the numbers of the steps that it hears of, negative at a discontinuity."""
+
+    def __init__(self) -> None:
+        self.steps: list[int] = []
+        self.ended = False
+
+    def on_step_listed(self, step: Step, state: RunState, codecs: Mapping[str, str]) -> None:
+        del state, codecs
+        self.steps.append(-step.sequence if step.discontinuity else step.sequence)
+
+    def on_ended(self) -> None:
+        self.ended = True
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> PublicationFixture:
+    return PublicationFixture(tmp_path)
+
+
+def state(stage: PublicationFixture) -> RunState:
+    path = stage.disk.path(f"live/{HASH}/{RUN}/state.json")
+    return msgspec.json.decode(path.read_bytes(), type=RunState)
+
+
+async def test_an_observer_hears_of_steps_with_media_and_of_the_holes_between_them(
+    stage: PublicationFixture,
+) -> None:
+    publication = await stage.open()
+    observer = Observer()
+    publication.add_observer(observer)
+    studio = ReportMaker(TOP, LOW)
+    await begin_epoch(publication, studio)
+    for gaps in ((), ("720p",), ("720p", "360p"), (), ()):
+        await append_all(publication, studio.step(gaps=gaps))
+    assert observer.steps == [0, 1, -3, 4]
+    late = Observer()
+    publication.add_observer(late)
+    assert late.steps == observer.steps
+    await publication.finish()
+    assert late.ended
+
+
+async def test_a_step_is_reported_although_its_notes_cannot_be_written(
+    stage: PublicationFixture,
+) -> None:
+    publication = await stage.open()
+    observer = Observer()
+    publication.add_observer(observer)
+    studio = ReportMaker(TOP, LOW)
+    await begin_epoch(publication, studio)
+    stage.objects.full = {"/state.json"}
+    assert await append_until_full(publication, studio.step()) == 1
+    assert observer.steps == [0]
+
+
+async def test_the_state_counts_on_one_more_step_than_is_stored_while_the_run_goes_on(
+    stage: PublicationFixture,
+) -> None:
+    publication = await stage.open()
+    studio = ReportMaker(TOP, LOW)
+    await begin_epoch(publication, studio)
+    await append_all(publication, studio.step())
+    assert (state(stage).next_sequence, state(stage).opened) == (1, 2)
+    await append_all(publication, studio.step()[:3])
+    await append_all(publication, studio.step()[:0])
+    await publication.suspend()  # closes what had begun
+    assert (state(stage).next_sequence, state(stage).opened) == (2, 2)
+
+
+async def test_resuming_again_and_again_loses_no_number(stage: PublicationFixture) -> None:
+    publication = await stage.open()
+    studio = ReportMaker(TOP, LOW)
+    await begin_epoch(publication, studio)
+    await append_all(publication, studio.step())
+    for _ in range(2):
+        idle = await resume_run(stage.objects, stage.edge, stage.clock)
+        assert idle is not None
+        assert idle.next_sequence == 2
+    again = await resume_run(stage.objects, stage.edge, stage.clock)
+    assert again is not None
+    # Once it has a source, viewers may see what a next restart must not use again.
+    await again.prepare(1, studio.renditions, 0)
+    await again.store_pending()
+    last = await resume_run(stage.objects, stage.edge, stage.clock)
+    assert last is not None
+    assert last.next_sequence == 3
