@@ -36,7 +36,10 @@ _CODECS: Final = {_TOP.name: "avc1.640028", AUDIO_RENDITION: "mp4a.40.2"}
 async def publish(objects: DiskObjects, edge: MemoryEdge, hash_: PublicHash) -> tuple[str, str]:
     """Publish a run of 30 s; return the addresses of its playlist and its newest segment."""
     window = LiveWindow(listed_seconds=float(_LISTED * _SECONDS), kept_seconds=60.0)
-    run = await Publication.open(objects, edge, hash=hash_, now_us=_NOON_US, window=window)
+    # Of normal latency, as playlists from disk are, which the other servers have.
+    run = await Publication.open(
+        objects, edge, hash=hash_, now_us=_NOON_US, window=window, low_latency=False
+    )
     await run.prepare(0, (_TOP,), _NOON_US)
     for name in _SIZES:
         await run.append(

@@ -123,6 +123,8 @@ class Made:
         it (RFC 8216bis, 4.4.4.9).
         """
         targets = {prepared.epoch: prepared.part for prepared in self.of(Prepared)}
+        if not targets:  # of a file, whose segments are a part each
+            return
         starts = self.of(SegmentStart)
         epochs = {(start.rendition, start.sequence): start.epoch for start in starts}
         parts = self.of(Part)
