@@ -91,6 +91,8 @@ _PAIRS = (*(pytest.param(two, id=two.name, marks=pytest.mark.prove) for two in (
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     environment = {
+        # What viewers at normal latency are promised: no stall.
+        "HEADEND_LIVE__LATENCY": "normal",
         "HEADEND_STORAGE__MIN_FREE_BYTES": "0",
         # Encoders and browsers share this machine: one may be held up for longer than 0.7 s.
         "HEADEND_FAILOVER__DETECT_SECONDS": "2",

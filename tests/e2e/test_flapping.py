@@ -31,6 +31,8 @@ def running(tmp_path: Path) -> Iterator[Running]:
     environment = {
         # Encoders and browsers share this machine: one may be held up for longer than 0.7 s.
         "HEADEND_FAILOVER__DETECT_SECONDS": "2",
+        # What viewers at normal latency are promised: no stall.
+        "HEADEND_LIVE__LATENCY": "normal",
         "HEADEND_STORAGE__MIN_FREE_BYTES": "0",
     }
     with service(tmp_path / "data", environment=environment) as headend:

@@ -55,6 +55,8 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         # Encoders and browsers share this machine: one may be held up for longer than 0.7 s.
         "HEADEND_FAILOVER__DETECT_SECONDS": str(DETECT_SECONDS),
         "HEADEND_FAILOVER__RETURN_SECONDS": str(RETURN_SECONDS),
+        # What viewers at normal latency are promised: no stall.
+        "HEADEND_LIVE__LATENCY": "normal",
         "HEADEND_STORAGE__MIN_FREE_BYTES": "0",
     }
     folder = tmp_path_factory.mktemp("never") / "data"

@@ -49,6 +49,8 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     environment = {
         "HEADEND_LIVE__RECONNECT_SECONDS": "45",
         "HEADEND_LIVE__GOODBYE_SECONDS": str(_GOODBYE),
+        # What viewers at normal latency are promised: no stall.
+        "HEADEND_LIVE__LATENCY": "normal",
         "HEADEND_STORAGE__MIN_FREE_BYTES": "0",
     }
     folder = tmp_path_factory.mktemp("slate") / "data"

@@ -177,7 +177,7 @@ class Follower:
         if before is not None and not marked and before[1] >= 0:
             if before[0] + 1 != number:
                 self.faults.append(f"{address}: {number} follows {before[0]}")
-            elif start != before[1]:
+            elif not 0 <= start - before[1] <= _PAUSE:
                 self.faults.append(f"{address}: {number} begins at {start}, not at {before[1]}")
         seen.last = (number, end)
         self.newest = max(self.newest, number)
