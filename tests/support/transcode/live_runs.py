@@ -77,5 +77,9 @@ def playlist(root: Path, rendition: str = RUNG) -> MediaPlaylist:
     newest = max(path for path in (root / "live" / STREAM).iterdir() if path.is_dir())
     parsed = m3u8.parse((newest / rendition / "index.m3u8").read_text())
     assert isinstance(parsed, MediaPlaylist)
-    assert all((newest / rendition / segment.uri).stat().st_size for segment in parsed.segments)
+    assert all(
+        (newest / rendition / segment.uri).stat().st_size
+        for segment in parsed.segments
+        if not segment.gap
+    )
     return parsed
