@@ -26,7 +26,7 @@ pytestmark = pytest.mark.e2e
 
 SIZE = "854x480"
 RUNGS = ("480p", "360p")
-_SHORT = pytest.param(8.0, id="8 s")
+_SHORT = pytest.param(8.0, id="8 s", marks=pytest.mark.prove)
 _LONG = pytest.param(30.0, id="30 s", marks=pytest.mark.prove)
 _GOODBYE = 3.0
 
