@@ -125,9 +125,7 @@ class Origin:
 
     def fast_path(
         self, method: str, target: str, headers: RawHeaders, peer: str | None = None
-    ) -> (
-        HttpResponse | PendingResponse | Coroutine[Any, Any, HttpResponse | PendingResponse] | None
-    ):
+    ) -> _Answer | Coroutine[Any, Any, _Answer] | None:
         """Return a response, one that comes later, or None: the request needs ASGI.
 
         `target` is as on the wire: a path with an escape goes through ASGI. The caller sends the
@@ -181,7 +179,7 @@ class Origin:
             return _bad_request(error)
         except (StorageError, OSError) as error:
             log.error("object not served", extra={"reason": str(error)})  # noqa: TRY400  # the world's
-            return cross_origin_response(503, {"retry-after": "1", "cache-control": _UNCACHED})
+            return _try_again()
         return _not_found() if held is None else respond(request, held)
 
     # -- blocking requests ------------------------------------------------------------------------
@@ -232,12 +230,12 @@ class Origin:
         if wanted.msn is not None and (
             timeline is None or not timeline.has(wanted.msn, wanted.part)
         ):
-            return _unmet()
+            return _try_again()
         try:
             held = self._at_hand(match, request, verdict, wanted)
         except OSError as error:
             log.error("object not served", extra={"reason": str(error)})  # noqa: TRY400  # the world's
-            return _unmet()
+            return _try_again()
         return _not_found() if held is None else respond(request, held)
 
     # -- representations ------------------------------------------------------------------------
@@ -432,8 +430,8 @@ def _bad_request(error: BadDirective) -> HttpResponse:
     return cross_origin_response(400, headers, f"{error}\n".encode())
 
 
-def _unmet() -> HttpResponse:
-    """Return the answer to a request that was not met within three target durations (6.2.5.2)."""
+def _try_again() -> HttpResponse:
+    """Return the answer to a request that cannot be met now, or not in time (6.2.5.2)."""
     return cross_origin_response(503, {"retry-after": "1", "cache-control": _UNCACHED})
 
 

@@ -23,7 +23,7 @@ from media.hls.playlist import PartialSegment, PlaylistSegment
 from media.hls.segment import InitSection, Part, Segment, SegmentStart
 from media.hls.timeline import Timeline
 from media.ladder import Rendition
-from media.ticks import VIDEO_SCALE
+from media.ticks import MICROSECONDS, VIDEO_SCALE
 from storage.edge.base import Edge
 from storage.errors import StorageError
 from storage.live.run_state import (
@@ -101,11 +101,8 @@ class Publication:
         self._writer = RunWriter(
             objects, edge, run, self._steps, window=window, now_us=now_us, clock=clock
         )
-        self._renditions = state.renditions
-        self._epochs = state.epochs
         self._end = state.end
         self._window = _Window(state.listed, window.listed_seconds)
-        self._part_target = _PART_TARGET
         self._timelines: dict[str, Timeline] = {}
         self._hints: dict[str, int] = {}  # how many parts the newest segment of a rendition had
         self._at_edge: deque[Step] = deque()
@@ -171,7 +168,7 @@ class Publication:
         found = await newest_run(objects, hash)
         if found is None or found.state.ended:
             return None
-        if now_us - found.state.written_us > within_seconds * 1_000_000:
+        if now_us - found.state.written_us > within_seconds * MICROSECONDS:
             return None
         state = found.state
         numbered = not state.listed or state.first == state.listed[0].sequence
@@ -190,7 +187,7 @@ class Publication:
         state = self._writer.state
         for name in rendition_names(state.renditions):
             timeline = Timeline(
-                part_target=self._part_target,
+                part_target=_PART_TARGET,
                 sequence=state.first,
                 discontinuities=state.discontinuities,
             )
@@ -211,7 +208,7 @@ class Publication:
     @property
     def renditions(self) -> tuple[Rendition, ...]:
         """The video rungs of the run, as last prepared."""
-        return self._renditions
+        return self._writer.state.renditions
 
     @property
     def next_sequence(self) -> int:
@@ -239,7 +236,7 @@ class Publication:
     @property
     def epochs(self) -> int:
         """How many sources the run has had, which is the number of the next one."""
-        return self._epochs
+        return self._writer.state.epochs
 
     # -- reports of the engine --------------------------------------------------------------------
 
@@ -267,9 +264,7 @@ class Publication:
                 raise PublicationError("a run keeps its renditions")
             self._timelines = {}
         self._steps.prepare(epoch, renditions, wall_us)
-        self._renditions, self._epochs = renditions, max(self._epochs, epoch + 1)
-        self._writer.prepare(renditions, self._epochs, reused)
-        self._part_target = part
+        self._writer.prepare(renditions, max(self.epochs, epoch + 1), reused)
         self._queue(None)  # from now on viewers see what a restart must know of
         for name in names:
             known = self._timelines.get(name)
