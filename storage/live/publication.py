@@ -14,12 +14,12 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Final, assert_never
 
 import msgspec
 
-from media.hls.playlist import PartialSegment, PlaylistSegment
+from media.hls.playlist import PartialSegment
 from media.hls.segment import InitSection, Part, Segment, SegmentStart
 from media.hls.timeline import Timeline
 from media.ladder import Rendition
@@ -42,7 +42,7 @@ from storage.live.run_store import (
     next_run_name,
 )
 from storage.live.run_writer import PublicationObserver, RunWriter
-from storage.live.step_builder import FinishedSegment, OpenStep, PublicationError, StepBuilder
+from storage.live.step_builder import FinishedSegment, PublicationError, StepBuilder
 from storage.objects.addresses import (
     live_init,
     live_part,
@@ -102,7 +102,7 @@ class Publication:
             objects, edge, run, self._steps, window=window, now_us=now_us, clock=clock
         )
         self._end = state.end
-        self._window = _Window(state.listed, window.listed_seconds)
+        self._listed_ticks = round(window.listed_seconds * VIDEO_SCALE)
         self._timelines: dict[str, Timeline] = {}
         self._hints: dict[str, int] = {}  # how many parts the newest segment of a rendition had
         self._at_edge: deque[Step] = deque()
@@ -194,8 +194,7 @@ class Publication:
             for step in (*state.listed, *gaps):
                 timeline = timeline.with_segment(step.playlist_entry(name))
             self._timelines[name] = timeline
-        for step in gaps:
-            self._drop_surplus(step)
+        self._drop_surplus()
         await self._show(self._timelines)
         await self._writer.resume(gaps)
 
@@ -360,7 +359,7 @@ class Publication:
             uri = f"{step.sequence}.m4s"
             timeline = timeline.close(uri, segment.duration, gap=segment.gap, hint=hint)
         else:
-            timeline = timeline.with_segment(_entry(step, segment), hint=hint)
+            timeline = timeline.with_segment(step.playlist_entry(name), hint=hint)
         if not segment.gap:
             self._hints[name] = segment.parts
             address = live_segment(self.hash, self.run, name, step.sequence)
@@ -374,7 +373,7 @@ class Publication:
     async def _complete_steps(self) -> None:
         for step in self._steps.complete():
             self._end = max(self._end, step.end)
-            if self._drop_surplus(step):
+            if self._drop_surplus():
                 await self._show(self._timelines)
             self._at_edge.append(step)
             if len(self._at_edge) > _EDGE_STEPS:
@@ -386,9 +385,10 @@ class Publication:
                 )
             self._queue(step)
 
-    def _drop_surplus(self, step: Step) -> bool:
+    def _drop_surplus(self) -> bool:
         """Let the oldest steps leave the playlists, in all renditions at once, if it is time."""
-        drop = self._window.add(step)
+        timelines = self._timelines.values()
+        drop = min((each.surplus(self._listed_ticks) for each in timelines), default=0)
         if drop:
             for name, timeline in self._timelines.items():
                 self._timelines[name] = timeline.trimmed(drop)
@@ -464,53 +464,8 @@ class Publication:
         log.warning(event, extra={"stream": self.hash, "run": self.run, "cause": str(error)})
 
 
-class _Window:
-    """The steps that the playlists list, by what each rendition has of them."""
-
-    def __init__(self, listed: Iterable[Step], seconds: float) -> None:
-        self._wanted = round(seconds * VIDEO_SCALE)
-        self._steps = deque(listed)
-        self._totals: dict[str, int] = {}
-        for step in self._steps:
-            self._count(step, 1)
-
-    def add(self, step: Step) -> int:
-        """Add a step; return how many of the oldest leave the window for it.
-
-        The rest covers the window in every rendition, so that all drop the same steps.
-        """
-        self._steps.append(step)
-        self._count(step, 1)
-        dropped = 0
-        while len(self._steps) > 1 and self._covers_without(self._steps[0]):
-            self._count(self._steps.popleft(), -1)
-            dropped += 1
-        return dropped
-
-    def _covers_without(self, step: Step) -> bool:
-        return all(
-            total - step.segments[name].duration >= self._wanted
-            for name, total in self._totals.items()
-        )
-
-    def _count(self, step: Step, times: int) -> None:
-        for name, segment in step.segments.items():
-            self._totals[name] = self._totals.get(name, 0) + times * segment.duration
-
-
 def _part_uri(sequence: int, index: int) -> str:
     return f"{sequence}.{index}.m4s"
-
-
-def _entry(step: OpenStep, segment: StepSegment) -> PlaylistSegment:
-    return PlaylistSegment(
-        uri=f"{step.sequence}.m4s",
-        duration=segment.duration,
-        map_uri=None if segment.gap else f"init-{segment.init}.mp4",
-        discontinuity=step.discontinuity,
-        wall_us=step.wall_us(segment.start),
-        gap=segment.gap,
-    )
 
 
 def _lost_step(state: RunState, sequence: int) -> Step:

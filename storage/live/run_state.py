@@ -76,6 +76,8 @@ class StepSegment(msgspec.Struct, frozen=True, array_like=True, gc=False):
 class Step(msgspec.Struct, frozen=True, array_like=True):
     """One sequence number in all renditions; `segments` is by rendition.
 
+    It gains segments until every rendition has reached it, and does not change after that.
+
     `origin_us` is the wall-clock time of tick 0 of the output clock, according to its source.
     """
 
@@ -101,6 +103,10 @@ class Step(msgspec.Struct, frozen=True, array_like=True):
         rungs = self.segments.keys() - {AUDIO_RENDITION}
         return bool((rungs or self.segments.keys()) - self.gaps)
 
+    def wall_us(self, start: int) -> int:
+        """Return the wall-clock time of a sample at `start`, in ticks of the output clock."""
+        return self.origin_us + rescale(start, VIDEO_SCALE, MICROSECONDS)
+
     def playlist_entry(self, rendition: str) -> PlaylistSegment:
         """Return the playlist entry of a rendition's segment."""
         segment = self.segments[rendition]
@@ -109,7 +115,7 @@ class Step(msgspec.Struct, frozen=True, array_like=True):
             duration=segment.duration,
             map_uri=None if segment.gap else f"init-{segment.init}.mp4",
             discontinuity=self.discontinuity,
-            wall_us=self.origin_us + rescale(segment.start, VIDEO_SCALE, MICROSECONDS),
+            wall_us=self.wall_us(segment.start),
             gap=segment.gap,
         )
 

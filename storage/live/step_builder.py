@@ -16,7 +16,7 @@ from media.ticks import MICROSECONDS, VIDEO_SCALE, rescale
 from storage.errors import StorageError
 from storage.live.run_state import Step, StepSegment, rendition_names
 
-__all__ = ["FinishedSegment", "OpenStep", "PublicationError", "StepBuilder"]
+__all__ = ["FinishedSegment", "PublicationError", "StepBuilder"]
 
 
 class PublicationError(StorageError):
@@ -30,35 +30,11 @@ class _Epoch(msgspec.Struct):
     origin_us: int | None = None
 
 
-class OpenStep(msgspec.Struct, frozen=True):
-    """A step that some renditions have not reached or completed; fields as in `Step`."""
-
-    sequence: int
-    epoch: int
-    discontinuity: bool
-    origin_us: int
-    segments: dict[str, StepSegment]
-
-    def wall_us(self, start: int) -> int:
-        """Return the wall-clock time of a sample at `start`, in ticks of the output clock."""
-        return self.origin_us + rescale(start, VIDEO_SCALE, MICROSECONDS)
-
-    def complete(self) -> Step:
-        """Return the step as a value that does not change any more."""
-        return Step(
-            sequence=self.sequence,
-            epoch=self.epoch,
-            discontinuity=self.discontinuity,
-            origin_us=self.origin_us,
-            segments=dict(self.segments),
-        )
-
-
 class FinishedSegment(msgspec.Struct, frozen=True):
     """A segment that is complete, or a gap; `data` is its joined parts, empty for a gap."""
 
     rendition: str
-    step: OpenStep
+    step: Step
     data: bytes
 
     @property
@@ -90,7 +66,7 @@ class StepBuilder:
         self._sources: dict[int, _Epoch] = {}
         self._codecs: dict[tuple[str, int], str] = {}
         self._filling: dict[str, _OpenSegment] = {}
-        self._open: dict[int, OpenStep] = {}
+        self._open: dict[int, Step] = {}
         self._completed: dict[int, Step] = {}  # not yet stored
         self._to_open = next_sequence
         self._epoch: int | None = epoch  # of the step that was opened last
@@ -144,7 +120,7 @@ class StepBuilder:
         self._check_described(start.rendition, start.sequence, start.epoch, start.init)
         self._filling[start.rendition] = _OpenSegment(start, [])
 
-    def add_part(self, part: Part) -> tuple[SegmentStart, OpenStep]:
+    def add_part(self, part: Part) -> tuple[SegmentStart, Step]:
         """Add a part; return what began its segment, and its step.
 
         Raises:
@@ -207,8 +183,8 @@ class StepBuilder:
                 return
             del self._open[self.following]
             self.following += 1
-            complete = self._completed[step.sequence] = step.complete()
-            yield complete
+            self._completed[step.sequence] = step
+            yield step
 
     def forget(self, sequence: int) -> None:
         """Record that a complete step was stored, or was not listed."""
@@ -227,7 +203,7 @@ class StepBuilder:
         self._filling.clear()
         self._reached.clear()
 
-    def _close_early(self, step: OpenStep, name: str) -> FinishedSegment:
+    def _close_early(self, step: Step, name: str) -> FinishedSegment:
         filling = self._filling.get(name)
         if filling is None or filling.start.sequence != step.sequence or not filling.parts:
             start, length = self._extent(step)
@@ -245,7 +221,7 @@ class StepBuilder:
         )
         return self._close(step, name, made, data)
 
-    def _extent(self, step: OpenStep) -> tuple[int, int]:
+    def _extent(self, step: Step) -> tuple[int, int]:
         """Return start and duration of the longest segment of a step, complete or not."""
         found = [(each.duration, each.start) for each in step.segments.values()]
         for each in self._filling.values():
@@ -254,14 +230,12 @@ class StepBuilder:
         length, start = max(found)
         return start, length
 
-    def _close(
-        self, step: OpenStep, name: str, segment: StepSegment, data: bytes
-    ) -> FinishedSegment:
+    def _close(self, step: Step, name: str, segment: StepSegment, data: bytes) -> FinishedSegment:
         step.segments[name] = segment
         self._reached[name] = step.sequence + 1
         return FinishedSegment(name, step, data)
 
-    def _step(self, sequence: int, epoch: int, start: int, discontinuity: bool) -> OpenStep:
+    def _step(self, sequence: int, epoch: int, start: int, discontinuity: bool) -> Step:
         """Return an open step; open it if this rendition is the first to reach it."""
         if sequence in self._open:
             return self._open[sequence]
@@ -269,7 +243,7 @@ class StepBuilder:
         if source.origin_us is None:
             source.origin_us = source.wall_us - rescale(start, VIDEO_SCALE, MICROSECONDS)
         follows = self._epoch is not None
-        step = OpenStep(
+        step = Step(
             sequence=sequence,
             epoch=epoch,
             discontinuity=follows and (discontinuity or epoch != self._epoch),
