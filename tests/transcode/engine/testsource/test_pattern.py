@@ -156,7 +156,14 @@ def test_a_server_gets_all_of_it(tmp_path: Path) -> None:
     with server(path) as url, publishing(url, 2) as publisher:
         assert publisher.ended() == Ended(0, "")
     pictures, sounds = frames_of(path)
-    assert len(pictures) == 60
+    steps = [
+        b.pts - a.pts for a, b in pairwise(pictures) if a.pts is not None and b.pts is not None
+    ]
+    # The last picture is the one of the end. Between two there is a frame, or what the publisher
+    # leaves out when it is a second late: on a busy machine its encoder may take that long.
+    assert pictures[-1].pts is not None
+    assert pictures[-1].pts >= 59 * 1000 // 30
+    assert all(step <= 34 or step > 1000 for step in steps)
     assert sounds
 
 
