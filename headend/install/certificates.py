@@ -2,11 +2,14 @@
 
 The authority and its leaf certificate are created at the first start, with ECDSA P-256 keys. The
 authority's key stays in the data folder (mode 0600); encoders are configured to trust its
-certificate. A setting replaces the leaf with the operator's own certificate.
+certificate. That one is limited to the names of the leaf, so a stolen key makes no certificate for
+other sites. A setting replaces the leaf with the operator's own certificate.
+Source: RFC 5280, 4.2.1.10 (name constraints).
 """
 
 import datetime
 import ipaddress
+import logging
 import os
 import socket
 import ssl
@@ -31,11 +34,15 @@ __all__ = [
     "tls_context",
 ]
 
+log = logging.getLogger(__name__)
+
 _AUTHORITY_DAYS: Final = 3650
 # Below the 825 days beyond which platforms refuse a leaf certificate.
 _LEAF_DAYS: Final = 800
 _RENEW_DAYS: Final = 30
 _DAY: Final = datetime.timedelta(days=1)
+# The authority may always sign these. Without an address among its names, all would be permitted.
+_LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 class CertificateError(Exception):
@@ -53,18 +60,32 @@ class CertificateFiles:
 
 
 def ensure_local_certificates(
-    folder: Path, names: Iterable[str], now: datetime.datetime
+    folder: Path, names: Iterable[str], now: datetime.datetime, *, optional: Iterable[str] = ()
 ) -> CertificateFiles:
     """Create the authority, and a leaf for `names` (host names or addresses), if missing.
 
-    The leaf is renewed when its names change or less than 30 days are left; the authority, which
-    encoders trust, is kept.
+    The leaf is renewed when its names change or less than 30 days are left. The authority's
+    certificate is renewed when it does not permit all `names`, or is of a version that limited
+    none. Its key and name stay, so encoders that trust an unlimited one go on. `optional` names are
+    left out of the leaf if the authority does not permit them.
+
+    Raises:
+        CertificateError: the authority's files cannot be read.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     files = CertificateFiles(folder)
-    wanted = sorted(set(names))
+    required, more = set(names), set(optional)
     if not (files.authority.exists() and files.authority_key.exists()):
-        _make_authority(files, now)
+        key = ec.generate_private_key(ec.SECP256R1())
+        _write(files.authority_key, _pem_of(key), secret=True)
+        _make_authority(files, key, required | more, now)
+    permitted = _permitted(files)
+    if not _forms(required | _LOOPBACK) <= permitted:
+        _make_authority(files, _authority_key(files), required | more, now)
+        fields = {"file": str(files.authority), "names": ", ".join(sorted(required | more))}
+        log.warning("local authority renewed", extra=fields)
+        permitted = _permitted(files)
+    wanted = sorted(required | {name for name in more if _forms({name}) <= permitted})
     if not (files.leaf.exists() and files.leaf_key.exists()) or _stale(files.leaf, wanted, now):
         _make_leaf(files, wanted, now)
     return files
@@ -103,25 +124,68 @@ def _refuse() -> str:
     raise ValueError("the private key has a passphrase: store it without one")
 
 
-def _make_authority(files: CertificateFiles, now: datetime.datetime) -> None:
-    key = ec.generate_private_key(ec.SECP256R1())
+def _make_authority(
+    files: CertificateFiles,
+    key: ec.EllipticCurvePrivateKey,
+    names: Iterable[str],
+    now: datetime.datetime,
+) -> None:
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "Headend local authority")])
+    forms = _forms({*names, *_LOOPBACK})
     certificate = (
         _builder(name, name, key, now, _AUTHORITY_DAYS)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(_usage(authority=True), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        # RFC 5280 has it critical, but mbedTLS, which OBS uses, then reads no part of the
+        # certificate (2.28: error 0x2562). OpenSSL, GnuTLS and NSS obey it in either case.
+        .add_extension(x509.NameConstraints(sorted(forms, key=repr), None), critical=False)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         .sign(key, hashes.SHA256())
     )
-    _write(files.authority_key, _pem_of(key), secret=True)
     _write(files.authority, certificate.public_bytes(serialization.Encoding.PEM), secret=False)
 
 
-def _make_leaf(files: CertificateFiles, names: list[str], now: datetime.datetime) -> None:
-    signer = serialization.load_pem_private_key(files.authority_key.read_bytes(), None)
-    if not isinstance(signer, ec.EllipticCurvePrivateKey):
+def _authority_key(files: CertificateFiles) -> ec.EllipticCurvePrivateKey:
+    try:
+        key = serialization.load_pem_private_key(files.authority_key.read_bytes(), None)
+    except (OSError, TypeError, ValueError) as error:
+        raise CertificateError(f"{files.authority_key}: {error}") from error
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
         raise CertificateError(f"{files.authority_key}: no key of ours")
-    authority = x509.load_pem_x509_certificate(files.authority.read_bytes())
+    return key
+
+
+def _authority(files: CertificateFiles) -> x509.Certificate:
+    try:
+        return x509.load_pem_x509_certificate(files.authority.read_bytes())
+    except (OSError, ValueError) as error:
+        raise CertificateError(f"{files.authority}: {error}") from error
+
+
+def _permitted(files: CertificateFiles) -> frozenset[x509.GeneralName]:
+    """Return what the authority's certificate permits; nothing if it is not limited."""
+    extensions = _authority(files).extensions
+    try:
+        limits = extensions.get_extension_for_class(x509.NameConstraints).value
+    except x509.ExtensionNotFound:
+        return frozenset()
+    return frozenset(limits.permitted_subtrees or ())
+
+
+def _forms(names: Iterable[str]) -> frozenset[x509.GeneralName]:
+    """Return names as an authority's certificate permits them: of addresses exactly these."""
+    return frozenset(
+        x509.IPAddress(ipaddress.ip_network(str(form.value)))
+        if isinstance(form, x509.IPAddress)
+        else form
+        for name in names
+        for form in _alternatives(name)
+    )
+
+
+def _make_leaf(files: CertificateFiles, names: list[str], now: datetime.datetime) -> None:
+    signer, authority = _authority_key(files), _authority(files)
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "Headend RTMPS")])
     certificate = (
@@ -224,6 +288,8 @@ class RtmpsCertificate:
         self._key = settings.rtmps.key or settings.rtmps.certificate
         self._folder = folder
         self._names = _names(settings, addresses)
+        # That of a container changes at each start, and encoders hardly connect to it.
+        self._machine = frozenset({socket.gethostname()}) - self._names
         certificate, key = self._files()
         self.context: ssl.SSLContext = tls_context(certificate, key)
 
@@ -245,14 +311,17 @@ class RtmpsCertificate:
         if self._own:
             return Path(self._own), Path(self._key)
         files = ensure_local_certificates(
-            self._folder, self._names, datetime.datetime.now(datetime.UTC)
+            self._folder,
+            self._names,
+            datetime.datetime.now(datetime.UTC),
+            optional=self._machine,
         )
         return files.leaf, files.leaf_key
 
 
 def _names(settings: ServiceSettings, addresses: Addresses) -> frozenset[str]:
-    """Return every name under which encoders may connect to RTMPS."""
-    found = {"localhost", "127.0.0.1", "::1", socket.gethostname()}
+    """Return every name under which encoders may connect to RTMPS, besides the machine's own."""
+    found = set(_LOOPBACK)
     for url in (addresses.http, addresses.rtmp, addresses.rtmps, addresses.rtmps_backup):
         found.add(host_of(url))
     host = parse(settings.rtmps.listen)[0] if settings.rtmps.listen else ""
