@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from media.ticks import VIDEO_SCALE
 from tests.support.browser import Chromium
 from tests.support.e2e.hls_reader import (
     Collected,
@@ -131,13 +132,20 @@ def has_previews(headend: Running, video: Json) -> None:
     collect(f"{headend.http}/videos/{video['hash']}/index.m3u8", held)
     (rendition,) = [one for name, one in held.items() if name != "audio"]
     starts: dict[int, bytes] = {}
+    long: set[int] = set()
     elapsed = 0
     for _, segment in sorted(rendition.segments.items()):
         data = rendition.inits[segment.init] + segment.data
         starts[round(elapsed / 90)] = first_picture(data)
+        if segment.duration >= VIDEO_SCALE // 2:
+            long.add(round(elapsed / 90))
         elapsed += segment.duration
     found = fetch_thumbnails(address)
-    assert list(found) == list(starts)
+    # A picture is taken every 0.5 s of a short video: a segment that a change of encoders cut
+    # shorter than that may have none.
+    assert long
+    assert long <= set(found) <= set(starts)
+    assert list(found) == sorted(found)
     for at, shown in found.items():
         unlike = [difference(shown, each) for each in starts.values()]
         # The source repeats, so that other moments may look the same.
