@@ -46,7 +46,7 @@ from transcode.protocol.messages import (
     WireReader,
 )
 from transcode.sandbox.landlock import hide_files
-from transcode.sandbox.rlimits import SandboxError, die_with_parent, set_limits
+from transcode.sandbox.rlimits import SandboxError, die_with_parent, limit_cpu, set_limits
 from transcode.sandbox.seccomp import deny_changes, deny_network, deny_openings
 
 __all__ = ["main"]
@@ -67,8 +67,9 @@ _READABLE: Final = tuple((Path(__file__).parent / "codec").glob("*.cube"))
 class _Sandbox(msgspec.Struct, frozen=True, kw_only=True):
     """The limits for a kind of engine.
 
-    `cpu_seconds` is for a small file; a large one may take longer (see `_enter_sandbox`). `closed`
-    forbids opening files for reading, even if the kernel cannot hide them.
+    `cpu_seconds` is for a small file; a large one may take longer (see `_enter_sandbox`). Where it
+    is None, the engine is live, or limits itself by what the file promises. `closed` forbids
+    opening files for reading, even if the kernel cannot hide them.
     """
 
     memory_bytes: int = _MEMORY_BYTES
@@ -182,9 +183,9 @@ def _make(
         case "video", FileOrder():
             convert(file, make, reports)
         case "asset", AssetOrder():
-            make_asset(file, make, reports)
+            make_asset(file, make, reports, limit_cpu=limit_cpu)
         case "span", SpanOrder():
-            make_span(file, make, reports)
+            make_span(file, make, reports, limit_cpu=limit_cpu)
         case "previews", PreviewOrder():
             for previews in make_previews(file, make):
                 reports.send(previews)

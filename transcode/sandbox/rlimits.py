@@ -8,12 +8,20 @@ Sources: prctl(2), setrlimit(2).
 
 import ctypes
 import errno
+import math
 import os
 import resource
 import signal
 from typing import Any, Final
 
-__all__ = ["SandboxError", "die_with_parent", "forbid_new_privileges", "prctl", "set_limits"]
+__all__ = [
+    "SandboxError",
+    "die_with_parent",
+    "forbid_new_privileges",
+    "limit_cpu",
+    "prctl",
+    "set_limits",
+]
 
 _PR_SET_PDEATHSIG: Final = 1
 _PR_SET_NO_NEW_PRIVS: Final = 38
@@ -74,6 +82,25 @@ def set_limits(
             os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
     except (OSError, ValueError) as error:
         raise SandboxError(errno.EPERM, f"cannot set a limit: {error}") from error
+
+
+def limit_cpu(seconds: float) -> None:
+    """Have the kernel end this process by SIGXCPU after `seconds` more of its processor time.
+
+    A later call replaces the limit. It stays below a limit that `set_limits` set.
+
+    Raises:
+        SandboxError: the limit cannot be set.
+    """
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    most = math.ceil(usage.ru_utime + usage.ru_stime + seconds)
+    _, hard = resource.getrlimit(resource.RLIMIT_CPU)
+    if hard != resource.RLIM_INFINITY:
+        most = min(most, hard)
+    try:
+        resource.setrlimit(resource.RLIMIT_CPU, (most, hard))
+    except (OSError, ValueError) as error:
+        raise SandboxError(errno.EPERM, f"cannot limit processor time: {error}") from error
 
 
 def die_with_parent(parent: int | None = None) -> None:

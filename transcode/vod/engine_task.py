@@ -4,6 +4,7 @@ import asyncio
 import errno
 import logging
 import os
+import signal
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Final
@@ -31,6 +32,11 @@ __all__ = ["EngineOutcome", "run_engine", "warning_sentences"]
 log = logging.getLogger(__name__)
 security = logging.getLogger("security")
 
+# Another attempt would take as much (see `transcode.engine.vod.cpu_bound`).
+_TOO_COSTLY: Final = (
+    "Transcoding took far more processor time than pictures of this size and number need;"
+    " the file may be damaged."
+)
 _WARNING_SENTENCES: Final = {
     "picture not decoded": "Some pictures are damaged and could not be decoded.",
     "sound not decoded": "Some of the sound is damaged and could not be decoded.",
@@ -81,7 +87,7 @@ async def run_engine(
     An engine that reports nothing for `silent_seconds` is killed.
 
     Raises:
-        NotMedia: the engine refused the file.
+        NotMedia: the engine refused the file, or reached its limit of processor time.
         AttemptFailed: the engine broke off.
         StorageError, OutOfStep: raised by `on_report`.
         OSError: the file cannot be opened or read.
@@ -114,6 +120,8 @@ async def run_engine(
         log.warning("engine lost", extra=facts)
         if status < 0:  # a signal: a crash, or a limit of the sandbox
             security.info("engine lost", extra={"video": name, "cause": f"signal {-status}"})
+        if status == -signal.SIGXCPU:
+            raise NotMedia(_TOO_COSTLY)
         raise AttemptFailed("The transcoder broke off; the file may be damaged.")
     return outcome
 

@@ -38,6 +38,20 @@ def test_descriptors_and_processor_time_are_bounded() -> None:
     assert -hour.returncode in (signal.SIGXCPU, signal.SIGKILL)
 
 
+def test_processor_time_is_limited_from_now_on_and_anew() -> None:
+    box = "rlimits.set_limits(memory_bytes=1 << 30)"
+    spent = "import time\nwhile time.process_time() < 1.2: pass\n"
+    loop = "while True: pass"
+    assert child(f"{box}; rlimits.limit_cpu(0.5)", loop).returncode == -signal.SIGXCPU
+    more = f"{spent}rlimits.limit_cpu(30)\nwhile time.process_time() < 2.5: pass\nprint('more')"
+    assert child(f"{box}; rlimits.limit_cpu(1.5)", more).stdout == "more\n"
+
+
+def test_processor_time_stays_below_a_limit_from_before() -> None:
+    box = "rlimits.set_limits(memory_bytes=1 << 30, cpu_seconds=1); rlimits.limit_cpu(1000)"
+    assert -child(box, "while True: pass").returncode in (signal.SIGXCPU, signal.SIGKILL)
+
+
 def test_limits_cannot_be_taken_back_and_leave_no_core() -> None:
     script = """
         import resource

@@ -1,17 +1,21 @@
 """One engine over one file: refusals, failures, and errors of the callback."""
 
+import logging
 import os
+import resource
 import signal
 from pathlib import Path
 
 import pytest
 
+from media.hls.segment import Part, Segment
 from storage.objects.base import ObjectError
 from tests.transcode.vod.test_job import engines
 from transcode.inspect.probe import NotMedia, ProbeTimeout, probe
 from transcode.jobs.leased_task import AttemptFailed
 from transcode.protocol.file_messages import AssetOrder
 from transcode.protocol.messages import EngineReport
+from transcode.vod.asset_plan import order_for
 from transcode.vod.engine_task import run_engine, warning_sentences
 
 
@@ -45,6 +49,33 @@ async def test_an_engine_that_is_killed_fails_the_attempt(short_film: Path) -> N
     with pytest.raises(AttemptFailed, match="broke off"):
         await run_engine("asset", "Ab3", AssetOrder(ladder=None), short_film, kill)
     assert engines() == []
+
+
+async def test_an_engine_that_takes_too_much_processor_time_is_the_files_fault(
+    short_film: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def end(_: EngineReport) -> None:
+        for engine in engines():
+            os.kill(engine, signal.SIGXCPU)  # as the kernel does at the limit
+
+    caplog.set_level(logging.INFO, "security")
+    with pytest.raises(NotMedia, match="far more processor time"):
+        await run_engine("asset", "Ab3", AssetOrder(ladder=None), short_film, end)
+    assert [each.message for each in caplog.records if each.name == "security"] == ["engine lost"]
+
+
+async def test_an_engine_limits_its_processor_time_by_the_file(short_film: Path) -> None:
+    """5 s of 854x480: minutes, and no hours."""
+    limits: set[int] = set()
+
+    async def look(report: EngineReport) -> None:
+        if isinstance(report, Part | Segment):  # the survey is over
+            limits.update(resource.prlimit(engine, resource.RLIMIT_CPU)[0] for engine in engines())
+
+    order = order_for(await probe(short_film))
+    await run_engine("asset", "Ab3", order, short_film, look)
+    assert limits
+    assert all(300 < each < 900 for each in limits)
 
 
 async def test_an_error_of_the_callback_ends_the_engine(short_film: Path) -> None:

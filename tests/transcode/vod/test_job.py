@@ -15,7 +15,7 @@ from storage.job_leases import LEASE_US, HeldJob, JobLost, pause_us
 from tests.support.engine.sources import TONE, ffmpeg
 from tests.support.engine.upload_files import film
 from tests.support.storage.full_disk import MIB, small_disk
-from tests.support.transcode.transcode_fixture import VodFixture, vod_fixture
+from tests.support.transcode.transcode_fixture import VodFixture, now_us, vod_fixture
 from transcode.vod.asset_plan import attempt_folders
 
 SECOND = 90_000
@@ -147,6 +147,19 @@ async def test_an_engine_that_is_killed_costs_an_attempt_and_no_video(
         assert (await vod.status(held.video)).state == "queued"
         again = await vod.lease(later_us=pause_us(1))
         assert (again.attempt, again.failures) == (2, 1)
+
+
+async def test_a_file_that_takes_too_much_processor_time_fails_and_is_not_tried_again(
+    vod: VodFixture, long_film: Path
+) -> None:
+    async with at_work(vod, long_film) as (task, held, _):
+        (engine,) = engines()
+        os.kill(engine, signal.SIGXCPU)
+        await task
+        status = await vod.status(held.video)
+        assert status.state == "failed"
+        assert "processor time" in status.reason
+        assert not await vod.catalog.jobs.has_due(now_us() + pause_us(1))
 
 
 async def test_a_job_that_another_took_is_broken_off_and_changes_nothing(

@@ -8,18 +8,21 @@ import os
 import resource
 import threading
 import time
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
 
+from media.no_op import do_nothing
 from media.ticks import MILLISECONDS, ORIGIN_SECONDS, VIDEO_SCALE, rescale
 from transcode.engine.core.memory import resident_bytes
 from transcode.engine.core.reports import ReportWriter
-from transcode.engine.input.container import BadUpload, open_upload
+from transcode.engine.input.container import BadUpload, Upload, open_upload, video_stream
+from transcode.engine.vod.cpu_bound import cpu_seconds, survey_seconds
 from transcode.engine.vod.live_fallback import convert
 from transcode.engine.vod.remux import make_originals
 from transcode.engine.vod.span import SpanPipeline
-from transcode.engine.vod.survey import LEAP, survey
+from transcode.engine.vod.survey import LEAP, Survey, survey
 from transcode.protocol.file_messages import AssetOrder, Ready, SpanOrder, Surveyed
 from transcode.protocol.messages import EpochFinished, FileOrder, Progress
 
@@ -29,17 +32,30 @@ __all__ = ["NICE_ADVANTAGE", "make_asset", "make_span"]
 # workers make meanwhile and which can wait. Then it becomes as nice as they are.
 NICE_ADVANTAGE: Final = 3
 _PROGRESS_SECONDS: Final = 1.0
+_USUAL_RATE: Final = 25  # frames a second
 _BLANK: Final = "No picture of the file can be decoded: it is damaged or protected."
 
+# Ends the process once it has taken so many more seconds of processor time.
+CpuLimiter = Callable[[float], None]
 
-def make_asset(descriptor: int, order: AssetOrder, reports: ReportWriter) -> None:
+
+def make_asset(
+    descriptor: int,
+    order: AssetOrder,
+    reports: ReportWriter,
+    *,
+    limit_cpu: CpuLimiter = do_nothing,
+) -> None:
     """Make of the file behind a descriptor what is made in one piece.
 
     Raises:
         BadUpload: nothing can be made of it.
     """
+    file_bytes = os.fstat(descriptor).st_size
+    limit_cpu(survey_seconds(file_bytes))
     with open_upload(descriptor, reports) as upload:
         found = survey(upload, order)
+        limit_cpu(_asset_seconds(file_bytes, upload, order, found))
     if found is None or found.unreliable:
         reason, audible = (found.unreliable, found.audible) if found is not None else ("", True)
         reports.send(Surveyed(reason=reason, audible=audible))
@@ -63,7 +79,12 @@ def make_asset(descriptor: int, order: AssetOrder, reports: ReportWriter) -> Non
 
 
 def make_span(
-    descriptor: int, span: SpanOrder, reports: ReportWriter, *, alone: bool = False
+    descriptor: int,
+    span: SpanOrder,
+    reports: ReportWriter,
+    *,
+    alone: bool = False,
+    limit_cpu: CpuLimiter = do_nothing,
 ) -> None:
     """Make a span of the file behind a descriptor; `alone` is True if it is the whole asset.
 
@@ -71,6 +92,7 @@ def make_span(
         BadUpload: nothing of the asset can be decoded.
     """
     with open_upload(descriptor, reports) as upload:
+        limit_cpu(_span_seconds(os.fstat(descriptor).st_size, upload, span))
         pipeline = SpanPipeline(upload, span, reports)
         progress = _ProgressReporter(pipeline, span, reports)
         progress.start()
@@ -79,6 +101,43 @@ def make_span(
     if pipeline.is_blank and alone:
         raise BadUpload(_BLANK)
     _finish(reports, span.end, pipeline.made)
+
+
+def _asset_seconds(
+    file_bytes: int, upload: Upload, order: AssetOrder, found: Survey | None
+) -> float:
+    """Return the processor time for what the survey found; None: sound alone."""
+    if found is None or order.ladder is None:
+        return cpu_seconds(file_bytes=file_bytes)
+    packets = len(found.shown)
+    seconds = (found.end - found.shown[0]) / VIDEO_SCALE
+    if found.unreliable:  # leaps are joined, and pictures may have the same time
+        seconds = max(min(seconds, packets), packets / _USUAL_RATE)
+    return cpu_seconds(
+        file_bytes=file_bytes,
+        seconds=seconds,
+        packets=packets,
+        size=_picture_size(upload),
+        rungs=order.ladder.renditions,
+    )
+
+
+def _span_seconds(file_bytes: int, upload: Upload, span: SpanOrder) -> float:
+    """Return the processor time for a span, and for what precedes it from its keyframe on."""
+    ticks = max(0, span.until - min(span.key, span.cuts[0]))
+    before = max(0, span.cuts[0] - span.key) * span.rate // (VIDEO_SCALE * 1000)
+    return cpu_seconds(
+        file_bytes=file_bytes,
+        seconds=ticks / VIDEO_SCALE,
+        packets=span.pictures + before,
+        size=_picture_size(upload),
+        rungs=span.rungs,
+    )
+
+
+def _picture_size(upload: Upload) -> tuple[int, int]:
+    picture = video_stream(upload)
+    return (0, 0) if picture is None else (picture.width, picture.height)
 
 
 def _finish(reports: ReportWriter, end: int, frames: int) -> None:
