@@ -13,6 +13,7 @@ from collections.abc import Callable, Generator
 from contextlib import nullcontext
 from pathlib import Path
 
+import hypothesis
 import msgspec
 import pytest
 from xdist.remote import Producer
@@ -29,6 +30,12 @@ _rows = pytest.StashKey[_Rows]()
 _seconds: dict[str, float] = defaultdict(float)  # by file
 
 Proof = Callable[[str, str, str], None]
+
+# Both judge by the clock, and a busy machine is no fault of the code.
+hypothesis.settings.register_profile(
+    "any machine", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("any machine")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -3,7 +3,7 @@
 from urllib.parse import parse_qsl, urlsplit
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from api.http.errors import ApiError
@@ -55,7 +55,6 @@ def test_a_page_knows_its_neighbours(
     assert page.meta.path == PATH
 
 
-@settings(deadline=None)  # a busy machine is no fault of the code
 @given(st.integers(1, 30), st.integers(0, 200))
 def test_the_page_bar_has_an_entry_for_each_page_between_its_two_ends(
     number: int, total: int
@@ -85,7 +84,6 @@ def test_links_lead_back_to_the_same_question() -> None:
     ]
 
 
-@settings(deadline=None)
 @given(st.text(max_size=30))
 def test_any_text_is_a_page_from_1_up_or_is_refused(text: str) -> None:
     try:

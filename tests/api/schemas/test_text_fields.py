@@ -1,13 +1,12 @@
 """Titles."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from api.schemas.text_fields import MAX_TITLE, Title, has_control_characters
 
 
-@settings(deadline=None)  # a busy machine is no fault of the code
 @given(st.text(max_size=300))
 def test_any_text_is_a_title_as_it_is_kept_or_is_refused(text: str) -> None:
     try:
@@ -21,7 +20,6 @@ def test_any_text_is_a_title_as_it_is_kept_or_is_refused(text: str) -> None:
     assert Title.parse(title) == title
 
 
-@settings(deadline=None)
 @given(st.text(st.characters(categories=("L", "N", "P", "S", "M")), min_size=1, max_size=255))
 def test_letters_marks_and_signs_are_never_refused_for_what_they_are(text: str) -> None:
     assert Title.parse("a" + text[1:]) == "a" + text[1:]

@@ -133,7 +133,7 @@ VALUES: st.SearchStrategy[Amf] = st.recursive(
 
 
 @given(st.lists(VALUES, max_size=4))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_what_is_written_is_read(values: list[Amf]) -> None:
     wide = Limits(amf_depth=64, amf_nodes=10_000)
     assert decode(encode(*values), wide) == values
@@ -152,7 +152,7 @@ MARKED = st.lists(
 
 
 @given(st.binary(max_size=200) | MARKED)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_any_bytes_give_values_or_an_error(data: bytes) -> None:
     try:
         values = decode(data, LIMITS)

@@ -141,7 +141,7 @@ MARKERS = [bytes((marker,)) for marker in range(18)]
         max_size=12,
     )
 )
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 def test_any_bytes_give_values_or_an_error(parts: list[bytes]) -> None:
     data = b"".join(parts)
     try:

@@ -99,7 +99,7 @@ def test_a_track_that_never_follows_the_jump_is_let_in_again() -> None:
     st.lists(st.tuples(st.sampled_from([A, V]), st.integers(0, 4000)), max_size=300),
     st.sampled_from([31, 32]),
 )
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_time_goes_on_through_every_wrap(
     start: int, steps: list[tuple[int, int]], bits: int
 ) -> None:
@@ -114,7 +114,7 @@ def test_time_goes_on_through_every_wrap(
 
 
 @given(st.lists(st.tuples(st.sampled_from([A, V]), st.integers(0, 2**32 - 1)), max_size=200))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_within_an_epoch_a_track_never_steps_back_far(stamps: list[tuple[int, int]]) -> None:
     clock = TimestampClock()
     last: dict[int, int] = {}

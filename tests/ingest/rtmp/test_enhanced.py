@@ -197,7 +197,7 @@ def test_what_is_not_taken_is_refused_by_name(body: bytes, codec: str) -> None:
 
 
 @given(st.binary(min_size=1, max_size=400))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 def test_any_bytes_give_a_part_of_themselves_or_nothing(body: bytes) -> None:
     for part in (video(body), audio(body)):
         assert part is None or (len(part[1]) == 4 and part[1] in body and part[2] in body)

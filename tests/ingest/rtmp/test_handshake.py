@@ -93,7 +93,7 @@ def test_too_little_entropy_is_our_fault() -> None:
 
 
 @given(st.lists(st.integers(0, 3200), max_size=8))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_cuts_change_nothing(places: list[int]) -> None:
     data = b"\x03" + signed_c1(8) + C2 + b"behind"
     expected, _ = Handshake(ENTROPY).feed(data)

@@ -94,7 +94,7 @@ def test_metadata_are_read_or_passed_over(
 
 
 @given(st.binary(max_size=120))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_any_bytes_are_a_command_or_an_error(body: bytes) -> None:
     try:
         said = parse_command(COMMAND, body, LIMITS)

@@ -147,7 +147,7 @@ def test_byte_by_byte_it_is_the_same(name: str) -> None:
 
 
 @given(st.sampled_from(NAMES), st.lists(st.integers(0, 66_000), max_size=30))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_cuts_change_nothing(name: str, places: list[int]) -> None:
     data, asked, expected = EXPECTED[name]
     assert replay(data, [asked, *places])[0] == expected
@@ -166,7 +166,7 @@ EXPECTED = {name: _expected(name) for name in NAMES}
     st.sampled_from(NAMES),
     st.lists(st.tuples(st.integers(3073, 66_000), st.integers(0, 255)), min_size=1, max_size=6),
 )
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_a_damaged_capture_gives_events_or_an_error(
     name: str, damage: list[tuple[int, int]]
 ) -> None:

@@ -88,7 +88,7 @@ EXPECTED = {name: (asked_at(capture(name)), read(name)[0]) for name in SENT}
 
 
 @given(st.sampled_from(list(SENT)), st.lists(st.integers(0, 61_000), max_size=30))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_cuts_change_nothing(name: str, places: list[int]) -> None:
     asked, expected = EXPECTED[name]
     assert replay(capture(name), [asked, *places])[0] == expected

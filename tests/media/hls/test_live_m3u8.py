@@ -225,7 +225,7 @@ def test_very_short_segments_are_skipped_by_the_page() -> None:
     assert parse_timeline(delta(timeline), timeline)[0].count == 1000
 
 
-@settings(max_examples=50, deadline=None)  # a busy machine is no fault of the code
+@settings(max_examples=50)
 @given(timeline_runs())
 def test_an_older_playlist_and_a_delta_update_make_the_full_one(run: TimelineRun) -> None:
     last = run.timelines[-1]
@@ -239,7 +239,7 @@ def test_an_older_playlist_and_a_delta_update_make_the_full_one(run: TimelineRun
         assert low(updated) == low(last)
 
 
-@settings(max_examples=50, deadline=None)  # a busy machine is no fault of the code
+@settings(max_examples=50)
 @given(timeline_runs())
 def test_a_delta_update_skips_only_what_is_older_than_the_boundary(run: TimelineRun) -> None:
     for timeline in run.timelines:
@@ -284,7 +284,7 @@ def maps(timeline: Timeline) -> dict[str, str]:
     return found
 
 
-@settings(max_examples=50, deadline=None)  # a busy machine is no fault of the code
+@settings(max_examples=50)
 @given(timeline_runs())
 def test_listed_lines_never_change(run: TimelineRun) -> None:
     for before, after in pairwise(run.timelines):
@@ -307,7 +307,7 @@ def test_listed_lines_never_change(run: TimelineRun) -> None:
         assert all(now[line] == uri for line, uri in maps(before).items() if line in now)
 
 
-@settings(max_examples=50, deadline=None)  # a busy machine is no fault of the code
+@settings(max_examples=50)
 @given(timeline_runs())
 def test_what_is_rendered_is_read_back(run: TimelineRun) -> None:
     for timeline in run.timelines:
@@ -320,7 +320,7 @@ def test_what_is_rendered_is_read_back(run: TimelineRun) -> None:
             assert again.parts == timeline.parts
 
 
-@settings(max_examples=50, deadline=None)  # a busy machine is no fault of the code
+@settings(max_examples=50)
 @given(timeline_runs())
 def test_players_without_low_latency_read_the_same_closed_segments(run: TimelineRun) -> None:
     for timeline in run.timelines:
@@ -428,7 +428,6 @@ LINES = (
 )  # fmt: skip
 
 
-@settings(deadline=None)
 @given(
     st.text(max_size=200)
     | st.lists(st.sampled_from(LINES) | st.text(max_size=30), max_size=14).map(

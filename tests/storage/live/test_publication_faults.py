@@ -154,7 +154,7 @@ class Life:
             await self.begin_engine()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(moves, max_size=30))
 def test_whatever_fails_viewers_are_told_what_is_there(script: list[Move]) -> None:
     with tempfile.TemporaryDirectory() as folder:

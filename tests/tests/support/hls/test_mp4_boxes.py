@@ -74,7 +74,7 @@ def test_what_is_no_init_section_is_an_error(data: bytes) -> None:
         read_init(data)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.integers(0, len(PICTURE + PICTURES) - 1), st.integers(0, 255))
 def test_any_byte_may_be_another(place: int, value: int) -> None:
     data = bytearray(PICTURE + PICTURES)
