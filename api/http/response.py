@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 from litestar.handlers import ASGIRouteHandler
-from litestar.types import Scope, Send
+from litestar.types import Receive, Scope, Send
 
 from api.http.conditional import Unsatisfiable, accepts_gzip, byte_range, has_entity_tag
 from api.http.open_file import OpenFile
@@ -253,9 +253,12 @@ def _respond(request: HttpRequest, representation: Representation) -> HttpRespon
 # -- waiting --------------------------------------------------------------------------------------
 
 
-async def wait_for(pending: PendingResponse) -> HttpResponse:
-    """Wait for a response, as ASGI needs it; a cancelled wait cancels the response."""
-    answer: asyncio.Future[HttpResponse] = asyncio.get_running_loop().create_future()
+async def wait_for(pending: PendingResponse, receive: Receive) -> HttpResponse | None:
+    """Wait for a response, as ASGI needs it; None if the client leaves first.
+
+    A cancelled wait cancels the response.
+    """
+    answer: asyncio.Future[HttpResponse | None] = asyncio.get_running_loop().create_future()
 
     def deliver(response: HttpResponse) -> None:
         if answer.cancelled():  # the waiting task has yet to learn of it
@@ -263,15 +266,30 @@ async def wait_for(pending: PendingResponse) -> HttpResponse:
         else:
             answer.set_result(response)
 
-    pending.subscribe(deliver)
-    try:
-        return await answer
-    except asyncio.CancelledError:
-        if answer.cancelled():
-            pending.cancel()  # has no effect after the delivery
-        else:  # delivered and cancelled in the same turn of the event loop
-            answer.result().close()
-        raise
+    async with asyncio.TaskGroup() as tasks:
+        pending.subscribe(deliver)
+        watching = tasks.create_task(_watch(receive, pending, answer))
+        try:
+            return await answer
+        except asyncio.CancelledError:
+            if answer.cancelled():
+                pending.cancel()  # has no effect after the delivery
+            elif (response := answer.result()) is not None:
+                response.close()  # delivered and cancelled in the same turn of the event loop
+            raise
+        finally:
+            watching.cancel()
+
+
+async def _watch(
+    receive: Receive, pending: PendingResponse, answer: asyncio.Future[HttpResponse | None]
+) -> None:
+    """End the wait when the client leaves: its connection no longer counts for it."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    if not answer.done():
+        pending.cancel()
+        answer.set_result(None)
 
 
 # -- sending over ASGI ----------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from enum import Enum, auto
 
 from storage.catalog.records.common import PublicRecord
 
-__all__ = ["AccessLevel", "decide_access"]
+__all__ = ["AccessLevel", "decide_access", "is_access_equal"]
 
 
 class AccessLevel(Enum):
@@ -51,3 +51,14 @@ def decide_access(
     if country is not None and country in shown.countries:
         return AccessLevel.RESTRICTED_OPEN
     return AccessLevel.OWNER if owner else AccessLevel.BLOCKED
+
+
+def is_access_equal(one: PublicRecord | None, other: PublicRecord | None) -> bool:
+    """Return True if two states of a stream or video have the same access for every viewer."""
+    if one is None or other is None:
+        return one is other
+    return (one.published, one.hidden, one.countries) == (
+        other.published,
+        other.hidden,
+        other.countries,
+    )

@@ -14,7 +14,7 @@ import logging
 import re
 import time
 from collections.abc import Callable, Coroutine
-from functools import cache
+from functools import cache, partial
 from typing import Any, Final
 
 from litestar.types import ASGIApp, Receive, Scope, Send
@@ -104,7 +104,7 @@ class Origin:
         self._clock = clock
         self._texts: dict[str, tuple[float, tuple[int, int], CachedPlaylist]] = {}
 
-    async def __call__(self, scope: Scope, _: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         if scope["type"] != "http":
             await send({"type": "websocket.close", "code": 1000, "reason": None})
@@ -120,8 +120,9 @@ class Origin:
             query = scope["query_string"].decode("latin-1")
             answer = await self._answer(request, scope["path"], query, viewer)
             pending = isinstance(answer, PendingResponse)
-            response = await wait_for(answer) if pending else answer
-        await send_response(response, method, send)
+            response = await wait_for(answer, receive) if pending else answer
+        if response is not None:
+            await send_response(response, method, send)
 
     def fast_path(
         self, method: str, target: str, headers: RawHeaders, peer: str | None = None
@@ -212,10 +213,11 @@ class Origin:
         if timeline.has(msn, part):
             return None
 
-        def answer() -> HttpResponse:
-            return self._waited(match, request, verdict, wanted, playlist)
-
-        return _BlockingResponse(self._edge, playlist, msn, part, answer)
+        return _BlockingResponse(
+            partial(self._edge.wait, playlist, msn, part),
+            partial(self._verdicts.confirm, match["hash"], verdict),
+            partial(self._waited, match, request, verdict, wanted, playlist),
+        )
 
     def _waited(
         self,
@@ -225,7 +227,7 @@ class Origin:
         wanted: Directives,
         playlist: str,
     ) -> HttpResponse:
-        """Answer a request that has waited; access was decided when it came, a part ago."""
+        """Answer a request that has waited; its access was confirmed."""
         timeline = self._edge.timeline(playlist)
         if wanted.msn is not None and (
             timeline is None or not timeline.has(wanted.msn, wanted.part)
@@ -323,34 +325,50 @@ class Origin:
 
 
 class _BlockingResponse(PendingResponse):
-    """The answer to a request for a part that is listed soon (6.2.5.2, 6.2.6)."""
+    """The answer to a request for a part that is listed soon (6.2.5.2, 6.2.6).
 
-    __slots__ = ("_address", "_answer", "_cancel", "_edge", "_msn", "_part")
+    `wait` waits for the part, `confirm` decides whether the viewer may still have it, and `make`
+    makes the response.
+    """
+
+    __slots__ = ("_callback", "_cancel", "_confirm", "_make", "_wait")
 
     def __init__(
         self,
-        edge: Edge,
-        address: str,
-        msn: int,
-        part: int | None,
-        answer: Callable[[], HttpResponse],
+        wait: Callable[[Callable[[], None]], Callable[[], None]],
+        confirm: Callable[[Callable[[bool], None]], None],
+        make: Callable[[], HttpResponse],
     ) -> None:
-        self._edge = edge
-        self._address = address
-        self._msn = msn
-        self._part = part
-        self._answer = answer
+        self._wait = wait
+        self._confirm = confirm
+        self._make = make
         self._cancel: Callable[[], None] = do_nothing
+        self._callback: Callable[[HttpResponse], None] | None = None
 
     def subscribe(self, callback: Callable[[HttpResponse], None]) -> None:
         """Call back once the part is listed, or cannot be waited for any longer."""
-        self._cancel = self._edge.wait(
-            self._address, self._msn, self._part, lambda: callback(self._answer())
-        )
+        self._callback = callback
+        self._cancel = self._wait(self._ready)
 
     def cancel(self) -> None:
         """Stop waiting."""
+        self._callback = None
         self._cancel()
+
+    def _ready(self) -> None:
+        self._confirm(self._answer)
+
+    def _answer(self, may_still: bool) -> None:
+        callback, self._callback = self._callback, None
+        if callback is None:
+            return
+        try:
+            # What it may have instead is decided when it asks again.
+            response = self._make() if may_still else _try_again()
+        except Exception:  # the per-request edge: the publication and other viewers go on
+            log.exception("request failed")
+            response = _failed()
+        callback(response)
 
 
 class OriginFirst:
@@ -433,6 +451,10 @@ def _bad_request(error: BadDirective) -> HttpResponse:
 def _try_again() -> HttpResponse:
     """Return the answer to a request that cannot be met now, or not in time (6.2.5.2)."""
     return cross_origin_response(503, {"retry-after": "1", "cache-control": _UNCACHED})
+
+
+def _failed() -> HttpResponse:
+    return cross_origin_response(500, {"cache-control": _UNCACHED})
 
 
 def _not_found() -> HttpResponse:

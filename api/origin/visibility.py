@@ -18,7 +18,7 @@ from typing import Any, Final
 import msgspec
 
 from api.http.client_address import RawHeaders, header_values
-from api.origin.access import AccessLevel, decide_access
+from api.origin.access import AccessLevel, decide_access, is_access_equal
 from api.ports import OwnerCheck, Showcase
 from storage.catalog.records.common import PublicRecord
 from storage.errors import CatalogBusy, StorageError
@@ -34,6 +34,9 @@ _FALLBACK: Final = 300.0
 # Seconds that a request waits for the catalog if there is a remembered answer: players have more
 # than that in their buffers, and a healthy catalog answers in milliseconds.
 _PATIENCE: Final = 0.5
+# Those that have waited for a part are answered by what was remembered a little earlier: at low
+# latency each part would otherwise come late by a query.
+_CONFIRMED: Final = 2.0
 _MOST_REMEMBERED: Final = 10_000
 
 # Returns the two letters of the country of a peer with these headers; None if unknown.
@@ -89,6 +92,10 @@ class _Query(msgspec.Struct, frozen=True):
     answer: asyncio.Future[PublicRecord | None]
 
 
+# What a viewer had, and the callback that is to know whether it has it still.
+_Unconfirmed = tuple[ViewerAccess, Callable[[bool], None]]
+
+
 class VisibilityCache:
     """Decides access, with cached records of the catalog; `clock` is monotonic, in seconds.
 
@@ -113,6 +120,7 @@ class VisibilityCache:
         self._failing = False
         self._shown: dict[str, _Known] = {}
         self._asking: dict[str, _Query] = {}
+        self._confirming: dict[str, list[_Unconfirmed]] = {}
         self._tasks: asyncio.TaskGroup | None = None
 
     async def keep_asking(self) -> None:
@@ -149,6 +157,34 @@ class VisibilityCache:
             if authorization is not None and await self._is_owner(authorization, hash_):
                 access = decide_access(shown, owner=True, early=early)
         return ViewerAccess(access, shown)
+
+    def confirm(self, hash_: str, before: ViewerAccess, answer: Callable[[bool], None]) -> None:
+        """Call `answer` with whether a viewer that had an access still has it.
+
+        At once if the catalog was queried within the last two seconds, or else after a query, one
+        for all that wait. A viewer that does not have it any more may have another.
+        """
+        known = self._shown.get(hash_)
+        tasks = self._tasks
+        if tasks is None or (known and self._clock() - known.asked < _CONFIRMED):
+            answer(known is not None and is_access_equal(known.verdict.shown, before.shown))
+            return
+        waiting = self._confirming.get(hash_)
+        if waiting is None:
+            waiting = self._confirming[hash_] = []
+            tasks.create_task(self._confirm(hash_, waiting))
+        waiting.append((before, answer))
+
+    async def _confirm(self, hash_: str, waiting: list[_Unconfirmed]) -> None:
+        shown: PublicRecord | None = None
+        try:
+            shown = await self._ask(hash_)
+        except StorageError as error:
+            log.debug("access not confirmed", extra={"reason": str(error)})
+        finally:
+            del self._confirming[hash_]
+        for before, answer in waiting:
+            answer(shown is not None and is_access_equal(shown, before.shown))
 
     def _of_stranger(
         self, shown: PublicRecord | None, viewer: Requester, *, early: bool

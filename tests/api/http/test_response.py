@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from litestar.types import HTTPReceiveMessage
 
 from api.http.open_file import open_file
 from api.http.response import (
@@ -166,14 +167,39 @@ class Later(PendingResponse):
         self.callback(response)
 
 
+async def stay() -> HTTPReceiveMessage:
+    """Receive nothing: the client stays."""
+    return await asyncio.get_running_loop().create_future()
+
+
+def test_a_client_that_leaves_ends_the_wait() -> None:
+    messages: list[HTTPReceiveMessage] = [
+        {"type": "http.disconnect"},
+        {"type": "http.request", "body": b"", "more_body": False},
+    ]
+
+    async def leave() -> HTTPReceiveMessage:
+        await asyncio.sleep(0)
+        return messages.pop()
+
+    async def go() -> None:
+        later = Later()
+        assert await wait_for(later, leave) is None
+        assert (later.cancelled, messages) == (1, [])
+
+    asyncio.run(go())
+
+
 def test_a_pending_response_can_be_waited_for() -> None:
     async def go() -> None:
         later = Later()
         async with asyncio.TaskGroup() as tasks:
-            waiting = tasks.create_task(wait_for(later))
+            waiting = tasks.create_task(wait_for(later, stay))
             await until(lambda: later.callback is not None)
             later.deliver(text_response(200, "ready"))
-        assert (waiting.result().body, later.cancelled) == (b"ready\n", 0)
+        response = waiting.result()
+        assert response is not None
+        assert (response.body, later.cancelled) == (b"ready\n", 0)
 
     asyncio.run(go())
 
@@ -182,7 +208,7 @@ def test_a_cancelled_wait_cancels_the_response() -> None:
     async def go() -> None:
         later = Later()
         async with asyncio.TaskGroup() as tasks:
-            waiting = tasks.create_task(wait_for(later))
+            waiting = tasks.create_task(wait_for(later, stay))
             await until(lambda: later.callback is not None)
             waiting.cancel()
         assert (waiting.cancelled(), later.cancelled) == (True, 1)
@@ -198,7 +224,7 @@ def test_a_response_that_comes_with_the_cancellation_is_closed(tmp_path: Path, f
         later = Later()
         file = open_file(tmp_path / "part")
         async with asyncio.TaskGroup() as tasks:
-            waiting = tasks.create_task(wait_for(later))
+            waiting = tasks.create_task(wait_for(later, stay))
             await until(lambda: later.callback is not None)
             if first == "cancellation":
                 waiting.cancel()

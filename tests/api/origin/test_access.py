@@ -1,8 +1,9 @@
 """Who may see what: the whole table."""
 
+import msgspec
 import pytest
 
-from api.origin.access import AccessLevel, decide_access
+from api.origin.access import AccessLevel, decide_access, is_access_equal
 from storage.catalog.records.common import PublicRecord
 
 OPEN, INSIDE, OWNER, BLOCKED, NONE = (
@@ -79,3 +80,19 @@ def test_an_owner_sees_it_wherever_they_are(found: PublicRecord, country: str | 
 def test_only_what_is_open_to_all_is_kept_by_caches() -> None:
     assert [access for access in AccessLevel if access.is_cacheable] == [OPEN]
     assert {access for access in AccessLevel if not access.is_visible} == {BLOCKED, NONE}
+
+
+@pytest.mark.parametrize(
+    ("other", "equal"),
+    [
+        pytest.param(msgspec.structs.replace(PUBLISHED, title="b", live=False), True, id="title"),
+        pytest.param(TAKEN_BACK, False, id="unpublished"),
+        pytest.param(EARLY, False, id="not yet live"),
+        pytest.param(RESTRICTED, False, id="restricted"),
+        pytest.param(None, False, id="deleted"),
+    ],
+)
+def test_which_changes_matter_for_access(other: PublicRecord | None, equal: bool) -> None:
+    assert is_access_equal(PUBLISHED, other) is equal
+    assert is_access_equal(other, PUBLISHED) is equal
+    assert is_access_equal(other, other)

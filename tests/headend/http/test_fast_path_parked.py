@@ -98,7 +98,9 @@ class Publisher:
         elif scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1000})
         elif scope["path"].startswith("/live/wait"):
-            await send_response(await wait_for(Reader(self)), scope["method"], send)
+            response = await wait_for(Reader(self), receive)
+            if response is not None:
+                await send_response(response, scope["method"], send)
         else:
             said = cross_origin_response(200, {}, scope["path"].encode())
             await send_response(said, scope["method"], send)
@@ -253,10 +255,15 @@ def test_who_wants_the_connection_closed_is_parked_through_asgi(at: At, line: by
     at(act)
 
 
-def test_the_end_of_the_client_cancels(at: At) -> None:
+@pytest.mark.parametrize("line", [b"HTTP/1.1", b"HTTP/1.0"])
+def test_the_end_of_the_client_cancels(
+    at: At, line: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its place is free at once, so nothing may be left of its request."""
+
     async def act(scene: Scene) -> None:
         leaving, staying = await scene.connect(), await scene.connect()
-        leaving.get("/live/wait")
+        leaving.writer.write((GET % b"/live/wait").replace(b"HTTP/1.1", line))
         staying.get("/live/wait")
         await scene.parked(2)
         leaving.writer.close()
@@ -266,6 +273,7 @@ def test_the_end_of_the_client_cancels(at: At) -> None:
         assert await staying.answer() == b"200 the part"
 
     at(act)
+    assert not caplog.records
 
 
 def test_the_end_of_the_client_during_the_lookup_leaves_nothing_parked(at: At) -> None:

@@ -1,0 +1,205 @@
+"""Requests that wait for a part: who is answered, with what, and who may still have it."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from api.http.response import HttpResponse, PendingResponse
+from api.origin.origin import Origin
+from api.origin.visibility import Requester, VisibilityCache
+from media.hls.playlist import PartialSegment
+from media.hls.timeline import Timeline
+from storage.edge.base import CachedPlaylist
+from storage.edge.memory import MemoryEdge
+from storage.objects.disk import DiskObjects
+from tests.support.api.origin_client import PLAYLIST, FakeShowcase, is_owner
+from tests.support.storage.engine_reports import HASH, RUN, FakeClock
+from tests.support.waiting import until
+
+PARTS = 45_000
+FOLDER = f"live/{HASH}/{RUN}"
+NEXT = "_HLS_msn=0&_HLS_part=1"
+
+
+class Viewers:
+    """An origin with a run of one part, and viewers that wait for the next one."""
+
+    def __init__(self, folder: Path, edge: MemoryEdge) -> None:
+        self.edge = edge
+        self.clock = FakeClock()
+        self.showcase = FakeShowcase()
+        self.showcase.put()
+        self.verdicts = VisibilityCache(
+            self.showcase, is_owner, lambda peer, _: peer, clock=self.clock
+        )
+        self.origin = Origin(objects=DiskObjects(folder), edge=edge, visibility=self.verdicts)
+        part = PartialSegment(uri="0.0.m4s", duration=PARTS, independent=True)
+        self.timeline = Timeline(part_target=PARTS).open("init-0.mp4").with_part(part)
+        self.answers: list[HttpResponse] = []
+
+    @property
+    def statuses(self) -> list[int]:
+        return [each.status for each in self.answers]
+
+    async def show(self) -> None:
+        await self.edge.put_timelines(FOLDER, {"720p": self.timeline}, low_latency=True)
+
+    async def go_on(self) -> None:
+        """Publish the part that is waited for."""
+        part = PartialSegment(uri="0.1.m4s", duration=PARTS, independent=False)
+        self.timeline = self.timeline.with_part(part)
+        await self.show()
+
+    def change(self, **fields: object) -> None:
+        self.showcase.streams[HASH] = msgspec.structs.replace(self.showcase.streams[HASH], **fields)
+
+    async def look(self) -> None:
+        """Have somebody come who asks the catalog."""
+        await self.verdicts.lookup(HASH, Requester("RO", []))
+
+    def park(self, peer: str = "RO", query: str = NEXT) -> PendingResponse:
+        pending = self.origin.fast_path("GET", f"{PLAYLIST}?{query}", [], peer)
+        assert isinstance(pending, PendingResponse)
+        pending.subscribe(self.answers.append)
+        return pending
+
+
+@asynccontextmanager
+async def viewers(folder: Path, edge: MemoryEdge | None = None) -> AsyncGenerator[Viewers]:
+    found = Viewers(folder, edge or MemoryEdge())
+    await found.show()
+    async with asyncio.TaskGroup() as tasks:
+        background = tasks.create_task(found.verdicts.keep_asking())
+        await asyncio.sleep(0)  # it begins
+        await found.look()
+        yield found
+        background.cancel()
+
+
+async def test_a_request_for_the_next_part_is_answered_when_it_is_listed(tmp_path: Path) -> None:
+    async with viewers(tmp_path) as found:
+        found.park()
+        await found.go_on()
+        assert found.statuses == [200]
+        assert b"0.1.m4s" in found.answers[0].body
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param({"hidden": True}, id="unpublished"),
+        pytest.param({"countries": frozenset({"DE"})}, id="restricted"),
+    ],
+)
+async def test_who_may_not_see_it_any_more_gets_nothing_of_it(
+    tmp_path: Path, change: dict[str, object]
+) -> None:
+    async with viewers(tmp_path) as found:
+        found.park()
+        found.clock.now += 1
+        found.change(**change)
+        await found.look()
+        await found.go_on()
+        assert found.statuses == [503]
+        assert found.answers[0].body == b""
+        assert dict(found.answers[0].headers)[b"cache-control"] == b"no-store"
+
+
+async def test_a_change_without_effect_on_access_disturbs_nobody(tmp_path: Path) -> None:
+    async with viewers(tmp_path) as found:
+        found.park()
+        found.clock.now += 1
+        found.change(title="Now live", live=False, countries=frozenset[str]())
+        await found.look()
+        await found.go_on()
+        assert found.statuses == [200]
+
+
+async def test_after_a_long_wait_the_catalog_is_asked_once_for_all(tmp_path: Path) -> None:
+    async with viewers(tmp_path) as found:
+        for _ in range(5):
+            found.park()
+        found.clock.now += 2
+        found.change(hidden=True)
+        asked = found.showcase.asked
+        await found.go_on()
+        await until(lambda: len(found.answers) == 5)
+        assert found.statuses == [503] * 5
+        assert found.showcase.asked == asked + 1
+
+
+async def test_while_the_catalog_is_away_those_who_waited_are_answered(tmp_path: Path) -> None:
+    async with viewers(tmp_path) as found:
+        found.park()
+        found.clock.now += 5
+        found.showcase.broken = True
+        await found.go_on()
+        await until(lambda: bool(found.answers))
+        assert found.statuses == [200]
+
+
+async def test_one_that_left_while_the_catalog_was_asked_is_not_called(tmp_path: Path) -> None:
+    async with viewers(tmp_path) as found:
+        leaving = found.park()
+        found.park()
+        found.clock.now += 2
+        await found.go_on()
+        leaving.cancel()
+        await until(lambda: bool(found.answers))
+        assert found.statuses == [200]
+
+
+async def test_the_end_of_the_run_answers_with_what_is_there(tmp_path: Path) -> None:
+    async with viewers(tmp_path) as found:
+        found.park()
+        found.timeline = found.timeline.close("0.m4s", PARTS).end()
+        await found.show()
+        assert found.statuses == [200]
+        assert found.answers[0].body.rstrip().endswith(b"#EXT-X-ENDLIST")
+        late = found.origin.fast_path("GET", f"{PLAYLIST}?_HLS_msn=9", [], "RO")
+        assert isinstance(late, HttpResponse)
+        assert late.status == 200
+
+
+async def test_a_run_that_is_gone_answers_at_once(tmp_path: Path) -> None:
+    async with viewers(tmp_path) as found:
+        found.park()
+        await found.edge.drop_folder(FOLDER)
+        assert found.statuses == [503]
+
+
+@pytest.mark.parametrize("query", ["_HLS_msn=999999999999", "_HLS_msn=0&_HLS_part=999999999999"])
+async def test_what_is_too_far_ahead_is_refused_and_not_waited_for(
+    tmp_path: Path, query: str
+) -> None:
+    async with viewers(tmp_path) as found:
+        answer = found.origin.fast_path("GET", f"{PLAYLIST}?{query}", [], "RO")
+        assert isinstance(answer, HttpResponse)
+        assert answer.status == 400
+        assert found.edge.waiting == 0
+
+
+class FaultyEdge(MemoryEdge):
+    """An edge with a mistake of ours: delta updates cannot be rendered."""
+
+    def local_playlist(
+        self, address: str, *, low_latency: bool = False, skip: bool = False
+    ) -> CachedPlaylist | None:
+        if skip:
+            raise ValueError("a mistake of ours")
+        return super().local_playlist(address, low_latency=low_latency, skip=skip)
+
+
+async def test_an_answer_that_fails_costs_neither_others_nor_the_publication(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with viewers(tmp_path, FaultyEdge()) as found:
+        found.park(query=f"{NEXT}&_HLS_skip=YES")
+        found.park()
+        await found.go_on()
+        assert found.statuses == [500, 200]
+    assert [each.message for each in caplog.records] == ["request failed"]
