@@ -26,9 +26,10 @@ pytestmark = pytest.mark.e2e
 
 SIZE = "854x480"
 RUNGS = ("480p", "360p")
-_SHORT = pytest.param(8.0, id="8 s", marks=pytest.mark.prove)
+_SHORT = pytest.param(8.0, id="8 s")
 _LONG = pytest.param(30.0, id="30 s", marks=pytest.mark.prove)
 _GOODBYE = 3.0
+_LAST_PICTURE = 2.0  # is shown for so long before the slate
 
 # The picture in as many points as the clock has cells: their means, row by row.
 _POINTS = """() => {
@@ -128,6 +129,7 @@ def test_a_stream_whose_encoders_all_fail_is_a_slate_and_then_itself_again(
         assert viewer.wait_until_playing(10).run is not None, "the slate moves on"
         with publishing(command) as third:
             poll(lambda: stream.told("back on air"), within=10, what="back is told")
+            gone = time.monotonic() - began  # longer than `away` if Chromium shows the slate late
             shows_clock(viewer, wanted=True, within=20)
             viewer.wait_until_playing(10, span=3)
             sample = viewer.sample()
@@ -146,12 +148,13 @@ def test_a_stream_whose_encoders_all_fail_is_a_slate_and_then_itself_again(
         for path in keeper.held[rung].stretches(tmp_path / f"all-{rung}.mp4"):
             assert complaints(path) == "", path
     told = f"encoders gone for {away:.0f} s"
+    due = gone + _GOODBYE - 2 * _LAST_PICTURE
     proof(
-        f"{told}: the slate in the media",
+        f"{told} or until the page shows it: the slate in the media",
         f"{slate:.1f} s",
-        f"{away:.0f} s, less 2 s, and a goodbye",
+        f"{due:.1f} s: {gone:.1f} s and a goodbye, less 2 s of each",
     )
-    assert away - 3 <= slate <= away + _GOODBYE + 2 * SCALE
+    assert abs(slate - due) <= 1 + SCALE
     again = browser.open(f"{running.http}/watch/{video['hash']}")
     again.wait_for("playing", 20)  # it is there, and waits for its viewer
     again.press("k")

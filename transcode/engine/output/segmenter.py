@@ -175,9 +175,10 @@ class LiveSegmenter(Segmenter):
 
     Decode times never repeat or fall, whatever the source sends and across epochs: they are moved
     up where necessary, and presentation times stay. A part is sent with its last sample, whose
-    duration is then the least that is expected: the next part begins at or after its end, and
-    players take up the difference, which is the jitter of the source's times. `frames` and `made`
-    count within the epoch.
+    duration is then the least that is expected. If the next sample comes later than that, its
+    decode time is moved back to that end: browsers discard all pictures up to the next keyframe
+    where two decode times are further apart than twice the first one's duration (Media Source
+    Extensions, coded frame processing, step 6). `frames` and `made` count within the epoch.
     """
 
     def __init__(
@@ -192,6 +193,8 @@ class LiveSegmenter(Segmenter):
         self._samples = []
         self._bytes = 0
         self._end = 0
+        self._first = 0  # the first waiting sample's decode time, before it was moved back
+        self._sent_end = 0  # where the last sample of the newest part ends
 
     def begin(self, *, epoch: int, part: int) -> None:
         """Start an epoch; `part` is its part target in ticks of 90 000 a second."""
@@ -203,7 +206,9 @@ class LiveSegmenter(Segmenter):
         """Add the next sample in decode order; its own duration is ignored."""
         dts = max(sample.dts, self._last_dts + 1)
         end: int | None = None
+        follows = self._segment is not None and not self._segment.gap
         if cut is not None and (cut.discontinuity or self._segment is None):
+            follows = False
             # Players place the first segment, and one after a discontinuity, by its first decode
             # time. If that were earlier than the picture, to leave time for reordering, everything
             # including the sound would be played that much too late, and hls.js would stall in the
@@ -221,12 +226,15 @@ class LiveSegmenter(Segmenter):
             self._flush()
         elif self._samples and self._lengths.is_full(dts):
             self._send_samples(dts, last=False)
+        self._last_dts = decoded = dts
         if not self._samples:
+            self._first = dts
             self._lengths.begin_part(dts)
+            if follows:
+                decoded = min(dts, self._sent_end)
         self._lengths.measure(sample.dts)
-        self._last_dts = dts
         self._bytes += len(sample.data)
-        self._samples.append(Sample(dts, sample.pts, 0, sample.key, sample.data))
+        self._samples.append(Sample(decoded, sample.pts, 0, sample.key, sample.data))
         due = max(sample.dts + self._lengths.expected, dts + 1)  # unless `dts` was moved up
         if self._lengths.is_full(due):
             self._settle(max(sample.dts + self._lengths.shortest, dts + 1))
@@ -271,10 +279,12 @@ class LiveSegmenter(Segmenter):
         if not self._samples:
             return
         last = self._samples[-1]
-        length = self._lengths.expected if dts is None else dts - last.dts
-        step = max(1, length if end is None else min(length, end - last.pts))
+        most = None if end is None else end - last.pts
+        length = self._lengths.expected if dts is None else dts - self._last_dts
+        moved = self._last_dts - last.dts
+        step = _at_most(length + moved, most)
         self._samples[-1] = Sample(last.dts, last.pts, step, last.key, last.data)
-        self._end = max(self._end, last.pts + step)
+        self._end = max(self._end, last.pts + _at_most(length, most))
 
     def _flush(self) -> None:
         """Send the samples that wait as the last part of their segment."""
@@ -284,8 +294,9 @@ class LiveSegmenter(Segmenter):
     def _send_samples(self, end: int, *, last: bool) -> None:
         """Send the samples that wait as a part, which lasts until the decode time `end`."""
         samples, self._samples, self._bytes = self._samples, [], 0
+        self._sent_end = samples[-1].dts + samples[-1].duration
         if self._segment is not None:
-            length = self._lengths.end_part(samples[0].dts, end, last=last)
+            length = self._lengths.end_part(self._first, end, last=last)
             self._send_part(self._segment, samples, length)
             self.made = rescale(self._end, self.scale, VIDEO_SCALE)
 
@@ -341,6 +352,11 @@ class FileSegmenter(Segmenter):
             for run in _contiguous(samples):
                 length = sum(each.duration for each in run)
                 self._send_part(self._segment, run, rescale(length, self.scale, VIDEO_SCALE))
+
+
+def _at_most(length: int, most: int | None) -> int:
+    """Return a duration of 1 or more, and of `most` at most."""
+    return max(1, length if most is None else min(length, most))
 
 
 def _contiguous(samples: Sequence[Sample]) -> list[list[Sample]]:

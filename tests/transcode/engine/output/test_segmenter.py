@@ -3,6 +3,7 @@
 import itertools
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -118,7 +119,7 @@ def test_a_part_goes_out_with_its_last_frame() -> None:
     assert times(part) == [(place * FRAME, place * FRAME, FRAME) for place in range(15)]
 
 
-def test_parts_of_whole_milliseconds_leave_no_hole_of_more_than_one_and_do_not_overlap() -> None:
+def test_parts_of_whole_milliseconds_leave_no_hole_and_do_not_overlap() -> None:
     sent: list[EngineReport] = []
     of = track(sent)
     for place in range(300):
@@ -130,7 +131,44 @@ def test_parts_of_whole_milliseconds_leave_no_hole_of_more_than_one_and_do_not_o
     found = [times(part) for part in parts(sent)]
     assert [len(each) for each in found] == [15] * 20
     for before, after in itertools.pairwise(found):
-        assert 0 <= after[0][0] - (before[-1][0] + before[-1][2]) <= 90
+        assert after[0][0] == before[-1][0] + before[-1][2]
+
+
+@pytest.mark.parametrize("number", range(15))
+def test_pictures_that_come_late_are_decoded_from_the_end_of_the_part_before(number: int) -> None:
+    """Otherwise a browser that sees the hole discards what follows, up to the next keyframe."""
+    sent: list[EngineReport] = []
+    of = track(sent)
+    usual, late = 30 + number, 20
+    shown = [place * FRAME for place in range(usual)]
+    shown += [shown[-1] + (place + 1) * 3 * FRAME for place in range(late)]
+    for place, at in enumerate(shown):
+        of.add(Sample(at, at, 0, place == 0, b"x"), Cut(sequence=0, at=0) if place == 0 else None)
+    assert of.end() == shown[-1] + 3 * FRAME
+    found = [times(part) for part in parts(sent)]
+    assert [pts for part in found for _, pts, _ in part] == shown
+    for before, after in itertools.pairwise(found):
+        assert after[0][0] == before[-1][0] + before[-1][2]
+    assert all(dts <= pts for part in found for dts, pts, _ in part)
+
+
+def test_a_rendition_that_was_a_gap_is_not_decoded_from_before_it() -> None:
+    sent: list[EngineReport] = []
+    of = track(sent)
+    for place in range(15):
+        of.add(sample(place), Cut(sequence=0, at=0) if place == 0 else None)
+    of.discard()
+    of.add(sample(60, key=True), Cut(sequence=1, at=60 * FRAME))
+    of.end()
+    assert times(parts(sent)[-1])[0][0] == 60 * FRAME
+
+
+def test_a_picture_after_a_hole_does_not_lengthen_its_epoch() -> None:
+    sent: list[EngineReport] = []
+    of = track(sent)
+    for place in (*range(15), 60, 61):
+        of.add(sample(place), Cut(sequence=0, at=0) if place == 0 else None)
+    assert of.end() == 62 * FRAME
 
 
 def test_a_group_of_frames_that_were_moved_up_does_not_overlap_the_next_part() -> None:
