@@ -157,6 +157,22 @@ def test_a_head_of_a_usual_size_is_served_and_one_that_is_too_large_is_told_so(a
     at(scene)
 
 
+@pytest.mark.parametrize("ends", [b"\r\n", b""])
+def test_a_head_of_many_small_fields_is_refused_before_it_fills_the_memory(
+    at: At, ends: bytes
+) -> None:
+    """A thousand such heads would take a gigabyte."""
+
+    async def scene(port: int) -> None:
+        async with client(port) as (reader, writer):
+            writer.write(b"GET / HTTP/1.1\r\nHost: a\r\n" + b"ab:c\r\n" * 127 + b"\r\n")
+            assert await one(reader) == b"HTTP/1.1 200 OK 0"
+            writer.write(b"GET / HTTP/1.1\r\nHost: a\r\n" + b"ab:c\r\n" * 130 + ends)
+            assert (await heard(reader)).startswith(b"HTTP/1.1 431 ")
+
+    at(scene)
+
+
 @pytest.mark.parametrize("begins", [b"", b"G", b"GET / HTTP/1.1\r\nHost: a\r\n"])
 def test_a_head_that_does_not_come_ends_the_connection(at: At, begins: bytes) -> None:
     async def scene(port: int) -> None:
