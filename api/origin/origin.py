@@ -52,6 +52,7 @@ from api.origin.visibility import Requester, ViewerAccess, VisibilityCache
 from media.no_op import do_nothing
 from storage.edge.base import NORMAL_LATENCY, CachedPlaylist, Edge
 from storage.errors import StorageError
+from storage.live.stored_playlist import StoredPlaylists
 from storage.objects.base import ObjectMissing
 from storage.objects.disk import DiskObjects
 
@@ -102,6 +103,7 @@ class Origin:
         self._verdicts = visibility
         self._card = card
         self._clock = clock
+        self._stored = StoredPlaylists(objects)
         self._texts: dict[str, tuple[float, tuple[int, int], CachedPlaylist]] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -313,7 +315,7 @@ class Origin:
         if stat is None:
             return None
         try:
-            text = CachedPlaylist.from_text((await self._objects.get(address)).decode())
+            text = CachedPlaylist.from_text(await self._stored.read(address))
         except ObjectMissing:
             return None
         self._texts.pop(address, None)

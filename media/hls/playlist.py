@@ -89,30 +89,6 @@ class MediaPlaylist(msgspec.Struct, frozen=True, kw_only=True):
         """The duration of all segments, in ticks of 90 000 a second."""
         return sum(segment.duration for segment in self.segments)
 
-    def append(self, segment: PlaylistSegment, *, drop: int = 0) -> "MediaPlaylist":
-        """Return the next window: `segment` appended, the `drop` oldest segments removed.
-
-        The caller decides on `drop`, because all playlists of a presentation cover the same time.
-
-        Raises:
-            ValueError: the playlist has ended, or has fewer than `drop` segments.
-        """
-        if self.ended:
-            raise ValueError("a playlist that ended takes no segment")
-        if not 0 <= drop <= len(self.segments):
-            raise ValueError(f"{drop} segments to drop out of {len(self.segments)}")
-        gone = self.segments[:drop]
-        return msgspec.structs.replace(
-            self,
-            sequence=self.sequence + drop,
-            discontinuities=self.discontinuities + sum(old.discontinuity for old in gone),
-            segments=(*self.segments[drop:], segment),
-        )
-
-    def end(self) -> "MediaPlaylist":
-        """Return the playlist as ended (EXT-X-ENDLIST)."""
-        return msgspec.structs.replace(self, ended=True)
-
     def fits(self, duration: int) -> bool:
         """Return whether the rounded duration of a segment is within the target duration."""
         return 2 * duration < (2 * self.target + 1) * VIDEO_SCALE

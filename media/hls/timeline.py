@@ -14,7 +14,7 @@ Source: draft-pantos-hls-rfc8216bis, sections 4.4.4.9 (parts), 6.2.2 (live playl
 (delivery directives).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Final
 
@@ -84,10 +84,13 @@ class ClosedSegment(msgspec.Struct, frozen=True):
 
 
 class SegmentPage(msgspec.Struct, frozen=True):
-    """Consecutive closed segments without parts; their text is rendered once."""
+    """Consecutive closed segments without parts; their text is rendered once.
+
+    `portions` is the text: one portion, or one for each segment while the oldest are being removed.
+    """
 
     segments: tuple[PlaylistSegment, ...]
-    lines: Lines
+    portions: tuple[Lines, ...]
     duration: int
     discontinuities: int
 
@@ -96,14 +99,24 @@ class SegmentPage(msgspec.Struct, frozen=True):
         """Gather segments into a page."""
         return cls(
             tuple(one.segment for one in segments),
-            merge_lines(one.lines for one in segments),
+            (merge_lines(one.lines for one in segments),),
             sum(one.segment.duration for one in segments),
             sum(one.segment.discontinuity for one in segments),
         )
 
     def without(self, count: int) -> "SegmentPage":
         """Return the page without its `count` oldest segments."""
-        return SegmentPage.of([_closed(segment) for segment in self.segments[count:]])
+        gone, rest = self.segments[:count], self.segments[count:]
+        if len(self.portions) == len(self.segments):
+            portions = self.portions[count:]
+        else:
+            portions = tuple(_closed(segment).lines for segment in rest)
+        return SegmentPage(
+            rest,
+            portions,
+            self.duration - sum(segment.duration for segment in gone),
+            self.discontinuities - sum(segment.discontinuity for segment in gone),
+        )
 
 
 class Timeline(msgspec.Struct, frozen=True, kw_only=True):
@@ -136,6 +149,36 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True):
     ended: bool = False
     parted: int = 0
     parted_duration: int = 0
+
+    @classmethod
+    def of(
+        cls,
+        segments: Iterable[PlaylistSegment],
+        *,
+        part_target: int = 0,
+        sequence: int = 0,
+        discontinuities: int = 0,
+    ) -> "Timeline":
+        """Return the timeline of closed segments without parts, in one go.
+
+        Raises:
+            M3u8Error: a playlist cannot contain a URI or a time.
+        """
+        closed = [_closed(_without_map(segment)) for segment in segments]
+        pages: list[SegmentPage] = []
+        following, begin = sequence + len(closed), 0
+        while paged := _page_end(following, len(closed) - begin):
+            pages.append(SegmentPage.of(closed[begin : begin + paged]))
+            begin += paged
+        return cls(
+            part_target=part_target,
+            sequence=sequence,
+            discontinuities=discontinuities,
+            pages=tuple(pages),
+            recent=tuple(closed[begin:]),
+            count=len(closed),
+            duration=sum(one.segment.duration for one in closed),
+        )
 
     # -- questions --------------------------------------------------------------------------------
 
@@ -327,9 +370,7 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True):
             M3u8Error: a playlist cannot contain its URIs or time.
         """
         self._check_growing()
-        if segment.gap and segment.map_uri is not None:  # a gap is never decoded
-            segment = msgspec.structs.replace(segment, map_uri=None)
-        return self._append(_closed(segment), hint)
+        return self._append(_closed(_without_map(segment)), hint)
 
     def with_gap(self, msn: int) -> "Timeline":
         """Return the timeline with a listed segment as a gap, since its media was lost.
@@ -465,12 +506,14 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True):
 
         `parts`: with parts and the open segment. `skipped` is 0 or that of `count_skippable`.
         """
-        number = 0
-        for page in self.pages:
-            if number >= skipped:
-                yield page.lines
-            number += len(page.segments)
-        for one in self.recent[max(skipped - number, 0) :]:
+        paged = self.count - len(self.recent)
+        if skipped < paged:
+            number = 0
+            for page in self.pages:
+                if number >= skipped:
+                    yield from page.portions
+                number += len(page.segments)
+        for one in self.recent[max(skipped - paged, 0) :]:
             yield one.parted if parts and one.parted is not None else one.lines
         if parts and self.opened is not None and self.opened.parts:
             yield self.opened.lines
@@ -488,6 +531,13 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True):
         if self.opened is None:
             raise ValueError("no segment is open")
         return self.opened
+
+
+def _without_map(segment: PlaylistSegment) -> PlaylistSegment:
+    """Return a segment without the init section that a gap does not need: it is never decoded."""
+    if segment.gap and segment.map_uri is not None:
+        return msgspec.structs.replace(segment, map_uri=None)
+    return segment
 
 
 def _page_end(next_msn: int, recent: int) -> int:

@@ -66,16 +66,6 @@ class Edge(Protocol):
         """Return a part, an init section or a segment; None if it is not cached."""
         ...
 
-    async def get_playlist(
-        self, address: str, *, low_latency: bool = False, skip: bool = False
-    ) -> CachedPlaylist | None:
-        """Return a playlist, or None if it is not cached.
-
-        That of a live rendition is rendered with the tags of low latency on request, and with
-        `skip` as a delta update.
-        """
-        ...
-
     async def drop_parts(self, addresses: Iterable[str]) -> None:
         """Drop parts that will not be requested any more."""
         ...
@@ -91,7 +81,11 @@ class Edge(Protocol):
     def local_playlist(
         self, address: str, *, low_latency: bool = False, skip: bool = False
     ) -> CachedPlaylist | None:
-        """Return a playlist from this process's memory; `get_playlist` may still find it."""
+        """Return a playlist, or None if it is not in memory.
+
+        That of a live rendition is rendered with the tags of low latency on request, and with
+        `skip` as a delta update.
+        """
         ...
 
     def timeline(self, address: str) -> Timeline | None:

@@ -87,12 +87,6 @@ class MemoryEdge:
         """Return a part, or None if it is not cached."""
         return self._parts.get(address)
 
-    async def get_playlist(
-        self, address: str, *, low_latency: bool = False, skip: bool = False
-    ) -> CachedPlaylist | None:
-        """Return a playlist, or None if it is not cached."""
-        return self.local_playlist(address, low_latency=low_latency, skip=skip)
-
     async def drop_parts(self, addresses: Iterable[str]) -> None:
         """Drop parts that will not be requested any more."""
         for address in addresses:

@@ -14,7 +14,7 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, assert_never
 
 import msgspec
@@ -40,6 +40,7 @@ from storage.live.run_store import (
     is_complete,
     newest_run,
     next_run_name,
+    read_steps,
 )
 from storage.live.run_writer import PublicationObserver, RunWriter
 from storage.live.step_builder import FinishedSegment, PublicationError, StepBuilder
@@ -63,12 +64,24 @@ _EDGE_STEPS: Final = 8
 # size: half a minute of five renditions. Then the oldest become gaps.
 _UNSTORED_BYTES: Final = 64 << 20
 _PART_TARGET: Final = VIDEO_SCALE // 2
+# A run is resumed with so many steps at least, from which its recording continues.
+_RECORDED: Final = 64
 
 
 # A segment by the number of its step and the name of its rendition.
 _SegmentKey = tuple[int, str]
+
+
+class _ListedStep(msgspec.Struct, frozen=True):
+    """A complete step, and where the playlists begin that list it."""
+
+    step: Step
+    first: int
+    discontinuities: int
+
+
 # What is to be stored, in order; None is the state alone.
-_Write = InitSection | _SegmentKey | Step | None
+_Write = InitSection | _SegmentKey | _ListedStep | None
 
 
 class Publication:
@@ -82,13 +95,17 @@ class Publication:
         objects: Objects,
         edge: Edge,
         run: StoredRun,
+        known: Sequence[Step] = (),
         *,
         window: LiveWindow,
         now_us: int,
         clock: Callable[[], float],
         low_latency: bool = True,
     ) -> None:
-        """Continue a stored or new run; callers use `open` or `resume`."""
+        """Continue a stored or new run; callers use `open` or `resume`.
+
+        `known` are the newest steps of a stored run, among them all that its playlists list.
+        """
         self.hash = run.hash
         self.run = run.run
         self._edge = edge
@@ -96,10 +113,10 @@ class Publication:
         self._folder = live_run(run.hash, run.run)
         state = run.state
         following = max(state.next_sequence, state.opened)
-        epoch = state.listed[-1].epoch if state.listed else None
+        epoch = state.tail[-1].epoch if state.tail else None
         self._steps = StepBuilder(following, next_init_numbers(state), epoch)
         self._writer = RunWriter(
-            objects, edge, run, self._steps, window=window, now_us=now_us, clock=clock
+            objects, edge, run, self._steps, known, window=window, now_us=now_us, clock=clock
         )
         self._end = state.end
         self._listed_ticks = round(window.listed_seconds * VIDEO_SCALE)
@@ -132,9 +149,10 @@ class Publication:
         """
         previous = await newest_run(objects, hash)
         if previous is not None and not previous.state.ended:
-            if await is_complete(objects, previous):
-                old = cls(objects, edge, previous, window=window, now_us=now_us, clock=clock)
-                await old._restore([])  # an instance of this class
+            known = await read_steps(objects, previous, previous.state.first)
+            if await is_complete(objects, previous, known):
+                old = cls(objects, edge, previous, known, window=window, now_us=now_us, clock=clock)
+                await old._restore(known, [])  # an instance of this class
                 await old.finish()
             else:  # a power cut: better no playlist than one that names unreadable files
                 await objects.delete(live_variants(hash))
@@ -162,7 +180,7 @@ class Publication:
         """Resume the stream's newest run, or return None if it cannot be resumed.
 
         A run can be resumed if it has not ended, its last step is at most `within_seconds` old, and
-        everything that it lists is complete on disk. What only memory had is gone; its numbers
+        what it lists is there (`run_store.is_complete`). What only memory had is gone; its numbers
         become gaps, since viewers may have seen parts of them.
         """
         found = await newest_run(objects, hash)
@@ -171,32 +189,40 @@ class Publication:
         if now_us - found.state.written_us > within_seconds * MICROSECONDS:
             return None
         state = found.state
-        numbered = not state.listed or state.first == state.listed[0].sequence
-        if not numbered or not await is_complete(objects, found):
+        known = await read_steps(objects, found, min(state.first, state.next_sequence - _RECORDED))
+        listed = [step for step in known if step.sequence >= state.first]
+        if not await is_complete(objects, found, listed):
             log.warning("run not whole: another begins", extra={"stream": hash, "run": found.run})
             return None
         publication = cls(
-            objects, edge, found, window=window, now_us=now_us, clock=clock, low_latency=low_latency
+            objects,
+            edge,
+            found,
+            known,
+            window=window,
+            now_us=now_us,
+            clock=clock,
+            low_latency=low_latency,
         )
         lost = range(state.next_sequence, state.opened)
-        await publication._restore([_lost_step(state, sequence) for sequence in lost])
+        await publication._restore(listed, [_lost_step(state, sequence) for sequence in lost])
         return publication
 
-    async def _restore(self, gaps: list[Step]) -> None:
-        """Publish the timelines of a stored run, followed by `gaps`."""
+    async def _restore(self, listed: Sequence[Step], gaps: list[Step]) -> None:
+        """Publish the timelines of a stored run's listed steps, followed by `gaps`."""
         state = self._writer.state
         for name in rendition_names(state.renditions):
-            timeline = Timeline(
+            self._timelines[name] = Timeline.of(
+                (step.playlist_entry(name) for step in (*listed, *gaps)),
                 part_target=_PART_TARGET,
                 sequence=state.first,
                 discontinuities=state.discontinuities,
             )
-            for step in (*state.listed, *gaps):
-                timeline = timeline.with_segment(step.playlist_entry(name))
-            self._timelines[name] = timeline
+            await asyncio.sleep(0)  # each takes 0.1 s in a window of 12 h
         self._drop_surplus()
         await self._show(self._timelines)
-        await self._writer.resume(gaps)
+        first, discontinuities = self._beginning()
+        await self._writer.resume(gaps, first=first, discontinuities=discontinuities)
 
     def add_observer(self, observer: PublicationObserver) -> None:
         """Report each stored step to an observer, after the steps that are on disk already."""
@@ -383,7 +409,12 @@ class Publication:
                     for name, segment in old.segments.items()
                     for index in range(segment.parts)
                 )
-            self._queue(step)
+            self._queue(_ListedStep(step, *self._beginning()))
+
+    def _beginning(self) -> tuple[int, int]:
+        """Return the first step in the playlists, and the discontinuities before it."""
+        first = next(iter(self._timelines.values()))
+        return first.sequence, first.discontinuities
 
     def _drop_surplus(self) -> bool:
         """Let the oldest steps leave the playlists, in all renditions at once, if it is time."""
@@ -430,8 +461,11 @@ class Publication:
         match item:
             case InitSection():
                 await self._writer.store_init(item)
-            case Step():
-                await self._writer.list_step(item, self._steps.codecs(item))
+            case _ListedStep(step, first, discontinuities):
+                codecs = self._steps.codecs(step)
+                await self._writer.list_step(
+                    step, codecs, first=first, discontinuities=discontinuities
+                )
             case None:
                 await self._writer.save()
             case (sequence, name):
@@ -470,7 +504,7 @@ def _part_uri(sequence: int, index: int) -> str:
 
 def _lost_step(state: RunState, sequence: int) -> Step:
     """Return a step that has no media and lasts no time, after the newest of a run."""
-    last = state.listed[-1]
+    last = state.tail[-1]
     nothing = StepSegment(last.end, 0, 0, 0, 0, 0, gap=True)
     return Step(
         sequence=sequence,

@@ -4,28 +4,35 @@ Pure. A step is one sequence number in all renditions at once. Playlists gain wh
 they always show the same time range with the same discontinuities (draft-pantos-hls-rfc8216bis,
 6.2.4). Times are ticks of 90 000 a second, wall-clock times microseconds since the Unix epoch.
 
-The Media Sequence Number of a segment counts listed steps and may differ from the number in its
-name: a step that could not be listed leaves a hole in the names and none in the playlist. A step is
-listed if it has a video rung; renditions without media then show a gap.
+The steps of a run are a log, in pages of `PAGE_STEPS` by number (`storage.live.page_log`). The
+state is the head of the log: it holds the newest steps, which are in no page, and where the
+playlists and the media on disk begin. So it stays small, however long the window is.
 """
+
+from typing import Final
 
 import msgspec
 
-from media.hls.playlist import MediaPlaylist, MultivariantPlaylist, PlaylistSegment
+from media.hls.playlist import TARGET_SECONDS, MultivariantPlaylist, PlaylistSegment
 from media.ladder import AUDIO_RENDITION, Rendition
 from media.ticks import MICROSECONDS, VIDEO_SCALE, rescale
 from storage.live.variants import RenditionMeasure
 
 __all__ = [
+    "PAGE_STEPS",
     "LiveWindow",
     "RunState",
     "Step",
+    "StepPage",
     "StepSegment",
-    "count_surplus",
-    "media_playlists",
+    "decode_state",
     "next_init_numbers",
     "rendition_names",
 ]
+
+# The state is written with every step and holds one to two pages: 16 to 31 steps, 7 kB at most for
+# five renditions. A smaller page would make more files, a larger one more bytes for each step.
+PAGE_STEPS: Final = 16
 
 
 class LiveWindow(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,9 +46,9 @@ class LiveWindow(msgspec.Struct, frozen=True, kw_only=True):
     kept_seconds: float = 60.0
 
     def __post_init__(self) -> None:
-        if self.listed_seconds < 3 * MediaPlaylist().target:
+        if self.listed_seconds < 3 * TARGET_SECONDS:
             raise ValueError("a live playlist holds three target durations at least: 12 s")
-        if self.kept_seconds < self.listed_seconds + MediaPlaylist().target:
+        if self.kept_seconds < self.listed_seconds + TARGET_SECONDS:
             raise ValueError("segments are kept for longer than a playlist is: `listed` and 4 s")
 
     def reaching_back(self, dvr_seconds: float) -> "LiveWindow":
@@ -53,7 +60,7 @@ class LiveWindow(msgspec.Struct, frozen=True, kw_only=True):
         listed = max(self.listed_seconds, dvr_seconds)
         return LiveWindow(
             listed_seconds=listed,
-            kept_seconds=max(self.kept_seconds, listed + MediaPlaylist().target),
+            kept_seconds=max(self.kept_seconds, listed + TARGET_SECONDS),
         )
 
 
@@ -120,25 +127,33 @@ class Step(msgspec.Struct, frozen=True, array_like=True):
         )
 
 
+class StepPage(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of a run's log: its steps with the numbers from `PAGE_STEPS` times the page's on."""
+
+    form: int = 1
+    steps: tuple[Step, ...]
+
+
 class RunState(msgspec.Struct, frozen=True, kw_only=True):
     """The state that a restart resumes from, saved beside the segments after each step.
 
-    `listed` are the steps in the playlists, `unlisted` those that left them and are still on disk.
-    `first` and `discontinuities` are EXT-X-MEDIA-SEQUENCE and EXT-X-DISCONTINUITY-SEQUENCE,
-    `next_sequence` is the number of the next step, and `opened` the first number of which viewers
-    have not seen any part. `oldest_shown` is the oldest step that the
-    playlists on disk may name, since those may be older than this state. `announced` is the current
-    multivariant playlist.
+    `tail` are the newest steps, which are in no page of the log. `first` and `discontinuities` are
+    EXT-X-MEDIA-SEQUENCE and EXT-X-DISCONTINUITY-SEQUENCE, `next_sequence` is the number of the next
+    step, and `opened` the first number of which viewers have not seen any part. `oldest_shown` is
+    the oldest step that the playlists on disk may name, since those may be older than this state;
+    `oldest` is the oldest step that may have media on disk, and `oldest_inits` are the oldest init
+    sections, by rendition. `announced` is the current multivariant playlist.
     """
 
-    form: int = 1
+    form: int = 2
     renditions: tuple[Rendition, ...] = ()
     epochs: int = 0
     next_sequence: int = 0
     first: int = 0
     discontinuities: int = 0
-    listed: tuple[Step, ...] = ()
-    unlisted: tuple[Step, ...] = msgspec.field(default=(), name="left")
+    tail: tuple[Step, ...] = ()
+    oldest: int = 0
+    oldest_inits: dict[str, int] = {}
     oldest_shown: int = msgspec.field(default=0, name="shown")
     opened: int = 0
     measures: dict[str, RenditionMeasure] = {}
@@ -148,12 +163,11 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def end(self) -> int:
-        """The end of the listed media on the output clock; 0 before the first step."""
-        return self.listed[-1].end if self.listed else 0
+        """The end of the stored media on the output clock; 0 before the first step."""
+        return self.tail[-1].end if self.tail else 0
 
-    def with_step(self, step: Step, playlist: MediaPlaylist) -> "RunState":
-        """Return the state with `step` listed; `playlist` is the new one of any rendition."""
-        drop = playlist.sequence - self.first
+    def with_step(self, step: Step, *, first: int, discontinuities: int) -> "RunState":
+        """Return the state with `step` listed; the playlists begin with the step `first` now."""
         measures = {
             name: _measured(self.measures.get(name, RenditionMeasure()), segment, step.epoch)
             for name, segment in step.segments.items()
@@ -161,12 +175,51 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(
             self,
             next_sequence=step.sequence + 1,
-            first=playlist.sequence,
-            discontinuities=playlist.discontinuities,
-            listed=(*self.listed[drop:], step),
-            unlisted=(*self.unlisted, *self.listed[:drop]),
+            first=first,
+            discontinuities=discontinuities,
+            tail=(*self.tail, step),
             measures=measures,
         )
+
+    def next_page(self) -> tuple[int, StepPage] | None:
+        """Return the page that is due, with its number; None if the tail is short enough."""
+        if len(self.tail) < 2 * PAGE_STEPS:
+            return None
+        number = self.tail[0].sequence // PAGE_STEPS
+        steps = [step for step in self.tail[:PAGE_STEPS] if step.sequence // PAGE_STEPS == number]
+        return number, StepPage(steps=tuple(steps))
+
+
+class _StepsWithoutLog(msgspec.Struct):
+    """The steps of a state from before there was a log (form 1): all that are on disk."""
+
+    form: int = 1
+    listed: tuple[Step, ...] = ()
+    unlisted: tuple[Step, ...] = msgspec.field(default=(), name="left")
+
+
+def decode_state(text: bytes) -> RunState:
+    """Return the state of a run, of this form or an older one.
+
+    Raises:
+        msgspec.MsgspecError: it is no state.
+    """
+    state = msgspec.json.decode(text, type=RunState)
+    older = msgspec.json.decode(text, type=_StepsWithoutLog)
+    if older.form != 1:
+        return state
+    steps = (*older.unlisted, *older.listed)
+    inits: dict[str, int] = {}
+    for step in steps:
+        for name, segment in step.segments.items():
+            inits[name] = min(segment.init, inits.get(name, segment.init))
+    return msgspec.structs.replace(
+        state,
+        form=2,
+        tail=steps,
+        oldest=steps[0].sequence if steps else 0,
+        oldest_inits=inits,
+    )
 
 
 def _measured(measure: RenditionMeasure, segment: StepSegment, epoch: int) -> RenditionMeasure:
@@ -176,9 +229,9 @@ def _measured(measure: RenditionMeasure, segment: StepSegment, epoch: int) -> Re
 
 
 def next_init_numbers(state: RunState) -> dict[str, int]:
-    """Return the number of each rendition's next init section, from the steps on disk."""
+    """Return the number of each rendition's next init section, from the newest steps."""
     following: dict[str, int] = {}
-    for step in (*state.unlisted, *state.listed):
+    for step in state.tail:
         for name, segment in step.segments.items():
             following[name] = max(following.get(name, 0), segment.init + 1)
     return following
@@ -187,31 +240,3 @@ def next_init_numbers(state: RunState) -> dict[str, int]:
 def rendition_names(renditions: tuple[Rendition, ...]) -> tuple[str, ...]:
     """Return the names of all renditions of a run, including the audio that every run has."""
     return (*(rung.name for rung in renditions), AUDIO_RENDITION)
-
-
-def count_surplus(listed: tuple[Step, ...], step: Step, listed_seconds: float) -> int:
-    """Return how many of the oldest steps leave the playlists when `step` is added.
-
-    The rest covers `listed_seconds` in every rendition, so that all drop the same steps.
-    """
-    wanted = round(listed_seconds * VIDEO_SCALE)
-    total = dict.fromkeys(step.segments, 0)
-    for index, old in enumerate(reversed((*listed, step))):
-        if min(total.values()) >= wanted:
-            return len(listed) + 1 - index
-        for name in total:
-            total[name] += old.segments[name].duration
-    return 0
-
-
-def media_playlists(state: RunState) -> dict[str, MediaPlaylist]:
-    """Return the media playlists of all renditions."""
-    return {
-        name: MediaPlaylist(
-            sequence=state.first,
-            discontinuities=state.discontinuities,
-            segments=tuple(step.playlist_entry(name) for step in state.listed),
-            ended=state.ended,
-        )
-        for name in rendition_names(state.renditions)
-    }

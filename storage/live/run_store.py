@@ -6,6 +6,7 @@ time to the millisecond; names rise with each run, whatever the clock does.
 
 import logging
 import re
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -13,9 +14,11 @@ import msgspec
 
 from media.hls.m3u8 import M3u8Error, parse
 from media.hls.playlist import MultivariantPlaylist
-from storage.live.run_state import RunState
+from storage.live.page_log import PageLog
+from storage.live.run_state import PAGE_STEPS, RunState, Step, StepPage, decode_state
 from storage.objects.addresses import (
     live_init,
+    live_page,
     live_run,
     live_segment,
     live_state,
@@ -31,11 +34,15 @@ __all__ = [
     "newest_run",
     "next_run_name",
     "read_state",
+    "read_steps",
+    "run_log",
 ]
 
 log = logging.getLogger(__name__)
 
 _NAME: Final = re.compile(r"[0-9]{8}T[0-9]{9}")
+# A minute of them. By default Linux writes what is older than 30 s, and looks for it every 5 s.
+_CHECKED_STEPS: Final = 32
 _MILLISECOND: Final = timedelta(milliseconds=1)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -74,7 +81,7 @@ async def read_state(objects: Objects, hash_: str, run: str) -> RunState | None:
     """Return the state of a run; None if it cannot be read or the run never listed anything."""
     try:
         text = await objects.get(live_state(hash_, run))
-        return msgspec.json.decode(text, type=RunState)
+        return decode_state(text)
     except ObjectMissing:
         return None
     except msgspec.MsgspecError as error:
@@ -83,17 +90,47 @@ async def read_state(objects: Objects, hash_: str, run: str) -> RunState | None:
         return None
 
 
-async def is_complete(objects: Objects, run: StoredRun) -> bool:
-    """Return whether all listed files have their full size: a power cut may leave short ones."""
-    for step in run.state.listed:
+def run_log(objects: Objects, hash_: str, run: str) -> PageLog[StepPage]:
+    """Return the log of a run's steps."""
+    return PageLog(objects, StepPage, lambda number: live_page(hash_, run, number))
+
+
+async def read_steps(objects: Objects, run: StoredRun, since: int) -> list[Step]:
+    """Return the steps of a run on disk from the number `since` on, without those of lost pages.
+
+    Raises:
+        ObjectError: the disk failed.
+    """
+    state = run.state
+    steps: list[Step] = []
+    if state.tail:
+        before = state.tail[0].sequence // PAGE_STEPS
+        numbers = range(max(since, state.oldest) // PAGE_STEPS, before)
+        async for page in run_log(objects, run.hash, run.run).read_all(numbers):
+            steps += page.steps if page is not None else ()
+    return [step for step in (*steps, *state.tail) if step.sequence >= since]
+
+
+async def is_complete(objects: Objects, run: StoredRun, listed: Sequence[Step]) -> bool:
+    """Return whether a run can be resumed; `listed` are the steps of its playlists that were found.
+
+    None may be missing. The newest media must have their full size, since a power cut may leave
+    short files; older ones are not looked at, because the kernel has written them to the disk.
+    """
+    state = run.state
+    if [step.sequence for step in listed] != list(range(state.first, state.next_sequence)):
+        return False
+    inits: set[str] = set()
+    for step in listed[-_CHECKED_STEPS:]:
         for name, segment in step.segments.items():
             if segment.gap:
                 continue
             media = await objects.stat(live_segment(run.hash, run.run, name, step.sequence))
-            init = await objects.stat(live_init(run.hash, run.run, name, segment.init))
-            if media is None or media.size != segment.size or init is None or not init.size:
+            if media is None or media.size != segment.size:
                 return False
-    return bool(run.state.listed)
+            inits.add(live_init(run.hash, run.run, name, segment.init))
+    found = [await objects.stat(init) for init in inits]
+    return bool(listed) and all(init is not None and init.size for init in found)
 
 
 async def delete_older_runs(objects: Objects, hash_: str, kept_run: str | None) -> list[str]:
@@ -118,10 +155,4 @@ async def _announced(objects: Objects, hash_: str) -> str | None:
 
 
 async def _runs(objects: Objects, hash_: str) -> set[str]:
-    depth = live_stream(hash_).count("/") + 1
-    found: set[str] = set()
-    for address in await objects.addresses(live_stream(hash_)):
-        parts = address.split("/")
-        if len(parts) > depth + 1 and _NAME.fullmatch(parts[depth]):
-            found.add(parts[depth])
-    return found
+    return {name for name in await objects.folders(live_stream(hash_)) if _NAME.fullmatch(name)}

@@ -1,9 +1,10 @@
 """Stores a run: its media, its state, and the playlists on disk that other processes serve.
 
 The order of writes keeps what is stored consistent. A segment is stored before its step. With the
-step, the saved state of the run is replaced, then the media playlists on disk, and last the
-multivariant playlist if it changed. So a stored playlist never names what cannot be read, all
-playlists show the same numbers, and a process that is killed at any point can resume the run.
+step, a page of the run's log is written if one is due, then the saved state of the run is replaced,
+then the media playlists on disk, and last the multivariant playlist if it changed. So a stored
+playlist never names what cannot be read, all playlists show the same numbers, and a process that is
+killed at any point can resume the run. None of these files grows with the window.
 
 A segment that could not be stored is a gap of its rendition on disk. All steps are listed, even
 those without media, so that their numbers are the engine's. Old segments are deleted even while
@@ -11,32 +12,28 @@ nothing can be written, so that a full disk gets room again.
 """
 
 import logging
-from collections.abc import Callable, Mapping
-from typing import Protocol
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, Protocol
 
 import msgspec
 
 from media.hls.m3u8 import render
-from media.hls.playlist import MediaPlaylist, MultivariantPlaylist
+from media.hls.playlist import MultivariantPlaylist
 from media.hls.segment import InitSection
 from media.ladder import AUDIO_PEAK_RATE, AUDIO_RENDITION, Rendition
 from media.ticks import MICROSECONDS
 from storage.edge.base import NORMAL_LATENCY, Edge
 from storage.errors import StorageError
 from storage.live.expiry import Expiry
-from storage.live.run_state import (
-    LiveWindow,
-    RunState,
-    Step,
-    count_surplus,
-    media_playlists,
-    rendition_names,
-)
-from storage.live.run_store import StoredRun
+from storage.live.run_state import PAGE_STEPS, LiveWindow, RunState, Step, rendition_names
+from storage.live.run_store import StoredRun, run_log
 from storage.live.step_builder import StepBuilder
+from storage.live.stored_playlist import PlaylistTail
 from storage.live.variants import build_multivariant
 from storage.objects.addresses import (
     live_init,
+    live_page,
     live_playlist,
     live_run,
     live_segment,
@@ -48,6 +45,9 @@ from storage.objects.base import Objects
 __all__ = ["PublicationObserver", "RunWriter"]
 
 log = logging.getLogger(__name__)
+
+# Steps that an observer hears of at first: two minutes, more than a recording ever lags behind.
+_REMEMBERED_STEPS: Final = 64
 
 
 class PublicationObserver(Protocol):
@@ -65,6 +65,7 @@ class PublicationObserver(Protocol):
 class RunWriter:
     """The stored side of one run; `steps` tells which steps are under way.
 
+    `known` are the newest steps of a run that is resumed, among them all that its playlists list.
     `now_us` is the wall clock, `clock` a monotonic one in seconds. One task at a time may use it.
     """
 
@@ -74,6 +75,7 @@ class RunWriter:
         edge: Edge,
         run: StoredRun,
         steps: StepBuilder,
+        known: Sequence[Step],
         *,
         window: LiveWindow,
         now_us: int,
@@ -87,20 +89,23 @@ class RunWriter:
         self._clock = clock
         self._clock_began_us = now_us - round(clock() * MICROSECONDS)
         self.state = run.state
-        self._playlists: dict[str, MediaPlaylist] = media_playlists(run.state)
+        self._log = run_log(objects, run.hash, run.run)
+        listed = [step for step in known if step.sequence >= run.state.first]
+        self._tail = _playlist_tail(run.state, listed)
+        self._newest = deque(known, maxlen=_REMEMBERED_STEPS)
         self._unstored: dict[str, InitSection] = {}  # by rendition
         self._gaps: set[tuple[str, int]] = set()  # segments that could not be stored
         self._variants_due = False  # the multivariant playlist must be written
         self._announced: MultivariantPlaylist | None = None  # at the edge
         self._peak_rates: dict[str, int] = {}  # of the renditions whose encoders bound them
-        self._expiry = Expiry(run.state, kept_seconds=window.kept_seconds, now=clock())
+        self._expiry = Expiry(run.state, listed, kept_seconds=window.kept_seconds, now=clock())
         self._observer: PublicationObserver | None = None
         self._skipped = False  # the observer was not told of the step before
 
     def add_observer(self, observer: PublicationObserver) -> None:
         """Report each new step to an observer, after the steps that are on disk already."""
         self._observer = observer
-        for step in (*self.state.unlisted, *self.state.listed):
+        for step in self._newest:
             self._report(step, {})
 
     def _report(self, step: Step, codecs: Mapping[str, str]) -> None:
@@ -119,19 +124,20 @@ class RunWriter:
         """Take over what a source changes: its rungs, and the number of sources so far."""
         before = self.state.renditions
         self.state = msgspec.structs.replace(self.state, renditions=renditions, epochs=epochs)
-        if before != renditions:
-            names = rendition_names(renditions)
-            fresh = media_playlists(self.state)
-            self._playlists = {name: self._playlists.get(name, fresh[name]) for name in names}
+        if before != renditions and not self.state.tail:
+            self._tail = _playlist_tail(self.state, ())
         encoded = {rung.name: rung.peak_rate for rung in renditions if rung.name != reused}
         self._peak_rates = {**encoded, AUDIO_RENDITION: AUDIO_PEAK_RATE}
 
-    async def resume(self, gaps: list[Step]) -> None:
-        """Write the playlists of a resumed run, after `gaps`, which viewers may have begun."""
+    async def resume(self, gaps: list[Step], *, first: int, discontinuities: int) -> None:
+        """Write the playlists of a resumed run, after `gaps`, which viewers may have begun.
+
+        `first` is the first step that they list, with `discontinuities` before it.
+        """
         # The saved state may be one step ahead of the playlists.
         self._variants_due = True
         for step in gaps:
-            self._list(step, {})
+            self._list(step, {}, first=first, discontinuities=discontinuities)
         await self._announce()
         try:
             if gaps:
@@ -166,19 +172,22 @@ class RunWriter:
         """Make a segment that cannot be stored a gap of its step."""
         self._gaps.add((rendition, sequence))
 
-    async def list_step(self, step: Step, codecs: Mapping[str, str]) -> None:
+    async def list_step(
+        self, step: Step, codecs: Mapping[str, str], *, first: int, discontinuities: int
+    ) -> None:
         """List a step whose segments were stored or left out, and delete what has expired.
+
+        The playlists begin with the step `first` then, with `discontinuities` before it.
 
         Raises:
             ObjectError: the state or a playlist could not be written; the next step writes them.
         """
         step = self._without_unstored(step)
         try:
-            if not self.state.listed:
-                step = msgspec.structs.replace(step, discontinuity=False)  # nothing precedes it
-            self._list(step, codecs)
+            self._list(step, codecs, first=first, discontinuities=discontinuities)
             await self._announce()
             self._report(step, codecs)
+            await self._write_pages()
             await self._write_state(self.state)
             await self._write_playlists()
         finally:
@@ -195,7 +204,6 @@ class RunWriter:
                 await self._objects.delete_tree(live_run(self._hash, self._run))
                 return
             self.state = msgspec.structs.replace(self.state, ended=True)
-            self._playlists = {name: one.end() for name, one in self._playlists.items()}
             try:
                 await self._write_state(self.state)
             finally:
@@ -219,13 +227,13 @@ class RunWriter:
         }
         return msgspec.structs.replace(step, segments=segments)
 
-    def _list(self, step: Step, codecs: Mapping[str, str]) -> None:
-        drop = count_surplus(self.state.listed, step, self._window.listed_seconds)
-        self._playlists = {
-            name: playlist.append(step.playlist_entry(name), drop=drop)
-            for name, playlist in self._playlists.items()
-        }
-        state = self.state.with_step(step, self._playlists[AUDIO_RENDITION])
+    def _list(
+        self, step: Step, codecs: Mapping[str, str], *, first: int, discontinuities: int
+    ) -> None:
+        self._tail.append(step)
+        self._newest.append(step)
+        self._expiry.add(step)
+        state = self.state.with_step(step, first=first, discontinuities=discontinuities)
         announced = state.announced
         if step.playable:
             announced = build_multivariant(
@@ -256,14 +264,28 @@ class RunWriter:
         Raises:
             ObjectError: it could not be written; the next step writes it.
         """
-        if self.state.listed:
+        if self.state.tail:
             await self._write_state(self.state, ahead=ahead)
+
+    async def _write_pages(self) -> None:
+        """Move the oldest steps of the state into pages of the log, where the disk takes them."""
+        try:
+            while (due := self.state.next_page()) is not None:
+                number, page = due
+                await self._log.write(number, page, vital=True)
+                rest = self.state.tail[len(page.steps) :]
+                self.state = msgspec.structs.replace(self.state, tail=rest)
+                self._tail.drop(len(page.steps))
+        except StorageError as error:  # the state keeps them
+            self._warn("steps not written", error)
 
     async def _write_state(self, state: RunState, *, ahead: int = 1) -> None:
         now_us = self._clock_began_us + round(self._clock() * MICROSECONDS)
         state = msgspec.structs.replace(
             state,
             written_us=now_us,
+            oldest=self._expiry.oldest,
+            oldest_inits=self._expiry.oldest_inits,
             oldest_shown=self._expiry.oldest_shown,
             # One more may be opened before the next state is written.
             opened=max(self._steps.opened, state.next_sequence) + ahead,
@@ -276,10 +298,11 @@ class RunWriter:
 
         The multivariant playlist waits for all media playlists.
         """
-        media = {
-            live_playlist(self._hash, self._run, name): render(playlist, live=True)
-            for name, playlist in self._playlists.items()
-        }
+        state = self.state
+        texts = self._tail.render(
+            first=state.first, discontinuities=state.discontinuities, ended=state.ended
+        )
+        media = {live_playlist(self._hash, self._run, name): text for name, text in texts.items()}
         variants: dict[str, str] = {}
         if self._variants_due and self.state.announced is not None:
             variants[live_variants(self._hash)] = render(self.state.announced)
@@ -288,7 +311,7 @@ class RunWriter:
         if media_written:
             failure = await self._write_texts(variants)
         if media_written:
-            self._expiry.mark_published(self.state, self._clock())
+            self._expiry.mark_published(state.first, self._clock())
         if failure is not None:
             raise failure
         self._variants_due = False
@@ -310,23 +333,19 @@ class RunWriter:
 
         This runs even when steps fail, since nothing else frees room on a full disk.
         """
-        due = [step for step in self.state.unlisted if self._expiry.is_due(step, now)]
-        for step in due:
-            await self._delete_segments(step)
-            self._expiry.remove(step)
-            self.state = msgspec.structs.replace(self.state, unlisted=self.state.unlisted[1:])
+        due = self._expiry.due(now)
+        for sequence in due:
+            for name in rendition_names(self.state.renditions):
+                await self._delete(live_segment(self._hash, self._run, name, sequence))
+            self._expiry.remove(sequence)
+            if self._expiry.oldest % PAGE_STEPS == 0:
+                await self._delete(live_page(self._hash, self._run, sequence // PAGE_STEPS))
         if due:
             await self._trim_inits()
 
-    async def _delete_segments(self, step: Step) -> None:
-        for name in step.segments:
-            await self._delete(live_segment(self._hash, self._run, name, step.sequence))
-
     async def _trim_inits(self) -> None:
         unneeded = self._expiry.unneeded_inits(
-            (*self.state.unlisted, *self.state.listed),
-            open_inits=self._steps.oldest_inits(),
-            next_inits=self._steps.next_inits,
+            open_inits=self._steps.oldest_inits(), next_inits=self._steps.next_inits
         )
         for name, number in unneeded:
             await self._delete(live_init(self._hash, self._run, name, number))
@@ -340,6 +359,19 @@ class RunWriter:
 
     def _warn(self, event: str, error: StorageError) -> None:
         log.warning(event, extra={"stream": self._hash, "run": self._run, "cause": str(error)})
+
+
+def _playlist_tail(state: RunState, listed: Sequence[Step]) -> PlaylistTail:
+    """Return the lines of the steps in a run's state; `listed` are the steps of its playlists."""
+    discontinuities = state.discontinuities
+    if state.tail and state.tail[0].sequence < state.first:
+        gone = (step for step in state.tail if step.sequence < state.first)
+        discontinuities -= sum(step.discontinuity for step in gone)
+    elif state.tail:
+        before = (step for step in listed if step.sequence < state.tail[0].sequence)
+        discontinuities += sum(step.discontinuity for step in before)
+    names = rendition_names(state.renditions)
+    return PlaylistTail(names, state.tail, discontinuities=discontinuities)
 
 
 def _with_query(playlist: MultivariantPlaylist, query: str) -> MultivariantPlaylist:

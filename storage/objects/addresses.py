@@ -18,6 +18,7 @@ __all__ = [
     "checked",
     "imported_source",
     "live_init",
+    "live_page",
     "live_part",
     "live_playlist",
     "live_poster",
@@ -101,6 +102,11 @@ def live_run(hash_: str, run: str) -> str:
 def live_state(hash_: str, run: str) -> str:
     """Return the saved state of a run, which is never served."""
     return f"live/{hash_}/{run}/state.json"
+
+
+def live_page(hash_: str, run: str, number: int) -> str:
+    """Return a page of a run's log, which is never served."""
+    return f"live/{hash_}/{run}/log/{number}.json"
 
 
 def live_playlist(hash_: str, run: str, rendition: str) -> str:

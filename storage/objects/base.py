@@ -99,6 +99,13 @@ class Objects(Protocol):
         """Return the sorted addresses of all objects below `prefix`, a folder's address."""
         ...
 
+    async def folders(self, prefix: str) -> dict[str, int]:
+        """Return the names of the folders below `prefix` with their last change.
+
+        Times are microseconds since the Unix epoch. Without such a folder the result is empty.
+        """
+        ...
+
     async def delete_tree(self, prefix: str) -> None:
         """Delete all objects below `prefix`."""
         ...

@@ -8,7 +8,7 @@ from media.ladder import BOX_NUMBERS
 from media.ticks import MICROSECONDS, VIDEO_SCALE, rescale
 from storage.catalog.videos.recordings import MadeRecording, RecordedRung, RecordingRow
 from storage.errors import StorageError
-from storage.live.run_state import RunState
+from storage.live.run_store import StoredRun, read_steps
 from storage.objects.addresses import live_poster, live_posters, video, video_poster
 from storage.objects.base import Objects
 from storage.objects.trash import discard
@@ -47,25 +47,23 @@ async def finalize(
     catalog: RecordingFinisher,
     row: RecordingRow,
     store: RecordingStore,
-    state: RunState | None,
+    run: StoredRun | None,
     now_us: Callable[[], int],
     name_of: Callable[[str], str],
 ) -> bool:
     """Turn a recording into a video and return True, or drop it if it holds next to nothing.
 
-    `state` is that of the run, if it still exists: it has the steps that are in no page yet. A call
+    `run` is the run, if it still exists: its log has the steps that are in no page yet. A call
     that is interrupted can be repeated. What is dropped goes to the trash: a catalog from a backup
     may have the recording of what has become a video since.
 
     Raises:
         StorageError: the disk or the catalog failed; the recording is unchanged.
     """
-    if state is not None and not store.closed:
-        codecs = announced_codecs(state)
-        for step in (*state.unlisted, *state.listed):
-            error = await store.append(
-                ListedStep(step=step, renditions=state.renditions, codecs=codecs)
-            )
+    if run is not None and not store.closed:
+        codecs, renditions = announced_codecs(run.state), run.state.renditions
+        for step in await read_steps(objects, run, store.totals.last + 1):
+            error = await store.append(ListedStep(step=step, renditions=renditions, codecs=codecs))
             if error is not None:
                 about = {"stream": row.stream, "run": row.run, "cause": str(error)}
                 log.warning("media not recorded", extra=about)

@@ -21,7 +21,6 @@ from storage.live.run_state import RunState, Step, rendition_names
 from storage.live.variants import RenditionMeasure, build_multivariant
 
 __all__ = [
-    "PAGE_STEPS",
     "PAGE_TICKS",
     "RecordedPlaylists",
     "RecordingPage",
@@ -30,9 +29,9 @@ __all__ = [
     "fit_step",
 ]
 
-# A page is written once it has so many steps or spans so much time. After a crash, steps without a
-# page are read from the state of the run, which holds at least 42 s (12 s listed, 30 s kept).
-PAGE_STEPS: Final = 16
+# A page is written once it has `PAGE_STEPS` or spans so much time. After a crash, steps without a
+# page are read from the log of the run, whose media are kept for at least 42 s (12 s listed, 30 s
+# after that).
 PAGE_TICKS: Final = 24 * VIDEO_SCALE
 
 

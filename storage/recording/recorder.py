@@ -21,7 +21,7 @@ from storage.catalog.videos.recordings import MadeRecording, RecordingRow
 from storage.errors import StorageError
 from storage.live.publication import Publication
 from storage.live.run_state import RunState, Step
-from storage.live.run_store import newest_run, read_state
+from storage.live.run_store import StoredRun, newest_run, read_state
 from storage.objects.base import Objects
 from storage.objects.disk_threads import FILES
 from storage.recording.finalize import finalize
@@ -333,8 +333,9 @@ class Recorder:
             state = await read_state(self._objects, row.stream, row.run)
             if not store.closed and not await self._has_ended(row, state):
                 return
+            run = StoredRun(hash=row.stream, run=row.run, state=state) if state else None
             kept = await finalize(
-                self._objects, self._catalog, row, store, state, self._now_us, self._name_of
+                self._objects, self._catalog, row, store, run, self._now_us, self._name_of
             )
             self._warned = {each for each in self._warned if each[0] != row.run}
             log.info("recorded" if kept else "nothing recorded", extra=about)

@@ -5,7 +5,6 @@ more room and remain when the run's own are deleted. After a crash, steps that w
 yet written into a page are linked again from the state of the run.
 """
 
-import asyncio
 from collections.abc import Mapping
 from typing import Final
 
@@ -14,7 +13,8 @@ import msgspec
 from media.hls.m3u8 import render
 from media.ladder import Rendition
 from storage.errors import StorageError
-from storage.live.run_state import Step, StepSegment
+from storage.live.page_log import PageLog
+from storage.live.run_state import PAGE_STEPS, Step, StepSegment
 from storage.objects.addresses import (
     live_init,
     live_segment,
@@ -25,9 +25,8 @@ from storage.objects.addresses import (
     video_segment,
     video_variants,
 )
-from storage.objects.base import ObjectError, ObjectMissing, Objects
+from storage.objects.base import Objects
 from storage.recording.pages import (
-    PAGE_STEPS,
     PAGE_TICKS,
     RecordedPlaylists,
     RecordingPage,
@@ -37,7 +36,6 @@ from storage.recording.pages import (
 
 __all__ = ["MEDIA", "ListedStep", "RecordingStore"]
 
-_AT_ONCE: Final = 8  # pages read in parallel; a day has 2700
 MEDIA: Final = "1-1"  # the folder below the video's: generation 1, attempt 1
 
 
@@ -57,6 +55,7 @@ class RecordingStore:
         self.totals = RecordingTotals()
         self.closed = False
         self._objects = objects
+        self._log = PageLog(objects, RecordingPage, lambda number: video_page(hash_, MEDIA, number))
         self._stream = stream
         self._run = run
         self._pages = 0
@@ -72,7 +71,7 @@ class RecordingStore:
         store = cls(objects, stream=stream, run=run, hash_=hash_)
         store._pages = await store._count()
         for number in reversed(range(store._pages)):
-            page = await store._page(number)
+            page = await store._log.read(number)
             if page is not None:
                 store.totals, store.closed = page.totals, page.closed
                 break
@@ -83,21 +82,6 @@ class RecordingStore:
         found = await self._objects.addresses(video_pages(self.hash, MEDIA))
         numbers = [address.rpartition("/")[2].removesuffix(".json") for address in found]
         return 1 + max((int(number) for number in numbers if number.isdecimal()), default=-1)
-
-    async def _page(self, number: int) -> RecordingPage | None:
-        """Return a page, or None if a power cut removed or shortened it."""
-        try:
-            text = await self._objects.get(video_page(self.hash, MEDIA, number))
-            return msgspec.json.decode(text, type=RecordingPage)
-        except (ObjectMissing, msgspec.MsgspecError):
-            return None
-
-    async def _read(self, number: int) -> RecordingPage | ObjectError | None:
-        """Return a page, or the error of reading it, which a task group would wrap."""
-        try:
-            return await self._page(number)
-        except ObjectError as error:
-            return error
 
     # -- appending --------------------------------------------------------------------------------
 
@@ -157,8 +141,7 @@ class RecordingStore:
         if not self._unwritten_steps and not closing:
             return
         page = RecordingPage(steps=tuple(self._unwritten_steps), totals=self.totals, closed=closed)
-        address = video_page(self.hash, MEDIA, self._pages)
-        await self._objects.put(address, msgspec.json.encode(page))
+        await self._log.write(self._pages, page)
         self._pages += 1
         self._unwritten_steps.clear()
         self.closed = closed
@@ -172,14 +155,8 @@ class RecordingStore:
             ObjectError: a playlist could not be stored, or a page could not be read.
         """
         playlists = RecordedPlaylists(self.totals)
-        for start in range(0, self._pages, _AT_ONCE):
-            numbers = range(start, min(start + _AT_ONCE, self._pages))
-            async with asyncio.TaskGroup() as tasks:
-                reading = [tasks.create_task(self._read(number)) for number in numbers]
-            for page in (task.result() for task in reading):
-                if isinstance(page, ObjectError):
-                    raise page
-                playlists.add(() if page is None else page.steps)
+        async for page in self._log.read_all(range(self._pages)):
+            playlists.add(() if page is None else page.steps)
         texts = {
             video_playlist(self.hash, MEDIA, name): text
             for name, text in playlists.media_playlists().items()

@@ -52,6 +52,10 @@ class PatientObjects:
         """Return the sorted addresses of all objects below `prefix`."""
         return await self._objects.addresses(prefix)
 
+    async def folders(self, prefix: str) -> dict[str, int]:
+        """Return the names of the folders below `prefix` with their last change."""
+        return await self._objects.folders(prefix)
+
     async def delete_tree(self, prefix: str) -> None:
         """Delete all objects below `prefix`."""
         await self._objects.delete_tree(prefix)

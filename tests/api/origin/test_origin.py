@@ -68,6 +68,7 @@ def test_a_part_is_read_at_the_edge_and_is_a_piece_of_its_segment(on_site: OnSit
     [
         f"/live/{HASH}/{RUN}/state.json",
         f"/live/{HASH}/{RUN}/720p/state.json",
+        f"/live/{HASH}/{RUN}/log/0.json",
         f"/live/{HASH}/{RUN}/720p/3.m4s",
         f"/live/{HASH}/{RUN}/720p/1.m4s/x",
         f"/live/{HASH}/{RUN}/480p/1.m4s",

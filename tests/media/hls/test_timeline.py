@@ -296,6 +296,34 @@ def test_trimming_pages_is_trimming_segments(counts: list[int], first: int) -> N
     assert render_timeline(timeline, low_latency=False) == render_timeline(again, low_latency=False)
 
 
+@pytest.mark.parametrize("count", [0, 1, 127, 128, 400])
+@pytest.mark.parametrize("first", [0, 1, 63])
+def test_a_timeline_of_many_segments_is_one_that_gained_them_one_by_one(
+    count: int, first: int
+) -> None:
+    segments = [
+        PlaylistSegment(
+            uri=f"{first + number}.m4s",
+            duration=SEGMENT + number,
+            map_uri=f"init-{number // 100}.mp4",
+            discontinuity=number > 0 and number % 100 == 0,
+            gap=number % 7 == 3,
+        )
+        for number in range(count)
+    ]
+    expected = Timeline(part_target=PART, sequence=first, discontinuities=2)
+    for segment in segments:
+        expected = expected.with_segment(segment)
+    found = Timeline.of(segments, part_target=PART, sequence=first, discontinuities=2)
+    for low_latency in (False, True):
+        texts = [render_timeline(one, low_latency=low_latency) for one in (found, expected)]
+        assert texts[0] == texts[1]
+    assert (found.count, found.duration) == (expected.count, expected.duration)
+    assert [len(page.segments) for page in found.pages] == [
+        len(page.segments) for page in expected.pages
+    ]
+
+
 def test_a_part_or_segment_leaves_older_text_as_it_is() -> None:
     before = with_closed(1000)
     opened = before.open("init-0.mp4").with_part(part(1000, 0))

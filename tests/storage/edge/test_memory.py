@@ -33,8 +33,8 @@ async def test_forgetting_a_run_leaves_its_neighbours() -> None:
     await edge.drop_folder("live/a/1")
     assert await edge.get_part("live/a/1/p") is None
     assert await edge.get_part("live/a/12/p") == b"12"
-    assert await edge.get_playlist("live/a/1/index.m3u8") is None
-    assert await edge.get_playlist("live/a/index.m3u8") == CachedPlaylist.from_text("y")
+    assert edge.local_playlist("live/a/1/index.m3u8") is None
+    assert edge.local_playlist("live/a/index.m3u8") == CachedPlaylist.from_text("y")
     assert edge.held_bytes == 2
 
 
@@ -43,9 +43,9 @@ async def test_playlists_that_change_stay_and_the_longest_unchanged_leave() -> N
     await edge.put_playlists({"a": "1", "b": "1", "c": "1"})
     await edge.put_playlists({"a": "2"})
     await edge.put_playlists({"d": "1"})
-    assert await edge.get_playlist("b") is None
-    assert await edge.get_playlist("a") == CachedPlaylist.from_text("2")
-    assert await edge.get_playlist("d") == CachedPlaylist.from_text("1")
+    assert edge.local_playlist("b") is None
+    assert edge.local_playlist("a") == CachedPlaylist.from_text("2")
+    assert edge.local_playlist("d") == CachedPlaylist.from_text("1")
 
 
 def test_equal_texts_are_equal_in_all_bytes_and_others_have_another_tag() -> None:

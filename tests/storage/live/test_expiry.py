@@ -17,30 +17,46 @@ def step(number: int, *, top: int | None = 0, low: int | None = 0) -> Step:
     return Step(sequence=number, epoch=0, discontinuity=False, origin_us=0, segments=cuts)
 
 
-def notes(left: int, listed: int, *, shown: int = 0) -> RunState:
-    steps = [step(number) for number in range(left + listed)]
-    return RunState(unlisted=tuple(steps[:left]), listed=tuple(steps[left:]), oldest_shown=shown)
+def begun(*listed: Step, oldest: int = 0, shown: int = 0, now: float = 0.0) -> Expiry:
+    """An expiry that goes on with the listed steps, after others from the oldest on."""
+    first = listed[0].sequence if listed else 0
+    state = RunState(first=first, oldest=oldest, oldest_shown=shown)
+    return Expiry(state, listed, kept_seconds=60.0, now=now)
 
 
 def test_a_step_is_due_when_it_has_been_out_of_the_playlists_on_disk_for_long_enough() -> None:
-    expiry = Expiry(RunState(), kept_seconds=60.0, now=0.0)
-    now = notes(1, 2)
-    assert not expiry.is_due(step(0), 1000.0)  # the playlists that lack it are not written yet
-    expiry.mark_published(now, 1000.0)
+    expiry = begun()
+    for number in range(5):
+        expiry.add(step(number))
+    assert not expiry.due(1000.0)  # the playlists that lack it are not written yet
+    expiry.mark_published(1, 1000.0)
     assert expiry.oldest_shown == 1
-    expiry.mark_published(notes(2, 2), 1050.0)
-    assert not expiry.is_due(step(0), 1059.9)
-    assert expiry.is_due(step(0), 1060.0)
-    assert not expiry.is_due(step(1), 1109.9)
-    assert expiry.is_due(step(1), 1110.0)
+    expiry.mark_published(2, 1050.0)
+    assert not expiry.due(1059.9)
+    assert expiry.due(1060.0) == range(1)
+    assert expiry.due(1109.9) == range(1)
+    assert expiry.due(1110.0) == range(2)
+    expiry.remove(0)
+    assert (expiry.oldest, expiry.due(1110.0)) == (1, range(1, 2))
 
 
 def test_after_a_restart_it_is_kept_anew_and_only_what_no_playlist_names_can_go() -> None:
-    expiry = Expiry(notes(4, 2, shown=3), kept_seconds=60.0, now=5.0)
-    assert [expiry.is_due(step(number), 64.9) for number in range(4)] == [False] * 4
-    assert [expiry.is_due(step(number), 65.0) for number in range(4)] == [True] * 3 + [False]
-    expiry.mark_published(notes(4, 2), 70.0)
-    assert expiry.is_due(step(3), 130.0)
+    expiry = begun(step(4), step(5), shown=3, now=5.0)
+    assert not expiry.due(64.9)
+    assert expiry.due(65.0) == range(3)
+    expiry.mark_published(4, 70.0)
+    for number in range(3):
+        expiry.remove(number)
+    assert not expiry.due(129.9)
+    assert expiry.due(130.0) == range(3, 4)
+
+
+def test_playlists_that_show_the_same_as_before_change_nothing() -> None:
+    expiry = begun(step(0), step(1))
+    expiry.mark_published(0, 10.0)
+    expiry.mark_published(1, 20.0)
+    expiry.mark_published(1, 30.0)
+    assert expiry.due(80.0) == range(1)
 
 
 @pytest.mark.parametrize(
@@ -65,18 +81,36 @@ def test_init_sections_go_when_nothing_needs_them(
     following: tuple[int, int],
     gone: dict[str, list[int]],
 ) -> None:
-    expiry = Expiry(RunState(), kept_seconds=60.0, now=0.0)
-    made = [step(number, top=top, low=low) for number, (top, low) in enumerate(steps)]
+    expiry = begun(step(0))  # with the first init sections, and it has gone since
+    for number, (top, low) in enumerate(steps, 1):
+        expiry.add(step(number, top=top, low=low))
+    expiry.remove(0)
     found: dict[str, list[int]] = {}
     next_inits = {"top": following[0], "low": following[1]}
-    for name, number in expiry.unneeded_inits(made, open_inits=making, next_inits=next_inits):
+    for name, number in expiry.unneeded_inits(open_inits=making, next_inits=next_inits):
         found.setdefault(name, []).append(number)
     assert found == gone
-    assert list(expiry.unneeded_inits(made, open_inits=making, next_inits=next_inits)) == []
+    assert list(expiry.unneeded_inits(open_inits=making, next_inits=next_inits)) == []
+
+
+def test_after_a_restart_init_sections_stay_until_the_steps_before_the_listed_are_gone() -> None:
+    state = RunState(first=4, oldest=2, oldest_shown=4, oldest_inits={"top": 1, "low": 0})
+    listed = (step(4, top=3, low=None), step(5, top=4, low=None))
+    expiry = Expiry(state, listed, kept_seconds=60.0, now=0.0)
+    next_inits = {"top": 5, "low": 2}
+    expiry.remove(2)
+    assert list(expiry.unneeded_inits(open_inits={}, next_inits=next_inits)) == []
+    expiry.remove(3)
+    gone = list(expiry.unneeded_inits(open_inits={}, next_inits=next_inits))
+    assert gone == [("top", 1), ("top", 2), ("low", 0)]
+    assert expiry.oldest_inits == {"top": 3, "low": 1}
+    expiry.remove(4)
+    assert list(expiry.unneeded_inits(open_inits={}, next_inits=next_inits)) == [("top", 3)]
 
 
 def test_a_deletion_that_was_broken_off_is_told_again() -> None:
-    expiry = Expiry(RunState(), kept_seconds=60.0, now=0.0)
-    wanted = {"open_inits": {}, "next_inits": {"top": 3}}
-    assert next(expiry.unneeded_inits([], **wanted)) == ("top", 0)
-    assert list(expiry.unneeded_inits([], **wanted)) == [("top", 0), ("top", 1)]
+    expiry = begun()
+    next_inits = {"top": 3}
+    assert next(expiry.unneeded_inits(open_inits={}, next_inits=next_inits)) == ("top", 0)
+    again = expiry.unneeded_inits(open_inits={}, next_inits=next_inits)
+    assert list(again) == [("top", 0), ("top", 1)]

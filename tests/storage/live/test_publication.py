@@ -41,7 +41,7 @@ async def test_a_step_is_stored_in_all_renditions_at_once_and_only_when_all_have
     for report in first[:-1]:
         await append_all(publication, [report])
         assert not list(stage.disk.root.rglob("*.m3u8"))
-        assert await stage.edge.get_playlist(f"live/{HASH}/index.m3u8") is None
+        assert stage.edge.local_playlist(f"live/{HASH}/index.m3u8") is None
         assert publication.end == 0
         assert not publication.is_stored
     await append_all(publication, first[-1:])
@@ -66,9 +66,9 @@ async def test_viewers_get_a_part_and_a_segment_before_anything_is_stored(
     folder = f"live/{HASH}/{RUN}/720p"
     start, first, second, whole, *_ = studio.step()
     await publication.append(start)
-    assert await stage.edge.get_playlist(f"{folder}/index.m3u8", low_latency=True) is None
+    assert stage.edge.local_playlist(f"{folder}/index.m3u8", low_latency=True) is None
     await publication.append(first)
-    shown = await stage.edge.get_playlist(f"{folder}/index.m3u8", low_latency=True)
+    shown = stage.edge.local_playlist(f"{folder}/index.m3u8", low_latency=True)
     assert shown is not None
     assert shown.body.decode().splitlines()[-4:] == [
         '#EXT-X-MAP:URI="init-0.mp4"',
@@ -76,10 +76,10 @@ async def test_viewers_get_a_part_and_a_segment_before_anything_is_stored(
         '#EXT-X-PART:DURATION=1.000000,URI="0.0.m4s",INDEPENDENT=YES',
         '#EXT-X-PRELOAD-HINT:TYPE=PART,URI="0.1.m4s"',
     ]
-    assert await stage.edge.get_playlist(f"{folder}/index.m3u8") is None  # no closed segment
+    assert stage.edge.local_playlist(f"{folder}/index.m3u8") is None  # no closed segment
     for report in (second, whole):
         await publication.append(report)
-    plain = await stage.edge.get_playlist(f"{folder}/index.m3u8")
+    plain = stage.edge.local_playlist(f"{folder}/index.m3u8")
     assert plain is not None
     assert plain.body.decode().splitlines()[-1] == "0.m4s"
     assert await stage.edge.get_part(f"{folder}/0.m4s") is not None

@@ -184,7 +184,7 @@ async def test_a_run_ends_at_the_edge_and_the_next_one_ends_it_on_disk(
     await append_all(publication, studio.step())
     stage.objects.full = {""}
     await publication.finish()
-    text = await stage.edge.get_playlist(f"live/{HASH}/{RUN}/720p/index.m3u8")
+    text = stage.edge.local_playlist(f"live/{HASH}/{RUN}/720p/index.m3u8")
     assert text is not None
     assert text.body.endswith(b"#EXT-X-ENDLIST\n")
     assert not on_disk(stage.disk, "720p").ended
@@ -206,7 +206,7 @@ async def test_a_run_is_gone_on_with_on_a_full_disk(stage: PublicationFixture) -
     again = await resume_run(stage.objects, stage.edge, stage.clock)
     assert again is not None
     assert again.next_sequence == 3  # the second may have been begun
-    text = await stage.edge.get_playlist(f"live/{HASH}/{RUN}/720p/index.m3u8")
+    text = stage.edge.local_playlist(f"live/{HASH}/{RUN}/720p/index.m3u8")
     assert text is not None
     assert b"\n1.m4s\n" in text.body
     assert stage.uris("720p") == ["0.m4s"]
@@ -242,7 +242,7 @@ async def test_playlists_that_find_no_room_are_still_told_at_the_edge(
     await append_all(publication, studio.step())
     stage.objects.full = {"audio/index.m3u8"}
     assert await append_until_full(publication, studio.step()) == 1
-    text = await stage.edge.get_playlist(f"live/{HASH}/{RUN}/audio/index.m3u8")
+    text = stage.edge.local_playlist(f"live/{HASH}/{RUN}/audio/index.m3u8")
     assert text is not None
     assert b"\n1.m4s\n" in text.body
     stage.objects.full = set()
@@ -260,7 +260,7 @@ async def test_the_way_to_the_playlists_is_written_as_soon_as_there_is_room(
     top = f"live/{HASH}/index.m3u8"
     stage.objects.full = {top}
     assert await append_until_full(publication, studio.step()) == 1
-    assert await stage.edge.get_playlist(top) is not None
+    assert stage.edge.local_playlist(top) is not None
     stage.objects.full = set()
     await append_all(publication, studio.step())
     assert variants(stage.disk).variants[0].uri.startswith(RUN)

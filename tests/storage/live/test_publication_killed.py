@@ -104,7 +104,7 @@ async def next_life(folder: Path, before: CheckedEdge, clock: FakeClock) -> None
     # Viewers get at once what the notes say, from the disk and from the new process's edge.
     newest = f"{publication.next_sequence - 1}.m4s"
     for name in NAMES:
-        text = await edge.get_playlist(f"live/{HASH}/{RUN}/{name}/index.m3u8")
+        text = edge.local_playlist(f"live/{HASH}/{RUN}/{name}/index.m3u8")
         assert text is not None
         assert text.body.decode().splitlines()[-1] == newest
         assert on_disk(objects.disk, name).segments[-1].uri == newest

@@ -8,7 +8,7 @@ from storage.live.run_state import (
     RunState,
     Step,
     StepSegment,
-    media_playlists,
+    decode_state,
     next_init_numbers,
 )
 
@@ -33,15 +33,13 @@ OLDER = b"""{
 }"""
 
 
-def test_notes_that_know_no_gaps_are_read() -> None:
-    notes = msgspec.json.decode(OLDER, type=RunState)
-    assert [step.gaps for step in (*notes.unlisted, *notes.listed)] == [frozenset()] * 3
+def test_notes_that_know_neither_gaps_nor_a_log_are_read() -> None:
+    notes = decode_state(OLDER)
+    assert [step.sequence for step in notes.tail] == [3, 4, 5]
+    assert [step.gaps for step in notes.tail] == [frozenset()] * 3
     assert next_init_numbers(notes) == {"360p": 2, "audio": 2}
-    playlist = media_playlists(notes)["360p"]
-    assert [(one.uri, one.map_uri, one.gap) for one in playlist.segments] == [
-        ("4.m4s", "init-1.mp4", False),
-        ("5.m4s", "init-1.mp4", False),
-    ]
+    assert (notes.form, notes.first, notes.next_sequence, notes.epochs) == (2, 2, 6, 2)
+    assert (notes.oldest, notes.oldest_inits) == (3, {"360p": 0, "audio": 0})
     # Nothing says what the playlists on disk name: all of it may be.
     assert notes.oldest_shown == 0
 
@@ -56,8 +54,39 @@ def test_notes_are_read_as_they_were_written() -> None:
         origin_us=7,
         segments={"360p": gap, "audio": there},
     )
-    notes = RunState(listed=(step,), oldest_shown=3)
-    assert msgspec.json.decode(msgspec.json.encode(notes), type=RunState) == notes
+    notes = RunState(tail=(step,), oldest=1, oldest_inits={"360p": 0}, oldest_shown=3)
+    assert decode_state(msgspec.json.encode(notes)) == notes
+
+
+@pytest.mark.parametrize("text", [b"", b"[]", b'{"form": 2, "tail": 1}', b'{"listed": ['])
+def test_what_is_no_state_is_refused(text: bytes) -> None:
+    with pytest.raises(msgspec.MsgspecError):
+        decode_state(text)
+
+
+def steps_from(first: int, count: int) -> tuple[Step, ...]:
+    one = step_of(top=True)
+    return tuple(msgspec.structs.replace(one, sequence=first + place) for place in range(count))
+
+
+@pytest.mark.parametrize(
+    ("first", "count", "page"),
+    [
+        pytest.param(0, 31, None, id="not yet"),
+        pytest.param(0, 32, (0, 0, 16), id="two pages of steps"),
+        pytest.param(16, 40, (1, 16, 32), id="more were waiting"),
+        pytest.param(21, 32, (1, 21, 32), id="a run from before there was a log"),
+    ],
+)
+def test_pages_end_at_the_same_numbers(
+    first: int, count: int, page: tuple[int, int, int] | None
+) -> None:
+    due = RunState(tail=steps_from(first, count)).next_page()
+    if page is None:
+        assert due is None
+        return
+    assert due is not None
+    assert (due[0], due[1].steps[0].sequence, due[1].steps[-1].sequence + 1) == page
 
 
 @pytest.mark.parametrize(

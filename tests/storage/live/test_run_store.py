@@ -71,8 +71,8 @@ async def test_the_run_before_stays_and_older_ones_go(tmp_path: Path) -> None:
     assert runs(objects) == names[2:]
     assert {one.uri.split("/")[0] for one in variants(objects.disk).variants} == {names[3]}
     assert on_disk(objects.disk, "720p", names[2]).ended
-    assert await edge.get_playlist(f"live/{HASH}/{names[0]}/720p/index.m3u8") is None
-    assert await edge.get_playlist(f"live/{HASH}/{names[2]}/720p/index.m3u8") is not None
+    assert edge.local_playlist(f"live/{HASH}/{names[0]}/720p/index.m3u8") is None
+    assert edge.local_playlist(f"live/{HASH}/{names[2]}/720p/index.m3u8") is not None
 
 
 async def test_until_the_new_run_has_a_step_viewers_are_led_to_the_old_one(tmp_path: Path) -> None:

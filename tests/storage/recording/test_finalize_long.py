@@ -11,10 +11,10 @@ import pytest
 from media.hls.m3u8 import MAX_TEXT, parse
 from media.hls.playlist import MediaPlaylist
 from media.ladder import AUDIO_RENDITION, Rendition
-from storage.live.run_state import Step, StepSegment
+from storage.live.run_state import PAGE_STEPS, Step, StepSegment
 from storage.objects.addresses import video_page
 from storage.recording.finalize import finalize
-from storage.recording.pages import PAGE_STEPS, RecordingPage, RecordingTotals
+from storage.recording.pages import RecordingPage, RecordingTotals
 from storage.recording.recording_store import MEDIA, RecordingStore
 from tests.support.storage.engine_reports import HASH, NOON_US, ORIGIN, RUN, TWO
 from tests.support.storage.recorded_run import run_recorder

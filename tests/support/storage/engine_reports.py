@@ -212,6 +212,9 @@ class FailingObjects:
     async def addresses(self, prefix: str) -> list[str]:
         return await self.disk.addresses(prefix)
 
+    async def folders(self, prefix: str) -> dict[str, int]:
+        return await self.disk.folders(prefix)
+
 
 class CheckedEdge(MemoryEdge):
     """An edge that checks that its playlists name only what can be read, and keeps every call."""
@@ -308,13 +311,14 @@ async def resume_run(
     *,
     now_us: int = NOON_US,
     within_seconds: float = 60.0,
+    window: LiveWindow = WINDOW,
 ) -> Publication | None:
     return await Publication.resume(
         objects,
         edge,
         hash=HASH,
         now_us=now_us,
-        window=WINDOW,
+        window=window,
         within_seconds=within_seconds,
         clock=clock,
     )
@@ -348,7 +352,7 @@ class PublicationFixture:
         shapes: set[tuple[object, ...]] = set()
         for name in (TOP.name, LOW.name, AUDIO_RENDITION):
             playlist = on_disk(self.disk, name, run)
-            text = await self.edge.get_playlist(f"live/{HASH}/{run}/{name}/index.m3u8")
+            text = self.edge.local_playlist(f"live/{HASH}/{run}/{name}/index.m3u8")
             assert text is not None
             folder = f"live/{HASH}/{run}/{name}"
             shown = parse(text.body.decode())

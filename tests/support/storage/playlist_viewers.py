@@ -66,7 +66,7 @@ class PlaylistViewers:
 
     async def shown(self, run: str, name: str) -> MediaPlaylist | None:
         """Return what the edge shows of a rendition."""
-        text = await self.stage.edge.get_playlist(f"live/{HASH}/{run}/{name}/index.m3u8")
+        text = self.stage.edge.local_playlist(f"live/{HASH}/{run}/{name}/index.m3u8")
         if text is None:
             return None
         found = parse(text.body.decode())
@@ -103,7 +103,7 @@ class PlaylistViewers:
         numbers = [int(one.uri.removesuffix(".m4s")) for one in playlist.segments]
         assert numbers == [playlist.sequence + place for place in range(len(numbers))]
         notes = self.notes(run)
-        steps = notes.listed if notes is not None else ()
+        steps = notes.tail if notes is not None else ()
         sizes = {step.sequence: step.segments[name] for step in steps}
         for number, one in zip(numbers, playlist.segments, strict=True):
             key = run, name, number
@@ -147,7 +147,7 @@ class PlaylistViewers:
         return msgspec.json.decode(path.read_bytes(), type=RunState)
 
     async def _check_variants(self, publication: Publication) -> None:
-        text = await self.stage.edge.get_playlist(f"live/{HASH}/index.m3u8")
+        text = self.stage.edge.local_playlist(f"live/{HASH}/index.m3u8")
         if not publication.is_stored:
             return
         assert text is not None
@@ -161,11 +161,11 @@ class PlaylistViewers:
         await self.stage.same_everywhere(run)
         notes = self.notes(run)
         assert notes is not None
-        known = {step.sequence for step in (*notes.unlisted, *notes.listed)}
+        known = set(range(notes.oldest, notes.next_sequence))
         folder = self.stage.disk.path(f"live/{HASH}/{run}")
         assert {int(path.stem) for path in folder.glob("*/*.m4s")} <= known
-        assert publication.end == notes.listed[-1].end > 0
-        assert notes.listed[-1].gaps == frozenset()
+        assert publication.end == notes.tail[-1].end > 0
+        assert notes.tail[-1].gaps == frozenset()
 
     async def check_ended(self, publication: Publication) -> None:
         """The end has been told everywhere."""

@@ -84,7 +84,7 @@ def test_parts_are_as_long_as_the_run_wants_them(
     asyncio.run(story())
     (path,) = (tmp_path / "live" / STREAM).glob("*/state.json")
     state = msgspec.json.decode(path.read_bytes(), type=RunState)
-    assert {step.segments[RUNG].parts for step in state.listed[:2]} == {parts}
+    assert {step.segments[RUNG].parts for step in state.tail[:2]} == {parts}
 
 
 def test_a_killed_engine_is_replaced_and_the_run_goes_on(tmp_path: Path, source: Source) -> None:

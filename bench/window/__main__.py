@@ -1,0 +1,66 @@
+"""The command `python -m bench.window`: what a step costs at windows of a minute, an hour and 12 h.
+
+Each window is measured in a process of its own, in a run of five renditions with low latency, 2 s
+segments and parts of half a second. The status is 0 if the targets are met, 1 if one is missed.
+"""
+
+import argparse
+import subprocess
+import sys
+from typing import Final
+
+import msgspec
+
+from bench.window.measure import Figures
+
+__all__ = ["MOST_GROWTH", "main", "measured"]
+
+WINDOWS: Final = {"1 min": 60, "1 h": 3600, "12 h": 43_200}
+# A step at 12 h costs at most so many times one at a minute: processors' caches matter.
+MOST_GROWTH: Final = 1.5
+_TIMEOUT: Final = 300.0
+
+
+def main() -> int:
+    """Measure, print a table, return the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m bench.window", description=__doc__)
+    parser.add_argument("--steps", type=int, default=200, help="measured at each window")
+    options = parser.parse_args()
+    found = {name: measured(seconds, options.steps) for name, seconds in WINDOWS.items()}
+    print("| window | run, ms per step | viewers, ms per step | bytes per step | resume | memory |")
+    print("|---|---|---|---|---|---|")
+    for name, each in found.items():
+        print(
+            f"| {name} | {each.step:.2f} | {each.viewers:.2f} | {each.written:.0f}"
+            f" | {each.resume:.2f} s, CPU {each.resume_cpu:.2f} s | {each.memory_mb:.0f} MB |"
+        )
+    print()
+    print("| window | delta update, gzipped | whole playlist, gzipped | its first answer |")
+    print("|---|---|---|---|")
+    for name, each in found.items():
+        print(
+            f"| {name} | {each.delta_bytes} B | {each.full_bytes} B, {each.full_gzipped} B"
+            f" | {each.full:.2f} ms |"
+        )
+    short, long = found["1 min"], found["12 h"]
+    flat = all(
+        now <= MOST_GROWTH * before
+        for before, now in (
+            (short.step, long.step),
+            (short.viewers, long.viewers),
+            (short.written, long.written),
+        )
+    )
+    print("flat" if flat else f"not flat: 12 h costs more than {MOST_GROWTH} times a minute")
+    return 0 if flat else 1
+
+
+def measured(seconds: int, steps: int) -> Figures:
+    """Return the figures of a window, measured in another process."""
+    command = [sys.executable, "-m", "bench.window.measure", str(seconds), str(steps)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, check=True, timeout=_TIMEOUT)
+    return msgspec.json.decode(done.stdout, type=Figures)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

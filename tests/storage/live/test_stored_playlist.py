@@ -1,0 +1,143 @@
+"""Windows that are longer than the playlists on disk, put together again."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from media.hls.m3u8 import parse
+from media.hls.playlist import MediaPlaylist
+from storage.live.publication import LiveWindow, Publication
+from storage.live.run_state import PAGE_STEPS, Step, StepSegment
+from storage.live.stored_playlist import PlaylistTail, StoredPlaylists
+from tests.support.storage.engine_reports import (
+    HASH,
+    LOW,
+    NOON_US,
+    RUN,
+    TOP,
+    TWO,
+    PublicationFixture,
+    ReportMaker,
+    append_all,
+    begin_epoch,
+    check_named_addresses,
+    on_disk,
+    open_run,
+)
+
+NAMES = ("720p", "360p", "audio")
+LONG = LiveWindow(listed_seconds=150.0, kept_seconds=154.0)  # 75 steps: more than four pages
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> PublicationFixture:
+    return PublicationFixture(tmp_path)
+
+
+def address(name: str) -> str:
+    return f"live/{HASH}/{RUN}/{name}/index.m3u8"
+
+
+async def whole(stored: StoredPlaylists, name: str) -> MediaPlaylist:
+    found = parse(await stored.read(address(name)))
+    assert isinstance(found, MediaPlaylist)
+    return found
+
+
+def at_edge(stage: PublicationFixture, name: str) -> MediaPlaylist:
+    text = stage.edge.local_playlist(address(name))
+    assert text is not None
+    found = parse(text.body.decode())
+    assert isinstance(found, MediaPlaylist)
+    return found
+
+
+async def broadcast(
+    stage: PublicationFixture, publication: Publication, studio: ReportMaker, steps: int
+) -> None:
+    for _ in range(steps):
+        gaps = ("720p",) if studio.sequence % 10 == 3 else ()
+        await append_all(publication, studio.step(gaps=gaps))
+        stage.clock.now += 2.0
+
+
+async def test_a_window_on_disk_is_the_one_at_the_edge_while_it_grows_and_slides(
+    stage: PublicationFixture,
+) -> None:
+    publication = await open_run(stage.objects, stage.edge, stage.clock, window=LONG)
+    studio, stored = ReportMaker(TOP, LOW), StoredPlaylists(stage.disk)
+    for epoch in range(6):
+        studio.epoch = epoch
+        await begin_epoch(publication, studio, NOON_US + epoch * 1_000_000)
+        await append_all(publication, studio.step(discontinuity=epoch > 0))
+        for _ in range(5):
+            await broadcast(stage, publication, studio, 5)
+            for name in NAMES:
+                found = await whole(stored, name)
+                assert found == at_edge(stage, name)
+                assert found == await whole(StoredPlaylists(stage.disk), name)
+                text = await stored.read(address(name))
+                check_named_addresses(stage.disk, address(name), text)
+    found = await whole(stored, "audio")
+    assert len(found.segments) == 75
+    assert found.sequence == 6 * 26 - 75
+    assert found.discontinuities == 3
+    await publication.finish()
+    assert (await whole(stored, "360p")).ended
+
+
+async def test_the_file_is_a_playlist_of_the_newest_segments_by_itself(
+    stage: PublicationFixture,
+) -> None:
+    publication = await open_run(stage.objects, stage.edge, stage.clock, window=LONG)
+    studio = ReportMaker(TOP, LOW)
+    for epoch in range(2):
+        studio.epoch = epoch
+        await begin_epoch(publication, studio)
+        await append_all(publication, studio.step(discontinuity=epoch > 0))
+        await broadcast(stage, publication, studio, 44)
+    for name in NAMES:
+        alone, edge = on_disk(stage.disk, name), at_edge(stage, name)
+        assert PAGE_STEPS <= len(alone.segments) < 2 * PAGE_STEPS
+        assert alone.segments == edge.segments[-len(alone.segments) :]
+        assert alone.sequence + len(alone.segments) == edge.sequence + len(edge.segments) == 90
+        assert alone.discontinuities == 1
+
+
+async def test_without_a_page_of_the_log_the_newest_segments_are_left(
+    stage: PublicationFixture,
+) -> None:
+    publication = await open_run(stage.objects, stage.edge, stage.clock, window=LONG)
+    studio, stored = ReportMaker(TOP, LOW), StoredPlaylists(stage.disk)
+    await begin_epoch(publication, studio)
+    await broadcast(stage, publication, studio, 60)
+    stage.disk.path(f"live/{HASH}/{RUN}/log/1.json").write_bytes(b"")
+    assert await whole(stored, "audio") == on_disk(stage.disk, "audio")
+
+
+async def test_a_playlist_of_another_kind_is_read_as_it_is(stage: PublicationFixture) -> None:
+    publication = await stage.open()
+    studio = ReportMaker(TOP, LOW)
+    await begin_epoch(publication, studio)
+    await broadcast(stage, publication, studio, 40)
+    stored = StoredPlaylists(stage.disk)
+    for path in stage.disk.root.rglob("index.m3u8"):
+        assert await stored.read(path.relative_to(stage.disk.root).as_posix()) == path.read_text()
+
+
+def test_a_tail_counts_the_discontinuities_of_what_it_dropped() -> None:
+    segment = StepSegment(start=0, duration=TWO, size=1, frames=1, parts=1, init=0)
+    step = Step(sequence=0, epoch=0, discontinuity=False, origin_us=0, segments={"audio": segment})
+    tail = PlaylistTail(("audio",), (), discontinuities=4)
+    assert tail.render(first=0, discontinuities=4, ended=False) == {}
+    for number in range(8):
+        tail.append(msgspec.structs.replace(step, sequence=number, discontinuity=number in {1, 4}))
+    tail.drop(3)
+    for first, sequence, before in ((0, 3, 5), (3, 3, 5), (4, 4, 5), (5, 5, 6)):
+        discontinuities = 4 + (first > 1) + (first > 4)
+        (text,) = tail.render(first=first, discontinuities=discontinuities, ended=False).values()
+        found = parse(text)
+        assert isinstance(found, MediaPlaylist)
+        assert (found.sequence, found.discontinuities) == (sequence, before)
+        assert ("HEADEND-WINDOW" in text) is (first < 3)
