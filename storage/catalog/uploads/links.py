@@ -10,7 +10,6 @@ import msgspec
 from sqlalchemy import Row, delete, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from media.stream_keys import PublicHash
 from media.ticks import MICROSECONDS
 from storage.catalog.engine.database import Database
 from storage.catalog.events import log as event_log
@@ -21,7 +20,7 @@ from storage.catalog.records.uploads import LinkRecord, ListedLink, UploadDetail
 from storage.catalog.schema.tables import projects as projects_table
 from storage.catalog.schema.upload_tables import upload_links, uploads
 from storage.catalog.videos import replacement
-from storage.errors import NoSuchVideo, UploadLinkSpent
+from storage.errors import UploadLinkSpent
 
 __all__ = ["UploadLinks", "use"]
 
@@ -71,14 +70,6 @@ async def use(connection: AsyncConnection, link: int, now_us: int) -> None:
         raise UploadLinkSpent("This link was used, or its time is over.")
 
 
-async def _hash_of(connection: AsyncConnection, project: int, video: int) -> PublicHash:
-    """Hold a video of a project; returns its hash."""
-    row = await replacement.hold(connection, video)
-    if row is None or row.project_id != project:
-        raise NoSuchVideo(video)
-    return row.hash
-
-
 class UploadLinks:
     """The upload links of an open catalog (`catalog.links`)."""
 
@@ -107,7 +98,9 @@ class UploadLinks:
         """
         secret = secrets.token_urlsafe(_BYTES)
         async with self._database.writing() as connection:
-            subject = "" if video is None else await _hash_of(connection, project, video)
+            subject = ""
+            if video is not None:
+                subject = (await replacement.hold_of(connection, project, video)).hash
             await project_lookup.require(connection, project)
             statement = insert(upload_links).values(
                 project_id=project,

@@ -19,9 +19,8 @@ from storage.catalog.queries import counters, project_lookup
 from storage.catalog.queries.casefold import fold
 from storage.catalog.records.uploads import UploadDetails
 from storage.catalog.records.videos import NewVideo, VideoFile, WholeVideo
-from storage.catalog.schema.tables import video_resolutions
 from storage.catalog.schema.tables import videos as table
-from storage.catalog.videos import jobs
+from storage.catalog.videos import jobs, rows
 from storage.catalog.videos import queries as video_queries
 from storage.errors import HashTaken
 
@@ -114,9 +113,7 @@ async def _land(
             version=_ROW.version + 1,
         )
     )
-    if file.rungs:
-        rungs = [_rung(video, *each) for each in file.rungs]
-        await connection.execute(insert(video_resolutions), rungs)
+    await rows.plan_resolutions(connection, video, file.rungs)
     await jobs.enqueue(connection, video, now_us)
     facts = {"size": file.size}
     await event_log.record(
@@ -184,15 +181,3 @@ async def link_labels(
 async def _uploading(connection: AsyncConnection, video: int) -> Row[int, str] | None:
     asked = select(_ROW.project_id, _ROW.hash).where(_ROW.id == video, _ROW.state == UPLOADING)
     return (await connection.execute(asked.with_for_update())).one_or_none()
-
-
-def _rung(video: int, label: int, width: int, height: int) -> dict[str, object]:
-    return {
-        "video_id": video,
-        "number": label,
-        "width": width,
-        "height": height,
-        "transcoded": False,
-        "size": 0,
-        "transcode_seconds": 0,
-    }

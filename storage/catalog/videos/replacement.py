@@ -6,7 +6,7 @@ What plays stays, too, until what is made of the new file takes its place in one
 
 from typing import Final
 
-from sqlalchemy import Row, delete, insert, select, update
+from sqlalchemy import Row, delete, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.stream_keys import PublicHash
@@ -14,15 +14,14 @@ from storage.catalog.events import broadcast
 from storage.catalog.events import log as event_log
 from storage.catalog.queries import counters, named_rows
 from storage.catalog.records.videos import VideoFile, WholeVideo
-from storage.catalog.schema.tables import video_resolutions
 from storage.catalog.schema.tables import videos as table
 from storage.catalog.schema.upload_tables import imports
-from storage.catalog.videos import jobs
+from storage.catalog.videos import jobs, rows
 from storage.catalog.videos import queries as video_queries
 from storage.catalog.videos.creation import UPLOADING
 from storage.errors import NoSuchVideo, UploadInProgress
 
-__all__ = ["hold", "replace", "require"]
+__all__ = ["hold", "hold_of", "replace", "require"]
 
 _ROW: Final = table.c
 _IN_PROGRESS: Final = "inprogress"
@@ -39,6 +38,20 @@ async def hold(connection: AsyncConnection, video: int) -> Row[int, PublicHash, 
     return (await connection.execute(asked.with_for_update())).one_or_none()
 
 
+async def hold_of(
+    connection: AsyncConnection, project: int, video: int
+) -> Row[int, PublicHash, str]:
+    """Hold the row of a project's video, as `hold` does.
+
+    Raises:
+        NoSuchVideo: the project has no such video.
+    """
+    row = await hold(connection, video)
+    if row is None or row.project_id != project:
+        raise NoSuchVideo(video)
+    return row
+
+
 async def require(connection: AsyncConnection, project: int, video: int) -> PublicHash:
     """Hold a video of a project that may get another file; returns its hash.
 
@@ -46,9 +59,7 @@ async def require(connection: AsyncConnection, project: int, video: int) -> Publ
         NoSuchVideo: the project has no such video.
         UploadInProgress: its first file is not there yet.
     """
-    row = await hold(connection, video)
-    if row is None or row.project_id != project:
-        raise NoSuchVideo(video)
+    row = await hold_of(connection, project, video)
     if row.state == UPLOADING:
         raise UploadInProgress(video)
     return row.hash
@@ -65,8 +76,7 @@ async def replace(
     Raises:
         UploadInProgress: its first file is not there yet.
     """
-    asked = select(table).where(_ROW.id == video).with_for_update()
-    row = (await connection.execute(asked)).one_or_none()
+    row = await rows.lock(connection, video)
     if row is None:
         return None
     if row.state == UPLOADING:
@@ -96,7 +106,8 @@ async def replace(
             version=_ROW.version + 1,
         )
     )
-    await _plan(connection, video, file)
+    # Where they are not known yet, the job will plan them.
+    await rows.plan_resolutions(connection, video, file.rungs)
     # Where it could be fetched from is of no use any more, and may hold a secret.
     await connection.execute(delete(imports).where(imports.c.video_id == video))
     await jobs.enqueue(connection, video, now_us)
@@ -107,23 +118,3 @@ async def replace(
     await broadcast.enqueue_video(connection, video, "progress", now_us)
     counters.move_video(connection, row.project_id, row.phase, _IN_PROGRESS)
     return await video_queries.read(connection, video), row.source
-
-
-async def _plan(connection: AsyncConnection, video: int, file: VideoFile) -> None:
-    """Say which resolutions there will be; where that is not known yet, the job will."""
-    old = delete(video_resolutions).where(video_resolutions.c.video_id == video)
-    await connection.execute(old)
-    planned = [
-        {
-            "video_id": video,
-            "number": number,
-            "width": width,
-            "height": height,
-            "transcoded": False,
-            "size": 0,
-            "transcode_seconds": 0,
-        }
-        for number, width, height in file.rungs
-    ]
-    if planned:
-        await connection.execute(insert(video_resolutions), planned)

@@ -1,16 +1,17 @@
-"""The row of one video: locked, and changed with a new version.
+"""The row of one video, locked and changed with a new version, and the rows of its resolutions.
 
 Each function runs within the caller's transaction.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
-from sqlalchemy import Row, select, update
+from sqlalchemy import Row, delete, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from storage.catalog.schema.tables import videos
+from storage.catalog.schema.tables import video_resolutions, videos
 
-__all__ = ["change", "lock"]
+__all__ = ["change", "lock", "plan_resolutions"]
 
 
 async def lock(
@@ -33,3 +34,25 @@ async def change(
         .where(videos.c.id == row.id)
         .values(version=videos.c.version + 1, updated_us=now_us, **values)
     )
+
+
+async def plan_resolutions(
+    connection: AsyncConnection, video: int, planned: Iterable[tuple[int, int, int]]
+) -> None:
+    """Replace a video's resolutions by planned ones: number, width and height of each."""
+    old = delete(video_resolutions).where(video_resolutions.c.video_id == video)
+    await connection.execute(old)
+    new = [
+        {
+            "video_id": video,
+            "number": number,
+            "width": width,
+            "height": height,
+            "transcoded": False,
+            "size": 0,
+            "transcode_seconds": 0,
+        }
+        for number, width, height in planned
+    ]
+    if new:
+        await connection.execute(insert(video_resolutions), new)

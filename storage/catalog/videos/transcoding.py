@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import Row, delete, insert, select, update
+from sqlalchemy import Row, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from storage.catalog.engine.database import Database
@@ -189,23 +189,10 @@ class Transcoding:
             table = video_resolutions.c
             asked = select(table.number, table.width, table.height).where(table.video_id == row.id)
             before = {tuple(each) for each in await connection.execute(asked)}
-            if before == {(rung.number, rung.width, rung.height) for rung in rungs}:
+            planned = [(rung.number, rung.width, rung.height) for rung in rungs]
+            if before == set(planned):
                 return  # another attempt's, of which some may play by now
-            await connection.execute(delete(video_resolutions).where(table.video_id == row.id))
-            planned = [
-                {
-                    "video_id": row.id,
-                    "number": rung.number,
-                    "width": rung.width,
-                    "height": rung.height,
-                    "transcoded": False,
-                    "size": 0,
-                    "transcode_seconds": 0,
-                }
-                for rung in rungs
-            ]
-            if planned:
-                await connection.execute(insert(video_resolutions), planned)
+            await rows.plan_resolutions(connection, row.id, planned)
 
     async def progress(self, held: HeldJob, percent: int, eta: int, now_us: int) -> None:
         """Note how far it is; what was noted never falls. It extends the lease, too.

@@ -1,4 +1,7 @@
-"""A video's row: nobody else has it while it is locked, and each change gives it a new version."""
+"""A video's row: nobody else has it while it is locked, and each change gives it a new version.
+
+The rows of its resolutions are replaced as one.
+"""
 
 from collections.abc import AsyncGenerator
 from pathlib import Path
@@ -37,3 +40,16 @@ async def test_a_change_raises_the_version_and_tells_the_time(
 async def test_a_video_that_is_not_there_has_no_row(database: Database) -> None:
     async with database.writing() as connection:
         assert await rows.lock(connection, 99) is None
+
+
+async def test_planned_resolutions_replace_the_ones_before(
+    catalog: Catalog, database: Database
+) -> None:
+    video = (await catalog.videos.add(1, new_video(rungs=[(1, 64, 36)]), NOW, by=None)).video.id
+    for planned in ([(2, 128, 72), (3, 256, 144)], []):
+        async with database.writing() as connection:
+            await rows.plan_resolutions(connection, video, planned)
+        found = await catalog.videos.find(video)
+        assert found is not None
+        assert [(each.number, each.width, each.height) for each in found.rungs] == planned
+        assert not any(each.transcoded for each in found.rungs)
