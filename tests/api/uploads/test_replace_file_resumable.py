@@ -6,7 +6,6 @@ import httpx
 import pytest
 
 from media.stream_keys import new_hash
-from storage.catalog.records.uploads import NewUpload, UploadDetails
 from storage.cleanup.expired_uploads import remove_expired_uploads
 from storage.objects import addresses
 from storage.objects.disk import DiskObjects
@@ -17,7 +16,7 @@ from tests.api.videos.test_item_made import made
 from tests.support.api.application import NOW_US, ApiService, Json
 from tests.support.api.tus_client import OFFSETS, TUS, UPLOADS, create, metadata, send
 from tests.support.api.upload_clips import clip, upload
-from tests.support.storage.new_videos import new_video
+from tests.support.storage.new_videos import new_upload, new_video
 
 OTHER = ("320x180", "2")
 
@@ -181,11 +180,9 @@ async def test_a_video_that_is_deleted_meanwhile_takes_the_upload_with_it(
 async def whole(house: ApiService, objects: DiskObjects, video: Json, place: str) -> str:
     """Leave an upload as a process does that dies when all of the file has come."""
     data = clip(*OTHER)
-    new = NewUpload(
-        name=f"{new_hash()}{new_hash()}", length=len(data), most_bytes=len(data), metadata="",
-        hash="", file_title="", slug="", wanted=UploadDetails(), expires_us=NOW_US * 2,
-        replaces=video["id"],
-    )  # fmt: skip
+    new = new_upload(
+        new_hash() + new_hash(), length=len(data), expires_us=NOW_US * 2, replaces=video["id"]
+    )
     record = await house.catalog.uploads.begin(1, new, NOW_US)
     await house.catalog.uploads.claim(record.name, "dead")
     assert await house.catalog.uploads.record_received(

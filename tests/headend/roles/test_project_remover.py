@@ -12,12 +12,11 @@ from media.no_op import do_nothing_async
 from media.stream_keys import PublicHash
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.projects.removal import MAX_MEDIA_ROWS
-from storage.catalog.records.uploads import NewUpload, UploadDetails
 from storage.edge.memory import MemoryEdge
 from storage.errors import CatalogUnavailable
 from storage.objects.disk import DiskObjects
 from tests.support.sql import migrated
-from tests.support.storage.new_videos import new_video
+from tests.support.storage.new_videos import new_upload, new_video
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
@@ -50,11 +49,7 @@ async def catalog(tmp_path: Path, objects: DiskObjects) -> AsyncGenerator[Catalo
         stream = await opened.streams.add(project.id, "A stream", NOW)
         await objects.put(f"live/{stream.hash}/poster/360p.jpg", b"x")
         await objects.put(f"slates/p-{project.key}/{KEPT}.jpg", b"x")
-        new = NewUpload(
-            name="upload", length=5, most_bytes=10, metadata="", hash="U" * 12, file_title="a",
-            slug="a", wanted=UploadDetails(), expires_us=NOW * 2,
-        )  # fmt: skip
-        await opened.uploads.begin(project.id, new, NOW)
+        await opened.uploads.begin(project.id, new_upload("upload", expires_us=NOW * 2), NOW)
         await objects.put("uploads/upload", b"x")
         assert await opened.projects.remove(project.id, by=None, now_us=NOW)
         yield opened

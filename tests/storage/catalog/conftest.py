@@ -7,6 +7,7 @@ import pytest
 
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.engine.database import Database, database_url, open_database
+from storage.catalog.records.common import ProjectRecord
 from tests.support.postgres import PostgresServer
 
 
@@ -56,3 +57,9 @@ async def database(place: str | Path, catalog: Catalog) -> AsyncGenerator[Databa
     """The database of `catalog`, for what runs within a transaction."""
     async with open_database(database_url(place), create=False) as opened:
         yield opened
+
+
+@pytest.fixture
+async def project(catalog: Catalog) -> ProjectRecord:
+    """A project without anything in it."""
+    return await catalog.projects.add("films", 1)

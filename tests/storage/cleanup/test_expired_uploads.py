@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from storage.catalog import Catalog, open_catalog
-from storage.catalog.records.uploads import NewUpload, UploadDetails
 from storage.catalog.records.videos import VideoFile
 from storage.cleanup.expired_uploads import AGE_US, MAX_FAILURES, remove_expired_uploads
 from storage.objects import addresses
 from storage.objects.base import StoreFailed
 from storage.objects.disk import DiskObjects
+from tests.support.storage.new_videos import new_upload
 
 NOW = 1_700_000_000_000_000
 HOUR = 3600 * 1_000_000
@@ -32,18 +32,7 @@ async def catalog(migrated_place: Path) -> AsyncGenerator[Catalog]:
 
 
 async def begin(catalog: Catalog, objects: DiskObjects, name: str, expires_us: int) -> int:
-    new = NewUpload(
-        name=name,
-        length=5,
-        most_bytes=10,
-        metadata="",
-        hash=f"hash{name:0>8}",
-        file_title="a",
-        slug="a",
-        wanted=UploadDetails(),
-        expires_us=expires_us,
-    )
-    made = await catalog.uploads.begin(1, new, NOW)
+    made = await catalog.uploads.begin(1, new_upload(name, expires_us=expires_us), NOW)
     await put(objects, name, NOW)
     return made.video
 

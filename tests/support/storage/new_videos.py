@@ -1,12 +1,14 @@
-"""Uploaded files as the catalog gets them, when a test does not mind what they are."""
+"""Uploads and uploaded files as the catalog gets them, when a test does not mind what they are."""
 
 from collections.abc import Sequence
 
 from media.stream_keys import PublicHash, new_hash
-from storage.catalog.records.videos import NewVideo
+from storage.catalog import Catalog
+from storage.catalog.records.uploads import NewUpload, UploadDetails
+from storage.catalog.records.videos import NewVideo, VideoQuery
 from storage.objects.addresses import video_source
 
-__all__ = ["new_video"]
+__all__ = ["count_videos", "new_upload", "new_video"]
 
 
 def new_video(
@@ -42,3 +44,38 @@ def new_video(
         posters=posters,
         poster_labels=poster_labels,
     )
+
+
+def new_upload(
+    name: str = "one",
+    *,
+    expires_us: int,
+    hash_: PublicHash | None = None,
+    length: int | None = 100,
+    wanted: UploadDetails | None = None,
+    link: int | None = None,
+    replaces: int | None = None,
+) -> NewUpload:
+    """Return a resumable upload that begins; its video's hash follows from `name` unless given."""
+    return NewUpload(
+        name=name,
+        length=length,
+        most_bytes=1 << 40,
+        metadata="filename YQ==",
+        hash=f"hash{name:0>8}" if hash_ is None else hash_,
+        file_title="a",
+        slug="a",
+        wanted=UploadDetails() if wanted is None else wanted,
+        expires_us=expires_us,
+        link=link,
+        replaces=replaces,
+    )
+
+
+async def count_videos(catalog: Catalog) -> tuple[int, int]:
+    """Return how many videos the first project has, and how many of them are being made."""
+    project = await catalog.projects.find("1")
+    assert project is not None
+    every = await catalog.videos.find_page(project, VideoQuery(), 1)
+    making = await catalog.videos.find_page(project, VideoQuery(phase="inprogress"), 1)
+    return every.total, making.total

@@ -1,41 +1,22 @@
-"""The database: its transactions on both engines; the modes, locks and errors of SQLite."""
+"""The database: its transactions on both engines, its file and its address."""
 
 import asyncio
-import sqlite3
 import stat
 import traceback
 from pathlib import Path
 
 import pytest
-from sqlalchemy import func, insert, select, text, update
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy import func, insert, select, update
 
 from storage.catalog.engine.database import Database, database_url, open_database
 from storage.catalog.migrations import migrate
 from storage.catalog.schema.tables import installation, projects
-from storage.errors import CatalogBusy, CatalogError, CatalogUnavailable
-
-
-async def _pragma(connection: AsyncConnection, name: str) -> object:
-    return (await connection.execute(text(f"PRAGMA {name}"))).scalar_one()
+from storage.errors import CatalogError, CatalogUnavailable
 
 
 async def _names(database: Database) -> list[str]:
     async with database.reading() as connection:
         return list((await connection.execute(select(projects.c.name))).scalars())
-
-
-async def test_both_kinds_of_transactions_run_under_wal_with_foreign_keys(file: Path) -> None:
-    async with open_database(database_url(file), create=True) as database:
-        async with database.reading() as connection:
-            assert await _pragma(connection, "journal_mode") == "wal"
-            assert await _pragma(connection, "foreign_keys") == 1
-            assert await _pragma(connection, "query_only") == 1
-        async with database.writing() as connection:
-            # It waits by itself, so that whoever is cancelled can stop waiting.
-            assert await _pragma(connection, "busy_timeout") == 0
-            assert await _pragma(connection, "foreign_keys") == 1
-            assert await _pragma(connection, "synchronous") == 1
 
 
 async def test_the_file_is_its_owners_alone(file: Path) -> None:
@@ -107,44 +88,6 @@ async def test_writers_of_one_process_read_what_the_one_before_wrote(place: str 
                 tasks.create_task(count_up())
         async with database.reading() as connection:
             assert (await connection.execute(select(installation.c.created_us))).scalar_one() == 40
-
-
-async def test_a_lock_that_another_process_keeps_is_reported_as_busy(file: Path) -> None:
-    url = database_url(file)
-    async with open_database(url, create=True, busy_ms=50) as database:
-        await migrate(database)
-        other = sqlite3.connect(file, isolation_level=None)
-        try:
-            other.execute("BEGIN IMMEDIATE")
-            with pytest.raises(CatalogBusy):
-                async with database.writing():
-                    pass
-            assert await _names(database) == []
-        finally:
-            other.close()
-        async with database.writing():
-            pass
-
-
-async def test_a_file_that_is_no_database_is_reported_as_unavailable(file: Path) -> None:
-    junk = b"not a database, but long enough to be taken for one\n" * 100
-    await asyncio.to_thread(file.write_bytes, junk)
-    async with open_database(database_url(file), create=True) as database:
-        with pytest.raises(CatalogUnavailable, match="SQLITE_NOTADB"):
-            async with database.reading() as connection:
-                await connection.execute(text("SELECT 1"))
-
-
-async def test_a_full_disk_is_reported_as_unavailable(file: Path) -> None:
-    async with open_database(database_url(file), create=True) as database:
-        await migrate(database)
-        with pytest.raises(CatalogUnavailable, match="SQLITE_FULL"):
-            async with database.writing() as connection:
-                # SQLite's own stand-in for a disk with no room for another page.
-                pages = await _pragma(connection, "page_count")
-                await connection.execute(text(f"PRAGMA max_page_count={pages}"))
-                row = {"key": "a", "name": "n" * 200_000, "created_us": 1}
-                await connection.execute(insert(projects).values(row))
 
 
 async def test_a_missing_file_is_not_made_by_looking(file: Path) -> None:

@@ -1,6 +1,4 @@
-"""How a catalog is, and what its rows name, asked of both databases."""
-
-import pytest
+"""How a catalog is, asked of both databases."""
 
 from storage.catalog import Catalog
 from storage.catalog.migrations import REVISION
@@ -8,11 +6,6 @@ from storage.catalog.records.common import ProjectRecord
 from tests.storage.catalog.videos.test_queries import NOW_US, add
 
 HOUR_US = 3_600_000_000
-
-
-@pytest.fixture
-async def project(catalog: Catalog) -> ProjectRecord:
-    return await catalog.projects.add("films", NOW_US)
 
 
 async def test_a_new_catalog_is_well(catalog: Catalog) -> None:
@@ -66,25 +59,3 @@ async def test_slates_are_named_by_their_owners(catalog: Catalog, project: Proje
     assert set(await catalog.health.find_slates()) == wanted
     assert await catalog.references.slates([mine, ours, "s-unknown"]) == wanted
     assert await catalog.references.slates([mine]) == {f"slates/{mine}/{name}.jpg"}
-
-
-async def test_videos_come_in_pages_by_hash(catalog: Catalog, project: ProjectRecord) -> None:
-    hashes = sorted([(await add(catalog, project)).video.hash for _ in range(5)])
-    first = await catalog.references.page("", 3)
-    rest = await catalog.references.page(first[-1].hash, 3)
-    # Which order letters have is the database's own.
-    assert sorted(row.hash for row in (*first, *rest)) == hashes
-    assert all(row.at_work for row in first)
-    assert await catalog.references.page(rest[-1].hash, 3) == ()
-    assert await catalog.references.standing([first[0].hash]) == first[:1]
-    assert await catalog.references.standing(["unknown"]) == ()
-
-
-async def test_streams_that_are_still_recorded_are_known(
-    catalog: Catalog, project: ProjectRecord
-) -> None:
-    kept = await catalog.streams.add(project.id, "Morning", NOW_US)
-    assert await catalog.references.streams([kept.key.hash, "unknown"]) == {kept.key.hash}
-    assert await catalog.recordings.begin(kept.key.hash, "run", 1, NOW_US) is not None
-    await catalog.streams.remove(kept.id, by=None, now_us=NOW_US)
-    assert await catalog.references.streams([kept.key.hash]) == {kept.key.hash}

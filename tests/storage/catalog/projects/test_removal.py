@@ -7,12 +7,12 @@ import pytest
 from storage.catalog import Catalog
 from storage.catalog.projects.removal import MAX_MEDIA_ROWS, MAX_OTHER_ROWS
 from storage.catalog.records.common import PlayerOptions, ProjectRecord
-from storage.catalog.records.uploads import NewUpload, UploadDetails
+from storage.catalog.records.uploads import UploadDetails
 from storage.catalog.schema.upload_tables import METADATA
 from storage.errors import NoSuchProject
 from storage.job_leases import JobLost
 from tests.support.sql import run_sql
-from tests.support.storage.new_videos import new_video
+from tests.support.storage.new_videos import new_upload, new_video
 from tests.support.storage.removed_projects import remove_rows
 
 pytestmark = pytest.mark.anyio
@@ -33,11 +33,7 @@ async def film(catalog: Catalog, project: int, hash_: str) -> int:
 
 
 async def upload(catalog: Catalog, project: int, name: str) -> None:
-    new = NewUpload(
-        name=name, length=5, most_bytes=10, metadata="", hash=f"upload{name:0>6}", file_title="a",
-        slug="a", wanted=UploadDetails(), expires_us=NOW * 2,
-    )  # fmt: skip
-    await catalog.uploads.begin(project, new, NOW)
+    await catalog.uploads.begin(project, new_upload(name, expires_us=NOW * 2), NOW)
 
 
 async def test_nothing_of_a_deleted_project_is_found(

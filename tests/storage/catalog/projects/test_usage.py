@@ -3,9 +3,9 @@
 from media.stream_keys import new_hash
 from storage.catalog import Catalog
 from storage.catalog.projects.usage import ProjectUsage
-from storage.catalog.records.uploads import NewUpload, UploadDetails
+from storage.catalog.records.uploads import NewUpload
 from storage.catalog.records.videos import NewVideo
-from tests.support.storage.new_videos import new_video
+from tests.support.storage.new_videos import new_upload, new_video
 
 MINUTE = 60_000_000  # microseconds
 
@@ -15,11 +15,8 @@ def video(size: int, minutes: int = 0, source: str = "sources/x/1") -> NewVideo:
 
 
 def upload(length: int | None, replaces: int | None = None) -> NewUpload:
-    return NewUpload(
-        name=f"{new_hash()}{new_hash()}", length=length, most_bytes=1 << 40, metadata="",
-        hash=new_hash(), file_title="x", slug="x", wanted=UploadDetails(), expires_us=1 << 60,
-        replaces=replaces,
-    )  # fmt: skip
+    name = new_hash()
+    return new_upload(name, hash_=name, length=length, expires_us=1 << 60, replaces=replaces)
 
 
 async def test_an_empty_project_uses_nothing(catalog: Catalog) -> None:

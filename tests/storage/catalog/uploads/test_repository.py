@@ -1,76 +1,17 @@
 """Resumable uploads in the catalog: who appends, what is safe, what comes of it."""
 
 import asyncio
+from functools import partial
 from pathlib import Path
 
-import pytest
-
 from storage.catalog import Catalog, open_catalog
-from storage.catalog.records.uploads import NewUpload, UploadDetails
-from storage.catalog.records.videos import VideoFile, VideoQuery
-from storage.errors import HashTaken, NoSuchLabel, NoSuchProject, UploadLinkSpent
+from storage.catalog.records.videos import VideoFile
 from tests.support.sql import run_sql
+from tests.support.storage.new_videos import count_videos, new_upload
 
 NOW = 1_700_000_000_000_000
 HOUR = 3600 * 1_000_000
-
-
-def new(name: str = "one", **changed: object) -> NewUpload:
-    values: dict[str, object] = {
-        "name": name,
-        "length": 100,
-        "most_bytes": 1000,
-        "metadata": "filename YQ==",
-        "hash": f"hash{name:0>8}",
-        "file_title": "a",
-        "slug": "a",
-        "wanted": UploadDetails(),
-        "expires_us": NOW + HOUR,
-    }
-    return NewUpload(**{**values, **changed})  # pyright: ignore[reportArgumentType]  # by name
-
-
-@pytest.fixture
-async def project(catalog: Catalog) -> int:
-    return (await catalog.installation.first_start(NOW)).project.id
-
-
-async def count(catalog: Catalog) -> tuple[int, int]:
-    """Return how many videos there are, and how many of them in the making."""
-    project = await catalog.projects.find("1")
-    assert project is not None
-    every = await catalog.videos.find_page(project, VideoQuery(), 1)
-    making = await catalog.videos.find_page(project, VideoQuery(phase="inprogress"), 1)
-    return every.total, making.total
-
-
-async def test_an_upload_and_its_video_begin_together(catalog: Catalog, project: int) -> None:
-    wanted = UploadDetails(title="T", description="D", countries=(276,), tags=("new",))
-    made = await catalog.uploads.begin(project, new(wanted=wanted), NOW)
-    assert await catalog.uploads.find("one") == made
-    assert (made.received, made.done, made.whole) == (0, False, False)
-    found = await catalog.videos.find(made.video)
-    assert found is not None
-    video = found.video
-    assert (video.state, video.title, video.size, video.hash) == ("uploading", "T", 100, made.hash)
-    assert [tag.name for tag in found.tags] == ["new"]
-    assert [each.number for each in found.countries] == [276]
-    assert await count(catalog) == (1, 1)
-    assert await catalog.jobs.lease("w", NOW + HOUR) is None
-
-
-async def test_what_cannot_begin_leaves_nothing(catalog: Catalog, project: int) -> None:
-    await catalog.uploads.begin(project, new(), NOW)
-    with pytest.raises(NoSuchProject):
-        await catalog.uploads.begin(99, new("two"), NOW)
-    with pytest.raises(HashTaken):
-        await catalog.uploads.begin(project, new("two", hash=new().hash), NOW)
-    with pytest.raises(NoSuchLabel):
-        await catalog.uploads.begin(project, new("two", wanted=UploadDetails(category=9)), NOW)
-    with pytest.raises(UploadLinkSpent):
-        await catalog.uploads.begin(project, new("two", link=9), NOW)
-    assert await catalog.uploads.find("two") is None
-    assert await count(catalog) == (1, 1)
+new = partial(new_upload, expires_us=NOW + HOUR)
 
 
 async def test_the_newest_writer_alone_changes_anything(catalog: Catalog, project: int) -> None:
@@ -124,7 +65,7 @@ async def test_a_finished_upload_is_a_video_with_a_job(catalog: Catalog, project
     # It is done once: nobody finishes it again, and to forget it leaves the video.
     assert await catalog.uploads.finish("one", "b", landed, NOW, by=1) is None
     assert await catalog.uploads.remove("one", "upload deleted", NOW, by=1)
-    assert await count(catalog) == (1, 1)
+    assert await count_videos(catalog) == (1, 1)
     page = await catalog.events.find_page(project)
     assert [each.kind for each in page.items[:1]] == ["video added"]
 
@@ -134,7 +75,7 @@ async def test_an_upload_that_ends_takes_its_video_along(catalog: Catalog, proje
     assert await catalog.uploads.remove("one", "upload expired", NOW, by=None)
     assert not await catalog.uploads.remove("one", "upload expired", NOW, by=None)
     assert await catalog.videos.find(record.video) is None
-    assert await count(catalog) == (0, 0)
+    assert await count_videos(catalog) == (0, 0)
 
 
 async def test_a_deleted_video_leaves_no_upload(catalog: Catalog, project: int) -> None:
@@ -174,41 +115,6 @@ async def test_progress_is_told_with_the_bytes(
     found = await catalog.videos.find(record.video)
     assert found is not None
     assert found.video.version == 2
-
-
-async def test_a_link_is_used_once(catalog: Catalog, project: int) -> None:
-    number, secret = await catalog.links.add(
-        project, UploadDetails(title="T"), most_bytes=9, expires_us=NOW + HOUR, now_us=NOW, by=1
-    )
-    link = await catalog.links.find(secret)
-    assert link is not None
-    assert (link.id, link.wanted.title, link.most_bytes, link.used) == (number, "T", 9, False)
-    assert await catalog.links.find(secret + "x") is None
-    assert await catalog.links.find("x" * 10_000) is None
-    results: list[bool] = []
-    for name in ("one", "two"):
-        try:
-            await catalog.uploads.begin(project, new(name, link=number), NOW)
-            results.append(True)
-        except UploadLinkSpent:
-            results.append(False)
-    assert results == [True, False]
-    assert await count(catalog) == (1, 1)
-    assert await catalog.links.remove_expired(NOW + 30 * 24 * HOUR) == 0
-    await catalog.uploads.remove("one", "upload expired", NOW, by=None)
-    assert await catalog.links.remove_expired(NOW + 30 * 24 * HOUR) == 1
-    assert await catalog.links.find(secret) is None
-
-
-async def test_the_secret_of_a_link_is_nowhere(
-    catalog: Catalog, project: int, place: str | Path
-) -> None:
-    _, secret = await catalog.links.add(
-        project, UploadDetails(), most_bytes=9, expires_us=NOW + HOUR, now_us=NOW, by=1
-    )
-    rows = run_sql(place, "SELECT * FROM upload_links")
-    rows += run_sql(place, "SELECT * FROM events")
-    assert secret not in repr(rows)
 
 
 async def test_two_catalogs_claim_the_same_upload(place: str | Path) -> None:

@@ -12,7 +12,7 @@ from storage.catalog.records.uploads import NewUpload, UploadDetails, UploadReco
 from storage.catalog.records.videos import VideoFile, VideoQuery, WholeVideo
 from storage.errors import NoSuchVideo, UploadInProgress, UploadLinkSpent, UploadLost
 from tests.support.sql import run_sql
-from tests.support.storage.new_videos import new_video
+from tests.support.storage.new_videos import new_upload, new_video
 
 NOW = 1_700_000_000_000_000
 HOUR = 3600 * 1_000_000
@@ -20,19 +20,7 @@ FILE = VideoFile(source="sources/v/r-one", size=100, length_us=5, width=640, hei
 
 
 def new(replaces: int, name: str = "one", link: int | None = None) -> NewUpload:
-    return NewUpload(
-        name=name,
-        length=100,
-        most_bytes=1000,
-        metadata="",
-        hash="",
-        file_title="",
-        slug="",
-        wanted=UploadDetails(),
-        expires_us=NOW + HOUR,
-        link=link,
-        replaces=replaces,
-    )
+    return new_upload(name, link=link, replaces=replaces, expires_us=NOW + HOUR)
 
 
 async def link_for(catalog: Catalog, video: int | None) -> int:

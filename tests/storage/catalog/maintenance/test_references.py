@@ -1,0 +1,48 @@
+"""What rows refer to, asked of both databases: a janitor keeps it."""
+
+from storage.catalog import Catalog
+from storage.catalog.records.common import ProjectRecord
+from storage.objects.addresses import video_source
+from tests.storage.catalog.videos.test_queries import NOW_US, add
+
+
+async def test_videos_come_in_pages_by_hash(catalog: Catalog, project: ProjectRecord) -> None:
+    hashes = sorted([(await add(catalog, project)).video.hash for _ in range(5)])
+    first = await catalog.references.page("", 3)
+    rest = await catalog.references.page(first[-1].hash, 3)
+    # Which order letters have is the database's own.
+    assert sorted(row.hash for row in (*first, *rest)) == hashes
+    assert all(row.at_work for row in first)
+    assert await catalog.references.page(rest[-1].hash, 3) == ()
+    assert await catalog.references.standing([first[0].hash]) == first[:1]
+    assert await catalog.references.standing(["unknown"]) == ()
+
+
+async def test_streams_that_are_still_recorded_are_known(
+    catalog: Catalog, project: ProjectRecord
+) -> None:
+    kept = await catalog.streams.add(project.id, "Morning", NOW_US)
+    assert await catalog.references.streams([kept.key.hash, "unknown"]) == {kept.key.hash}
+    assert await catalog.recordings.begin(kept.key.hash, "run", 1, NOW_US) is not None
+    await catalog.streams.remove(kept.id, by=None, now_us=NOW_US)
+    assert await catalog.references.streams([kept.key.hash]) == {kept.key.hash}
+
+
+async def test_a_row_names_its_folders_and_the_address_of_its_file(
+    catalog: Catalog, project: ProjectRecord
+) -> None:
+    made = (await add(catalog, project, posters="poster-1", poster_labels=("360p",))).video
+    (row,) = await catalog.references.standing([made.hash])
+    assert (row.source, row.posters) == (video_source(made.hash, 1), "poster-1")
+    assert (row.media, row.previews, row.subtitles) == (None, None, "[]")
+
+
+async def test_what_a_deleted_project_had_is_known_until_its_rows_go(
+    catalog: Catalog, project: ProjectRecord
+) -> None:
+    """Its media are removed by its rows, so they are no orphans; nothing asks for its files."""
+    other = await catalog.projects.add("other", NOW_US)  # the first cannot be deleted
+    made = (await add(catalog, other)).video
+    assert await catalog.projects.remove(other.id, by=None, now_us=NOW_US)
+    assert await catalog.references.videos([made.hash, "unknown"]) == {made.hash}
+    assert await catalog.references.page("", 9) == ()

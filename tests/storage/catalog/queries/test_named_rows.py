@@ -1,0 +1,65 @@
+"""Lists of named rows: searched, ordered, and no row on two pages or on none."""
+
+from itertools import pairwise
+
+from storage.catalog import Catalog
+from storage.catalog.engine.database import Database
+from storage.catalog.queries import named_rows
+from storage.catalog.records.common import Page, ProjectRecord, Sort
+from storage.catalog.schema.tables import tags
+
+NEWEST = Sort()
+
+
+async def listed(
+    database: Database, project: int, *, search: str = "", sort: Sort = NEWEST, page: int = 1
+) -> Page[tuple[int, str]]:
+    async with database.reading() as connection:
+        return await named_rows.find_page(
+            connection, tags, project, lambda row: (row.id, row.name),
+            search=search, sort=sort, page=page,
+        )  # fmt: skip
+
+
+async def add(catalog: Catalog, project: ProjectRecord, *names: str) -> None:
+    for name in names:
+        await catalog.labels.add("tag", project.id, name, active=True, by=None, now_us=1)
+
+
+async def test_rows_that_are_equal_are_on_one_page_each(
+    catalog: Catalog, database: Database, project: ProjectRecord
+) -> None:
+    await add(catalog, project, *(f"tag {number}" for number in range(23)))
+    for descending in (True, False):
+        sort = Sort("active", descending=descending)
+        pages = [await listed(database, project.id, sort=sort, page=page) for page in (1, 2, 3)]
+        assert [len(page.items) for page in pages] == [10, 10, 3]
+        numbers = [number for page in pages for number, _ in page.items]
+        assert all((a > b) is descending for a, b in pairwise(numbers))
+
+
+async def test_a_page_beyond_the_end_is_empty_however_far(
+    catalog: Catalog, database: Database, project: ProjectRecord
+) -> None:
+    await add(catalog, project, "one")
+    for page in (2, 1 << 40, 10**30):
+        found = await listed(database, project.id, page=page)
+        assert (found.items, found.total, found.last) == ((), 1, 1)
+
+
+async def test_a_search_ignores_case_and_knows_no_wildcards(
+    catalog: Catalog, database: Database, project: ProjectRecord
+) -> None:
+    await add(catalog, project, "ȘTIRI 100%", "știri_azi", "other")
+    for search, count in (("știri", 2), ("%", 1), ("_", 1), ("\\", 0), ("nothing", 0)):
+        found = await listed(database, project.id, search=search)
+        assert (len(found.items), found.total) == (count, count), search
+
+
+async def test_rows_of_other_projects_are_not_listed(
+    catalog: Catalog, database: Database, project: ProjectRecord
+) -> None:
+    other = await catalog.projects.add("other", 1)
+    await add(catalog, other, "theirs")
+    for search in ("", "theirs"):
+        assert (await listed(database, project.id, search=search)).total == 0

@@ -1,0 +1,43 @@
+"""Resumable uploads as they begin: with their video, whole or not at all."""
+
+from functools import partial
+
+import pytest
+
+from storage.catalog import Catalog
+from storage.catalog.records.uploads import UploadDetails
+from storage.errors import HashTaken, NoSuchLabel, NoSuchProject, UploadLinkSpent
+from tests.support.storage.new_videos import count_videos, new_upload
+
+NOW = 1_700_000_000_000_000
+HOUR = 3600 * 1_000_000
+new = partial(new_upload, expires_us=NOW + HOUR)
+
+
+async def test_an_upload_and_its_video_begin_together(catalog: Catalog, project: int) -> None:
+    wanted = UploadDetails(title="T", description="D", countries=(276,), tags=("new",))
+    made = await catalog.uploads.begin(project, new(wanted=wanted), NOW)
+    assert await catalog.uploads.find("one") == made
+    assert (made.received, made.done, made.whole) == (0, False, False)
+    found = await catalog.videos.find(made.video)
+    assert found is not None
+    video = found.video
+    assert (video.state, video.title, video.size, video.hash) == ("uploading", "T", 100, made.hash)
+    assert [tag.name for tag in found.tags] == ["new"]
+    assert [each.number for each in found.countries] == [276]
+    assert await count_videos(catalog) == (1, 1)
+    assert await catalog.jobs.lease("w", NOW + HOUR) is None
+
+
+async def test_what_cannot_begin_leaves_nothing(catalog: Catalog, project: int) -> None:
+    await catalog.uploads.begin(project, new(), NOW)
+    with pytest.raises(NoSuchProject):
+        await catalog.uploads.begin(99, new("two"), NOW)
+    with pytest.raises(HashTaken):
+        await catalog.uploads.begin(project, new("two", hash_=new().hash), NOW)
+    with pytest.raises(NoSuchLabel):
+        await catalog.uploads.begin(project, new("two", wanted=UploadDetails(category=9)), NOW)
+    with pytest.raises(UploadLinkSpent):
+        await catalog.uploads.begin(project, new("two", link=9), NOW)
+    assert await catalog.uploads.find("two") is None
+    assert await count_videos(catalog) == (1, 1)

@@ -1,0 +1,49 @@
+"""Upload links: used once, and their secret kept nowhere."""
+
+from functools import partial
+from pathlib import Path
+
+from storage.catalog import Catalog
+from storage.catalog.records.uploads import UploadDetails
+from storage.errors import UploadLinkSpent
+from tests.support.sql import run_sql
+from tests.support.storage.new_videos import count_videos, new_upload
+
+NOW = 1_700_000_000_000_000
+HOUR = 3600 * 1_000_000
+new = partial(new_upload, expires_us=NOW + HOUR)
+
+
+async def test_a_link_is_used_once(catalog: Catalog, project: int) -> None:
+    number, secret = await catalog.links.add(
+        project, UploadDetails(title="T"), most_bytes=9, expires_us=NOW + HOUR, now_us=NOW, by=1
+    )
+    link = await catalog.links.find(secret)
+    assert link is not None
+    assert (link.id, link.wanted.title, link.most_bytes, link.used) == (number, "T", 9, False)
+    assert await catalog.links.find(secret + "x") is None
+    assert await catalog.links.find("x" * 10_000) is None
+    results: list[bool] = []
+    for name in ("one", "two"):
+        try:
+            await catalog.uploads.begin(project, new(name, link=number), NOW)
+            results.append(True)
+        except UploadLinkSpent:
+            results.append(False)
+    assert results == [True, False]
+    assert await count_videos(catalog) == (1, 1)
+    assert await catalog.links.remove_expired(NOW + 30 * 24 * HOUR) == 0
+    await catalog.uploads.remove("one", "upload expired", NOW, by=None)
+    assert await catalog.links.remove_expired(NOW + 30 * 24 * HOUR) == 1
+    assert await catalog.links.find(secret) is None
+
+
+async def test_the_secret_of_a_link_is_nowhere(
+    catalog: Catalog, project: int, place: str | Path
+) -> None:
+    _, secret = await catalog.links.add(
+        project, UploadDetails(), most_bytes=9, expires_us=NOW + HOUR, now_us=NOW, by=1
+    )
+    rows = run_sql(place, "SELECT * FROM upload_links")
+    rows += run_sql(place, "SELECT * FROM events")
+    assert secret not in repr(rows)

@@ -1,0 +1,55 @@
+"""A video's file replaced: what goes with the old one, and what stays."""
+
+import pytest
+
+from storage.catalog import Catalog
+from storage.catalog.engine.database import Database
+from storage.catalog.records.common import ProjectRecord
+from storage.catalog.records.videos import VideoFile
+from storage.catalog.videos import replacement
+from storage.errors import NoSuchVideo, UploadInProgress
+from tests.storage.catalog.videos.test_queries import NOW_US, add
+from tests.support.storage.new_videos import new_video
+
+FILE = VideoFile(source="sources/v/r-two", size=9, width=64, height=36, rungs=[(5, 64, 36)])
+
+
+async def test_a_failed_video_begins_anew_with_another_file(
+    catalog: Catalog, database: Database, project: ProjectRecord
+) -> None:
+    made = await add(catalog, project, title="T")
+    held = await catalog.jobs.lease("worker", NOW_US)
+    assert held is not None
+    await catalog.transcoding.begin(held, NOW_US)
+    await catalog.transcoding.fail(held, "damaged", NOW_US, warnings=["a warning"])
+    async with database.writing() as connection:
+        done = await replacement.replace(connection, made.video.id, FILE, NOW_US + 9, by=1)
+    assert done is not None
+    whole, old = done
+    video = whole.video
+    assert old == f"sources/{video.hash}/1"
+    assert (video.hash, video.title, video.created_us) == (made.video.hash, "T", NOW_US)
+    assert (video.state, video.progress, video.size) == ("queued", 0, FILE.size)
+    assert (video.uploaded_us, video.transcoding_us) == (NOW_US + 9, None)
+    assert [(each.number, each.transcoded) for each in whole.rungs] == [(5, False)]
+    status = await catalog.videos.find_status(video.id)
+    assert status is not None
+    assert (status.reason, status.warnings) == ("", ())
+    assert await catalog.jobs.lease("worker", NOW_US + 9) is not None
+
+
+async def test_what_cannot_be_replaced_is_refused(
+    catalog: Catalog, database: Database, project: ProjectRecord
+) -> None:
+    coming = await catalog.videos.expect(project.id, new_video(size=0, source=""), NOW_US)
+    other = await catalog.projects.add("other", NOW_US)
+    async with database.writing() as connection:
+        assert await replacement.replace(connection, 99, FILE, NOW_US, by=1) is None
+        with pytest.raises(UploadInProgress):
+            await replacement.replace(connection, coming, FILE, NOW_US, by=1)
+        with pytest.raises(UploadInProgress):
+            await replacement.require(connection, project.id, coming)
+        for of, number in ((other.id, coming), (project.id, 99), (project.id, 1 << 40)):
+            with pytest.raises(NoSuchVideo):
+                await replacement.hold_of(connection, of, number)
+        assert (await replacement.hold_of(connection, project.id, coming)).state == "uploading"
