@@ -8,7 +8,6 @@ from litestar.openapi.spec import (
     OpenAPIMediaType,
     OpenAPIType,
     Operation,
-    Reference,
     RequestBody,
     Schema,
 )
@@ -25,69 +24,43 @@ _PICTURE: Final = Schema(
     content_media_type=_OCTETS,
     description="A JPEG, PNG or WebP of at most 10 MB.",
 )
-
-
-def _body(properties: dict[str, Reference | Schema], required: str) -> RequestBody:
-    schema = Schema(
-        type=OpenAPIType.OBJECT,
-        properties=properties,
-        required=[required],
-        additional_properties=False,
-    )
-    return RequestBody(content={_MULTIPART: OpenAPIMediaType(schema=schema)}, required=True)
-
-
 _VIDEO: Final = Schema(
     type=OpenAPIType.STRING,
     format=_BINARY,
     content_media_type=_OCTETS,
     description="The file, of at most 524288000 bytes.",
 )
+_TITLE: Final = Schema(
+    type=OpenAPIType.STRING,
+    max_length=255,
+    description="Left out: the file's name without its extension.",
+)
+_DESCRIPTION: Final = Schema(type=OpenAPIType.STRING, max_length=10_000)
 
 
-@dataclass  # so that the generated __init__ calls __post_init__
-class VideoForm(Operation):
-    """An upload."""
+def _operation(required: str, **properties: Schema) -> type[Operation]:
+    """Return the class of operations that take a form of these parts, of which one is required."""
+    schema = Schema(
+        type=OpenAPIType.OBJECT,
+        properties={**properties},
+        required=[required],
+        additional_properties=False,
+    )
+    body = RequestBody(content={_MULTIPART: OpenAPIMediaType(schema=schema)}, required=True)
 
-    def __post_init__(self) -> None:
-        """Describe the form."""
-        self.request_body = _body(
-            {
-                "video": _VIDEO,
-                "poster": _PICTURE,
-                "title": Schema(
-                    type=OpenAPIType.STRING,
-                    max_length=255,
-                    description="Left out: the file's name without its extension.",
-                ),
-                "description": Schema(type=OpenAPIType.STRING, max_length=10_000),
-            },
-            "video",
-        )
+    @dataclass  # so that the generated __init__ calls __post_init__
+    class FormOperation(Operation):
+        def __post_init__(self) -> None:
+            self.request_body = body
+
+    return FormOperation
 
 
-@dataclass  # as above
-class FileForm(Operation):
-    """Another file for a video that there is."""
-
-    def __post_init__(self) -> None:
-        """Describe the form."""
-        self.request_body = _body({"video": _VIDEO}, "video")
-
-
-@dataclass  # as above
-class PosterForm(Operation):
-    """A poster of one's own."""
-
-    def __post_init__(self) -> None:
-        """Describe the form."""
-        self.request_body = _body({"poster": _PICTURE}, "poster")
-
-
-@dataclass  # as above
-class SlateForm(Operation):
-    """A picture that stands in while nobody is on air."""
-
-    def __post_init__(self) -> None:
-        """Describe the form."""
-        self.request_body = _body({"picture": _PICTURE}, "picture")
+# A new video; another file for a video that there is; a poster of one's own; a picture that is
+# shown while no encoder is on air.
+VideoForm: Final = _operation(
+    "video", video=_VIDEO, poster=_PICTURE, title=_TITLE, description=_DESCRIPTION
+)
+FileForm: Final = _operation("video", video=_VIDEO)
+PosterForm: Final = _operation("poster", poster=_PICTURE)
+SlateForm: Final = _operation("picture", picture=_PICTURE)
