@@ -3,11 +3,12 @@
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
+import uvloop
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
@@ -17,7 +18,7 @@ from headend.config.listen_sockets import bind
 from headend.http.server import serving
 from tests.support.e2e.service import SCALE
 
-__all__ = ["KEY", "SECRET", "Place", "closing", "heard", "subscribed", "words"]
+__all__ = ["KEY", "SECRET", "Place", "closing", "heard", "play", "subscribed", "words"]
 
 KEY = "0123456789abcdef0123"
 SECRET = "a secret of tests"
@@ -109,3 +110,9 @@ async def closing(client: ClientConnection) -> int:
 
 def words(event: str, **data: object) -> str:
     return json.dumps({"event": event, "data": data})
+
+
+def play(scene: Callable[[], Coroutine[Any, Any, None]]) -> None:  # Any: of any coroutine
+    """Run a scene on the event loop of the service."""
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(scene())
