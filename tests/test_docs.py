@@ -13,22 +13,15 @@ from prometheus_client.core import CounterMetricFamily
 
 from headend.config.settings import ServiceSettings
 from headend.http.metrics import HttpMetrics
-from headend.roles.adapters import EngineSinks
 from headend.roles.ingest_metrics import IngestMetrics
 from ingest.rtmp import errors
 from ingest.rtmp.limits import Limits
-from ingest.server.listener import listening
 from ingest.stream.live_stream import ALIVE_SECONDS, ANSWER_SECONDS
-from ingest.stream.ports import Grant, LiveEvent, LiveState
 from media.ladder import BOXES
 from media.loop_lag import LoopLag
-from media.stream_keys import StreamKey
 from scripts.settings_page import PAGE, defaults, filled
-from storage.edge.memory import MemoryEdge
-from storage.live.publication import LiveWindow
-from storage.objects.disk import DiskObjects
 from tests.support.e2e.odd_sources import INPUTS
-from transcode.live.service import LiveTranscoding
+from tests.support.headend.idle_ingest import idle_ingest
 
 ROOT: Final = Path(__file__).parents[1]
 
@@ -81,36 +74,16 @@ def test_settings_that_pages_name_exist(name: str) -> None:
 # -- metrics -----------------------------------------------------------------------------------
 
 
-class Nobody:
-    """A directory without a key, a journal that nobody reads."""
-
-    async def grant(self, application: str, key: StreamKey) -> Grant | None:
-        return None
-
-    async def write(self, state: LiveState, events: tuple[LiveEvent, ...]) -> None: ...
-
-
 async def families(folder: Path) -> dict[str, str]:
     """What both roles yield without encoders: kinds by name, as they stand in the text."""
-    with DiskObjects(folder) as objects:
-        transcoding = LiveTranscoding(objects=objects, edge=MemoryEdge(), window=LiveWindow())
-        async with listening(
-            limits=Limits(),
-            directory=Nobody(),
-            sinks=EngineSinks(transcoding),
-            journal=Nobody(),
-            sockets=[],
-            drain_seconds=1,
-        ) as listener:
-            return {
-                f"{each.name}_total" if isinstance(each, CounterMetricFamily) else each.name: (
-                    each.type
-                )
-                for each in (
-                    *IngestMetrics(listener, transcoding, LoopLag()).collect(),
-                    *HttpMetrics().collect(),
-                )
-            }
+    async with idle_ingest(folder) as (listener, transcoding):
+        return {
+            f"{each.name}_total" if isinstance(each, CounterMetricFamily) else each.name: each.type
+            for each in (
+                *IngestMetrics(listener, transcoding, LoopLag()).collect(),
+                *HttpMetrics().collect(),
+            )
+        }
 
 
 def test_every_metric_has_its_line_with_its_kind(tmp_path: Path) -> None:

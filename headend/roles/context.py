@@ -63,7 +63,8 @@ async def open_context(
     """Open the resources of a role; `origin` and `ingest` say which sockets it listens on.
 
     Raises:
-        StorageError: the catalog cannot be used, or the media belong to another (`StoreMismatch`).
+        ExceptionGroup: of an `AddressError`, where a socket cannot be bound; of a `StorageError`,
+            where the catalog cannot be used or the media belong to another (`StoreMismatch`).
     """
     folder = Path(settings.data)
     lag = LoopLag()

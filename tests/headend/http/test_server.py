@@ -1,0 +1,58 @@
+"""The server of a role: on its socket, without signals of its own, done with what it began."""
+
+import asyncio
+import signal
+import socket
+from typing import Any
+
+import httpx
+import pytest
+
+from headend.config.listen_sockets import bind
+from headend.http.server import serving
+
+
+class Slow:
+    """An application whose answers wait until they are let go."""
+
+    def __init__(self) -> None:
+        self.asked = asyncio.Event()
+        self.go = asyncio.Event()
+        self.life: list[str] = []
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:  # ASGI's own maps
+        if scope["type"] == "lifespan":
+            for each in ("startup", "shutdown"):
+                await receive()
+                self.life.append(each)
+                await send({"type": f"lifespan.{each}.complete"})
+            return
+        self.asked.set()
+        await self.go.wait()
+        headers = [(b"content-length", b"4")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": b"done"})
+
+
+async def test_a_request_under_way_is_answered_before_the_end() -> None:
+    app = Slow()
+    with bind("127.0.0.1:0") as sock:
+        url = f"http://127.0.0.1:{sock.getsockname()[1]}/"
+        async with asyncio.timeout(60), httpx.AsyncClient() as client, asyncio.TaskGroup() as tasks:
+            async with serving(app, sock):
+                assert app.life == ["startup"]
+                answer = tasks.create_task(client.get(url))
+                await app.asked.wait()
+                asyncio.get_running_loop().call_soon(app.go.set)
+            assert app.life == ["startup", "shutdown"]
+            assert (await answer).text == "done"
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2][:-1])))
+
+
+async def test_signals_stay_with_the_role() -> None:
+    numbers = (signal.SIGTERM, signal.SIGINT)
+    before = [signal.getsignal(number) for number in numbers]
+    with bind("127.0.0.1:0") as sock:
+        async with serving(Slow(), sock):
+            assert [signal.getsignal(number) for number in numbers] == before

@@ -1,0 +1,83 @@
+"""What a role runs on: its own sockets, and media and rows that belong together."""
+
+import asyncio
+import shutil
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from api.pusher.delivery import TOPIC
+from headend.install.installation import DATABASE, OBJECTS
+from headend.roles.context import open_context
+from storage.bus.base import BusMessage
+from storage.errors import CatalogUnavailable
+from storage.installation_key import StoreMismatch
+from tests.support.headend.installed import installed, settings_of
+
+
+@contextmanager
+def refused(kind: type[Exception], words: str) -> Generator[None]:
+    """See that a start is refused with one error, from within the group of its tasks."""
+    with pytest.raises(ExceptionGroup) as caught:
+        yield
+    (error,) = caught.value.exceptions
+    assert isinstance(error, kind)
+    assert words in str(error)
+
+
+@pytest.mark.parametrize(("origin", "ingest"), [(True, True), (True, False), (False, False)])
+async def test_a_role_listens_for_what_it_serves_alone(
+    tmp_path: Path, origin: bool, ingest: bool
+) -> None:
+    settings = await installed(tmp_path)
+    async with open_context(settings, origin=origin, ingest=ingest) as context:
+        sockets = context.sockets
+        assert (sockets.http is not None, sockets.rtmp is not None) == (origin, ingest)
+        assert (sockets.rtmps is not None) is ingest
+        assert (sockets.status is not None) is (origin or ingest)
+        assert context.addresses.rtmp == "rtmp://in.example"
+        assert context.first.project.id == 1
+
+
+async def test_a_folder_that_is_not_installed_is_refused(tmp_path: Path) -> None:
+    with refused(CatalogUnavailable, "headend migrate"):
+        async with open_context(settings_of(tmp_path), origin=False, ingest=False):
+            pass
+
+
+async def test_media_of_another_installation_are_refused(tmp_path: Path) -> None:
+    here, there = tmp_path / "here", tmp_path / "there"
+    for folder in (here, there):
+        async with open_context(await installed(folder), origin=False, ingest=False) as context:
+            await context.verify()
+            await context.objects.put("sources/AAAAAAAAAAAA/1", b"x")
+    shutil.copy(there / DATABASE, here / DATABASE)
+    with refused(StoreMismatch, "do not belong"):
+        async with open_context(settings_of(here), origin=False, ingest=False):
+            pass
+
+
+async def test_media_that_are_swapped_while_a_role_runs_are_noticed(tmp_path: Path) -> None:
+    here, there = tmp_path / "here", tmp_path / "there"
+    async with open_context(await installed(there), origin=False, ingest=False):
+        pass
+    async with open_context(await installed(here), origin=False, ingest=False) as context:
+        shutil.rmtree(here / OBJECTS)
+        shutil.copytree(there / OBJECTS, here / OBJECTS)
+        with pytest.raises(StoreMismatch):
+            await context.verify()
+
+
+async def test_what_a_role_writes_is_announced_on_its_bus(tmp_path: Path) -> None:
+    settings = await installed(tmp_path)
+    async with (
+        open_context(settings, origin=False, ingest=False) as context,
+        context.bus.subscribe(TOPIC) as notices,
+    ):
+        stream = context.first.stream
+        assert stream is not None
+        await context.catalog.streams.remove(stream.id, by=None, now_us=1)
+        async with asyncio.timeout(30):
+            assert await notices.get() == BusMessage(TOPIC, b"")

@@ -1,0 +1,96 @@
+"""The origin role: what it serves itself, what it passes on, and what of both is logged."""
+
+import logging
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from litestar import Litestar, get
+
+from api.http.client_address import BadNetwork
+from api.origin.geo import GeoError
+from headend.roles.origin_role import OriginRole
+from storage.catalog import Catalog, open_catalog
+from storage.edge.memory import MemoryEdge
+from storage.objects.disk import DiskObjects
+from tests.support.api.application import ADDRESSES, NOW_US
+from tests.support.headend.installed import settings_of
+from tests.support.sql import migrated
+
+
+@asynccontextmanager
+async def role_on(
+    folder: Path, **changed: str
+) -> AsyncGenerator[tuple[OriginRole, Catalog, DiskObjects]]:
+    place = migrated(folder / "catalog.db")
+    with DiskObjects(folder / "objects") as objects:
+        async with open_catalog(place, migrate=False) as catalog:
+            await catalog.installation.first_start(NOW_US)
+            settings = settings_of(folder, **changed)
+            edge = MemoryEdge()
+            yield OriginRole.create(settings, catalog, objects, edge, ADDRESSES), catalog, objects
+
+
+@get("/api/thing", sync_to_thread=False)
+def thing() -> str:
+    return "the API's"
+
+
+def client_of(role: OriginRole, access: str = "off") -> httpx.AsyncClient:
+    app = Litestar([thing, *role.handlers], logging_config=None)
+    wrapped: Any = role.wrap(app, access)  # Any: httpx has its own ASGI types
+    return httpx.AsyncClient(transport=httpx.ASGITransport(wrapped), base_url="http://a.example")
+
+
+@pytest.mark.parametrize(
+    ("access", "logged"),
+    [("off", set[str]()), ("api", {"/api/thing"}), ("all", {"/api/thing", "unknown"})],
+)
+async def test_requests_are_logged_as_far_as_the_setting_says(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, access: str, logged: set[str]
+) -> None:
+    caplog.set_level(logging.INFO)
+    async with role_on(tmp_path) as (role, _, _), client_of(role, access) as client:
+        assert (await client.get("/api/thing")).text == "the API's"
+        assert (await client.get("/live/AAAAAAAAAAAA/index.m3u8")).status_code == 404
+    lines = [record for record in caplog.records if record.message == "request"]
+    assert {vars(line)["route"] for line in lines} == logged
+
+
+async def test_the_fast_path_is_there_unless_all_requests_are_logged(tmp_path: Path) -> None:
+    async with role_on(tmp_path) as (role, _, _):
+        app = Litestar([], logging_config=None)
+        fast = {name: hasattr(role.wrap(app, name), "fast_path") for name in ("off", "api", "all")}
+    assert fast == {"off": True, "api": True, "all": False}
+
+
+@pytest.mark.parametrize(("published", "status"), [(True, 200), (False, 404)])
+async def test_what_a_page_hides_no_address_serves(
+    tmp_path: Path, published: bool, status: int
+) -> None:
+    async with role_on(tmp_path) as (role, catalog, objects), client_of(role) as client:
+        (stream,) = await catalog.streams.find_all()
+        change = catalog.streams.publish if published else catalog.streams.unpublish
+        await change(stream.id, now_us=NOW_US, by=None)
+        playlist = f"live/{stream.hash}/index.m3u8"
+        await objects.put(playlist, b"#EXTM3U\n")
+        for path in (f"/{playlist}", f"/watch/{stream.hash}", f"/embed/{stream.hash}"):
+            assert (await client.get(path)).status_code == status, path
+
+
+@pytest.mark.parametrize(
+    ("changed", "error"),
+    [
+        ({"http__trusted_proxies": "nowhere"}, BadNetwork),
+        ({"geo__database": "/none.mmdb"}, GeoError),
+    ],
+)
+async def test_settings_that_cannot_be_are_refused_at_the_start(
+    tmp_path: Path, changed: dict[str, str], error: type[Exception]
+) -> None:
+    with pytest.raises(error):
+        async with role_on(tmp_path, **changed):
+            pass

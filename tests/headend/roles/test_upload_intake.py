@@ -1,0 +1,56 @@
+"""Uploads looked at by real engines: what they are, or a sentence for their sender."""
+
+from pathlib import Path
+
+import pytest
+
+from api.ports import FileFacts, FileRefused
+from api.uploads.limits import UploadLimits
+from headend.roles.upload_intake import (
+    create_intake,
+    probe_upload,
+    uploaded_posters,
+    uploaded_slate,
+)
+from storage.objects.disk import DiskObjects
+from tests.support.api.upload_clips import clip, picture
+from tests.support.engine.upload_files import picture_size
+
+
+def stored(folder: Path, data: bytes) -> Path:
+    path = folder / "upload"
+    path.write_bytes(data)
+    return path
+
+
+async def test_a_video_is_known_by_its_facts(tmp_path: Path) -> None:
+    found = await probe_upload(stored(tmp_path, clip()))
+    assert found is not None
+    assert (found.width, found.height) == (640, 360)
+    assert abs(found.length_us - 1_000_000) < 100_000
+
+
+async def test_a_picture_becomes_posters_and_a_slate(tmp_path: Path) -> None:
+    path = stored(tmp_path, picture(size="2400x1350"))
+    posters = await uploaded_posters(path, 640, 360)
+    assert {label: picture_size(data) for label, data in posters.items()} == {"360p": (640, 360)}
+    assert picture_size(await uploaded_slate(path)) == (1920, 1080)
+
+
+async def test_what_is_neither_is_refused_with_a_sentence(tmp_path: Path) -> None:
+    path = stored(tmp_path, b"Dear diary")
+    for looked in (probe_upload(path), uploaded_posters(path, 640, 360), uploaded_slate(path)):
+        with pytest.raises(FileRefused) as refused:
+            await looked
+        assert refused.value.reason.endswith(".")
+
+
+async def test_an_intake_keeps_to_the_settings(tmp_path: Path) -> None:
+    with DiskObjects(tmp_path) as objects:
+        limits = UploadLimits(most_bytes=7)
+        intake = create_intake(objects, 5, limits)
+        assert (intake.least_free, intake.most_upload) == (5, 7)
+        assert intake.keep_us == limits.keep_us
+        assert await intake.probe(stored(tmp_path, clip())) == FileFacts(
+            length_us=1_000_000, width=640, height=360
+        )

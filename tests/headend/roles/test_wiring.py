@@ -1,0 +1,48 @@
+"""The roles, each on a data folder of its own: what it serves, and when it is ready."""
+
+from pathlib import Path
+
+import httpx
+import pytest
+
+from headend.roles.wiring import API, INGEST, SERVE, TRANSCODE, Role
+from tests.support.headend.installed import installed
+
+
+@pytest.mark.parametrize(
+    ("role", "ingests", "serves"),
+    [
+        pytest.param(SERVE, True, True, id="serve"),
+        pytest.param(INGEST, True, False, id="ingest"),
+        pytest.param(API, False, True, id="api"),
+        pytest.param(TRANSCODE, False, False, id="transcode"),
+    ],
+)
+async def test_a_role_runs_what_it_is_for(
+    tmp_path: Path, role: Role, ingests: bool, serves: bool
+) -> None:
+    settings = await installed(tmp_path, storage__min_free_bytes="0")
+    async with role.service(settings) as running, httpx.AsyncClient(timeout=30) as client:
+        assert bool(running.rtmp_port) is ingests
+        assert (running.tls is not None) is ingests
+        assert (running.token_file is not None) is serves
+        assert running.token_file is None or running.token_file.exists()
+        assert (running.status is not None) is (ingests or serves)
+        if running.status is not None:
+            ready = await client.get(f"{running.status}/readyz")
+            assert (ready.status_code, ready.json()["problems"]) == (200, [])
+            metrics = (await client.get(f"{running.status}/metrics")).text
+            assert ("headend_ingest_connections" in metrics) is ingests
+        if serves:
+            page = await client.get(running.addresses.http + "/schema/openapi.json")
+            assert page.json()["info"]["title"] == "Headend"
+
+
+async def test_a_full_disk_makes_a_service_not_ready_and_alive(tmp_path: Path) -> None:
+    settings = await installed(tmp_path, storage__min_free_bytes=str(1 << 60))
+    async with SERVE.service(settings) as running, httpx.AsyncClient(timeout=30) as client:
+        ready = await client.get(f"{running.status}/readyz")
+        assert ready.status_code == 503
+        (problem,) = ready.json()["problems"]
+        assert f"storage.min_free_bytes is {1 << 60}" in problem
+        assert (await client.get(f"{running.status}/healthz")).status_code == 200

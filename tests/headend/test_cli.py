@@ -1,0 +1,101 @@
+"""The commands on a real data folder: what each prints, and what it refuses."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from headend.cli import main
+from headend.install.installation import DATABASE, OWNER_TOKEN
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """A data folder as `headend migrate` makes it."""
+    done = headend("migrate", data=tmp_path / "data")
+    assert done.exit_code == 0, done.output
+    assert done.output.splitlines() == [
+        "the database is up to date",
+        f"the owner's token is in {tmp_path / 'data' / OWNER_TOKEN}",
+    ]
+    return tmp_path / "data"
+
+
+def headend(*arguments: str, data: Path | None = None) -> Result:
+    options = () if data is None else ("--data", str(data))
+    return CliRunner(env={"HEADEND_CONFIG": ""}).invoke(main, [*arguments, *options])
+
+
+def fields(result: Result) -> list[list[str]]:
+    assert result.exit_code == 0, result.output
+    return [line.split("\t") for line in result.output.splitlines()]
+
+
+def test_what_is_made_is_for_its_owner_alone(data: Path) -> None:
+    mask = os.umask(0o022)
+    os.umask(mask)
+    modes = {path.name: path.stat().st_mode & 0o077 for path in (data, *data.iterdir())}
+    assert modes[DATABASE] == modes[OWNER_TOKEN] == 0
+    assert not any(modes.values()), modes
+    assert mask != 0o077, "the command left its mask behind"
+
+
+def test_a_token_is_shown_once_and_is_over_when_it_is_revoked(data: Path) -> None:
+    ((number, secret),) = fields(headend("token", "create", "mine", "--write", data=data))
+    listed = headend("token", "list", data=data)
+    assert [number, "write", "all", "mine", "-"] in fields(listed)
+    assert secret not in listed.output
+    assert fields(headend("token", "revoke", number, data=data)) == [[number, "revoked", "mine"]]
+    assert [number, "revoked", "all", "mine", "-"] in fields(headend("token", "list", data=data))
+    missing = headend("token", "revoke", "99", data=data)
+    assert (missing.exit_code, missing.output) == (1, "Error: there is no token 99\n")
+
+
+def test_the_streams_and_the_broadcaster_are_those_of_the_installation(data: Path) -> None:
+    ((number, hash_, key, title),) = fields(headend("streams", data=data))
+    assert (number, title) == ("1", "My first stream")
+    assert key.startswith(f"{hash_}_")
+    names = [name for name, _ in fields(headend("broadcaster", data=data))]
+    assert names == ["app", "key", "secret"]
+
+
+@pytest.mark.parametrize("command", ["streams", "broadcaster"])
+def test_without_an_installation_a_command_names_the_one_that_makes_it(
+    tmp_path: Path, command: str
+) -> None:
+    refused = headend(command, data=tmp_path / "none")
+    assert refused.exit_code == 1
+    assert "run `headend migrate` first" in refused.output
+    assert not (tmp_path / "none").exists()
+
+
+def test_options_win_over_the_file_and_each_setting_names_its_source(tmp_path: Path) -> None:
+    (tmp_path / "headend.toml").write_text('data = "there"\n[http]\nlisten = "127.0.0.1:1"\n')
+    shown = headend(
+        "settings", "--json", "--config", str(tmp_path / "headend.toml"), "--http", "127.0.0.1:2"
+    )
+    lines = {line["name"]: line for line in json.loads(shown.output)}
+    assert (lines["http.listen"]["value"], lines["http.listen"]["source"]) == (
+        "127.0.0.1:2",
+        "command line",
+    )
+    assert lines["data"]["value"] == "there"
+    assert lines["rtmp.listen"]["source"] == "default"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (("settings", "--config", "/none.toml"), 1, "/none.toml"),
+        (("doctor", "--confirm"), 2, "--confirm needs --clean"),
+        (("pattern", "rtmp://127.0.0.1:1/live/x", "--size", "huge"), 2, "WIDTHxHEIGHT"),
+    ],
+)
+def test_what_makes_no_sense_is_one_sentence(
+    arguments: tuple[str, ...], code: int, words: str
+) -> None:
+    refused = headend(*arguments)
+    assert (refused.exit_code, words in refused.output) == (code, True), refused.output
+    assert "Traceback" not in refused.output

@@ -1,0 +1,81 @@
+"""A role's process: why it does not start, in one sentence, and how a signal ends it."""
+
+import _thread
+import asyncio
+import os
+import signal
+import socket
+import threading
+from pathlib import Path
+
+import pytest
+
+from headend.config.settings import ServiceSettings
+from headend.install.locks import writer_lock
+from headend.roles.wiring import API, INGEST, SERVE, TRANSCODE, Role
+from headend.run import StartError, run
+from tests.support.headend.installed import installed, settings_of
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> ServiceSettings:
+    """Settings of a service on a data folder that is installed."""
+    return asyncio.run(installed(tmp_path / "data"))
+
+
+@pytest.mark.parametrize("role", [INGEST, API, TRANSCODE], ids=lambda role: role.name)
+def test_a_role_that_installs_nothing_names_the_command(tmp_path: Path, role: Role) -> None:
+    with pytest.raises(StartError, match="run `headend migrate` first"):
+        run(role, settings_of(tmp_path / "data"))
+    assert not (tmp_path / "data").exists()
+
+
+def test_one_process_alone_writes(settings: ServiceSettings) -> None:
+    with (
+        writer_lock(Path(settings.data), "serve"),
+        pytest.raises(StartError, match="another Headend is running"),
+    ):
+        run(INGEST, settings)
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"http__listen": "nowhere"}, "'nowhere' is not HOST:PORT"),
+        ({"http__trusted_proxies": "nowhere"}, "nowhere"),
+        ({"geo__database": "/none.mmdb"}, "/none.mmdb"),
+    ],
+)
+def test_a_setting_that_cannot_be_used_is_one_sentence(
+    settings: ServiceSettings, changed: dict[str, str], words: str
+) -> None:
+    with pytest.raises(StartError) as refused:
+        run(SERVE, settings_of(Path(settings.data), **changed))
+    assert words in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_role_runs_until_a_signal_and_tells_its_manager(
+    settings: ServiceSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[bytes] = []
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(tmp_path / "notify"))
+        manager.settimeout(120)
+        monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+
+        def stop_once_ready() -> None:
+            try:
+                told.append(manager.recv(1000))
+            except TimeoutError:
+                _thread.interrupt_main()  # end the role, which may have no handler of SIGTERM
+            else:
+                os.kill(os.getpid(), signal.SIGTERM)
+
+        stopper = threading.Thread(target=stop_once_ready)
+        stopper.start()
+        run(TRANSCODE, settings)
+        stopper.join()
+        told.append(manager.recv(1000))
+    assert told[0].startswith(b"READY=1\nSTATUS=transcode at http://")
+    assert told[1] == b"STOPPING=1"

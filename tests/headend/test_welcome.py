@@ -1,0 +1,48 @@
+"""What a role prints once it is ready: what its reader needs, and no key where others read it."""
+
+from pathlib import Path
+
+import pytest
+
+from headend.roles.wiring import RunningService
+from headend.welcome import welcome
+from storage.catalog import open_catalog
+from storage.catalog.records.common import FirstStart
+from tests.support.api.application import ADDRESSES
+from tests.support.sql import migrated
+
+
+@pytest.fixture
+async def first(tmp_path: Path) -> FirstStart:
+    async with open_catalog(migrated(tmp_path / "catalog.db"), migrate=False) as catalog:
+        return await catalog.installation.first_start(1)
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+async def test_the_key_is_for_a_terminal_alone(first: FirstStart, terminal: bool) -> None:
+    stream = first.stream
+    assert stream is not None
+    text = welcome(
+        RunningService(addresses=ADDRESSES, first=first, rtmp_port=1935), terminal=terminal
+    )
+    assert (stream.key.text in text) is terminal
+    assert (stream.key.text.partition("_")[2] in text) is terminal
+    assert ("`headend streams` prints it" in text) is not terminal
+
+
+async def test_each_role_names_what_it_has(first: FirstStart) -> None:
+    assert first.stream is not None
+    watch, server = ADDRESSES.watch(first.stream.hash), "In OBS"
+    token = Path("/data/owner.token")
+    for running, shown in (
+        (RunningService(addresses=ADDRESSES, first=first), set[str]()),
+        (RunningService(addresses=ADDRESSES, first=first, rtmp_port=1935), {server}),
+        (RunningService(addresses=ADDRESSES, first=first, token_file=token), {watch, str(token)}),
+        (
+            RunningService(addresses=ADDRESSES, first=first, status="http://localhost:9000"),
+            {"http://localhost:9000/readyz"},
+        ),
+    ):
+        text = welcome(running, terminal=False)
+        for word in (watch, server, str(token), "/readyz"):
+            assert (word in text) is any(word in each for each in shown), (word, text)

@@ -1,0 +1,42 @@
+"""A listener that knows no key, and the live runs behind it, as an ingest role has them."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from headend.roles.adapters import EngineSinks
+from ingest.rtmp.limits import Limits
+from ingest.server.listener import RtmpListener, listening
+from ingest.stream.ports import Grant, LiveEvent, LiveState
+from media.stream_keys import StreamKey
+from storage.edge.memory import MemoryEdge
+from storage.live.publication import LiveWindow
+from storage.objects.disk import DiskObjects
+from transcode.live.service import LiveTranscoding
+
+__all__ = ["idle_ingest"]
+
+
+class _Nobody:
+    """A directory without a key, a journal that nobody reads."""
+
+    async def grant(self, application: str, key: StreamKey) -> Grant | None:
+        return None
+
+    async def write(self, state: LiveState, events: tuple[LiveEvent, ...]) -> None: ...
+
+
+@asynccontextmanager
+async def idle_ingest(folder: Path) -> AsyncGenerator[tuple[RtmpListener, LiveTranscoding]]:
+    """Open a listener without a socket, and live runs that are stored in a folder."""
+    with DiskObjects(folder) as objects:
+        transcoding = LiveTranscoding(objects=objects, edge=MemoryEdge(), window=LiveWindow())
+        async with listening(
+            limits=Limits(),
+            directory=_Nobody(),
+            sinks=EngineSinks(transcoding),
+            journal=_Nobody(),
+            sockets=[],
+            drain_seconds=1,
+        ) as listener:
+            yield listener, transcoding

@@ -1,0 +1,29 @@
+"""A data folder that is installed, and settings of a service on it with free loopback ports."""
+
+from pathlib import Path
+
+from headend.config.settings import ServiceSettings, load
+from headend.install.installation import DATABASE, create_data_folder, install
+from tests.support.sql import migrated
+
+__all__ = ["installed", "settings_of"]
+
+_FREE = "127.0.0.1:0"
+
+
+def settings_of(folder: Path, **changed: str) -> ServiceSettings:
+    """Return settings that listen on free ports; `changed` names others: `status__listen=""`."""
+    ports = ("http.listen", "rtmp.listen", "rtmps.listen", "status.listen", "ingest.status")
+    # Every role gives out addresses of the encoders' ports, which only an ingest knows.
+    encoders = {f"{name}.public_url": f"{name}://in.example" for name in ("rtmp", "rtmps")}
+    given = {name.replace("__", "."): value for name, value in changed.items()}
+    options = {"data": str(folder), **dict.fromkeys(ports, _FREE), **encoders, **given}
+    return load(file=None, environment={}, options=options)[0]
+
+
+async def installed(folder: Path, **changed: str) -> ServiceSettings:
+    """Install a data folder as `headend migrate` does; return the settings of a service on it."""
+    create_data_folder(folder)
+    migrated(folder / DATABASE)
+    await install(folder)
+    return settings_of(folder, **changed)
