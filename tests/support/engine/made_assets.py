@@ -1,0 +1,91 @@
+"""Whole files and spans of them, as real engines make them: every picture once, in step, silent."""
+
+from itertools import pairwise
+from pathlib import Path
+
+from media.ladder import AUDIO_RENDITION
+from tests.support.engine.decoded_output import packets
+from tests.support.engine.engine_process import Made
+from tests.support.engine.numbered_films import numbers
+from tests.support.engine.sources import ffmpeg
+from tests.support.engine.upload_files import make_for, probed, read
+from transcode.protocol.file_messages import AssetOrder, Surveyed
+from transcode.protocol.messages import EngineReport
+
+__all__ = [
+    "OWN",
+    "SECOND",
+    "SIZE",
+    "SMALL",
+    "X264",
+    "film_for",
+    "is_whole",
+    "joined",
+    "made_of",
+    "sound_is_continuous",
+    "surveyed",
+]
+
+SECOND = 90_000
+X264 = ("-c:v", "libx264", "-preset", "ultrafast", "-profile:v", "high", "-sc_threshold", "0")
+OWN = (*X264, "-g", "50", "-keyint_min", "50", "-bf", "2")
+SIZE = (640, 480)
+SMALL = (320, 240)
+
+
+def film_for(path: Path, *, reuse: bool = True, threads: int = 1) -> AssetOrder:
+    make = make_for(probed(path), reuse=reuse)
+    return AssetOrder(ladder=make.ladder, reuse=make.reuse, threads=threads)
+
+
+def surveyed(made: Made) -> Surveyed:
+    (found,) = made.of(Surveyed)
+    return found
+
+
+def made_of(path: Path, *, reuse: bool = True, threads: int = 1) -> Made:
+    """What one engine makes of a film, and one more of each of its stretches."""
+    whole = read("asset", path, film_for(path, reuse=reuse, threads=threads))
+    assert (whole.status, whole.complaints) == (0, "")
+    reports: list[EngineReport] = list(whole.reports)
+    found = surveyed(whole)
+    if len(found.spans) > 1:
+        for stretch in found.spans:
+            apart = read("span", path, stretch)
+            assert (apart.status, apart.complaints) == (0, "")
+            reports += apart.reports
+    return Made(reports, 0, "")
+
+
+def joined(made: Made, name: str) -> bytes:
+    """A rendition as one file: its first init section, and all its segments."""
+    inits = {init.data for init in made.inits(name)}
+    assert len(inits) == 1
+    (init,) = inits
+    return init + b"".join(made.data(segment) for segment in made.segments(name))
+
+
+def is_whole(made: Made, count: int, *, late: int = 0) -> bool:
+    """Whether each rung has each picture once and nothing is amiss in any rendition."""
+    assert made.in_step()
+    for name in made.names:
+        file = joined(made, name)
+        assert ffmpeg("-i", "pipe:0", "-enc_time_base", "-1", "-f", "null", "-", stdin=file) == ""
+        stamps = packets(file)
+        assert all(a[0] < b[0] for a, b in pairwise(stamps)), name
+        assert all(dts <= pts for dts, pts, _ in stamps), name
+        segments = made.segments(name)
+        for one, other in pairwise(segments):
+            slack = 1_920 if name == AUDIO_RENDITION else 0
+            assert abs(one.start + one.duration - other.start) <= slack
+        if name != AUDIO_RENDITION:
+            assert [number for _, number in numbers(file)][late:] == list(range(late, count)), name
+    return True
+
+
+def sound_is_continuous(made: Made, seconds: float) -> bool:
+    stamps = [pts for _, pts, _ in packets(joined(made, AUDIO_RENDITION))]
+    assert {b - a for a, b in pairwise(stamps)} == {1024}
+    lengths = sum(segment.duration for segment in made.segments(AUDIO_RENDITION))
+    assert abs(lengths / SECOND - seconds) < 0.1
+    return True

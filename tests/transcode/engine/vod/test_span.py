@@ -1,0 +1,120 @@
+"""A span: every picture once over its seams, whatever is damaged, missing or shared out."""
+
+from pathlib import Path
+
+import pytest
+
+from media.ladder import AUDIO_RENDITION
+from tests.support.engine.engine_process import ORIGIN
+from tests.support.engine.made_assets import (
+    OWN,
+    SMALL,
+    X264,
+    film_for,
+    is_whole,
+    joined,
+    made_of,
+    sound_is_continuous,
+    surveyed,
+)
+from tests.support.engine.numbered_films import numbered, numbers
+from tests.support.engine.sources import ffmpeg
+from tests.support.engine.upload_files import read
+
+
+@pytest.mark.parametrize(
+    ("name", "coding"),
+    [
+        pytest.param("a.mp4", (*OWN, "-c:a", "aac"), id="its own keyframes"),
+        pytest.param(
+            "b.mkv", (*X264, "-g", "130", "-bf", "2", "-c:a", "libopus"), id="5 s apart, in MKV",
+            marks=pytest.mark.prove,
+        ),
+        pytest.param(
+            "c.mp4",
+            ("-c:v", "libx265", "-preset", "ultrafast", "-x265-params",
+             "log-level=none:bframes=3:keyint=100", "-c:a", "aac", "-ac", "1"),
+            id="HEVC, open groups",
+        ),
+        pytest.param(
+            "d.webm",
+            ("-c:v", "libvpx-vp9", "-deadline", "realtime", "-cpu-used", "8", "-g", "90",
+             "-b:v", "1M", "-c:a", "libopus"),
+            id="VP9 in WebM",
+            marks=pytest.mark.prove,
+        ),
+    ],
+)  # fmt: skip
+def test_stretches_hold_every_picture_once_over_their_seams(
+    tmp_path: Path, name: str, coding: tuple[str, ...]
+) -> None:
+    path = numbered(tmp_path / name, *coding, seconds=26, size=SMALL)
+    made = made_of(path, reuse=False)
+    assert len(surveyed(made).spans) == 2, surveyed(made)
+    assert made.troubles == {}
+    assert is_whole(made, 650)
+    assert sound_is_continuous(made, 26)
+
+
+def test_a_rate_that_varies_keeps_every_picture_and_its_time(tmp_path: Path) -> None:
+    """Of 60 pictures a second a third is left out for a while, and then most of them."""
+    drop = ",select='if(lt(t,9),1,if(lt(t,17),mod(n,3),not(mod(n,4))))'"
+    path = numbered(
+        tmp_path / "a.mkv",
+        *(*X264, "-g", "90", "-bf", "2", "-vsync", "vfr", "-c:a", "aac"),
+        seconds=24,
+        size=SMALL,
+        rate="60",
+        filters=drop,
+    )
+    made = made_of(path, reuse=False)
+    assert len(surveyed(made).spans) == 2
+    assert made.in_step()
+    expected = [n for n in range(24 * 60) if (n < 540 or (n % 3 if n < 1020 else not n % 4))]
+    file = joined(made, "240p")
+    assert ffmpeg("-i", "pipe:0", "-enc_time_base", "-1", "-f", "null", "-", stdin=file) == ""
+    seen = numbers(file)
+    assert [number for _, number in seen] == expected
+    assert all(
+        abs(time - ORIGIN - number * 1_500) <= 90 for time, number in seen
+    )  # MKV has whole milliseconds
+
+
+def test_damage_in_a_stretch_costs_pictures_and_not_the_film(tmp_path: Path) -> None:
+    path = numbered(tmp_path / "a.mp4", *OWN, "-c:a", "aac", seconds=24, size=SMALL)
+    found = surveyed(read("asset", path, film_for(path, reuse=False)))
+    data = bytearray(path.read_bytes())
+    # In the second stretch's media: its index stands at the end.
+    middle = len(data) * 3 // 4
+    data[middle : middle + 6_000] = bytes(6_000)
+    path.write_bytes(data)
+    assert len(found.spans) == 2
+    for stretch in found.spans:
+        apart = read("span", path, stretch)
+        assert apart.status == 0
+        lengths = sum(segment.duration for segment in apart.segments("240p"))
+        # A cut lies a little before its picture.
+        assert 0 <= stretch.end - stretch.cuts[0] - lengths <= 750
+        assert len(apart.segments("240p")) == len(stretch.cuts)
+
+
+def test_a_stretch_of_another_file_ends_with_what_is_there(tmp_path: Path) -> None:
+    """The file was replaced by a shorter one meanwhile: nothing hangs, every segment is there."""
+    path = numbered(tmp_path / "a.mp4", *OWN, "-c:a", "aac", seconds=24, size=SMALL)
+    found = surveyed(read("asset", path, film_for(path, reuse=False)))
+    short = numbered(tmp_path / "b.mp4", *OWN, "-c:a", "aac", seconds=5, size=SMALL)
+    order = found.spans[-1]
+    apart = read("span", short, order)
+    assert apart.status == 0
+    assert len(apart.segments(order.rungs[0].name)) == len(order.cuts)
+    assert "pictures missing" in apart.troubles
+
+
+@pytest.mark.parametrize("threads", [1, pytest.param(2, marks=pytest.mark.prove), 3])
+def test_threads_change_nothing_of_what_is_made(tmp_path: Path, threads: int) -> None:
+    path = numbered(tmp_path / "a.mp4", *OWN, "-c:a", "aac", seconds=5, size=(854, 480))
+    one = made_of(path, reuse=False)
+    many = made_of(path, reuse=False, threads=threads)
+    assert many.names == ["360p", "480p", AUDIO_RENDITION]
+    for name in many.names:
+        assert joined(many, name) == joined(one, name)

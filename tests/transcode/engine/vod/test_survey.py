@@ -1,0 +1,56 @@
+"""What the packets of a file say: whether it can be entered in the middle, or lend its own."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.engine.made_assets import OWN, SMALL, X264, is_whole, made_of, surveyed
+from tests.support.engine.numbered_films import numbered
+from tests.support.engine.sources import ffmpeg
+
+
+@pytest.mark.parametrize(
+    ("name", "coding", "reason"),
+    [
+        pytest.param("a.ts", (*OWN, "-c:a", "aac"), "index", id="MPEG-TS"),
+        pytest.param("a.flv", (*OWN, "-c:a", "aac"), "index", id="FLV", marks=pytest.mark.prove),
+        pytest.param(
+            "a.avi",
+            ("-c:v", "mpeg4", "-g", "50", "-c:a", "mp2"),
+            "index",
+            id="AVI",
+            marks=pytest.mark.prove,
+        ),
+        pytest.param(
+            "a.mp4",
+            (*X264, "-g", "9999", "-bf", "2", "-c:a", "aac"),
+            "far apart",
+            id="one keyframe",
+        ),
+    ],
+)
+def test_what_cannot_be_entered_in_the_middle_is_made_in_one_piece(
+    tmp_path: Path, name: str, coding: tuple[str, ...], reason: str
+) -> None:
+    path = numbered(tmp_path / name, *coding, seconds=25, size=SMALL)
+    made = made_of(path, reuse=False, threads=2)
+    found = surveyed(made)
+    assert (len(found.spans), reason in found.reason) == (1, True), found
+    assert is_whole(made, 625)
+
+
+def test_a_file_that_turns_in_the_middle_does_not_lend_its_packets(tmp_path: Path) -> None:
+    """A sequence parameter set of another size in the stream: players would be lost."""
+    one = numbered(tmp_path / "a.mp4", *OWN, seconds=4, size=SMALL, sound=None)
+    other = numbered(tmp_path / "b.mp4", *OWN, seconds=4, size=(240, 180), sound=None)
+    for path in (one, other):
+        ffmpeg(
+            "-i", path, "-c", "copy", "-bsf:v", "h264_mp4toannexb", "-y", path.with_suffix(".ts")
+        )
+    ffmpeg("-i", other, "-c", "copy", "-output_ts_offset", "4", "-y", tmp_path / "later.ts")
+    both = one.with_suffix(".ts").read_bytes() + (tmp_path / "later.ts").read_bytes()
+    (tmp_path / "both.ts").write_bytes(both)
+    ffmpeg("-i", tmp_path / "both.ts", "-c", "copy", "-y", tmp_path / "both.mp4")
+    made = made_of(tmp_path / "both.mp4")
+    assert surveyed(made).reused is None
+    assert made.in_step()
