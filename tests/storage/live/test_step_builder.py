@@ -1,0 +1,133 @@
+"""Reports put together to steps, without a disk: whole, in order, and closed after a death."""
+
+from collections.abc import Iterable
+
+import pytest
+
+from media.hls.segment import InitSection, Part, SegmentStart
+from media.ladder import AUDIO_RENDITION
+from storage.live.run_state import Step
+from storage.live.step_builder import FinishedSegment, PublicationError, StepBuilder
+from tests.support.storage.engine_reports import (
+    CODECS,
+    LOW,
+    NOON_US,
+    ORIGIN,
+    TOP,
+    TWO,
+    Report,
+    ReportMaker,
+)
+
+SECOND_US = 1_000_000
+
+
+def begun(maker: ReportMaker, *, first: int = 0, epoch: int | None = None) -> StepBuilder:
+    """Return a builder that knows a maker's renditions and init sections."""
+    builder = StepBuilder(first, {}, epoch)
+    builder.prepare(maker.epoch, maker.renditions, NOON_US)
+    for init in maker.begin():
+        builder.add_init(init)
+    return builder
+
+
+def add(builder: StepBuilder, reports: Iterable[Report]) -> list[FinishedSegment]:
+    finished: list[FinishedSegment] = []
+    for report in reports:
+        match report:
+            case InitSection():
+                builder.add_init(report)
+            case SegmentStart():
+                builder.start_segment(report)
+            case Part():
+                builder.add_part(report)
+            case _:
+                finished.append(builder.add_segment(report))
+    return finished
+
+
+def of(name: str, reports: Iterable[Report]) -> list[Report]:
+    return [report for report in reports if report.rendition == name]
+
+
+def test_a_step_is_complete_once_every_rendition_has_reached_it() -> None:
+    maker = ReportMaker(TOP, LOW)
+    builder = begun(maker)
+    steps = [maker.step(), maker.step()]
+    for reports in steps:  # the largest runs ahead
+        add(builder, of(TOP.name, reports))
+    assert (list(builder.complete()), builder.opened, builder.following) == ([], 2, 0)
+    add(builder, of(LOW.name, steps[0]))
+    (sound,) = add(builder, of(AUDIO_RENDITION, steps[0]))
+    (step,) = builder.complete()
+    assert set(step.segments) == {TOP.name, LOW.name, AUDIO_RENDITION}
+    assert (step.sequence, step.epoch, step.discontinuity) == (0, 0, False)
+    assert step.origin_us == NOON_US - 10 * SECOND_US  # the first picture is 10 s after tick 0
+    assert sound.data == b"".join(each.data for each in steps[0] if isinstance(each, Part)
+                                  and each.rendition == AUDIO_RENDITION)  # fmt: skip
+    assert builder.codecs(step) == CODECS
+    assert list(builder.complete()) == []
+
+
+def test_a_source_of_its_own_is_a_discontinuity_unless_it_is_the_first() -> None:
+    def marks(epoch: int | None) -> list[bool]:
+        maker = ReportMaker(TOP)
+        builder = begun(maker, epoch=epoch)
+        found: list[Step] = []
+        for number in range(2):
+            maker.epoch = number
+            builder.prepare(number, maker.renditions, NOON_US)
+            for _ in range(2):
+                add(builder, maker.step())
+                found += builder.complete()
+        return [step.discontinuity for step in found]
+
+    assert marks(None) == [False, False, True, False]
+    assert marks(7) == [True, False, True, False]
+
+
+def test_what_a_dead_engine_sent_becomes_segments_and_gaps() -> None:
+    maker = ReportMaker(TOP, LOW)
+    builder = begun(maker)
+    reports = maker.step()
+    add(builder, of(TOP.name, reports))
+    add(builder, of(LOW.name, reports)[:2])  # one of its two parts
+    closed = {each.rendition: each for each in builder.close_open()}
+    assert set(closed) == {LOW.name, AUDIO_RENDITION}
+    low, sound = closed[LOW.name].facts, closed[AUDIO_RENDITION].facts
+    assert (low.gap, low.start, low.duration, low.parts) == (False, ORIGIN, TWO // 2, 1)
+    assert closed[LOW.name].data
+    assert (sound.gap, sound.duration, sound.size) == (True, TWO, 0)
+    (step,) = builder.complete()
+    assert step.sequence == 0
+    # The next engine goes on with the numbers.
+    add(builder, maker.step())
+    assert [step.sequence for step in builder.complete()] == [1]
+
+
+def test_init_sections_are_needed_until_their_steps_are_stored() -> None:
+    maker = ReportMaker(TOP)
+    builder = begun(maker)
+    add(builder, maker.step())
+    assert [step.sequence for step in builder.complete()] == [0]
+    add(builder, [*maker.begin(TOP.name), *maker.step()])
+    assert [step.sequence for step in builder.complete()] == [1]
+    assert builder.oldest_inits() == {TOP.name: 0, AUDIO_RENDITION: 0}
+    assert builder.next_inits == {TOP.name: 2, AUDIO_RENDITION: 1}
+    builder.forget(0)
+    assert builder.oldest_inits() == {TOP.name: 1, AUDIO_RENDITION: 0}
+    builder.forget(1)
+    assert builder.oldest_inits() == {}
+
+
+def test_a_part_names_the_segment_that_it_belongs_to() -> None:
+    maker = ReportMaker(TOP)
+    builder = begun(maker)
+    start, part, *_ = maker.step()
+    assert isinstance(start, SegmentStart)
+    assert isinstance(part, Part)
+    with pytest.raises(PublicationError):
+        builder.add_part(part)
+    builder.start_segment(start)
+    found, step = builder.add_part(part)
+    assert (found, step.sequence, step.segments) == (start, 0, {})
