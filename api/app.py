@@ -29,6 +29,7 @@ from api.library.tokens import TokensController
 from api.ports import MediaRemover
 from api.schemas.presenter import Presenter
 from api.schemas.urls import Addresses
+from api.streams.clips import ClipsController
 from api.streams.collection import StreamsController
 from api.streams.command_client import IngestClient
 from api.streams.commands import StreamCommandsController
@@ -74,7 +75,7 @@ _CONTROLLERS: Final = (
     CountriesController,
     ResolutionsController,
 )
-# Of a service that takes uploads.
+# Of a service that takes uploads, and stores videos.
 _UPLOAD_CONTROLLERS: Final = (
     VideoUploadController,
     VideoFilesController,
@@ -83,6 +84,7 @@ _UPLOAD_CONTROLLERS: Final = (
     ResumableUploadController,
     StreamSlateController,
     ProjectSlateController,
+    ClipsController,
 )
 
 

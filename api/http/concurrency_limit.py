@@ -22,10 +22,11 @@ _REFUSALS: Final = {
 
 
 class ConcurrencyLimit:
-    """Allows `total` operations at once."""
+    """Allows `total` operations at once; `what` they are is for refusals."""
 
-    def __init__(self, total: int) -> None:
+    def __init__(self, total: int, what: str = "files are coming in") -> None:
         self._share = FairShare(total)
+        self._what = what
 
     def __len__(self) -> int:
         return len(self._share)
@@ -42,7 +43,7 @@ class ConcurrencyLimit:
             status, whose = _REFUSALS[refusal]
             raise ApiError(
                 status,
-                f"Too many files are coming in through {whose} at once; try again in a moment.",
+                f"Too many {self._what} through {whose} at once; try again in a moment.",
                 headers={"Retry-After": str(_RETRY_SECONDS)},
             )
         try:

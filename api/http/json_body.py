@@ -20,6 +20,7 @@ from api.schemas.text_fields import (
     OptionalTitle,
     Title,
 )
+from api.schemas.timestamps import Moment
 
 __all__ = ["MAX_BODY", "described", "parse_fields", "read_body", "read_raw_body"]
 
@@ -44,6 +45,8 @@ def _decode(kind: type[Any], value: object) -> object:  # Any: msgspec passes th
         return Description.parse(value)
     if kind is Name:
         return Name.parse(value)
+    if kind is Moment:
+        return Moment.parse(value)
     raise NotImplementedError(kind)
 
 
@@ -54,6 +57,8 @@ def _schema(kind: type[Any]) -> dict[str, Any]:  # Any: JSON Schema
         return {"type": ["string", "null"], "maxLength": MAX_TITLE}
     if kind is Description:
         return {"type": ["string", "null"], "maxLength": MAX_DESCRIPTION}
+    if kind is Moment:
+        return {"type": "string", "format": "date-time"}
     raise NotImplementedError(kind)
 
 

@@ -1,7 +1,8 @@
 """Quotas of projects: how many streams, bytes and minutes of files each may have.
 
 Quotas are checked when something is added; what is there stays. Requests at the same moment may
-exceed a quota by what they bring, and recordings are not stopped, though their bytes count.
+exceed a quota by what they bring, and recordings are not stopped, though their bytes count. So do
+those of clips, although they take room of their own only when what they were cut out of is gone.
 """
 
 from collections.abc import Callable
@@ -58,17 +59,29 @@ class ProjectQuotas:
         if not most_bytes and not most_minutes:
             return
         used = await self._usage(project)
-        after = used.stored_bytes + (1 if incoming is None else incoming)
-        if most_bytes and after > most_bytes:
-            raise _exceeded(
-                f"This project may store {most_bytes} bytes, and stores {used.stored_bytes}:"
-                " there is no room for this file."
-            )
+        self._require_bytes(used, 1 if incoming is None else incoming, "file")
         minutes = used.file_us // _MINUTE_US
         if most_minutes and minutes >= most_minutes:
             raise _exceeded(
                 f"This project may add files of {most_minutes} minutes within {QUOTA_DAYS} days,"
                 f" and added {minutes}."
+            )
+
+    async def require_clip(self, project: int, size: int) -> None:
+        """Check that a project may have a clip of `size` bytes, which is no file that was added.
+
+        Raises:
+            ApiError: 403 if it may not.
+        """
+        if self._limits.stored_bytes:
+            self._require_bytes(await self._usage(project), size, "clip")
+
+    def _require_bytes(self, used: ProjectUsage, incoming: int, what: str) -> None:
+        most = self._limits.stored_bytes
+        if most and used.stored_bytes + incoming > most:
+            raise _exceeded(
+                f"This project may store {most} bytes, and stores {used.stored_bytes}:"
+                f" there is no room for this {what}."
             )
 
     async def _usage(self, project: int) -> ProjectUsage:

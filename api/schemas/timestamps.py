@@ -1,13 +1,36 @@
 """Timestamps of the API: RFC 3339 in UTC, to the microsecond."""
 
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-__all__ = ["format_timestamp", "parse_timestamp"]
+__all__ = ["Moment", "format_timestamp", "parse_timestamp"]
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _BARE_EPOCH: Final = _EPOCH.replace(tzinfo=None)
 _MICROSECOND: Final = timedelta(microseconds=1)
+_RFC_3339: Final = re.compile(
+    r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)", re.ASCII
+)
+
+
+class Moment(int):
+    """A moment in a request: RFC 3339 with an offset, in microseconds since the Unix epoch."""
+
+    __slots__ = ()
+
+    @classmethod
+    def parse(cls, value: object) -> "Moment":
+        """Validate the moment in a request.
+
+        Raises:
+            ValueError: it is invalid; the message is for the client.
+        """
+        text = value.upper() if isinstance(value, str) else ""
+        moment_us = parse_timestamp(text) if _RFC_3339.fullmatch(text) else None
+        if moment_us is None:
+            raise ValueError("This must be a time such as 2026-01-31T12:00:00.123Z (RFC 3339).")
+        return cls(moment_us)
 
 
 def format_timestamp(moment_us: int) -> str:

@@ -1,7 +1,7 @@
 """The operations on live streams.
 
 Controllers: `collection` (the streams of a project), `item` (one stream and its backups),
-`commands` (end, pause, resume, drill a failover, change the key), `settings`, `slates` and
+`commands` (end, pause, resume, drill a failover, change the key), `settings`, `slates`, `clips` and
 `ingest_report`. Below them, `lookup` finds the stream of a path, `command_client` sends commands to
 the ingest role, `schemas` holds the bodies and `presenter` fills them. Streams themselves are shown
 by `api.schemas.presenter`. Read `lookup`, `collection`, `item`, then `command_client`.

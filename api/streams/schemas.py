@@ -9,7 +9,9 @@ import msgspec
 
 from api.library.references import CountryReferences, TagReferences
 from api.schemas.common import Backup, StreamBody, shown_as
-from api.schemas.text_fields import Description, Title
+from api.schemas.text_fields import Description, OptionalTitle, Title
+from api.schemas.timestamps import Moment
+from api.videos.schemas import Video
 from media.encoder_report import ClockReport, NetworkReport, PictureReport, SoundReport
 from storage.catalog.records.settings import (
     DETECT_SECONDS,
@@ -21,6 +23,9 @@ from storage.catalog.records.settings import (
 
 __all__ = [
     "BackupAdded",
+    "ClipAdded",
+    "ClipAddition",
+    "ClipTime",
     "Drill",
     "Drilled",
     "EncoderBody",
@@ -84,6 +89,29 @@ class BackupAdded(msgspec.Struct, frozen=True, kw_only=True):
 
     message: str
     backup: Backup
+
+
+class ClipAddition(msgspec.Struct, frozen=True, kw_only=True):
+    """The part of a stream that is to be a video, by the times that its playlists show."""
+
+    from_: Moment = msgspec.field(name="from")
+    to: Moment
+    title: OptionalTitle | msgspec.UnsetType = msgspec.UNSET
+
+
+class ClipTime(msgspec.Struct, frozen=True, kw_only=True):
+    """When a clip begins and ends, by the stream's clock."""
+
+    from_: str = msgspec.field(name="from")
+    to: str
+
+
+class ClipAdded(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to making a clip."""
+
+    message: str
+    video: Video
+    clip: ClipTime
 
 
 class Drill(msgspec.Struct, frozen=True, kw_only=True):

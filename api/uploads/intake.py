@@ -67,16 +67,19 @@ _RETRY_SECONDS: Final = 60
 _MAX_CONCURRENT: Final = 24
 # A token alone gets half of them, a project three quarters: other projects find places.
 _PROJECT_SHARE: Final = 3
+# Clips that are made at once: each links up to 54,000 files, and more at once are no faster.
+_MAX_CLIPS: Final = 4
 # A link is for one file; the second request takes over from one whose connection is dead.
 _MAX_CONCURRENT_OF_ONE_LINK: Final = 2
 
 
 class UploadIntake(msgspec.Struct, frozen=True, kw_only=True):
-    """The services and the limits that uploads need.
+    """The services and the limits that uploads and clips need.
 
     `least_free` bytes of the disk stay free. A client that sends next to nothing for
-    `quiet_seconds` is disconnected. `gate` limits concurrent uploads. A resumable upload may have
-    `most_upload` bytes and is kept for `keep_us` microseconds after its last one.
+    `quiet_seconds` is disconnected. `gate` limits concurrent uploads, `clip_gate` clips. A
+    resumable upload may have `most_upload` bytes and is kept for `keep_us` microseconds after its
+    last one.
     """
 
     objects: DiskObjects
@@ -91,6 +94,9 @@ class UploadIntake(msgspec.Struct, frozen=True, kw_only=True):
     writers: WriterTurns = msgspec.field(default_factory=WriterTurns)
     gate: ConcurrencyLimit = msgspec.field(
         default_factory=lambda: ConcurrencyLimit(_MAX_CONCURRENT)
+    )
+    clip_gate: ConcurrencyLimit = msgspec.field(
+        default_factory=lambda: ConcurrencyLimit(_MAX_CLIPS, "clips are being made")
     )
 
 

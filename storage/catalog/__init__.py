@@ -34,6 +34,7 @@ from storage.catalog.streams.repository import Streams
 from storage.catalog.streams.settings import SettingsRepository
 from storage.catalog.uploads.links import UploadLinks
 from storage.catalog.uploads.repository import Uploads
+from storage.catalog.videos.clips import Clips
 from storage.catalog.videos.imports import Imports
 from storage.catalog.videos.jobs import Jobs
 from storage.catalog.videos.previews import RecordingPreviews
@@ -74,6 +75,7 @@ class Catalog:
         self.videos = Videos(database)
         self.visibility = Visibility(database)
         self.recordings = Recordings(database)
+        self.clips = Clips(database)
         self.previews = RecordingPreviews(database)
         self.imports = Imports(database)
         self.jobs = Jobs(database)

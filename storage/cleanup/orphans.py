@@ -30,7 +30,7 @@ from media.stream_keys import PublicHash, is_hash
 from media.ticks import MICROSECONDS
 from storage.catalog.maintenance.references import VideoReferences
 from storage.errors import StorageError
-from storage.objects.addresses import video_media, video_pages, video_sources
+from storage.objects.addresses import video_media, video_sources
 from storage.objects.base import ObjectError, ObjectMissing, ObjectStat
 from storage.objects.trash import discard, empty_trash
 
@@ -240,11 +240,6 @@ async def _of_videos(
             for name in await _unnamed(files, row, _old(listed[row.hash], before_us, _TRANSCODED)):
                 address = video_media(row.hash, name)
                 yield Orphan(address=address, kind="folder", what="media of an older attempt")
-            if row.media is not None and row.media in listed[row.hash]:
-                below = await files.folders(video_media(row.hash, row.media))
-                if below.get("record", before_us) < before_us:
-                    address = video_pages(row.hash, row.media)
-                    yield Orphan(address=address, kind="folder", what="pages of a recording")
 
 
 async def _files(

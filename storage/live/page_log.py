@@ -10,7 +10,7 @@ page reads as None.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from itertools import islice
 from typing import Final, Generic, TypeVar
 
@@ -54,7 +54,7 @@ class PageLog(Generic[P]):
         except (ObjectMissing, msgspec.MsgspecError):
             return None
 
-    async def read_all(self, numbers: Sequence[int]) -> AsyncIterator[P | None]:
+    async def read_all(self, numbers: Sequence[int]) -> AsyncGenerator[P | None]:
         """Yield pages in the order of `numbers`, reading several at once.
 
         Raises:

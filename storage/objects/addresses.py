@@ -28,6 +28,8 @@ __all__ = [
     "live_state",
     "live_stream",
     "live_variants",
+    "media_init",
+    "media_segment",
     "partial_import",
     "replaced_source",
     "slate_folder",
@@ -127,6 +129,16 @@ def live_segment(hash_: str, run: str, rendition: str, sequence: int) -> str:
 def live_part(hash_: str, run: str, rendition: str, sequence: int, index: int) -> str:
     """Return a part of a segment; parts exist only at the edge."""
     return f"live/{hash_}/{run}/{rendition}/{sequence}.{index}.m4s"
+
+
+def media_init(folder: str, rendition: str, number: int) -> str:
+    """Return an init section below the folder of a run or of a video's media."""
+    return f"{folder}/{rendition}/init-{number}.mp4"
+
+
+def media_segment(folder: str, rendition: str, sequence: int) -> str:
+    """Return a segment below the folder of a run or of a video's media."""
+    return f"{folder}/{rendition}/{sequence}.m4s"
 
 
 def slate_folder(owner: str) -> str:

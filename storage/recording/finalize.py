@@ -1,21 +1,30 @@
-"""Turns the recording of an ended run into a video: playlists, posters, a row in the catalog."""
+"""Turns the recording of an ended run into a video: playlists, posters, a row in the catalog.
+
+What clips have in common with it is here, too.
+"""
 
 import logging
 from collections.abc import Callable
 from typing import Final, Protocol
 
 from media.ladder import BOX_NUMBERS
+from media.stream_keys import PublicHash
 from media.ticks import MICROSECONDS, VIDEO_SCALE, rescale
 from storage.catalog.videos.recordings import MadeRecording, RecordedRung, RecordingRow
 from storage.errors import StorageError
 from storage.live.run_store import StoredRun, read_steps
-from storage.objects.addresses import live_poster, live_posters, video, video_poster
+from storage.objects.addresses import live_posters, live_run, video, video_poster
 from storage.objects.base import Objects
 from storage.objects.trash import discard
 from storage.recording.pages import announced_codecs
-from storage.recording.recording_store import MEDIA, ListedStep, RecordingStore
+from storage.recording.recording_store import (
+    MEDIA,
+    ListedStep,
+    RecordingStore,
+    WrittenPlaylists,
+)
 
-__all__ = ["MIN_TICKS", "RecordingFinisher", "finalize"]
+__all__ = ["MIN_TICKS", "RecordingFinisher", "describe", "finalize", "link_posters"]
 
 log = logging.getLogger(__name__)
 
@@ -62,8 +71,11 @@ async def finalize(
     """
     if run is not None and not store.closed:
         codecs, renditions = announced_codecs(run.state), run.state.renditions
+        folders = (live_run(row.stream, row.run),)
         for step in await read_steps(objects, run, store.totals.last + 1):
-            error = await store.append(ListedStep(step=step, renditions=renditions, codecs=codecs))
+            error = await store.append(
+                ListedStep(step=step, renditions=renditions, codecs=codecs, folders=folders)
+            )
             if error is not None:
                 about = {"stream": row.stream, "run": row.run, "cause": str(error)}
                 log.warning("media not recorded", extra=about)
@@ -73,25 +85,24 @@ async def finalize(
         await discard(objects, video(row.hash), now_us())
         return False
     playlists = await store.write_playlists()
-    labels = await _posters(objects, row)
-    made = _made(store, playlists, labels)
+    labels = await link_posters(objects, live_posters(row.stream), row.hash)
+    made = describe(store, playlists, labels)
     await objects.make_durable(video(row.hash))
     if await catalog.finish(row, made, now_us(), name_of) is None:
         await objects.delete_tree(video(row.hash))
         return False
-    try:
-        await store.remove_pages()
-    except StorageError as error:
-        log.warning("pages not removed", extra={"video": row.hash, "cause": str(error)})
     return True
 
 
-def _made(store: RecordingStore, playlists: int, labels: tuple[str, ...]) -> MadeRecording:
+def describe(
+    store: RecordingStore, playlists: WrittenPlaylists, labels: tuple[str, ...]
+) -> MadeRecording:
+    """Return what the catalog says of a recording, whose posters have these labels."""
     totals = store.totals
     present = totals.present
     return MadeRecording(
         media=MEDIA,
-        size=sum(totals.sizes.values()) + playlists,
+        size=sum(totals.sizes.values()) + playlists.size,
         length_us=rescale(totals.ticks, VIDEO_SCALE, MICROSECONDS),
         width=present[0].width if present else 0,
         height=present[0].height if present else 0,
@@ -107,22 +118,22 @@ def _made(store: RecordingStore, playlists: int, labels: tuple[str, ...]) -> Mad
         ),
         posters=_POSTERS if labels else None,
         poster_labels=labels,
+        time=None if playlists.time is None else (playlists.time.from_us, playlists.time.to_us),
     )
 
 
-async def _posters(objects: Objects, row: RecordingRow) -> tuple[str, ...]:
-    """Link the newest posters of the stream to the video and return their labels.
+async def link_posters(objects: Objects, folder: str, hash_: PublicHash) -> tuple[str, ...]:
+    """Link the posters in a folder to a video and return their labels.
 
     Posters are optional: errors are only logged.
     """
     labels: list[str] = []
     try:
-        for address in await objects.addresses(live_posters(row.stream)):
+        for address in await objects.addresses(folder):
             label = address.rpartition("/")[2].removesuffix(".jpg")
             if label in BOX_NUMBERS:
-                source = live_poster(row.stream, label)
-                await objects.link(source, video_poster(row.hash, _POSTERS, label))
+                await objects.link(address, video_poster(hash_, _POSTERS, label))
                 labels.append(label)
     except StorageError as error:
-        log.warning("posters not kept", extra={"video": row.hash, "cause": str(error)})
+        log.warning("posters not kept", extra={"video": hash_, "cause": str(error)})
     return tuple(sorted(labels, key=lambda label: BOX_NUMBERS[label]))

@@ -25,14 +25,30 @@ __all__ = [
     "RecordedPlaylists",
     "RecordingPage",
     "RecordingTotals",
+    "TimeRange",
     "announced_codecs",
     "fit_step",
+    "time_of",
 ]
 
 # A page is written once it has `PAGE_STEPS` or spans so much time. After a crash, steps without a
 # page are read from the log of the run, whose media are kept for at least 42 s (12 s listed, 30 s
 # after that).
 PAGE_TICKS: Final = 24 * VIDEO_SCALE
+
+
+class TimeRange(msgspec.Struct, frozen=True, order=True):
+    """A time of the stream's clock, in microseconds since the Unix epoch."""
+
+    from_us: int
+    to_us: int
+
+
+def time_of(step: Step) -> TimeRange:
+    """Return the time that a step shows: that of its longest picture, or of its sound alone."""
+    rungs = [segment for name, segment in step.segments.items() if name != AUDIO_RENDITION]
+    shown = max(rungs or step.segments.values(), key=lambda segment: segment.duration)
+    return TimeRange(step.wall_us(shown.start), step.wall_us(shown.start + shown.duration))
 
 
 class RecordingTotals(msgspec.Struct, frozen=True, kw_only=True):
@@ -148,9 +164,13 @@ def announced_codecs(state: RunState) -> dict[str, str]:
 
 
 class RecordedPlaylists:
-    """Builds the playlists of a whole recording, whose steps are added page by page."""
+    """Builds the playlists of a whole recording, whose steps are added page by page.
+
+    `time` is the time that they show so far.
+    """
 
     def __init__(self, totals: RecordingTotals) -> None:
+        self.time: TimeRange | None = None
         self._totals = totals
         names = rendition_names(totals.present)
         self._lines = {name: SegmentLines() for name in names}
@@ -165,6 +185,8 @@ class RecordedPlaylists:
             discontinuity = not first and (step.discontinuity or step.sequence - 1 != self._last)
             followed.append((step, discontinuity, discontinuity or first))
             self._last = step.sequence
+            time = time_of(step)
+            self.time = time if self.time is None else _union(self.time, time)
         for name, lines in self._lines.items():
             listed = [
                 _listed(step, name, discontinuity, anchored)
@@ -183,6 +205,10 @@ class RecordedPlaylists:
         totals = self._totals
         measures = {name: totals.measures.get(name, RenditionMeasure()) for name in self._lines}
         return build_multivariant(folder, totals.present, measures, totals.codecs, None)
+
+
+def _union(one: TimeRange, other: TimeRange) -> TimeRange:
+    return TimeRange(min(one.from_us, other.from_us), max(one.to_us, other.to_us))
 
 
 def _listed(step: Step, name: str, discontinuity: bool, anchored: bool) -> PlaylistSegment:

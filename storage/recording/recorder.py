@@ -22,6 +22,7 @@ from storage.errors import StorageError
 from storage.live.publication import Publication
 from storage.live.run_state import RunState, Step
 from storage.live.run_store import StoredRun, newest_run, read_state
+from storage.objects.addresses import live_run
 from storage.objects.base import Objects
 from storage.objects.disk_threads import FILES
 from storage.recording.finalize import finalize
@@ -103,7 +104,10 @@ class RecordingQueue:
         """Queue a step; if too many wait, drop the oldest, which leaves a gap."""
         if not self.is_closed:
             listed = ListedStep(
-                step=step, renditions=state.renditions, codecs=codecs or announced_codecs(state)
+                step=step,
+                renditions=state.renditions,
+                codecs=codecs or announced_codecs(state),
+                folders=(live_run(self.stream, self.run),),
             )
             self._waiting.append(listed)
             self._more.set()
@@ -240,9 +244,7 @@ class Recorder:
                     row = await self._begin(queue)
                 if row is None:
                     return None
-                return await RecordingStore.load(
-                    self._objects, stream=row.stream, run=row.run, hash_=row.hash
-                )
+                return await RecordingStore.load(self._objects, row.hash)
             except StorageError as error:
                 self._warn_once(queue, "recording waits", error)
                 tries += queue.has_ended
@@ -327,9 +329,7 @@ class Recorder:
     async def _finalize_if_ended(self, row: RecordingRow) -> None:
         about = {"stream": row.stream, "run": row.run, "video": row.hash}
         try:
-            store = await RecordingStore.load(
-                self._objects, stream=row.stream, run=row.run, hash_=row.hash
-            )
+            store = await RecordingStore.load(self._objects, row.hash)
             state = await read_state(self._objects, row.stream, row.run)
             if not store.closed and not await self._has_ended(row, state):
                 return

@@ -2,10 +2,12 @@
 
 Segments and init sections are hard-linked from the run's folder into the video's, so they use no
 more room and remain when the run's own are deleted. After a crash, steps that were linked but not
-yet written into a page are linked again from the state of the run.
+yet written into a page are linked again from the state of the run. The pages of a recording remain
+with its video: they say which segments were on air at a time, which clips are made by.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import aclosing, suppress
 from typing import Final
 
 import msgspec
@@ -16,8 +18,8 @@ from storage.errors import StorageError
 from storage.live.page_log import PageLog
 from storage.live.run_state import PAGE_STEPS, Step, StepSegment
 from storage.objects.addresses import (
-    live_init,
-    live_segment,
+    media_init,
+    media_segment,
     video_init,
     video_page,
     video_pages,
@@ -25,50 +27,61 @@ from storage.objects.addresses import (
     video_segment,
     video_variants,
 )
-from storage.objects.base import Objects
+from storage.objects.base import ObjectMissing, Objects
 from storage.recording.pages import (
     PAGE_TICKS,
     RecordedPlaylists,
     RecordingPage,
     RecordingTotals,
+    TimeRange,
     fit_step,
+    time_of,
 )
 
-__all__ = ["MEDIA", "ListedStep", "RecordingStore"]
+__all__ = ["MEDIA", "ListedStep", "RecordingStore", "WrittenPlaylists"]
 
 MEDIA: Final = "1-1"  # the folder below the video's: generation 1, attempt 1
 
 
 class ListedStep(msgspec.Struct, frozen=True, kw_only=True):
-    """A listed step, with the rungs of its run and the codecs that are known by rendition."""
+    """A listed step, with the rungs of its run and the codecs that are known by rendition.
+
+    `folders` may have its media; the first one that has an object gives it.
+    """
 
     step: Step
     renditions: tuple[Rendition, ...]
     codecs: Mapping[str, str]
+    folders: tuple[str, ...]
+
+
+class WrittenPlaylists(msgspec.Struct, frozen=True, kw_only=True):
+    """The size of all playlists in bytes, and the time that they show; None if they are empty."""
+
+    size: int
+    time: TimeRange | None
 
 
 class RecordingStore:
-    """The recording of the run `run` of a stream as the video `hash`. Only one task may use it."""
+    """The recording of a run as the video `hash`. Only one task may use it."""
 
-    def __init__(self, objects: Objects, *, stream: str, run: str, hash_: str) -> None:
+    def __init__(self, objects: Objects, hash_: str) -> None:
         self.hash = hash_
         self.totals = RecordingTotals()
         self.closed = False
         self._objects = objects
         self._log = PageLog(objects, RecordingPage, lambda number: video_page(hash_, MEDIA, number))
-        self._stream = stream
-        self._run = run
         self._pages = 0
         self._unwritten_steps: list[Step] = []
 
     @classmethod
-    async def load(cls, objects: Objects, *, stream: str, run: str, hash_: str) -> "RecordingStore":
+    async def load(cls, objects: Objects, hash_: str) -> "RecordingStore":
         """Open a recording, or begin it if it has no page yet.
 
         Raises:
             ObjectError: the disk failed.
         """
-        store = cls(objects, stream=stream, run=run, hash_=hash_)
+        store = cls(objects, hash_)
         store._pages = await store._count()
         for number in reversed(range(store._pages)):
             page = await store._log.read(number)
@@ -111,7 +124,7 @@ class RecordingStore:
             if segment.gap:
                 continue
             try:
-                await self._link(name, segment, listed.step.sequence, init_sizes)
+                await self._link(listed, name, segment, init_sizes)
             except StorageError as error:
                 lost[name] = error
         step = fit_step(listed.step, self.totals, lost)
@@ -121,15 +134,31 @@ class RecordingStore:
         return next(iter(lost.values()), None)
 
     async def _link(
-        self, name: str, segment: StepSegment, sequence: int, init_sizes: dict[str, int]
+        self, listed: ListedStep, name: str, segment: StepSegment, init_sizes: dict[str, int]
     ) -> None:
-        source = live_segment(self._stream, self._run, name, sequence)
-        await self._objects.link(source, video_segment(self.hash, MEDIA, name, sequence))
+        sequence = listed.step.sequence
+        sources = [media_segment(folder, name, sequence) for folder in listed.folders]
+        await self._link_first(sources, video_segment(self.hash, MEDIA, name, sequence))
         if self.totals.inits.get(name) != segment.init:
             target = video_init(self.hash, MEDIA, name, segment.init)
-            await self._objects.link(live_init(self._stream, self._run, name, segment.init), target)
+            inits = [media_init(folder, name, segment.init) for folder in listed.folders]
+            await self._link_first(inits, target)
             found = await self._objects.stat(target)
             init_sizes[name] = 0 if found is None else found.size
+
+    async def _link_first(self, sources: Sequence[str], target: str) -> None:
+        """Link the first of some objects that exists.
+
+        Raises:
+            ObjectMissing: none exists.
+            ObjectError: the disk failed.
+        """
+        *others, last = sources
+        for source in others:
+            with suppress(ObjectMissing):
+                await self._objects.link(source, target)
+                return
+        await self._objects.link(last, target)
 
     async def write_page(self, *, closed: bool = False) -> None:
         """Write the waiting steps as a page; `closed` makes it the last one.
@@ -148,8 +177,8 @@ class RecordingStore:
 
     # -- the end ----------------------------------------------------------------------------------
 
-    async def write_playlists(self) -> int:
-        """Write the playlists of all pages and return their size in bytes.
+    async def write_playlists(self) -> WrittenPlaylists:
+        """Write the playlists of all pages.
 
         Raises:
             ObjectError: a playlist could not be stored, or a page could not be read.
@@ -168,12 +197,53 @@ class RecordingStore:
             data = text.encode()
             await self._objects.put(address, data)
             size += len(data)
-        return size
+        return WrittenPlaylists(size=size, time=playlists.time)
 
     async def remove_pages(self) -> None:
-        """Delete the pages, which are not needed once the playlists are written.
+        """Delete the pages, which the playlists do not need.
 
         Raises:
-            ObjectError: some are left; they do no harm.
+            ObjectError: the disk failed.
         """
         await self._objects.delete_tree(video_pages(self.hash, MEDIA))
+
+    # -- reading ----------------------------------------------------------------------------------
+
+    async def begin_us(self) -> int | None:
+        """Return the wall-clock time at which the first page begins; None if there is no page.
+
+        Raises:
+            ObjectError: the disk failed.
+        """
+        for number in range(self._pages):
+            page = await self._log.read(number)
+            if page is not None and page.steps:
+                return time_of(page.steps[0]).from_us
+        return None
+
+    async def find_steps(self, wanted: TimeRange) -> list[Step]:
+        """Return the steps of the pages that overlap a time, and a few before and after.
+
+        Raises:
+            ObjectError: the disk failed.
+        """
+        found: list[Step] = []
+        first = await self._first_page(wanted.from_us)
+        async with aclosing(self._log.read_all(range(first, self._pages))) as pages:
+            async for page in pages:
+                found += () if page is None else page.steps
+                if found and time_of(found[-1]).to_us >= wanted.to_us:
+                    break
+        return found
+
+    async def _first_page(self, from_us: int) -> int:
+        """Return the number of the first page that ends after a time, or of one before it."""
+        low, high = 0, self._pages
+        while low < high:
+            middle = (low + high) // 2
+            page = await self._log.read(middle)
+            if page is not None and page.steps and time_of(page.steps[-1]).to_us <= from_us:
+                low = middle + 1
+            else:  # one that cannot be read may as well be after it
+                high = middle
+        return low

@@ -1,4 +1,4 @@
-"""The catalog's tables of files on their way to being videos: recordings, uploads, spans.
+"""The catalog's tables of what becomes a video, or became one: recordings, uploads, spans.
 
 As `storage.catalog.schema.tables`, of whose metadata they are a part.
 """
@@ -19,7 +19,15 @@ from sqlalchemy import (
 
 from storage.catalog.schema.tables import METADATA, QUEUED, RUNNING
 
-__all__ = ["METADATA", "imports", "recordings", "spans", "upload_links", "uploads"]
+__all__ = [
+    "METADATA",
+    "imports",
+    "recorded_times",
+    "recordings",
+    "spans",
+    "upload_links",
+    "uploads",
+]
 
 # A run that is being recorded: `hash` is the video's that it will be. Without a foreign key to
 # streams: what was recorded of one that is deleted becomes a video all the same.
@@ -37,6 +45,18 @@ recordings = Table(
     UniqueConstraint("stream_hash", "run"),
     sqlite_autoincrement=True,
 )
+
+# When a video that was recorded was live: a time of the stream's clock, which clips are found by.
+# Without a foreign key to streams, as above.
+recorded_times = Table(
+    "recorded_times",
+    METADATA,
+    Column("video_id", Integer, ForeignKey("videos.id", ondelete="CASCADE"), primary_key=True),
+    Column("stream_id", Integer, nullable=False),
+    Column("from_us", BigInteger, nullable=False),
+    Column("to_us", BigInteger, nullable=False),
+)
+Index("ix_recorded_times_stream_id_from_us", recorded_times.c.stream_id, recorded_times.c.from_us)
 
 # A one-time address to which a browser uploads without a token; `digest` is the SHA-256 of what the
 # address holds. `video_id` is the video whose file it may replace; with that video it goes.

@@ -24,12 +24,23 @@ from storage.catalog.queries import counters, project_lookup
 from storage.catalog.queries.casefold import fold
 from storage.catalog.schema.tables import stream_tags, streams, tags, video_resolutions
 from storage.catalog.schema.tables import videos as videos_table
-from storage.catalog.schema.upload_tables import recordings
+from storage.catalog.schema.upload_tables import recorded_times, recordings
 from storage.catalog.videos import jobs
 from storage.catalog.videos import queries as video_queries
 from storage.errors import NoSuchLabel, NoSuchProject
 
-__all__ = ["MadeRecording", "RecordedRung", "RecordingRow", "Recordings"]
+__all__ = [
+    "MadeRecording",
+    "RecordedRung",
+    "RecordedVideo",
+    "RecordingFacts",
+    "RecordingRow",
+    "Recordings",
+    "add_video",
+    "dated_title",
+    "stream_facts",
+    "with_present_labels",
+]
 
 _DAY_US: Final = 86_400_000_000
 _LONGEST_TITLE: Final = 255  # characters, as the column has it
@@ -69,12 +80,13 @@ class RecordingRow(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def title(self) -> str:
         """The video's title: the stream's as it began, and when that was."""
-        return _title(self.facts, self.created_us)
+        return dated_title(self.facts.title, self.created_us)
 
 
-def _title(facts: RecordingFacts, began_us: int) -> str:
-    when = f", {_EPOCH + timedelta(microseconds=began_us):%Y-%m-%d %H:%M}"
-    return f"{facts.title[: _LONGEST_TITLE - len(when)]}{when}"
+def dated_title(title: str, at_us: int, form: str = "%Y-%m-%d %H:%M") -> str:
+    """Return a stream's title with a time of it, as long as a title may be."""
+    when = f", {_EPOCH + timedelta(microseconds=at_us):{form}}"
+    return f"{title[: _LONGEST_TITLE - len(when)]}{when}"
 
 
 class RecordedRung(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,6 +102,7 @@ class MadeRecording(msgspec.Struct, frozen=True, kw_only=True):
     """What there is of a recording when its run is over.
 
     `media` and `posters` are folders below the video's own, `size` the bytes of all that plays.
+    `time` is from when to when it was live, in microseconds of the stream's clock.
     """
 
     media: str
@@ -100,6 +113,24 @@ class MadeRecording(msgspec.Struct, frozen=True, kw_only=True):
     rungs: tuple[RecordedRung, ...]
     posters: str | None = None
     poster_labels: tuple[str, ...] = ()
+    time: tuple[int, int] | None = None
+
+
+class RecordedVideo(msgspec.Struct, frozen=True, kw_only=True):
+    """A video to be added, made of a recording.
+
+    `own_title` is what its owner calls it, if anything, and `dated_title` what it is called else;
+    `name` is its slug. `expires_us` is when it is deleted; None: not by itself.
+    """
+
+    project: int
+    hash: PublicHash
+    facts: RecordingFacts
+    made: MadeRecording
+    own_title: str | None = None
+    dated_title: str
+    name: str
+    expires_us: int | None
 
 
 def _row(row: Row[Any]) -> RecordingRow:  # Any: the row of a whole table has no static type
@@ -121,11 +152,12 @@ async def find(connection: AsyncConnection, stream: PublicHash, run: str) -> Rec
     return None if row is None else _row(row)
 
 
-async def _facts(
+async def stream_facts(
     connection: AsyncConnection,
     stream: Row[Any],  # Any: as in `_row`
     keep_days: int,
 ) -> RecordingFacts:
+    """Return what a video takes after a stream, whose row is given."""
     linked = select(stream_tags.c.tag_id).where(stream_tags.c.stream_id == stream.id)
     return RecordingFacts(
         title=stream.title,
@@ -144,23 +176,46 @@ async def remove(connection: AsyncConnection, recording: int) -> None:
     await connection.execute(delete(recordings).where(_TABLE.id == recording))
 
 
-async def _insert(
-    connection: AsyncConnection,
-    recording: RecordingRow,
-    facts: RecordingFacts,
-    made: MadeRecording,
-    now_us: int,
-    title: str,
-    name: str,
-) -> int:
+async def add_video(connection: AsyncConnection, video: RecordedVideo, now_us: int) -> int:
+    """Add the video that a recording, or a part of one, has become; its previews are then due.
+
+    Returns its number. The caller holds its project.
+    """
+    number = await _insert(connection, video, now_us)
+    project, made = video.project, video.made
+    if made.rungs:
+        rows = [
+            {
+                "video_id": number,
+                "number": rung.number,
+                "width": rung.width,
+                "height": rung.height,
+                "transcoded": True,
+                "size": rung.size,
+                "transcode_seconds": 0,
+            }
+            for rung in made.rungs
+        ]
+        await connection.execute(insert(video_resolutions), rows)
+        await jobs.enqueue(connection, number, now_us, jobs.PREVIEWS)
+    wanted = [TagById(tag) for tag in video.facts.tags]
+    await labels.link_tags(connection, project, "video", number, wanted, now_us)
+    await broadcast.enqueue_video(connection, number, _COMPLETED, now_us)
+    counters.add(connection, project, "videos", 1)
+    counters.add(connection, project, f"videos.{_COMPLETED}", 1)
+    return number
+
+
+async def _insert(connection: AsyncConnection, video: RecordedVideo, now_us: int) -> int:
+    facts, made = video.facts, video.made
     statement = insert(videos_table).values(
-        project_id=recording.project,
-        hash=recording.hash,
-        title=None,
-        file_title=title,
-        title_fold=fold(title),
+        project_id=video.project,
+        hash=video.hash,
+        title=video.own_title,
+        file_title=video.dated_title,
+        title_fold=fold(video.own_title or video.dated_title),
         description=facts.description,
-        name=name,
+        name=video.name,
         size=made.size,
         length_us=made.length_us,
         width=made.width,
@@ -189,7 +244,7 @@ async def _insert(
         image_us=now_us if made.posters is not None else None,
         storage_size=made.size,
         version=1,
-        expires_us=now_us + facts.keep_days * _DAY_US,
+        expires_us=video.expires_us,
     )
     return (await connection.execute(statement.returning(videos_table.c.id))).scalar_one()
 
@@ -207,21 +262,26 @@ async def _present(
     if stream is None:
         facts = msgspec.structs.replace(recording.facts, hidden=True)
     else:
-        facts = await _facts(connection, stream, recording.facts.keep_days)
+        facts = await stream_facts(connection, stream, recording.facts.keep_days)
+    return await with_present_labels(connection, recording.project, facts)
+
+
+async def with_present_labels(
+    connection: AsyncConnection, project: int, facts: RecordingFacts
+) -> RecordingFacts:
+    """Return facts without labels that the project has no more; it locks the others."""
     category, player = facts.category, facts.player
     try:
         if category is not None:
-            await labels.require_category(connection, recording.project, category)
+            await labels.require_category(connection, project, category)
     except NoSuchLabel:
         category = None
     try:
         if player is not None:
-            await players.require(connection, recording.project, player)
+            await players.require(connection, project, player)
     except NoSuchLabel:
         player = None
-    mine = select(tags.c.id).where(
-        tags.c.project_id == recording.project, tags.c.id.in_(facts.tags)
-    )
+    mine = select(tags.c.id).where(tags.c.project_id == project, tags.c.id.in_(facts.tags))
     held = mine.order_by(tags.c.id).with_for_update(read=True, key_share=True)
     left = tuple((await connection.execute(held)).scalars())
     return msgspec.structs.replace(facts, category=category, player=player, tags=left)
@@ -273,7 +333,7 @@ class Recordings:
             before = await find(connection, stream, run)
             if before is not None:
                 return before
-            facts = await _facts(connection, row, keep_days)
+            facts = await stream_facts(connection, row, keep_days)
             statement = insert(recordings).values(
                 project_id=row.project_id,
                 stream_id=row.id,
@@ -310,33 +370,26 @@ class Recordings:
                 return None
             await remove(connection, recording.id)
             facts = await _present(connection, recording, stream)
-            title = _title(facts, recording.created_us)
-            video = await _insert(connection, recording, facts, made, now_us, title, name_of(title))
-            if made.rungs:
-                rows = [
-                    {
-                        "video_id": video,
-                        "number": rung.number,
-                        "width": rung.width,
-                        "height": rung.height,
-                        "transcoded": True,
-                        "size": rung.size,
-                        "transcode_seconds": 0,
-                    }
-                    for rung in made.rungs
-                ]
-                await connection.execute(insert(video_resolutions), rows)
-                await jobs.enqueue(connection, video, now_us, jobs.PREVIEWS)
-            wanted = [TagById(tag) for tag in facts.tags]
-            await labels.link_tags(connection, recording.project, "video", video, wanted, now_us)
+            title = dated_title(facts.title, recording.created_us)
+            video = RecordedVideo(
+                project=recording.project,
+                hash=recording.hash,
+                facts=facts,
+                made=made,
+                dated_title=title,
+                name=name_of(title),
+                expires_us=now_us + facts.keep_days * _DAY_US,
+            )
+            number = await add_video(connection, video, now_us)
+            if stream is not None and made.time is not None:
+                from_us, to_us = made.time
+                values = {"stream_id": stream.id, "from_us": from_us, "to_us": to_us}
+                await connection.execute(insert(recorded_times).values(video_id=number, **values))
             told = {"video": recording.hash, "seconds": round(made.length_us / MICROSECONDS, 3)}
             await event_log.record(
                 connection, recording.project, "recorded", told, now_us, subject=recording.stream
             )
-            await broadcast.enqueue_video(connection, video, _COMPLETED, now_us)
-            counters.add(connection, recording.project, "videos", 1)
-            counters.add(connection, recording.project, f"videos.{_COMPLETED}", 1)
-            return video
+            return number
 
     async def remove(self, recording: int) -> None:
         """Forget a recording of which nothing is to be kept."""

@@ -112,6 +112,7 @@ CASES: Final[dict[str, Case]] = {
 }
 # Those that need what is not here: what they are, and which tests look at their events.
 ELSEWHERE: Final = {
+    "add_clip": "a run (tests/api/streams/test_clips.py)",
     "keep_video": "a recording (tests/storage/catalog/videos/test_recordings.py)",
     "end_stream": "a run, of an ingest (tests/e2e/test_commands.py)",
     "pause_stream": "a run, of an ingest (tests/api/streams/test_commands.py)",

@@ -207,7 +207,7 @@ class World:
                 await self.put(f"videos/{hash_}/{name}/360p.jpg", stays=True)
                 self.change(f"UPDATE videos SET {column} = ? WHERE hash = ?", name, hash_)
         if media and chance.random() < 0.5:
-            await self.put(f"videos/{hash_}/{media}/record/0.json", stays=open_)
+            await self.put(f"videos/{hash_}/{media}/record/0.json", stays=True)
 
     async def any_stream(self) -> None:
         """Add a stream with a run, perhaps a picture, perhaps a recording; perhaps delete it."""

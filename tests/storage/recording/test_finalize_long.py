@@ -16,7 +16,7 @@ from storage.objects.addresses import video_page
 from storage.recording.finalize import finalize
 from storage.recording.pages import RecordingPage, RecordingTotals
 from storage.recording.recording_store import MEDIA, RecordingStore
-from tests.support.storage.engine_reports import HASH, NOON_US, ORIGIN, RUN, TWO
+from tests.support.storage.engine_reports import HASH, NOON_US, ORIGIN, TWO
 from tests.support.storage.recorded_run import run_recorder
 from tests.support.waiting import SCALE
 
@@ -67,7 +67,7 @@ async def test_a_day_is_a_video_within_seconds(tmp_path: Path, steps: int) -> No
         assert row is not None
         write_pages(made.disk.root, row.hash, steps)
         began, busy = time.perf_counter(), time.process_time()
-        record = await RecordingStore.load(made.disk, stream=HASH, run=row.run, hash_=row.hash)
+        record = await RecordingStore.load(made.disk, row.hash)
         assert await finalize(
             made.disk, made.catalog.recordings, row, record, None, lambda: NOON_US, str.lower
         )
@@ -90,11 +90,11 @@ async def test_a_day_is_a_video_within_seconds(tmp_path: Path, steps: int) -> No
 async def test_a_day_costs_no_more_memory_than_its_playlists(tmp_path: Path, steps: int) -> None:
     async with run_recorder(tmp_path) as made:
         write_pages(made.disk.root, "abcdefABCDE0", steps)
-        record = await RecordingStore.load(made.disk, stream=HASH, run=RUN, hash_="abcdefABCDE0")
+        record = await RecordingStore.load(made.disk, "abcdefABCDE0")
         gc.collect()
         tracemalloc.start()
         try:
-            size = await record.write_playlists()
+            size = (await record.write_playlists()).size
             most = tracemalloc.get_traced_memory()[1]
         finally:
             tracemalloc.stop()

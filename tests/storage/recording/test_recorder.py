@@ -348,10 +348,14 @@ async def test_a_deleted_streams_recording_becomes_a_video_for_its_owner(tmp_pat
         assert await made.catalog.recordings.expire(NOON_US + 3 * DAY_US) == video.hash
 
 
+@pytest.mark.parametrize("has_pages", [True, False], ids=["with its pages", "without them"])
 async def test_a_recording_of_a_restored_catalog_does_not_cost_the_video_it_became(
-    tmp_path: Path,
+    tmp_path: Path, has_pages: bool
 ) -> None:
-    """The backup was made while the run was on air; by now its video is all that is left of it."""
+    """The backup was made while the run was on air; by now its video is all that is left of it.
+
+    It becomes that video again, unless it was recorded by a version that removed the pages.
+    """
     backup = tmp_path / "backup.db"
     async with run_recorder(tmp_path) as made:
         publication = await made.open()
@@ -364,12 +368,20 @@ async def test_a_recording_of_a_restored_catalog_does_not_cost_the_video_it_beca
         made.recorder.check_ended()
         [video] = await made.all_over()
         await made.check(video)
+        if not has_pages:
+            await made.disk.delete_tree(f"videos/{video.hash}/1-1/record")
         before = await made.disk.addresses(f"videos/{video.hash}")
         await made.disk.delete_tree(f"live/{HASH}")
     for ending in ("-wal", "-shm"):
         (tmp_path / f"catalog.db{ending}").unlink(missing_ok=True)
     backup.replace(tmp_path / "catalog.db")
     async with run_recorder(tmp_path) as made:
+        if has_pages:
+            [again] = await made.all_over()
+            assert (again.hash, again.length_us) == (video.hash, video.length_us)
+            await made.check(again)
+            assert await made.disk.addresses(f"videos/{video.hash}") == before
+            return
         assert await made.all_over() == []
         await until(made.is_bare)
         trash = await made.disk.addresses("trash")

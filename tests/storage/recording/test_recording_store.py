@@ -9,9 +9,13 @@ import pytest
 from media.hls.m3u8 import parse
 from media.hls.playlist import MediaPlaylist
 from media.ladder import AUDIO_RENDITION
+from storage.live.run_state import PAGE_STEPS
 from storage.objects.addresses import (
     live_init,
+    live_run,
     live_segment,
+    media_init,
+    media_segment,
     video_page,
     video_pages,
     video_playlist,
@@ -20,12 +24,14 @@ from storage.objects.addresses import (
 )
 from storage.objects.base import ObjectMissing
 from storage.objects.disk import DiskObjects
-from storage.recording.pages import PAGE_STEPS, PAGE_TICKS
+from storage.recording.pages import PAGE_TICKS, TimeRange
 from storage.recording.recording_store import MEDIA, ListedStep, RecordingStore
 from tests.storage.recording.test_pages import NAMES, RUNGS, step
-from tests.support.storage.engine_reports import CODECS, HASH, LOW, RUN, TOP, TWO
+from tests.support.storage.engine_reports import CODECS, HASH, LOW, NOON_US, ORIGIN, RUN, TOP, TWO
 
 VIDEO = "VVVVVVVVVVVV"
+PAGES = 5
+OF_A_PAGE = 4
 
 
 @pytest.fixture
@@ -40,11 +46,21 @@ async def listed(objects: DiskObjects, sequence: int, *, lost: str = "") -> List
         await objects.put(live_init(HASH, RUN, name, 0), b"init")
         if name != lost:
             await objects.put(live_segment(HASH, RUN, name, sequence), b"x" * 1000)
-    return ListedStep(step=step(sequence), renditions=RUNGS, codecs=CODECS)
+    return listed_of(sequence, live_run(HASH, RUN))
+
+
+def listed_of(sequence: int, *folders: str) -> ListedStep:
+    return ListedStep(step=step(sequence), renditions=RUNGS, codecs=CODECS, folders=folders)
 
 
 async def load(objects: DiskObjects) -> RecordingStore:
-    return await RecordingStore.load(objects, stream=HASH, run=RUN, hash_=VIDEO)
+    return await RecordingStore.load(objects, VIDEO)
+
+
+def time(start: float, end: float) -> TimeRange:
+    """Return a time by seconds from the beginning of the first step."""
+    began_us = NOON_US + ORIGIN * 100 // 9
+    return TimeRange(began_us + round(start * 1_000_000), began_us + round(end * 1_000_000))
 
 
 async def playlist(objects: DiskObjects, name: str) -> MediaPlaylist:
@@ -58,14 +74,15 @@ async def test_media_remain_when_those_of_the_run_are_deleted(objects: DiskObjec
     for sequence in range(3):
         assert await store.append(await listed(objects, sequence)) is None
     await store.write_page(closed=True)
-    size = await store.write_playlists()
+    written = await store.write_playlists()
     await store.remove_pages()
     await objects.delete_tree(f"live/{HASH}")
     assert await objects.addresses(video_pages(VIDEO, MEDIA)) == []
-    assert size > len(await objects.get(video_variants(VIDEO, MEDIA)))
+    assert written.size > len(await objects.get(video_variants(VIDEO, MEDIA)))
     for name in NAMES:
         assert len((await playlist(objects, name)).segments) == 3
         assert await objects.get(video_segment(VIDEO, MEDIA, name, 2)) == b"x" * 1000
+    assert written.time == time(0, 6)
 
 
 async def test_a_recording_goes_on_after_its_last_page(objects: DiskObjects) -> None:
@@ -131,3 +148,76 @@ async def test_a_page_that_a_power_cut_shortened_costs_its_own_steps(objects: Di
         False,
         True,
     ]
+
+
+async def recorded(objects: DiskObjects, *, lost: int | None = None) -> RecordingStore:
+    """Return a recording of five pages of four steps of 2 s; one page may be lost."""
+    store = await load(objects)
+    for number in range(PAGES * OF_A_PAGE):
+        assert await store.append(await listed(objects, number)) is None
+        if number % OF_A_PAGE == OF_A_PAGE - 1:
+            await store.write_page()
+    if lost is not None:
+        await objects.put(video_page(VIDEO, MEDIA, lost), b"")
+    await store.write_page(closed=True)  # one without steps
+    return await load(objects)
+
+
+@pytest.mark.parametrize("lost", [None, 0, 2, 4])
+async def test_the_steps_of_each_time_are_found(objects: DiskObjects, lost: int | None) -> None:
+    store = await recorded(objects, lost=lost)
+    there = {number for number in range(PAGES * OF_A_PAGE) if number // OF_A_PAGE != lost}
+    for start in range(0, 40, 3):
+        for end in range(start + 1, 41, 3):
+            found = [one.sequence for one in await store.find_steps(time(start, end))]
+            wanted = set(range(start // 2, -(-end // 2))) & there
+            assert wanted <= set(found), (start, end)
+            assert found == sorted(set(found))
+
+
+async def test_of_another_time_nothing_is_found(objects: DiskObjects) -> None:
+    empty = await load(objects)
+    assert await empty.begin_us() is None
+    assert await empty.find_steps(time(0, 10)) == []
+    store = await recorded(objects)
+    assert await store.begin_us() == time(0, 0).from_us
+    assert await store.find_steps(time(40, 50)) == []
+
+
+class CountingDisk(DiskObjects):
+    """A disk that counts what is read."""
+
+    read = 0
+
+    async def get(self, address: str) -> bytes:
+        self.read += 1
+        return await super().get(address)
+
+
+async def test_a_long_recording_is_not_read_in_whole(tmp_path: Path) -> None:
+    disk = CountingDisk(tmp_path)
+    with disk:
+        store = await load(disk)
+        for number in range(64):
+            assert await store.append(await listed(disk, number)) is None
+            await store.write_page()
+        for start in (0, 60, 126):
+            disk.read = 0
+            found = [one.sequence for one in await store.find_steps(time(start, start + 2))]
+            assert start // 2 in found
+            # Six or seven to find the first one, and eight at once from there.
+            assert disk.read <= 15
+
+
+async def test_media_are_linked_from_the_first_folder_that_has_them(objects: DiskObjects) -> None:
+    here, there = "live/abcdefABCDEF/a", "live/abcdefABCDEF/b"
+    for folder, number in ((here, 0), (there, 0), (there, 1)):
+        for name in NAMES:
+            await objects.put(media_init(folder, name, 0), b"init")
+            await objects.put(media_segment(folder, name, number), folder.encode())
+    store = await load(objects)
+    for number, folder in ((0, here), (1, there)):
+        assert await store.append(listed_of(number, here, there)) is None
+        address = video_segment(VIDEO, MEDIA, TOP.name, number)
+        assert await objects.get(address) == folder.encode()
+    assert isinstance(await store.append(listed_of(2, here, there)), ObjectMissing)

@@ -14,7 +14,9 @@ from storage.catalog.records.videos import VideoQuery, VideoRecord, WholeVideo
 from storage.catalog.videos.recordings import MadeRecording, RecordingRow
 from storage.live.publication import Publication
 from storage.objects.disk import DiskObjects
+from storage.recording.pages import TimeRange
 from storage.recording.recorder import Recorder
+from storage.recording.recording_store import RecordingStore
 from tests.support.sql import migrated, run_sql
 from tests.support.storage.engine_reports import (
     HASH,
@@ -141,8 +143,6 @@ class RecorderFixture(msgspec.Struct):
         With `exact` nothing else is there.
         """
         folder = self.folder(video)
-        if exact:
-            await until(lambda: self._is_gone(folder / "record"))
         variants = self.variants(video)
         uris = [*(one.uri for one in variants.sounds), *(one.uri for one in variants.variants)]
         shapes: set[tuple[object, ...]] = set()
@@ -165,12 +165,15 @@ class RecorderFixture(msgspec.Struct):
                 assert sizes[variant.height] == bytes_of[variant.uri.split("/")[1]]
         assert video.storage_size == video.size == sum(path.stat().st_size for path in named)
         there = await self.disk.addresses(f"videos/{video.hash}/{video.media}")
+        pages = {each for each in there if each.split("/")[3] == "record"}
         files = {self.disk.path(address) for address in there}
         assert named <= files
-        assert named == files or not exact
-
-    async def _is_gone(self, folder: Path) -> bool:
-        return not await asyncio.to_thread(folder.exists)
+        assert named | {self.disk.path(address) for address in pages} == files or not exact
+        # The pages know each step of the playlists, which clips are made by.
+        store = await RecordingStore.load(self.disk, video.hash)
+        steps = await store.find_steps(TimeRange(0, NOON_US + DAY_US))
+        assert {(f"{step.sequence}.m4s", step.discontinuity) for step in steps} == set(*shapes)
+        assert pages or not shapes
 
     def events_of(self, kind: str) -> list[dict[str, object]]:
         """What was told of a kind."""

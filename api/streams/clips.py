@@ -1,0 +1,147 @@
+"""Clips: a part of a stream, of its live window or of a recording, becomes a video at once."""
+
+import contextlib
+from collections.abc import Callable
+from typing import Final
+
+from litestar import Controller, post
+from litestar.di import NamedDependency
+
+from api.http.auth import ApiRequest, needs_write
+from api.http.error_statuses import BODY_ERRORS
+from api.http.errors import ApiError, documented, invalid
+from api.http.filenames import slug
+from api.http.json_body import described, read_body
+from api.library.quotas import ProjectQuotas
+from api.schemas.timestamps import format_timestamp
+from api.streams.lookup import STREAM, still_there
+from api.streams.schemas import ClipAdded, ClipAddition, ClipTime
+from api.uploads.intake import (
+    UploadIntake,
+    require_room,
+    store_errors_translated,
+    token_holders,
+)
+from api.videos.presenter import VideoPresenter
+from media.stream_keys import PublicHash
+from media.ticks import MICROSECONDS
+from storage.catalog import Catalog
+from storage.catalog.records.common import StreamRecord
+from storage.catalog.videos.clips import NewClip
+from storage.errors import NoSuchProject, StorageError
+from storage.objects.addresses import video as video_folder
+from storage.objects.disk import DiskObjects
+from storage.recording.clips import NotAvailable, find_source, make_clip
+from storage.recording.pages import TimeRange
+
+__all__ = ["LONGEST_SECONDS", "SHORTEST_SECONDS", "ClipsController"]
+
+# Less is a time mistyped: a segment, which is the least that a clip has, lasts two seconds.
+SHORTEST_SECONDS: Final = 1
+# The request is answered when all is linked, and proxies usually wait for a minute: six hours of
+# five renditions, 54,000 files, take 12 s of CPU. Who wants more has the recording.
+LONGEST_SECONDS: Final = 6 * 3600
+
+
+class ClipsController(Controller):
+    """The clips of a stream."""
+
+    path = "/streams/{stream_id:str}/clips"
+    tags = ("streams",)
+    dependencies = STREAM
+
+    @post(
+        guards=[needs_write],
+        operation_class=described(ClipAddition),
+        summary="Make a clip",
+        responses=documented(*BODY_ERRORS),
+    )
+    async def add_clip(
+        self,
+        request: ApiRequest,
+        stream: NamedDependency[StreamRecord],
+        catalog: NamedDependency[Catalog],
+        video_presenter: NamedDependency[VideoPresenter],
+        intake: NamedDependency[UploadIntake],
+        quotas: NamedDependency[ProjectQuotas],
+        clock_us: NamedDependency[Callable[[], int]],
+    ) -> ClipAdded:
+        """Make a video of what was live from one time to another, without encoding it.
+
+        Times are those of the stream's clock, as its playlists show them. The clip consists of the
+        whole segments that overlap them, so that it begins at a keyframe; the answer says when it
+        begins and ends. It is cut out of a recording, finished or under way, or of the live window.
+        """
+        body = await read_body(request, ClipAddition)
+        wanted = _wanted(body)
+        caller, objects = request.auth.id, intake.objects
+        await require_room(intake, None)
+        with (
+            intake.clip_gate.acquire(token_holders(caller, stream.project)),
+            store_errors_translated(),
+        ):
+            try:
+                source = await find_source(objects, catalog.clips, stream.id, stream.hash, wanted)
+            except NotAvailable as error:
+                raise _not_available(error, wanted) from error
+            await quotas.require_clip(stream.project, source.size)
+            hash_ = await catalog.videos.free_hash()
+            made = await make_clip(objects, source, hash_)
+        clip = NewClip(
+            hash=hash_,
+            made=made,
+            from_us=source.time.from_us,
+            title=str(body.title or "") or None,
+            video=source.video,
+        )
+        try:
+            added = await catalog.clips.add(stream.id, clip, clock_us(), slug, by=caller)
+        except NoSuchProject:
+            await _remove(objects, hash_)
+            raise
+        if added is None:
+            await _remove(objects, hash_)
+        return ClipAdded(
+            message="Clip added.",
+            video=video_presenter.full(still_there(added)),
+            clip=ClipTime(
+                from_=format_timestamp(source.time.from_us), to=format_timestamp(source.time.to_us)
+            ),
+        )
+
+
+async def _remove(objects: DiskObjects, hash_: PublicHash) -> None:
+    """Remove the media of a clip whose stream was deleted meanwhile.
+
+    After other failures the catalog may have it: then the cleanup of orphans decides.
+    """
+    with contextlib.suppress(StorageError):
+        await objects.delete_tree(video_folder(hash_))
+
+
+def _wanted(body: ClipAddition) -> TimeRange:
+    """Return the time that is asked for.
+
+    Raises:
+        ApiError: 422 if it is too short or too long.
+    """
+    length_us = body.to - body.from_
+    if length_us < SHORTEST_SECONDS * MICROSECONDS:
+        raise invalid({"to": [f"A clip lasts at least {SHORTEST_SECONDS} s."]})
+    if length_us > LONGEST_SECONDS * MICROSECONDS:
+        raise invalid({"to": [f"A clip lasts at most {LONGEST_SECONDS} s."]})
+    return TimeRange(int(body.from_), int(body.to))
+
+
+def _not_available(error: NotAvailable, wanted: TimeRange) -> ApiError:
+    """Return the answer to a time of which there are no media, or not all."""
+    if not error.available:
+        return invalid({"from": ["Nothing of this stream is kept, or nothing of this time."]})
+    there = "; ".join(
+        f"{format_timestamp(time.from_us)} to {format_timestamp(time.to_us)}"
+        for time in error.available
+    )
+    text = f"Not all of this time is kept. There is {there}."
+    newest = error.available[0]
+    late = wanted.from_us >= newest.from_us and wanted.to_us > newest.to_us
+    return invalid({"to" if late else "from": [text]})

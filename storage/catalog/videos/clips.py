@@ -1,0 +1,192 @@
+"""Clips (`catalog.clips`): what they can be cut out of, and the videos that they become.
+
+A clip is a part of a run: of one that is live or was the last, or of a recording that is a video by
+now. Like a recording, it takes after the stream; a clip of a video takes after that video, whose
+owner may have restricted or hidden it.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+from sqlalchemy import ColumnElement, Row, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from media.stream_keys import PublicHash
+from media.ticks import MICROSECONDS
+from storage.catalog.engine.database import Database
+from storage.catalog.events import log as event_log
+from storage.catalog.queries import project_lookup
+from storage.catalog.records.videos import WholeVideo
+from storage.catalog.schema.tables import streams, video_tags, videos
+from storage.catalog.schema.upload_tables import recorded_times, recordings
+from storage.catalog.videos import queries as video_queries
+from storage.catalog.videos.recordings import (
+    MadeRecording,
+    RecordedVideo,
+    RecordingFacts,
+    add_video,
+    dated_title,
+    stream_facts,
+    with_present_labels,
+)
+
+__all__ = ["ClipSources", "Clips", "NewClip", "RecordedTime"]
+
+_DATED: Final = "%Y-%m-%d %H:%M:%S"
+# Of the recordings that do not have what is wanted, so many are named.
+_MOST_NAMED: Final = 3
+_TIMES: Final = recorded_times.c
+
+
+class RecordedTime(msgspec.Struct, frozen=True, kw_only=True):
+    """A recording that is a video: its number, its hash, and when it was live.
+
+    `posters` is the folder of its posters below its own. Times are microseconds since the epoch.
+    """
+
+    video: int
+    hash: PublicHash
+    posters: str | None
+    from_us: int
+    to_us: int
+
+
+class ClipSources(msgspec.Struct, frozen=True, kw_only=True):
+    """What a clip of a stream can be cut out of, besides its live window.
+
+    `recording` holds the hashes of the recordings under way, by run. `recorded` is the newest
+    recording that has all of the time asked for; `others` are the newest that have not.
+    """
+
+    recording: dict[str, PublicHash]
+    recorded: RecordedTime | None
+    others: tuple[RecordedTime, ...]
+
+
+class NewClip(msgspec.Struct, frozen=True, kw_only=True):
+    """A clip whose media are stored: at `from_us` it begins, by the stream's clock.
+
+    `video` is the number of the video that it was cut out of; None: out of a run.
+    """
+
+    hash: PublicHash
+    made: MadeRecording
+    from_us: int
+    title: str | None
+    video: int | None
+
+
+class Clips:
+    """The clips of an open catalog (`catalog.clips`), each call in its own transaction.
+
+    Every method raises `storage.errors.CatalogError` where the database does not answer.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def find_sources(self, stream: int, from_us: int, to_us: int) -> ClipSources:
+        """Return what a clip of a stream can be cut out of."""
+        under_way = select(recordings.c.run, recordings.c.hash)
+        under_way = under_way.where(recordings.c.stream_id == stream)
+        has_it = (_TIMES.from_us <= from_us) & (_TIMES.to_us >= to_us)
+        async with self._database.reading() as connection:
+            rows = (await connection.execute(under_way)).all()
+            recording = {row.run: row.hash for row in rows}
+            recorded = await _recorded(connection, stream, has_it, 1)
+            others = () if recorded else await _recorded(connection, stream, ~has_it, _MOST_NAMED)
+        return ClipSources(
+            recording=recording, recorded=recorded[0] if recorded else None, others=others
+        )
+
+    async def add(
+        self,
+        stream: int,
+        clip: NewClip,
+        now_us: int,
+        name_of: Callable[[str], str],
+        *,
+        by: int | None,
+    ) -> WholeVideo | None:
+        """Add the video of a clip; None if its stream was deleted.
+
+        `name_of` makes a title's slug. A clip of a video that was deleted meanwhile is not
+        published, since it is not known any more who was to see that video.
+
+        Raises:
+            NoSuchProject: the project was deleted.
+        """
+        async with self._database.writing() as connection:
+            # Locked in the order in which others do: the stream, its project, what is its own.
+            asked = select(streams).where(streams.c.id == stream).with_for_update()
+            row = (await connection.execute(asked)).one_or_none()
+            if row is None:
+                return None
+            await project_lookup.require(connection, row.project_id)
+            facts = await _facts(connection, row, clip.video)
+            facts = await with_present_labels(connection, row.project_id, facts)
+            dated = dated_title(row.title, clip.from_us, _DATED)
+            video = RecordedVideo(
+                project=row.project_id,
+                hash=clip.hash,
+                facts=facts,
+                made=clip.made,
+                own_title=clip.title,
+                dated_title=dated,
+                name=name_of(clip.title or dated),
+                expires_us=None,
+            )
+            number = await add_video(connection, video, now_us)
+            told = {
+                "stream": stream,
+                "video": clip.hash,
+                "seconds": round(clip.made.length_us / MICROSECONDS, 3),
+            }
+            await event_log.record(
+                connection, row.project_id, "clip added", told, now_us, subject=row.hash, by=by
+            )
+            return await video_queries.read(connection, number)
+
+
+async def _recorded(
+    connection: AsyncConnection, stream: int, which: ColumnElement[bool], most: int
+) -> tuple[RecordedTime, ...]:
+    """Return the newest recordings of a stream that still have the media of their run."""
+    asked = (
+        select(videos.c.id, videos.c.hash, videos.c.posters, _TIMES.from_us, _TIMES.to_us)
+        .join_from(recorded_times, videos, _TIMES.video_id == videos.c.id)
+        # One that was given another file has nothing to do with the run any more.
+        .where(_TIMES.stream_id == stream, videos.c.source.is_(None), which)
+        .order_by(_TIMES.from_us.desc())
+        .limit(most)
+    )
+    return tuple(
+        RecordedTime(video=video, hash=hash_, posters=posters, from_us=from_us, to_us=to_us)
+        for video, hash_, posters, from_us, to_us in await connection.execute(asked)
+    )
+
+
+async def _facts(
+    connection: AsyncConnection,
+    stream: Row[Any],  # Any: the row of a whole table has no static type
+    video: int | None,
+) -> RecordingFacts:
+    """Return what a clip takes after the video that it is of, or after the stream."""
+    if video is None:
+        return await stream_facts(connection, stream, 0)
+    asked = select(videos).where(videos.c.id == video)
+    row = (await connection.execute(asked)).one_or_none()
+    if row is None:
+        facts = await stream_facts(connection, stream, 0)
+        return msgspec.structs.replace(facts, hidden=True)
+    linked = select(video_tags.c.tag_id).where(video_tags.c.video_id == video)
+    return RecordingFacts(
+        title=stream.title,
+        description=row.description,
+        category=row.category_id,
+        player=row.player_id,
+        countries=row.countries,
+        tags=tuple((await connection.execute(linked.order_by(video_tags.c.tag_id))).scalars()),
+        hidden=row.hidden,
+    )

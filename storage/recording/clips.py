@@ -1,0 +1,250 @@
+"""Cuts clips: parts of a run that become videos of their own, without being encoded.
+
+A clip is asked for by a time of the stream's clock, as EXT-X-PROGRAM-DATE-TIME shows it, and
+consists of the whole segments that overlap this time: it begins at a keyframe, and may be longer
+than was asked for by up to a segment at either end. Its segments are hard links, as those of a
+recording, so it lasts when the live window moves on or the recording is deleted.
+
+It is cut out of a recording that is a video, out of one under way, or out of the live window; what
+is at the edge alone (the segment that is being made) is not part of it.
+"""
+
+import contextlib
+from collections.abc import Sequence
+from functools import partial
+from typing import Final, Protocol
+
+import msgspec
+
+from media.ladder import Rendition
+from media.stream_keys import PublicHash
+from storage.catalog.videos.clips import ClipSources, RecordedTime
+from storage.catalog.videos.recordings import MadeRecording
+from storage.errors import StorageError
+from storage.live.run_state import Step
+from storage.live.run_store import StoredRun, newest_run, read_steps
+from storage.objects.addresses import (
+    live_posters,
+    live_run,
+    video,
+    video_media,
+    video_posters,
+)
+from storage.objects.base import Objects
+from storage.objects.disk_threads import FILES
+from storage.recording.finalize import describe, link_posters
+from storage.recording.pages import TimeRange, announced_codecs, time_of
+from storage.recording.recording_store import MEDIA, ListedStep, RecordingStore
+
+__all__ = ["ClipSource", "NotAvailable", "SourceCatalog", "find_source", "make_clip"]
+
+# Playlists show times in milliseconds: what is asked for by one of theirs may be off by as much.
+_BLUR_US: Final = 1000
+
+
+class NotAvailable(StorageError):
+    """There is no media of a time that was asked for; `available` is of when there is, if any.
+
+    Times of recordings and of the live window, the newest first.
+    """
+
+    def __init__(self, available: Sequence[TimeRange]) -> None:
+        super().__init__("there is no media of that time")
+        self.available = tuple(available)
+
+
+class SourceCatalog(Protocol):
+    """Knows what clips can be cut out of (`storage.catalog.videos.clips.Clips`)."""
+
+    async def find_sources(self, stream: int, from_us: int, to_us: int) -> ClipSources:
+        """Return what a clip of a stream can be cut out of, besides its live window."""
+        ...
+
+
+class ClipSource(msgspec.Struct, frozen=True, kw_only=True):
+    """The steps that a clip consists of, and where their media are.
+
+    `folders` holds, by the number of a step, the folders that may have its media. `posters` is a
+    folder of posters, and `video` the number of the video that the clip is cut out of, if any.
+    """
+
+    steps: tuple[Step, ...]
+    folders: dict[int, tuple[str, ...]]
+    renditions: tuple[Rendition, ...]
+    codecs: dict[str, str]
+    posters: str | None
+    video: int | None
+
+    @property
+    def time(self) -> TimeRange:
+        """The time that the clip shows."""
+        return TimeRange(time_of(self.steps[0]).from_us, time_of(self.steps[-1]).to_us)
+
+    @property
+    def size(self) -> int:
+        """The size of its segments in bytes."""
+        return sum(each.size for step in self.steps for each in step.segments.values())
+
+
+async def find_source(
+    objects: Objects,
+    catalog: SourceCatalog,
+    stream: int,
+    hash_: PublicHash,
+    wanted: TimeRange,
+) -> ClipSource:
+    """Return what a clip of the stream `hash_`, whose number is `stream`, is cut out of.
+
+    Raises:
+        NotAvailable: no recording, and no live window, has all of the time.
+        StorageError: the disk or the catalog failed.
+    """
+    # In this order: a recording that becomes a video meanwhile is found either way.
+    sources = await catalog.find_sources(stream, wanted.from_us + _BLUR_US, wanted.to_us - _BLUR_US)
+    if sources.recorded is not None:
+        found = await _of_video(objects, sources.recorded, wanted)
+        if found is not None:
+            return found
+    run = await newest_run(objects, hash_)
+    available: list[TimeRange] = []
+    if run is not None:
+        source, time = await _of_run(objects, run, sources.recording.get(run.run), wanted)
+        if source is not None:
+            return source
+        available += [time] if time is not None else []
+    available += [TimeRange(each.from_us, each.to_us) for each in sources.others]
+    raise NotAvailable(available)
+
+
+async def _of_video(
+    objects: Objects, recorded: RecordedTime, wanted: TimeRange
+) -> ClipSource | None:
+    store = await RecordingStore.load(objects, recorded.hash)
+    found = await store.find_steps(wanted)
+    steps = await FILES.run(partial(_overlapping, found, wanted))
+    folder = video_media(recorded.hash, MEDIA)
+    posters = recorded.posters
+    if not steps:
+        return None
+    return ClipSource(
+        steps=steps,
+        folders={step.sequence: (folder,) for step in steps},
+        renditions=store.totals.renditions,
+        codecs=store.totals.codecs,
+        posters=None if posters is None else video_posters(recorded.hash, posters),
+        video=recorded.video,
+    )
+
+
+async def _of_run(
+    objects: Objects, run: StoredRun, recording: PublicHash | None, wanted: TimeRange
+) -> tuple[ClipSource | None, TimeRange | None]:
+    """Return the part of a run, and the time that there is of it; None where there is nothing.
+
+    `recording` is the hash of its recording, if it is recorded: that has more than the live window.
+    """
+    if recording is None:
+        recorded = _Recorded(folders=(), begin_us=None, steps=())
+        since = run.state.first  # what left the window may be deleted soon
+    else:
+        store = await RecordingStore.load(objects, recording)
+        recorded = _Recorded(
+            folders=(video_media(recording, MEDIA),),
+            begin_us=await store.begin_us(),
+            steps=tuple(await store.find_steps(wanted)),
+        )
+        since = store.totals.last + 1  # its newest steps are in no page yet
+    newest = await read_steps(objects, run, since)
+    # A window of 12 h has 21,600 steps.
+    return await FILES.run(partial(_cut, run, recorded, newest, wanted))
+
+
+class _Recorded(msgspec.Struct, frozen=True, kw_only=True):
+    """What there is of a recording under way: its folder, when it begins, steps of its pages."""
+
+    folders: tuple[str, ...]
+    begin_us: int | None
+    steps: tuple[Step, ...]
+
+
+def _cut(
+    run: StoredRun, recorded: _Recorded, newest: Sequence[Step], wanted: TimeRange
+) -> tuple[ClipSource | None, TimeRange | None]:
+    """See `_of_run`; `newest` are the steps of the run that no page of a recording has."""
+    state = run.state
+    window = [step for step in newest if step.playable]
+    steps = (*recorded.steps, *window)
+    if not steps:
+        return None, None
+    first_us = time_of(steps[0]).from_us if recorded.begin_us is None else recorded.begin_us
+    time = TimeRange(first_us, time_of(steps[-1]).to_us)
+    folders = {step.sequence: recorded.folders for step in recorded.steps}
+    live = live_run(run.hash, run.run)
+    folders |= {step.sequence: (live, *recorded.folders) for step in window}
+    chosen = _overlapping(steps, wanted)
+    begins_late = wanted.from_us < time.from_us - _BLUR_US
+    if begins_late or wanted.to_us > time.to_us + _BLUR_US or not chosen:
+        return None, time
+    source = ClipSource(
+        steps=chosen,
+        folders={step.sequence: folders[step.sequence] for step in chosen},
+        renditions=state.renditions,
+        codecs=announced_codecs(state),
+        posters=live_posters(run.hash),
+        video=None,
+    )
+    return source, time
+
+
+def _overlapping(steps: Sequence[Step], wanted: TimeRange) -> tuple[Step, ...]:
+    """Return the steps from the first that ends after a time begins to the last before its end."""
+    times = [time_of(step) for step in steps]
+    first = next(
+        (n for n, time in enumerate(times) if time.to_us > wanted.from_us + _BLUR_US), len(steps)
+    )
+    last = next(
+        (n for n, time in reversed([*enumerate(times)]) if time.from_us < wanted.to_us - _BLUR_US),
+        -1,
+    )
+    return tuple(steps[first : last + 1])
+
+
+async def make_clip(objects: Objects, source: ClipSource, hash_: PublicHash) -> MadeRecording:
+    """Link the media of a clip to the video `hash_`, which has no row yet; write its playlists.
+
+    When this returns, all of it survives a power cut. If the process is killed before the row is
+    there, the cleanup of orphans removes it; on any failure it is removed at once.
+
+    Raises:
+        ObjectError: the disk failed, or the media were deleted meanwhile.
+    """
+    try:
+        return await _make(objects, source, hash_)
+    except BaseException:
+        with contextlib.suppress(StorageError):
+            await objects.delete_tree(video(hash_))
+        raise
+
+
+async def _make(objects: Objects, source: ClipSource, hash_: PublicHash) -> MadeRecording:
+    store = RecordingStore(objects, hash_)
+    for step in source.steps:
+        listed = ListedStep(
+            step=step,
+            renditions=source.renditions,
+            codecs=source.codecs,
+            folders=source.folders[step.sequence],
+        )
+        error = await store.append(listed)
+        if error is not None:  # a recording goes on with a gap; whoever asks for a clip asks again
+            raise error
+        if store.is_page_due:
+            await store.write_page()
+    await store.write_page(closed=True)
+    playlists = await store.write_playlists()
+    await store.remove_pages()
+    labels: tuple[str, ...] = ()
+    if source.posters is not None:
+        labels = await link_posters(objects, source.posters, hash_)
+    await objects.make_durable(video(hash_))
+    return describe(store, playlists, labels)

@@ -1,0 +1,162 @@
+"""Clips in the catalog, on both databases: what they are cut out of, and what they take after."""
+
+import msgspec
+import pytest
+
+from media.countries import find_country
+from storage.catalog import Catalog
+from storage.catalog.library.labels import TagByName
+from storage.catalog.records.common import ProjectRecord, StreamRecord
+from storage.catalog.records.videos import VideoFile, WholeVideo
+from storage.catalog.streams.repository import StreamChange
+from storage.catalog.videos.clips import NewClip
+from storage.catalog.videos.recordings import MadeRecording, RecordedRung
+from storage.catalog.videos.repository import VideoChange
+from storage.errors import NoSuchProject
+
+NOW_US = 1_769_860_859_123_456  # 2026-01-31T12:00:59
+HOUR_US = 3_600_000_000
+MADE = MadeRecording(
+    media="1-1",
+    size=5000,
+    length_us=6_500_000,
+    width=640,
+    height=360,
+    rungs=(RecordedRung(number=1, width=640, height=360, size=1000),),
+)
+HASHES = ("clip00000001", "clip00000002")
+
+
+@pytest.fixture
+async def project(catalog: Catalog) -> ProjectRecord:
+    await catalog.projects.add("the first", NOW_US)  # which cannot be deleted
+    return await catalog.projects.add("films", NOW_US)
+
+
+@pytest.fixture
+async def stream(catalog: Catalog, project: ProjectRecord) -> StreamRecord:
+    return await catalog.streams.add(project.id, "The news", NOW_US)
+
+
+async def recorded(catalog: Catalog, stream: StreamRecord, run: str, from_us: int) -> int:
+    """Add the recording of a run that lasted an hour; return the number of its video."""
+    row = await catalog.recordings.begin(stream.key.hash, run, 30, from_us)
+    assert row is not None
+    made = msgspec.structs.replace(MADE, time=(from_us, from_us + HOUR_US))
+    video = await catalog.recordings.finish(row, made, from_us + HOUR_US, str.lower)
+    assert video is not None
+    return video
+
+
+async def add(
+    catalog: Catalog, stream: StreamRecord, hash_: str, *, title: str = "", video: int | None = None
+) -> WholeVideo:
+    clip = NewClip(hash=hash_, made=MADE, from_us=NOW_US, title=title or None, video=video)
+    found = await catalog.clips.add(stream.id, clip, NOW_US + HOUR_US, str.lower, by=7)
+    assert found is not None
+    return found
+
+
+async def test_a_recording_that_has_all_of_a_time_is_found(
+    catalog: Catalog, stream: StreamRecord
+) -> None:
+    first = await recorded(catalog, stream, "20260131T120000001", NOW_US)
+    second = await recorded(catalog, stream, "20260131T140000001", NOW_US + 2 * HOUR_US)
+    other = await catalog.streams.add(1, "Another", NOW_US)
+    await recorded(catalog, other, "20260131T120000001", NOW_US)
+    under_way = await catalog.recordings.begin(stream.key.hash, "20260131T160000001", 30, NOW_US)
+    assert under_way is not None
+    for at, video in ((0, first), (2, second)):
+        begin_us = NOW_US + at * HOUR_US
+        found = await catalog.clips.find_sources(stream.id, begin_us, begin_us + HOUR_US)
+        assert found.recorded is not None
+        assert (found.recorded.video, found.others) == (video, ())
+        assert found.recording == {"20260131T160000001": under_way.hash}
+    # Partly outside: the newest are named first.
+    for from_us, to_us in (
+        (NOW_US - 1, NOW_US + 10),
+        (NOW_US + HOUR_US - 10, NOW_US + HOUR_US + 1),
+        (NOW_US, NOW_US + 3 * HOUR_US),
+    ):
+        found = await catalog.clips.find_sources(stream.id, from_us, to_us)
+        assert found.recorded is None
+        assert [each.video for each in found.others] == [second, first]
+    assert (await catalog.clips.find_sources(99, NOW_US, NOW_US + 10)).recorded is None
+
+
+async def test_a_recording_that_is_gone_or_has_another_file_is_not_found(
+    catalog: Catalog, stream: StreamRecord
+) -> None:
+    deleted = await recorded(catalog, stream, "20260131T120000001", NOW_US)
+    await catalog.videos.remove(deleted, NOW_US, by=None)
+    replaced = await recorded(catalog, stream, "20260131T120000002", NOW_US)
+    file = VideoFile(source="sources/x/1", size=1, length_us=1, width=2, height=2, rungs=())
+    assert await catalog.videos.replace(replaced, file, NOW_US, by=None) is not None
+    found = await catalog.clips.find_sources(stream.id, NOW_US, NOW_US + 10)
+    assert (found.recorded, found.others) == (None, ())
+
+
+async def test_a_clip_takes_after_its_stream(
+    catalog: Catalog, project: ProjectRecord, stream: StreamRecord
+) -> None:
+    romania = find_country("RO")
+    assert romania is not None
+    change = StreamChange(description="All of it", countries=(romania,), tags=(TagByName("night"),))
+    await catalog.streams.edit(stream.id, change, now_us=NOW_US, by=None)
+    clip = await add(catalog, stream, HASHES[0])
+    video = clip.video
+    assert (video.hash, video.own_title) == (HASHES[0], None)
+    assert (video.title, video.name) == (
+        "The news, 2026-01-31 12:00:59", "the news, 2026-01-31 12:00:59",
+    )  # fmt: skip
+    assert (video.state, video.progress, video.media) == ("completed", 100, "1-1")
+    assert (video.published, video.hidden, video.description) == (True, False, "All of it")
+    assert [country.code for country in clip.countries] == ["RO"]
+    assert [tag.name for tag in clip.tags] == ["night"]
+    assert [(rung.number, rung.transcoded) for rung in clip.rungs] == [(1, True)]
+    (event, *_) = (await catalog.events.find_page(project.id)).items
+    assert (event.kind, event.subject, event.token) == ("clip added", stream.key.hash, 7)
+    assert event.facts == {"stream": stream.id, "video": HASHES[0], "seconds": 6.5}
+    # Its previews are due, and it does not expire by itself.
+    held = await catalog.jobs.lease("me", NOW_US + 2 * HOUR_US, "previews")
+    assert held is not None
+    assert held.video == video.id
+    assert await catalog.recordings.expire(1 << 60) is None
+
+
+async def test_a_clip_with_a_title_of_its_own(catalog: Catalog, stream: StreamRecord) -> None:
+    clip = await add(catalog, stream, HASHES[0], title="Goal")
+    assert (clip.video.title, clip.video.own_title, clip.video.name) == ("Goal", "Goal", "goal")
+
+
+async def test_a_clip_of_a_recording_takes_after_that(
+    catalog: Catalog, stream: StreamRecord
+) -> None:
+    """Its owner may have hidden or restricted it since, and the stream not."""
+    number = await recorded(catalog, stream, "20260131T120000001", NOW_US)
+    germany = find_country("DE")
+    assert germany is not None
+    change = VideoChange(countries=(germany,), tags=(TagByName("late"),), title="Mine")
+    await catalog.videos.edit(number, change, NOW_US, by=None)
+    await catalog.videos.unpublish(number, NOW_US, by=None)
+    clip = await add(catalog, stream, HASHES[0], video=number)
+    assert (clip.video.published, clip.video.hidden) == (False, True)
+    assert [country.code for country in clip.countries] == ["DE"]
+    assert [tag.name for tag in clip.tags] == ["late"]
+    assert clip.video.title == "The news, 2026-01-31 12:00:59"
+    # Of one that is gone nobody knows who was to see it.
+    await catalog.videos.remove(number, NOW_US, by=None)
+    clip = await add(catalog, stream, HASHES[1], video=number)
+    assert (clip.video.published, clip.video.hidden) == (False, True)
+
+
+async def test_a_clip_of_a_deleted_stream_is_not_added(
+    catalog: Catalog, project: ProjectRecord, stream: StreamRecord
+) -> None:
+    clip = NewClip(hash=HASHES[0], made=MADE, from_us=NOW_US, title=None, video=None)
+    other = await catalog.streams.add(project.id, "Another", NOW_US)
+    await catalog.streams.remove(other.id, now_us=NOW_US, by=None)
+    assert await catalog.clips.add(other.id, clip, NOW_US, str.lower, by=7) is None
+    await catalog.projects.remove(project.id, by=None, now_us=NOW_US)
+    with pytest.raises(NoSuchProject):
+        await catalog.clips.add(stream.id, clip, NOW_US, str.lower, by=7)

@@ -1,0 +1,293 @@
+"""Clips are cut out of the live window and out of recordings, at the bounds of segments."""
+
+import contextlib
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from media.hls.m3u8 import parse
+from media.hls.playlist import MultivariantPlaylist
+from media.ladder import AUDIO_RENDITION
+from storage.catalog.records.videos import WholeVideo
+from storage.catalog.videos.clips import NewClip
+from storage.cleanup.orphans import AGE_US, remove_orphans
+from storage.live.publication import Publication
+from storage.objects.base import ObjectMissing
+from storage.recording.clips import ClipSource, NotAvailable, find_source, make_clip
+from storage.recording.pages import TimeRange
+from storage.wall_clock import wall_clock_us
+from tests.support.storage.engine_reports import (
+    HASH,
+    LOW,
+    NOON_US,
+    RUN,
+    TOP,
+    FailingObjects,
+    Killed,
+    ReportMaker,
+    append_all,
+    begin_epoch,
+)
+from tests.support.storage.recorded_run import RecorderFixture, run_recorder
+
+CLIP = "abcdefCLIP01"
+SECOND = 1_000_000
+
+
+def time(start: float, end: float) -> TimeRange:
+    """Return a time by seconds from the run's beginning."""
+    return TimeRange(NOON_US + round(start * SECOND), NOON_US + round(end * SECOND))
+
+
+async def go_live(
+    made: RecorderFixture, number: int, *, recorded: bool, studio: ReportMaker | None = None
+) -> tuple[Publication, ReportMaker]:
+    """Begin a run of so many steps of 2 s; the live window has the last six."""
+    publication = await made.open()
+    if not recorded:
+        made.recorder.follow(publication, may_begin=False, keep_days=0)
+    studio = studio or ReportMaker(TOP, LOW)
+    await begin_epoch(publication, studio)
+    await more(made, publication, studio, number)
+    return publication, studio
+
+
+async def more(
+    made: RecorderFixture, publication: Publication, studio: ReportMaker, number: int
+) -> None:
+    for _ in range(number):
+        await append_all(publication, studio.step())
+        made.clock.now += 2.0
+
+
+async def found(made: RecorderFixture, wanted: TimeRange) -> ClipSource:
+    return await find_source(made.objects, made.catalog.clips, await stream_of(made), HASH, wanted)
+
+
+async def stream_of(made: RecorderFixture) -> int:
+    (record,) = await made.catalog.streams.find_all()
+    return record.id
+
+
+async def cut(made: RecorderFixture, wanted: TimeRange, hash_: str = CLIP) -> WholeVideo:
+    """Make a clip and its video."""
+    source = await found(made, wanted)
+    clip = NewClip(
+        hash=hash_,
+        made=await make_clip(made.objects, source, hash_),
+        from_us=source.time.from_us,
+        title=None,
+        video=source.video,
+    )
+    video = await made.catalog.clips.add(await stream_of(made), clip, NOON_US, str.lower, by=None)
+    assert video is not None
+    return video
+
+
+def uris(made: RecorderFixture, video: WholeVideo, name: str = TOP.name) -> list[str]:
+    return [one.uri for one in made.playlist(video.video, name).segments]
+
+
+def numbered(numbers: Sequence[int]) -> list[str]:
+    return [f"{number}.m4s" for number in numbers]
+
+
+async def is_exactly(made: RecorderFixture, video: WholeVideo, numbers: Sequence[int]) -> None:
+    """See that a clip has these segments in all renditions, what it names, and nothing else."""
+    record = video.video
+    folder = made.folder(record)
+    named = {folder / "index.m3u8"}
+    for name in (TOP.name, LOW.name, AUDIO_RENDITION):
+        assert uris(made, video, name) == numbered(numbers)
+        playlist = made.playlist(record, name)
+        assert not playlist.segments[0].discontinuity
+        named |= {folder / name / one.uri for one in playlist.segments if not one.gap}
+        named |= {folder / name / one.map_uri for one in playlist.segments if one.map_uri}
+        named.add(folder / name / "index.m3u8")
+    there = await made.disk.addresses(f"videos/{record.hash}")
+    assert {made.disk.path(address) for address in there} == named
+    assert record.storage_size == record.size == sum(path.stat().st_size for path in named)
+    assert record.length_us == len(numbers) * 2 * SECOND
+
+
+@pytest.mark.parametrize(
+    ("wanted", "numbers"),
+    [
+        pytest.param(time(10, 14), [5, 6], id="on the bounds"),
+        pytest.param(time(10.1, 13.9), [5, 6], id="within the same segments"),
+        pytest.param(time(9.9, 14.1), [4, 5, 6, 7], id="outwards"),
+        pytest.param(time(10.9995, 12.0004), [5], id="the milliseconds of a playlist"),
+        pytest.param(time(8, 20), [4, 5, 6, 7, 8, 9], id="the whole window"),
+        pytest.param(time(7.9995, 20.0005), [4, 5, 6, 7, 8, 9], id="rounded outwards"),
+    ],
+)
+async def test_a_clip_of_the_live_window_is_whole_segments(
+    tmp_path: Path, wanted: TimeRange, numbers: list[int]
+) -> None:
+    async with run_recorder(tmp_path) as made:
+        await go_live(made, 10, recorded=False)
+        video = await cut(made, wanted)
+        await is_exactly(made, video, numbers)
+        first = made.playlist(video.video, TOP.name).segments[0]
+        assert first.wall_us is not None
+        assert abs(first.wall_us - (NOON_US + numbers[0] * 2 * SECOND)) <= 1000
+        index = parse((made.folder(video.video) / "index.m3u8").read_text())
+        assert isinstance(index, MultivariantPlaylist)
+        assert index.variants[0].codecs == ("avc1.64001F", "mp4a.40.2")
+        assert index.variants[0].frame_rate == 30_000
+        # One file with two names, for as long as the window has it.
+        live = made.disk.path(f"live/{HASH}/{RUN}/{TOP.name}/{numbers[0]}.m4s")
+        assert live.samefile(made.folder(video.video) / TOP.name / f"{numbers[0]}.m4s")
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        pytest.param(time(7, 12), id="before"),
+        pytest.param(time(12, 20.1), id="after"),
+        pytest.param(time(-500, -400), id="long before"),
+        pytest.param(time(500, 600), id="long after"),
+    ],
+)
+async def test_what_the_window_has_not_all_of_is_refused_with_what_there_is(
+    tmp_path: Path, wanted: TimeRange
+) -> None:
+    async with run_recorder(tmp_path) as made:
+        await go_live(made, 10, recorded=False)
+        with pytest.raises(NotAvailable) as refused:
+            await found(made, wanted)
+        assert refused.value.available == (time(8, 20),)
+
+
+async def test_a_stream_that_was_never_live_has_nothing(tmp_path: Path) -> None:
+    async with run_recorder(tmp_path) as made:
+        with pytest.raises(NotAvailable) as refused:
+            await found(made, time(0, 10))
+        assert refused.value.available == ()
+
+
+@pytest.mark.parametrize(
+    ("wanted", "numbers"),
+    [
+        pytest.param(time(0, 4), [0, 1], id="the beginning"),
+        pytest.param(time(30, 70), list(range(15, 35)), id="across pages"),
+        pytest.param(time(60, 100), list(range(30, 50)), id="across pages and the window"),
+        pytest.param(time(0, 100), list(range(50)), id="all of it"),
+        pytest.param(time(99, 100), [49], id="the end"),
+    ],
+)
+async def test_a_clip_of_a_run_that_is_recorded_may_begin_before_the_window(
+    tmp_path: Path, wanted: TimeRange, numbers: list[int]
+) -> None:
+    async with run_recorder(tmp_path) as made:
+        publication, _ = await go_live(made, 50, recorded=True)
+        await made.caught_up(publication)
+        assert not made.disk.path(f"live/{HASH}/{RUN}/{TOP.name}/0.m4s").exists()
+        await is_exactly(made, await cut(made, wanted), numbers)
+        with pytest.raises(NotAvailable) as refused:
+            await found(made, time(-1, 100))
+        assert refused.value.available == (time(0, 100),)
+
+
+async def test_a_clip_of_a_finished_recording_outlives_it(tmp_path: Path) -> None:
+    async with run_recorder(tmp_path) as made:
+        publication, _ = await go_live(made, 40, recorded=True)
+        await publication.finish()
+        (recording,) = await made.all_over()
+        video = await cut(made, time(21, 40))
+        numbers = list(range(10, 20))
+        await is_exactly(made, video, numbers)
+        source = await found(made, time(21, 40))
+        assert source.video == recording.id
+        await made.catalog.videos.remove(recording.id, NOON_US, by=None)
+        await made.disk.delete_tree(f"videos/{recording.hash}")
+        await is_exactly(made, video, numbers)
+        # The window of the run that was the last is still there.
+        await is_exactly(made, await cut(made, time(70, 80), "abcdefCLIP02"), list(range(35, 40)))
+        with pytest.raises(NotAvailable) as refused:
+            await found(made, time(21, 40))
+        assert refused.value.available == (time(68, 80),)
+
+
+async def test_the_recordings_that_have_not_all_of_a_time_are_named(tmp_path: Path) -> None:
+    async with run_recorder(tmp_path) as made:
+        publication, _ = await go_live(made, 10, recorded=True)
+        await publication.finish()
+        await made.all_over()
+        await made.disk.delete_tree(f"live/{HASH}")
+        with pytest.raises(NotAvailable) as refused:
+            await found(made, time(10, 21))
+        assert refused.value.available == (time(0, 20),)
+        (recording,) = await made.videos()
+        await made.catalog.videos.remove(recording.id, NOON_US, by=None)
+        with pytest.raises(NotAvailable) as refused:
+            await found(made, time(10, 20))
+        assert refused.value.available == ()
+
+
+async def test_discontinuities_and_gaps_are_those_of_the_run(tmp_path: Path) -> None:
+    async with run_recorder(tmp_path) as made:
+        publication, studio = await go_live(made, 4, recorded=False)
+        studio.epoch = 1
+        await begin_epoch(publication, studio, NOON_US + 8 * SECOND)
+        await append_all(publication, studio.step(discontinuity=True))
+        await append_all(publication, studio.step(gaps=(LOW.name,)))
+        await more(made, publication, studio, 1)
+        video = await cut(made, time(4, 14))
+        await is_exactly(made, video, [2, 3, 4, 5, 6])
+        for name in (TOP.name, LOW.name, AUDIO_RENDITION):
+            playlist = made.playlist(video.video, name)
+            assert [one.discontinuity for one in playlist.segments] == [
+                False, False, True, False, False,
+            ]  # fmt: skip
+            assert [one.gap for one in playlist.segments] == [
+                False, False, False, name == LOW.name, False,
+            ]  # fmt: skip
+        assert [one.map_uri for one in made.playlist(video.video, TOP.name).segments] == [
+            "init-0.mp4", "init-0.mp4", "init-1.mp4", "init-1.mp4", "init-1.mp4",
+        ]  # fmt: skip
+
+
+async def test_the_segment_that_is_being_made_is_not_part_of_it(tmp_path: Path) -> None:
+    async with run_recorder(tmp_path) as made:
+        publication, studio = await go_live(made, 6, recorded=False)
+        for report in studio.step()[:2]:  # a start, and one of two parts
+            await publication.append(report)
+        await publication.store_pending()
+        with pytest.raises(NotAvailable) as refused:
+            await found(made, time(8, 13))
+        assert refused.value.available == (time(0, 12),)
+        await is_exactly(made, await cut(made, time(8, 12)), [4, 5])
+
+
+async def test_media_that_went_meanwhile_leave_nothing_of_a_clip(tmp_path: Path) -> None:
+    async with run_recorder(tmp_path) as made:
+        await go_live(made, 6, recorded=False)
+        source = await found(made, time(0, 12))
+        await made.disk.delete(f"live/{HASH}/{RUN}/{LOW.name}/4.m4s")
+        with pytest.raises(ObjectMissing):
+            await make_clip(made.objects, source, CLIP)
+        assert await made.is_bare()
+
+
+async def test_a_clip_that_was_killed_leaves_what_the_cleanup_removes(tmp_path: Path) -> None:
+    async with run_recorder(tmp_path) as made:
+        await go_live(made, 6, recorded=False)
+        source = await found(made, time(0, 12))
+        before = made.objects.writes
+        await make_clip(made.objects, source, CLIP)
+        writes = made.objects.writes - before
+        await made.disk.delete_tree(f"videos/{CLIP}")
+        assert writes > 20
+        later_us = wall_clock_us() + 2 * AGE_US
+        for number in range(0, writes, 3):
+            # Killed for good: what follows, the removal of what there is, is not done either.
+            with contextlib.suppress(Killed):
+                await make_clip(FailingObjects(made.disk, writes=number), source, CLIP)
+            left = await made.disk.addresses(f"videos/{CLIP}")
+            assert left or not number
+            assert await made.videos() == []
+            # Each cleanup has a second, and so a folder of the trash, of its own.
+            await remove_orphans(made.disk, made.catalog.references, later_us + number * SECOND)
+            assert await made.is_bare()
