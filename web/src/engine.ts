@@ -5,11 +5,13 @@ import Hls, {
   Events,
   type ErrorData,
   type HlsConfig,
+  type LevelDetails,
   type LevelLoadedData,
 } from "hls.js";
 
 import { JUMP, type Latency } from "./latency";
 import { bufferedTo } from "./ranges";
+import { reloading } from "./reload";
 
 /** One rung in the menu. */
 export interface Rung {
@@ -29,8 +31,8 @@ export interface Fault {
  * Facts of one engine, read by whoever decides. Nothing here is an event that could be missed.
  *
  * `broken`: it gave up and waits for `mend`. `closed`: the playlist has its end. `late`: it had
- * its end when it was first read, so the run was over before this page came. `ready`: it would
- * outlast a segment that comes late; at low latency, it is as far from the edge as it shall play.
+ * its end when it was first read, so the run was over before this page came. `ready`: it is as far
+ * from the edge as it shall play.
  * `behind`: seconds from the position to the newest media, where the engine knows them.
  */
 export interface Engine {
@@ -41,38 +43,39 @@ export interface Engine {
   readonly ready: boolean;
   readonly behind: number | null;
   readonly rungs: readonly Rung[];
-  /** Keep the distance; only an engine at low latency does. */
+  /** Keep the distance, if the engine has one to keep. */
   steer(now: number, following: boolean): void;
   mend(): void;
   stop(): void;
 }
 
-// Segments are 2 s (at most 4 s, the target duration), a playlist lists the newest 30 s. A reload
-// that finds nothing new may be repeated only half a target duration, 2 s, later, so the buffer
-// must outlast one segment and that wait.
-const LIVE_DISTANCE: Partial<HlsConfig> = {
+// Segments are 2 s (at most 4 s, the target duration), a playlist lists the newest 30 s. When an
+// encoder falls silent the next segment comes up to 3 s late: for 2 s nobody can tell, and the other
+// encoder's next keyframe may be the nearer one. Beside that a segment takes 2 s.
+const NORMAL_DISTANCE = 6; // seconds behind the newest segment
+
+// Where a server does not hold requests for the next segment: a reload that finds nothing new may be
+// repeated only half a target duration, 2 s, later. A new run plays when so much is available:
+// starting with its first segment, a viewer would stall at the first late one.
+const STOCK = 8;
+
+// Where the playlist has parts: as near as it allows. Where it has none, or not yet, see `#distance`.
+const LOW_LATENCY: Partial<HlsConfig> = { lowLatencyMode: true };
+
+const NORMAL_LATENCY: Partial<HlsConfig> = {
+  lowLatencyMode: false,
   // In seconds, since hls.js' counts are of target durations: its default of 3 would be 12 s
-  // behind, six of our segments. When an encoder falls silent the next segment comes up to 3 s late
-  // (for 2 s nobody can tell, and the other encoder's next keyframe may be the nearer one) and up
-  // to 2 s pass until it is asked for again, beside the 2 s that each takes. Each stall moves it 1 s
-  // back.
-  liveSyncDuration: 8,
+  // behind, six of our segments.
+  liveSyncDuration: NORMAL_DISTANCE,
   // Behind this it jumps to the edge: beyond, segments leave the 30 s window as they are asked for.
   liveMaxLatencyDuration: JUMP,
 };
 
-// Where the playlist has parts: as near as it allows. Where it has none, or not yet, see `#distance`.
-const LOW_LATENCY: Partial<HlsConfig> = {
-  lowLatencyMode: true,
-  // `Latency` counts the stalls.
-  liveSyncOnStallIncrease: 0,
-};
-
-const NORMAL_LATENCY: Partial<HlsConfig> = { ...LIVE_DISTANCE, lowLatencyMode: false };
-
 const CONFIG: Partial<HlsConfig> = {
   // A live stream has no duration; browsers then show their live controls.
   liveDurationInfinity: true,
+  // `Latency` counts the stalls.
+  liveSyncOnStallIncrease: 0,
   backBufferLength: 30,
   maxBufferLength: 30,
   // A small frame needs no 1080p; any rung can be chosen in the menu.
@@ -88,10 +91,6 @@ const CONFIG: Partial<HlsConfig> = {
   playlistLoadPolicy: patience(8_000, 4),
   fragLoadPolicy: patience(20_000, 4),
 };
-
-// Seconds of a new run that must be available before it plays: starting with its first segment, a
-// viewer would stall at the first late one. Until then its first picture is shown.
-const STOCK = 8;
 
 // Seconds of a long live window that hls.js must not play: media there are about to leave it.
 const WINDOW_MARGIN = 6;
@@ -114,19 +113,25 @@ function patience(whole: number, tries: number): HlsConfig["fragLoadPolicy"] {
   };
 }
 
+/** The distance to the live edge: its owner, and whether it is as near as the playlist allows. */
+export interface Distance {
+  latency: Latency;
+  low: boolean;
+}
+
 /**
  * Load `address` into `video`; `report` is called for each error, `loaded` for each playlist.
- * `latency` keeps the distance to the live edge where the playlist has parts; null: as without.
+ * `distance` is null for a video.
  */
 export function engineFor(
   video: HTMLVideoElement,
   address: string,
-  latency: Latency | null,
+  distance: Distance | null,
   report: (fault: Fault) => void,
   loaded: () => void,
 ): Engine {
   // Chromium plays HLS itself, but without a choice of rungs, so hls.js comes first.
-  if (Hls.isSupported()) return new HlsEngine(video, address, latency, report, loaded);
+  if (Hls.isSupported()) return new HlsEngine(video, address, distance, report, loaded);
   return new NativeEngine(video, address, report);
 }
 
@@ -139,6 +144,7 @@ class HlsEngine implements Engine {
   rungs: readonly Rung[] = [];
   readonly #video: HTMLVideoElement;
   #seen = false;
+  #holds = true; // the server holds requests for the next segment, as far as is known
   #shown = false; // a picture was shown: from now on viewers and hls.js set the position
   #mended = Number.NEGATIVE_INFINITY;
   #fault: ErrorTypes = ErrorTypes.OTHER_ERROR;
@@ -146,14 +152,15 @@ class HlsEngine implements Engine {
   constructor(
     video: HTMLVideoElement,
     private readonly address: string,
-    private readonly latency: Latency | null,
+    private readonly distance: Distance | null,
     private readonly report: (fault: Fault) => void,
     private readonly loaded: () => void,
   ) {
     this.#video = video;
-    this.hls = new Hls({ ...CONFIG, ...(latency === null ? NORMAL_LATENCY : LOW_LATENCY) });
+    const normal = { ...NORMAL_LATENCY, pLoader: reloading(() => this.#holds) };
+    this.hls = new Hls({ ...CONFIG, ...(distance?.low ? LOW_LATENCY : normal) });
     // Not among the options: there it would count for playlists with parts, too.
-    if (latency !== null) this.hls.config.liveSyncDuration = STOCK;
+    if (distance?.low) this.hls.config.liveSyncDuration = STOCK;
     this.hls.on(Events.MANIFEST_PARSED, () => {
       this.rungs = this.hls.levels
         .map((level, index) => ({
@@ -191,7 +198,8 @@ class HlsEngine implements Engine {
   }
 
   steer(now: number, following: boolean): void {
-    const { behind, latency } = this;
+    const { behind } = this;
+    const latency = this.distance?.latency ?? null;
     if (latency === null || latency.target === null || behind === null || this.closed) return;
     const video = this.#video;
     const ahead = bufferedTo(video) - video.currentTime;
@@ -202,20 +210,29 @@ class HlsEngine implements Engine {
     if (course.jump && edge !== null && !video.seeking) video.currentTime = edge;
   }
 
-  #loaded({ details }: LevelLoadedData): void {
+  #loaded({ details, deliveryDirectives }: LevelLoadedData): void {
     // A speed that was right for the live edge is not for the rest of an ended run.
     if (this.#seen && !this.closed && !details.live) this.#video.playbackRate = 1;
     this.closed = !details.live;
     if (!this.#seen) this.late = this.closed;
     this.#seen = true;
-    const parts = details.live && details.canBlockReload && details.partHoldBack > 0;
-    if (parts) this.latency?.ask(details.partHoldBack);
+    if (deliveryDirectives !== null) this.#holds = details.advanced;
+    // Without parts the mode only means that the next request is made at once.
+    if (!this.distance?.low) this.hls.lowLatencyMode = this.#holds && !details.partList;
+    const asked = details.live ? this.#distance(details) : null;
+    if (asked !== null) this.distance?.latency.ask(asked);
     const window = details.edge - details.fragmentStart;
-    const stock = (parts ? this.latency?.target : null) ?? STOCK;
+    const stock = (asked === null ? null : this.distance?.latency.target) ?? STOCK;
     if (this.closed || window >= stock) this.ready = true;
     // Viewers may go back as far as the playlist goes.
     if (details.live) this.hls.config.liveMaxLatencyDuration = Math.max(JUMP, window - WINDOW_MARGIN);
     this.loaded();
+  }
+
+  /** How far from the edge a live playlist is to be played; null: where hls.js starts. */
+  #distance({ canBlockReload, partHoldBack }: LevelDetails): number | null {
+    if (this.distance?.low) return canBlockReload && partHoldBack > 0 ? partHoldBack : null;
+    return this.#holds ? NORMAL_DISTANCE : STOCK;
   }
 
   /** For a video, which has no live edge: what hls.js leaves to the play button. */

@@ -4,7 +4,7 @@
  */
 
 import { engineFor, type Engine, type Fault } from "./engine";
-import { Latency } from "./latency";
+import { FURTHEST, FURTHEST_NORMAL, Latency } from "./latency";
 import { ask, refusal, type Answer } from "./runs";
 import { decide, pollAfter, WEDGED, type State } from "./state";
 
@@ -73,7 +73,7 @@ export class Show {
     const { signal } = this.#left;
     video.addEventListener("waiting", () => this.#wait(), { signal });
     document.addEventListener("visibilitychange", () => this.#look(), { signal });
-    video.addEventListener("playing", () => (this.#touched = true), { signal });
+    video.addEventListener("playing", () => this.#play(), { signal });
     video.addEventListener("pause", () => (this.#following &&= video.ended), { signal });
     video.addEventListener("timeupdate", () => this.#steer(performance.now()), { signal });
     const timer = setInterval(() => this.#look(), TICK);
@@ -124,7 +124,13 @@ export class Show {
   setLow(low: boolean): void {
     if (low === this.manner.low) return;
     this.manner = { ...this.manner, low };
+    this.#latencyOf = null; // its stalls say nothing about another distance
     if (this.run !== null && !this.#over) this.#begin(this.run);
+  }
+
+  #play(): void {
+    this.#touched = true;
+    this.#look(); // the moment to go nearer to the edge, if loading has taken long
   }
 
   #wait(): void {
@@ -274,12 +280,14 @@ export class Show {
       this.faults.push(fault);
       if (this.faults.length > KEPT_FAULTS) this.faults.shift();
     };
+    const { low, video } = this.manner;
     // What a run's stalls have taught outlives its engine.
-    if (run !== this.#latencyOf) this.#latency = new Latency();
+    if (run !== this.#latencyOf) this.#latency = new Latency(low ? FURTHEST : FURTHEST_NORMAL);
     this.#latencyOf = run;
+    this.#latency.open();
     this.#following = true;
-    const latency = this.manner.low && !this.manner.video ? this.#latency : null;
-    this.engine = engineFor(this.video, this.#address(), latency, report, () => this.#look());
+    const distance = video ? null : { latency: this.#latency, low };
+    this.engine = engineFor(this.video, this.#address(), distance, report, () => this.#look());
   }
 
   #address(): string {

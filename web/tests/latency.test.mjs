@@ -1,7 +1,18 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { CALM, FASTER, FURTHEST, JUMP, Latency, SLOWER, STEP } from "../src/latency.ts";
+import {
+  BEGINNING,
+  CALM,
+  FASTER,
+  FURTHEST,
+  FURTHEST_NORMAL,
+  JUMP,
+  LATE,
+  Latency,
+  SLOWER,
+  STEP,
+} from "../src/latency.ts";
 
 const PART_HOLD_BACK = 1.5;
 
@@ -26,6 +37,8 @@ test("it plays where the playlist asks for, at the speed of the media", () => {
 
 test("who is behind catches up, all the way, and never by more than four per cent", () => {
   const latency = asked();
+  // The beginning is over.
+  for (const now of [-BEGINNING, 0]) latency.steer(at(now, PART_HOLD_BACK));
   let [now, behind] = [0, 6];
   for (; behind > PART_HOLD_BACK + 0.15 && now < 600_000; now += 250) {
     const { rate, jump } = latency.steer(at(now, behind));
@@ -55,6 +68,62 @@ test("only what catching up would take ten minutes for is skipped", () => {
   const latency = asked();
   assert.equal(latency.steer(at(0, PART_HOLD_BACK + JUMP)).jump, false);
   assert.equal(latency.steer(at(0, PART_HOLD_BACK + JUMP + 1)).jump, true);
+});
+
+const there = (now, behind, more = {}) => at(now, behind, { ahead: behind - 0.2, ...more });
+
+test("who begins too far behind goes to the distance once, without waiting", () => {
+  const latency = asked();
+  assert.equal(latency.steer(there(0, PART_HOLD_BACK + LATE)).jump, false);
+  assert.equal(latency.steer(there(100, 6)).jump, true);
+  assert.equal(latency.steer(there(200, 6)).jump, false);
+  assert.equal(latency.steer(there(300, 6)).rate, FASTER);
+});
+
+test("at the start it waits for the media of its place, but not for long", () => {
+  const latency = asked();
+  assert.equal(latency.steer(at(0, 6, { ahead: 4.8 })).jump, false);
+  assert.equal(latency.steer(at(BEGINNING - 1, 6, { ahead: 5 })).jump, true);
+  const slow = asked();
+  assert.equal(slow.steer(at(0, 6)).jump, false);
+  assert.equal(slow.steer(at(5 * BEGINNING, 6)).jump, true);
+  assert.equal(slow.steer(at(5 * BEGINNING + 1, 6)).jump, false);
+});
+
+test("a little late and not loaded is left to the speed", () => {
+  const latency = asked();
+  assert.equal(latency.steer(at(0, PART_HOLD_BACK + 2 * LATE)).jump, false);
+  assert.equal(latency.steer(at(BEGINNING, PART_HOLD_BACK + 2 * LATE)).jump, false);
+  assert.equal(latency.steer(there(BEGINNING + 1, 6)).jump, false);
+});
+
+test("who began at the right place and falls behind later catches up", () => {
+  const latency = asked();
+  assert.equal(latency.steer(at(0, PART_HOLD_BACK)).jump, false);
+  assert.equal(latency.steer(at(BEGINNING, PART_HOLD_BACK)).jump, false);
+  assert.deepEqual(latency.steer(there(BEGINNING + 1, 6)), {
+    target: PART_HOLD_BACK,
+    rate: FASTER,
+    jump: false,
+  });
+});
+
+test("who opens the run anew begins anew", () => {
+  const latency = asked();
+  assert.equal(latency.steer(there(0, 6)).jump, true);
+  latency.open();
+  assert.equal(latency.steer(there(60_000, 6)).jump, true);
+});
+
+test("who went back at once is left there", () => {
+  assert.equal(asked().steer(there(0, 6, { following: false })).jump, false);
+});
+
+test("stalls lead no further than the one who asks allows", () => {
+  const latency = new Latency(FURTHEST_NORMAL);
+  latency.ask(6);
+  for (let count = 0; count < 50; count += 1) latency.stalled(1_000 + count);
+  assert.equal(latency.target, FURTHEST_NORMAL);
 });
 
 test("each stall adds half a second, to six", () => {
