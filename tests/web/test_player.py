@@ -36,6 +36,11 @@ _CRAMPED = """() => {
     .map((each) => each.dataset.part);
 }"""
 _WIDE = "() => document.documentElement.scrollWidth > document.documentElement.clientWidth"
+_START = """() => {
+  const start = document.querySelector('[data-part="start"]');
+  return start.hidden ? null : start.getAttribute("aria-label");
+}"""
+_STATUS = """() => document.querySelector('[data-part="status"]').textContent"""
 _SOUND = "() => [headend.video.volume, headend.video.muted]"
 _EDGE = """() => document.querySelector('[data-part="live"]').dataset.edge"""
 
@@ -226,6 +231,78 @@ def test_it_fits_320_pixels_and_moves_nothing_for_those_who_want_no_motion(
     viewer.wait_for("waiting", 10)
     moving = "() => document.getAnimations().length"
     assert viewer.evaluate(moving) == 0
+    viewer.close()
+
+
+# Nothing answers, or only the first request for the playlist does.
+_SILENT = "window.fetch = () => new Promise(() => {});"
+_NO_MEDIA = "XMLHttpRequest.prototype.send = () => {};"
+
+
+@pytest.mark.parametrize(
+    ("screen", "state", "words"),
+    [
+        ("Starting", "starting", "Looking for the stream"),
+        ("Waiting", "waiting", "has not begun"),
+        ("Failed", "waiting", "could not be prepared"),
+        ("Reconnecting", "reconnecting", "Connection lost"),
+        ("Ended", "ended", "has ended"),
+        ("Gone", "gone", "no longer available"),
+        ("Blocked", "blocked", "Not available in your country"),
+        ("Paused", "playing", ""),
+    ],
+)
+def test_each_screen_says_what_is_the_matter_and_fits_320_pixels(
+    origin: PlaybackOrigin,
+    browser: Chromium,
+    film: str,
+    rules: str,
+    screen: str,
+    state: str,
+    words: str,
+) -> None:
+    hash_ = f"Screen{screen}"
+    record = shown(hash_)
+    origin.streams[hash_] = record
+    if screen == "Failed":
+        origin.streams[hash_] = msgspec.structs.replace(video(hash_), failed=True)
+    if screen in {"Reconnecting", "Ended"}:
+        origin.runs[hash_] = "film"
+    address = film if screen == "Paused" else f"{origin.address}/watch/{hash_}"
+    before = {"Starting": _SILENT, "Reconnecting": _NO_MEDIA}.get(screen, "")
+    viewer = browser.open(address, width=320, height=568, before=before, still=True)
+    if screen in {"Gone", "Blocked"}:
+        viewer.wait_for("waiting", 10)
+        hidden, countries = screen == "Gone", frozenset({"RO"} if screen == "Blocked" else ())
+        origin.streams[hash_] = msgspec.structs.replace(record, hidden=hidden, countries=countries)
+    viewer.wait(lambda sample: sample.state == state, 20, state)
+    if screen in {"Ended", "Paused"}:
+        viewer.wait(lambda sample: sample.width > 0 and sample.paused, 20, "a picture")
+        assert viewer.evaluate(_START) in {"Play", "Play again"}
+    if words:
+        assert words in viewer.text(".curtain")
+        assert words in str(viewer.evaluate(_STATUS))
+    assert viewer.evaluate(_WIDE) is False
+    assert viewer.evaluate(_CRAMPED) == []
+    assert viewer.evaluate("() => document.getAnimations().length") == 0
+    viewer.evaluate(f"() => {{ {rules} }}")
+    assert viewer.evaluate(_RULES) == []
+    viewer.close()
+
+
+@pytest.mark.parametrize("screen", ["Missing", "Abroad"])
+def test_pages_without_a_player_break_no_rule(
+    origin: PlaybackOrigin, browser: Chromium, rules: str, screen: str
+) -> None:
+    hash_ = f"Screen{screen}"
+    if screen == "Abroad":
+        record = msgspec.structs.replace(shown(hash_), countries=frozenset({"RO"}))
+        origin.streams[hash_] = record
+    viewer = browser.open(f"{origin.address}/watch/{hash_}", width=320, height=568)
+    assert viewer.evaluate("() => window.headend === undefined") is True
+    assert viewer.evaluate(_WIDE) is False
+    viewer.evaluate(f"() => {{ {rules} }}")
+    assert viewer.evaluate(_RULES) == []
     viewer.close()
 
 
