@@ -126,6 +126,15 @@ async def test_a_clip_asked_for_twice_is_two_videos(house: ApiService, stream: J
     assert (first["title"], second["title"], first["name"]) == ("Goal", "Goal", "goal")
 
 
+@pytest.mark.parametrize("title", [None, "", "  "])
+async def test_no_title_is_that_of_the_stream_and_the_time(
+    house: ApiService, stream: Json, title: str | None
+) -> None:
+    answer = await post(house, stream["id"], {"from": at(10), "to": at(14), "title": title})
+    assert answer.status_code == 201, answer.text
+    assert answer.json()["video"]["title"] == "The match, 2026-01-31 12:00:10"
+
+
 async def test_times_may_have_any_offset(house: ApiService, stream: Json) -> None:
     body = {"from": "2026-01-31T14:00:10.123+02:00", "to": "2026-01-31t12:00:14.123z"}
     answer = await post(house, stream["id"], body)

@@ -1,0 +1,137 @@
+"""Clips: what was live at a time, to the byte, while the stream is live and when it is over."""
+
+from pathlib import Path
+from typing import Any, Final
+
+import av
+import msgspec
+import pytest
+
+from api.schemas.timestamps import format_timestamp, parse_timestamp
+from tests.support.e2e.clock_video import WRAP_MS, Keeper, Shown, apart, encoder, keeping
+from tests.support.e2e.hls_reader import addresses, media
+from tests.support.e2e.publishers import publishing
+from tests.support.e2e.service import SCALE, Answer, Running, fetch, service
+from tests.support.waiting import poll
+
+pytestmark = pytest.mark.e2e
+
+TOP: Final = "360p"
+# The shortest window that there is: the first segments leave it soon.
+SHORT: Final = {
+    "HEADEND_LIVE__LISTED_SECONDS": "12",
+    "HEADEND_LIVE__KEPT_SECONDS": "30",
+    "HEADEND_LIVE__GOODBYE_SECONDS": "0",
+    "HEADEND_STORAGE__MIN_FREE_BYTES": "0",
+}
+Json = dict[str, Any]  # Any: what the tests are about to find out
+
+
+class Match:
+    """A stream that was or is live, with all that its playlists named."""
+
+    def __init__(self, headend: Running, live: Keeper, folder: Path) -> None:
+        self.headend = headend
+        self.live = live
+        self.folder = folder
+        # How long (ms) after the clock in its first picture a clip begins, by the stream's clock.
+        self.delays: list[int] = []
+
+    @property
+    def newest(self) -> int:
+        """The number of the newest segment that every rendition had."""
+        held = [one.segments for one in self.live.held.values()]
+        return min((max(each, default=-1) for each in held), default=-1)
+
+    def wall_us(self, number: int) -> int:
+        """Return when a segment begins, as its playlist showed it."""
+        wall_us = self.live.held[TOP].segments[number].wall_us
+        assert wall_us is not None
+        return wall_us
+
+    def ask(self, from_us: int, to_us: int) -> Answer:
+        """Ask for a clip."""
+        return fetch(
+            f"{self.headend.http}/api/streams/{self.headend.number}/clips",
+            method="POST",
+            token=self.headend.token,
+            body={"from": format_timestamp(from_us), "to": format_timestamp(to_us)},
+        )
+
+    def clip(self, first: int, last: int) -> Json:
+        """Make a clip from the midst of a segment to that of another; return the video."""
+        half_us = 500_000
+        answer = self.ask(self.wall_us(first) + half_us, self.wall_us(last) + half_us)
+        assert answer.status == 201, answer.text
+        made: Json = answer.json
+        begins_us = parse_timestamp(made["clip"]["from"])
+        assert begins_us is not None
+        assert abs(begins_us - self.wall_us(first)) <= 1000  # playlists show milliseconds
+        video: Json = made["video"]
+        assert (video["completed"], video["published"]) == (True, True)
+        self.plays(video, first, last)
+        return video
+
+    def plays(self, video: Json, first: int, last: int) -> None:
+        """See that a video is these segments: the same bytes, the same pictures."""
+        numbers = range(first, last + 1)
+        url = f"{self.headend.http}/videos/{video['hash']}/index.m3u8"
+        kept = Keeper(url)
+        kept.look()
+        assert set(kept.held) == set(self.live.held)
+        for name, held in kept.held.items():
+            theirs = [self.live.held[name].segments[number].data for number in numbers]
+            assert [one.data for _, one in sorted(held.segments.items())] == theirs, name
+            playlist = media(addresses(url)[name])
+            assert (playlist.ended, playlist.whole) == (True, True)
+        # The clock in the pictures goes from that of the first segment to that of the last.
+        shown = stamps(kept.pictures(TOP, self.folder / str(video["hash"])))
+        assert None not in shown
+        live = stamps(self.live.pictures(TOP, self.folder / "live"))
+        begin = live.index(shown[0])
+        assert live[begin : begin + len(shown)] == shown
+        with av.open(url) as player:
+            assert sum(1 for _ in player.decode(video=0)) == len(shown)
+        assert shown[0] is not None
+        self.delays.append(apart(self.wall_us(first) // 1000 % WRAP_MS, shown[0]))
+
+    def recordings(self) -> list[Json]:
+        """Return the videos that are longer than the clips are."""
+        url = f"{self.headend.http}/api/projects/1/videos"
+        found = fetch(url, token=self.headend.token).json["data"]
+        return [each for each in msgspec.convert(found, list[Json]) if each["length"] > 12]
+
+
+def stamps(pictures: list[Shown]) -> list[int | None]:
+    return [one.stamp for one in pictures]
+
+
+def test_a_clip_is_what_was_live(tmp_path: Path) -> None:
+    with (
+        service(tmp_path / "data", environment=SHORT) as headend,
+        keeping(headend.playlist, patient=True) as live,
+    ):
+        match = Match(headend, live, tmp_path)
+        with publishing(encoder(f"{headend.server}/{headend.key}")):
+            poll(lambda: match.newest >= 8, within=60, what="nine segments")
+            assert media(addresses(headend.playlist)[TOP]).sequence > 0
+            of_window = match.clip(4, 6)
+            of_recording_under_way = match.clip(0, 2)
+            late = match.ask(match.wall_us(6), match.wall_us(6) + 3_600_000_000)
+            assert late.status == 422
+            assert "Not all of this time is kept. There is 20" in late.text
+        poll(lambda: media(addresses(headend.playlist)[TOP]).ended, within=20, what="ENDLIST")
+        poll(match.recordings, within=20, what="its recording")
+        (recording,) = match.recordings()
+        of_recording = match.clip(1, 5)
+        gone = fetch(
+            f"{headend.http}/api/videos/{recording['id']}", method="DELETE", token=headend.token
+        )
+        assert gone.status == 204, gone.text
+        match.plays(of_window, 4, 6)
+        match.plays(of_recording_under_way, 0, 2)
+        match.plays(of_recording, 1, 5)
+        # All begin where they were asked to: at the same distance, which is that of the encoder.
+        assert len(match.delays) == 6
+        assert max(match.delays) - min(match.delays) < 100, match.delays
+        assert abs(match.delays[0]) < 5000 * SCALE
