@@ -23,7 +23,7 @@ from api.library.events import EventsController
 from api.library.labels import CategoriesController, TagsController
 from api.library.players import PlayersController
 from api.library.projects import ProjectsController
-from api.library.quotas import ProjectQuotas, QuotaLimits
+from api.library.quotas import ProjectQuotas
 from api.library.resolutions import ResolutionsController
 from api.library.tokens import TokensController
 from api.ports import MediaRemover
@@ -47,13 +47,13 @@ from api.videos.collection import VideosController
 from api.videos.item import VideoController
 from api.videos.presenter import VideoPresenter
 from storage.catalog import Catalog
+from storage.quotas import NO_QUOTAS, QuotaCheck, QuotaLimits
 from storage.wall_clock import wall_clock_us
 
 __all__ = ["create_app"]
 
 _BEARER: Final = "bearer"
 _PUBLIC: Final = ImportRules()
-_NO_QUOTAS: Final = QuotaLimits()
 
 
 _CONTROLLERS: Final = (
@@ -181,7 +181,7 @@ def create_app(  # noqa: PLR0913  # the parts of an application, each by its nam
     ingest: IngestClient | None = None,
     rate_limiter: CallerRateLimiter | None = None,
     import_rules: ImportRules = _PUBLIC,
-    quotas: QuotaLimits = _NO_QUOTAS,
+    quotas: QuotaLimits = NO_QUOTAS,
     clock_us: Callable[[], int] = wall_clock_us,
     debug: bool = False,
 ) -> Litestar:
@@ -195,7 +195,7 @@ def create_app(  # noqa: PLR0913  # the parts of an application, each by its nam
     from where videos may be fetched, `quotas` how much each project may have.
     """
     guard = needs_token(catalog, rate_limiter)
-    project_quotas = ProjectQuotas(catalog, quotas, clock_us)
+    project_quotas = ProjectQuotas(QuotaCheck(catalog.usage, quotas, clock_us))
     most = 0 if intake is None else intake.most_upload
     presenter = Presenter(addresses=addresses, broadcaster_key=broadcaster_key)
     return Litestar(

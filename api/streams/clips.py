@@ -76,31 +76,35 @@ class ClipsController(Controller):
         wanted = _wanted(body)
         caller, objects = request.auth.id, intake.objects
         await require_room(intake, None)
-        with (
-            intake.clip_gate.acquire(token_holders(caller, stream.project)),
-            store_errors_translated(),
-        ):
+        # It counts towards the quotas until it is added.
+        async with contextlib.AsyncExitStack() as adding:
+            with (
+                intake.clip_gate.acquire(token_holders(caller, stream.project)),
+                store_errors_translated(),
+            ):
+                try:
+                    source = await find_source(
+                        objects, catalog.clips, stream.id, stream.hash, wanted
+                    )
+                except NotAvailable as error:
+                    raise _not_available(error, wanted) from error
+                await adding.enter_async_context(quotas.adding_clip(stream.project, source.size))
+                hash_ = await catalog.videos.free_hash()
+                made = await make_clip(objects, source, hash_)
+            clip = NewClip(
+                hash=hash_,
+                made=made,
+                from_us=source.time.from_us,
+                title=str(body.title or "") or None,
+                video=source.video,
+            )
             try:
-                source = await find_source(objects, catalog.clips, stream.id, stream.hash, wanted)
-            except NotAvailable as error:
-                raise _not_available(error, wanted) from error
-            await quotas.require_clip(stream.project, source.size)
-            hash_ = await catalog.videos.free_hash()
-            made = await make_clip(objects, source, hash_)
-        clip = NewClip(
-            hash=hash_,
-            made=made,
-            from_us=source.time.from_us,
-            title=str(body.title or "") or None,
-            video=source.video,
-        )
-        try:
-            added = await catalog.clips.add(stream.id, clip, clock_us(), slug, by=caller)
-        except NoSuchProject:
-            await _remove(objects, hash_)
-            raise
-        if added is None:
-            await _remove(objects, hash_)
+                added = await catalog.clips.add(stream.id, clip, clock_us(), slug, by=caller)
+            except NoSuchProject:
+                await _remove(objects, hash_)
+                raise
+            if added is None:
+                await _remove(objects, hash_)
         return ClipAdded(
             message="Clip added.",
             video=video_presenter.full(still_there(added)),

@@ -71,6 +71,7 @@ class StreamsController(Controller):
     ) -> StreamAdded:
         """Make a stream with a key and one backup; it goes on air when an encoder sends."""
         body = await read_body(request, StreamAddition)
-        await quotas.require_stream(project.id)
-        record = await catalog.streams.add(project.id, str(body.title), now_us, by=request.auth.id)
+        title, caller = str(body.title), request.auth.id
+        async with quotas.adding_stream(project.id):
+            record = await catalog.streams.add(project.id, title, now_us, by=caller)
         return StreamAdded(message="Stream added.", stream=presenter.stream(record, show_key=True))

@@ -66,13 +66,14 @@ async def create(
     checksum = read_checksum(request.headers) if with_bytes else None
     metadata = read_metadata(creation.metadata)
     await require_room(intake, creation.length)
-    await quotas.require_file(project, creation.length)
     now_us = receiver.clock_us()
     new = _new_upload(creation, metadata, link, most=most, expires_us=now_us + intake.keep_us)
     if new.replaces is None:
         new = msgspec.structs.replace(new, hash=await catalog.videos.free_hash())
+    incoming = most if creation.length is None else creation.length
     try:
-        record = await catalog.uploads.begin(project, new, now_us)
+        async with quotas.adding_file(project, incoming):
+            record = await catalog.uploads.begin(project, new, now_us)
     except (UploadInProgress, UploadLinkSpent, NoSuchLabel, NoSuchVideo, TooManyUploads) as error:
         raise _refused(error) from error
     if with_bytes:

@@ -106,7 +106,6 @@ class ImportsController(Controller):
         """Have a file fetched and made playable; its progress is told by web socket."""
         order = await read_body(request, ImportOrder)
         address = _address(order.url, import_rules)
-        await quotas.require_file(project.id, None)
         name = address.file_name or _NAMELESS
         details = {key: getattr(order, key) for key in VideoDetails.__struct_fields__}
         new = NewImport(
@@ -118,7 +117,9 @@ class ImportsController(Controller):
             wanted=wanted_details(VideoDetails(**details)),
         )
         try:
-            whole = await catalog.imports.add(project.id, new, now_us, by=request.auth.id)
+            # Its size is checked when it is known.
+            async with quotas.adding_file(project.id, 1):
+                whole = await catalog.imports.add(project.id, new, now_us, by=request.auth.id)
         except NoSuchLabel as error:
             raise unknown_label(error) from error
         return video_presenter.added(whole)

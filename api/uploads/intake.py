@@ -42,6 +42,7 @@ __all__ = [
     "content_length",
     "link_holders",
     "make_posters",
+    "most_incoming",
     "new_poster_folder",
     "probe_video",
     "put_posters",
@@ -137,6 +138,12 @@ def content_length(request: Request[Any, Any, Any]) -> int | None:  # Any: left 
     """Return the `Content-Length` of a request; None if it has none, or no valid one."""
     length = request.headers.get("content-length", "")
     return int(length) if length.isascii() and length.isdigit() and len(length) < 20 else None
+
+
+def most_incoming(request: Request[Any, Any, Any], most: int) -> int:  # Any: as above
+    """Return how many bytes a file in a form has at most, if it may have `most`."""
+    length = content_length(request)
+    return most if length is None else min(length, most)
 
 
 @asynccontextmanager

@@ -24,7 +24,7 @@ from api.http.rate_limit import UNLIMITED, CallerRateLimiter
 from api.library.quotas import ProjectQuotas
 from api.schemas.presenter import Presenter
 from api.uploads.creation import create
-from api.uploads.intake import VIDEO_FORM_BYTES, UploadIntake, content_length, link_holders
+from api.uploads.intake import VIDEO_FORM_BYTES, UploadIntake, link_holders, most_incoming
 from api.uploads.presenter import upload_headers
 from api.uploads.receiver import UploadReceiver
 from api.uploads.replace_file import replace_from_form
@@ -122,8 +122,9 @@ class LinkController(Controller):
         link = request.auth
         _require_unused(link, receiver.clock_us())
         if request.content_type[0] == _MULTIPART:
-            await quotas.require_file(link.project, content_length(request))
-            used = await _receive_form(request, catalog, receiver)
+            most = most_incoming(request, _most_bytes(link, receiver))
+            async with quotas.adding_file(link.project, most):
+                used = await _receive_form(request, catalog, receiver)
             return Response(used, status_code=HTTPStatus.CREATED)
         record = await create(request, catalog, receiver, quotas, link.project, link)
         url = f"{presenter.addresses.http}/api/upload-links/{link_secret}/{record.name}"
@@ -153,11 +154,15 @@ def _require_unused(link: LinkRecord, now_us: int) -> None:
         raise ApiError(HTTPStatus.GONE, "The time of this link is over.")
 
 
+def _most_bytes(link: LinkRecord, receiver: UploadReceiver) -> int:
+    return min(link.most_bytes, receiver.intake.max_video)
+
+
 async def _receive_form(
     request: LinkRequest, catalog: Catalog, receiver: UploadReceiver
 ) -> LinkUsed:
     link = request.auth
-    most = min(link.most_bytes, receiver.intake.max_video)
+    most = _most_bytes(link, receiver)
     if (request.content_length or 0) > most + VIDEO_FORM_BYTES:
         message = f"The video may have at most {most} bytes."
         raise ApiError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, message, errors={"video": [message]})

@@ -20,8 +20,8 @@ from api.uploads.intake import (
     PICTURE_FORM_BYTES,
     VIDEO_FORM_BYTES,
     UploadIntake,
-    content_length,
     make_posters,
+    most_incoming,
     new_poster_folder,
     put_posters,
     received_file,
@@ -69,19 +69,19 @@ class VideoUploadController(Controller):
         socket.
         """
         caller = request.auth.id
-        await quotas.require_file(project.id, content_length(request))
 
         async def add(arrived: NewVideo) -> WholeVideo:
             return await catalog.videos.add(project.id, arrived, clock_us(), by=caller)
 
-        whole = await receive_video_form(
-            request,
-            catalog,
-            intake,
-            holders=token_holders(caller, project.id),
-            most=intake.max_video,
-            add=add,
-        )
+        async with quotas.adding_file(project.id, most_incoming(request, intake.max_video)):
+            whole = await receive_video_form(
+                request,
+                catalog,
+                intake,
+                holders=token_holders(caller, project.id),
+                most=intake.max_video,
+                add=add,
+            )
         return video_presenter.added(whole)
 
 
@@ -115,20 +115,20 @@ class VideoFilesController(Controller):
         Larger files come as resumable uploads that name the video (`replaces`).
         """
         caller = request.auth.id
-        number = video.video.id
-        await quotas.require_file(video.video.project, content_length(request))
+        number, project = video.video.id, video.video.project
 
         async def record(file: VideoFile) -> tuple[WholeVideo, str | None] | None:
             return await catalog.videos.replace(number, file, clock_us(), by=caller)
 
-        whole = await replace_from_form(
-            request,
-            intake,
-            video.video,
-            most=intake.max_video,
-            holders=token_holders(caller, video.video.project),
-            record=record,
-        )
+        async with quotas.adding_file(project, most_incoming(request, intake.max_video)):
+            whole = await replace_from_form(
+                request,
+                intake,
+                video.video,
+                most=intake.max_video,
+                holders=token_holders(caller, project),
+                record=record,
+            )
         return VideoChanged(message="File replaced.", video=video_presenter.full(whole))
 
     @put(

@@ -9,12 +9,14 @@ from api.uploads.imports import ImportRules
 from headend.config.settings import ImportSettings, TranscodeSettings
 from headend.roles.context import RoleContext
 from headend.roles.supervision import BackgroundTask
-from headend.roles.upload_intake import probe_upload
+from headend.roles.upload_intake import probe_upload, quota_limits
 from media.no_op import always
 from media.ticks import MICROSECONDS
 from storage.catalog import Catalog
 from storage.job_leases import HeldJob
 from storage.objects.disk import DiskObjects
+from storage.quotas import QuotaCheck
+from storage.wall_clock import wall_clock_us
 from transcode.imports.download import DownloadLimits
 from transcode.imports.http_client import ImportClient
 from transcode.imports.importer import Importer
@@ -147,6 +149,9 @@ def _create_importers(context: RoleContext, health: StoreHealth) -> WorkerPool[H
         lease_us=round(context.settings.transcode.lease_seconds * MICROSECONDS),
         places=settings.at_once,
         health=health,
+        refuse_file=QuotaCheck(
+            context.catalog.usage, quota_limits(context.settings.quotas), wall_clock_us
+        ).refuse_file,
     )
     return WorkerPool(
         importer,

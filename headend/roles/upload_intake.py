@@ -7,15 +7,32 @@ from typing import Final
 from api.ports import FileFacts, FileRefused
 from api.uploads.intake import UploadIntake
 from api.uploads.limits import UploadLimits
+from headend.config.settings import QuotaSettings
 from storage.objects.disk import DiskObjects
+from storage.quotas import QuotaLimits
 from transcode.inspect.probe import NotMedia, ProbeTimeout, probe
 from transcode.inspect.still import NotImage, make_image, make_posters
 
-__all__ = ["create_intake", "probe_upload", "uploaded_posters", "uploaded_slate"]
+__all__ = [
+    "create_intake",
+    "probe_upload",
+    "quota_limits",
+    "uploaded_posters",
+    "uploaded_slate",
+]
 
 # The most common size of live streams; a run scales the picture to its own size.
 _SLATE: Final = (1920, 1080)
 _DEFAULTS: Final = UploadLimits()
+
+
+def quota_limits(settings: QuotaSettings) -> QuotaLimits:
+    """Return the quotas of each project."""
+    return QuotaLimits(
+        streams=settings.project_streams,
+        stored_bytes=settings.project_bytes,
+        minutes=settings.project_minutes,
+    )
 
 
 async def probe_upload(file: Path, /) -> FileFacts | None:

@@ -21,7 +21,6 @@ from api.app import create_app
 from api.http.auth import needs_token
 from api.http.client_address import TrustedProxies
 from api.http.rate_limit import CallerRateLimiter, RateLimits
-from api.library.quotas import QuotaLimits
 from api.pusher.delivery import delivering_notices
 from api.pusher.private import private_channel_handlers
 from api.pusher.signed import signed_event_handlers
@@ -45,7 +44,7 @@ from headend.roles.project_remover import keep_removing_projects
 from headend.roles.stale_streams import keep_resetting_stale_streams
 from headend.roles.supervision import BackgroundTask, run_in_background
 from headend.roles.transcode_role import file_workers, import_rules
-from headend.roles.upload_intake import create_intake
+from headend.roles.upload_intake import create_intake, quota_limits
 from media.no_op import do_nothing
 from storage.catalog import Catalog
 from storage.catalog.records.common import FirstStart
@@ -278,7 +277,7 @@ def _application(
         ),
         address_of=origin.clients.client_address,
     )
-    first, quotas = context.first, context.settings.quotas
+    first = context.first
     media = StoredMedia(context.objects, context.edge)
     app = create_app(
         catalog=catalog,
@@ -292,11 +291,7 @@ def _application(
         ingest=IngestClient(catalog, media, nudge),
         rate_limiter=callers,
         import_rules=import_rules(context.settings.imports),
-        quotas=QuotaLimits(
-            streams=quotas.project_streams,
-            stored_bytes=quotas.project_bytes,
-            minutes=quotas.project_minutes,
-        ),
+        quotas=quota_limits(context.settings.quotas),
         handlers=[
             *origin.handlers,
             *status_handlers(

@@ -11,12 +11,13 @@ import contextlib
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection
 from functools import partial
 from typing import ClassVar, Final
 
 import msgspec
 
+from media.no_op import do_nothing_async
 from storage.catalog.records.videos import VideoFile
 from storage.catalog.videos.imports import Imports, ImportWork
 from storage.catalog.videos.jobs import IMPORT, Jobs
@@ -48,6 +49,9 @@ _BUSY_PAUSE_SECONDS: Final = 2.0
 _FULL: Final = "There is no room for the file."
 _NOT_KEPT: Final = "The file could not be stored."
 
+# Why a project may have no more files of so many bytes; None if it may.
+RefuseFile = Callable[[int, int], Awaitable[str | None]]
+
 
 class ImportContext(msgspec.Struct, frozen=True, kw_only=True):
     """What imports work with; the fields are described in `Importer`."""
@@ -62,6 +66,7 @@ class ImportContext(msgspec.Struct, frozen=True, kw_only=True):
     now_us: Callable[[], int]
     clock: Callable[[], float]
     health: StoreHealth
+    refuse_file: RefuseFile
 
 
 class _Idle(msgspec.Struct, frozen=True):
@@ -77,7 +82,8 @@ class Importer:
     At most `places` run at once, of one project as many as are free for others: one project's
     imports leave places for those of another. `least_free` bytes of the disk stay free; `clock` is
     monotonic, in seconds; leases last `lease_us` unless they are extended. An attempt that breaks
-    off while the store is not well by `health` does not count.
+    off while the store is not well by `health` does not count. `refuse_file` checks the quotas of
+    a project: before a download, when its size is known, and when the file is here.
     """
 
     def __init__(  # noqa: PLR0913  # the catalog's repositories and the environment, each by name
@@ -95,6 +101,7 @@ class Importer:
         lease_us: int = LEASE_US,
         clock: Callable[[], float] = time.monotonic,
         health: StoreHealth | None = None,
+        refuse_file: RefuseFile = do_nothing_async,
     ) -> None:
         self.context = ImportContext(
             jobs=jobs,
@@ -107,6 +114,7 @@ class Importer:
             now_us=now_us,
             clock=clock,
             health=health or StoreHealth(),
+            refuse_file=refuse_file,
         )
         self._lease_us = lease_us
         self._last_project = 0
@@ -187,6 +195,7 @@ class ImportJob(LeasedTask[HeldJob, VideoFile]):
         self._source = addresses.imported_source(work.hash, held.attempt)
         self._kept: str | None = None
         self._progress_recorded: float | None = None
+        self._is_size_recorded = False
 
     async def extend_lease(self) -> None:
         """See `LeasedTask.extend_lease`."""
@@ -212,6 +221,7 @@ class ImportJob(LeasedTask[HeldJob, VideoFile]):
             raise FetchRefused(error.reason) from error
         bounds = context.limits
         work = self._work
+        await self._require_quota(0 if work.received else 1)
         async with open_partial_file(
             context.objects,
             work.hash,
@@ -232,11 +242,23 @@ class ImportJob(LeasedTask[HeldJob, VideoFile]):
                 version=version,
             )
             await inflow.flush()
+            await self._require_quota(0 if self._is_size_recorded else inflow.size)
             landed = await probe_source(context.probe, inflow.path, self._source, inflow.size)
             # If the lease is lost, the file should not be put where it has to be removed again.
             await self.extend_lease()
             await inflow.keep(self._source)
             return landed
+
+    async def _require_quota(self, size: int) -> None:
+        """Check that the project may have so many bytes more than are recorded for it.
+
+        Raises:
+            FetchRefused: it may not.
+            CatalogError: the database did not answer.
+        """
+        reason = await self._context.refuse_file(self.held.project, size)
+        if reason is not None:
+            raise FetchRefused(reason)
 
     async def finish(self, outcome: VideoFile) -> None:
         """Give the file to the video; see `LeasedTask.finish`."""
@@ -282,6 +304,7 @@ class ImportJob(LeasedTask[HeldJob, VideoFile]):
         Raises:
             JobLost: the lease is lost.
             StoreFailed: the disk failed.
+            FetchRefused: the size is known now, and exceeds a quota.
         """
         now = self._context.clock()
         recorded = self._progress_recorded
@@ -295,3 +318,7 @@ class ImportJob(LeasedTask[HeldJob, VideoFile]):
             )
         except CatalogError as error:
             log.warning("progress not written", extra={**self.facts, "cause": str(error)})
+            return
+        if size is not None and not self._is_size_recorded:
+            self._is_size_recorded = True
+            await self._require_quota(0)

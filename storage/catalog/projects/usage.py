@@ -16,8 +16,8 @@ class ProjectUsage(msgspec.Struct, frozen=True, kw_only=True):
     """What a project uses.
 
     `stored_bytes` are its files, what was made of them, its recordings, and what its unfinished
-    uploads announced. `file_us` is the length of the files, in microseconds, that it has from a
-    given time on; recordings are no files.
+    uploads announced, or may have if they announced no length. `file_us` is the length of the
+    files, in microseconds, that it has from a given time on; recordings are no files.
     """
 
     streams: int
@@ -44,7 +44,7 @@ class Usage:
         ).where(table.project_id == project)
         # The others' announced length is the size of their video.
         of_uploads = select(
-            func.coalesce(func.sum(func.coalesce(uploads.c.length, uploads.c.received)), 0)
+            func.coalesce(func.sum(func.coalesce(uploads.c.length, uploads.c.most_bytes)), 0)
         ).where(
             uploads.c.project_id == project,
             uploads.c.state == _OPEN,

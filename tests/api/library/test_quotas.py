@@ -4,15 +4,18 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import anyio
 import httpx
 import pytest
 from litestar.testing import AsyncTestClient
 
 from api.app import create_app
-from api.library.quotas import QuotaLimits
+from api.http.errors import ApiError
+from api.library.quotas import ProjectQuotas
 from headend.roles.upload_intake import create_intake
-from storage.catalog import open_catalog
+from storage.catalog import Catalog, open_catalog
 from storage.objects.disk import DiskObjects
+from storage.quotas import QuotaCheck, QuotaLimits
 from tests.support.api.application import ADDRESSES, NOW_US, STREAMS, ApiService
 from tests.support.api.tus_client import TUS, UPLOADS
 from tests.support.sql import migrated
@@ -96,6 +99,73 @@ async def test_what_unfinished_uploads_announced_counts(tmp_path: Path) -> None:
         headers = {**house.owner, **TUS, "Upload-Length": "1000"}
         statuses = [(await house.client.post(UPLOADS, headers=headers)).status_code for _ in "ab"]
         assert statuses == [201, 403]
+
+
+@asynccontextmanager
+async def quotas_of(
+    folder: Path, limits: QuotaLimits
+) -> AsyncGenerator[tuple[Catalog, ProjectQuotas]]:
+    async with open_catalog(migrated(folder / "catalog.db"), migrate=True) as catalog:
+        await catalog.installation.first_start(NOW_US)
+        yield catalog, ProjectQuotas(QuotaCheck(catalog.usage, limits, lambda: NOW_US))
+
+
+async def test_files_that_come_at_the_same_moment_do_not_exceed_a_quota_together(
+    tmp_path: Path,
+) -> None:
+    async with quotas_of(tmp_path, QuotaLimits(stored_bytes=2500)) as (catalog, quotas):
+        refused: list[ApiError] = []
+
+        async def add() -> None:
+            try:
+                async with quotas.adding_file(1, 1000):
+                    file = new_video(size=1000, source="sources/x/1")
+                    await catalog.videos.add(1, file, NOW_US, by=None)
+            except ApiError as error:
+                refused.append(error)
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(6):
+                tasks.start_soon(add)
+        assert len(refused) == 4
+        assert (await catalog.usage.find(1, 0)).stored_bytes == 2000
+
+
+async def test_streams_that_are_added_at_the_same_moment_do_not_exceed_a_quota(
+    tmp_path: Path,
+) -> None:
+    async with quotas_of(tmp_path, QuotaLimits(streams=3)) as (catalog, quotas):
+        refused: list[ApiError] = []
+
+        async def add() -> None:
+            try:
+                async with quotas.adding_stream(1):
+                    await catalog.streams.add(1, "x", NOW_US, by=None)
+            except ApiError as error:
+                refused.append(error)
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(5):
+                tasks.start_soon(add)
+        assert len(refused) == 3  # the first start made one
+        assert (await catalog.usage.find(1, 0)).streams == 3
+
+
+async def test_a_file_counts_while_it_comes_in(tmp_path: Path) -> None:
+    async with quotas_of(tmp_path, QuotaLimits(stored_bytes=1500)) as (_, quotas):
+        async with quotas.adding_file(1, 1000), quotas.adding_file(2, 1000):
+            with pytest.raises(ApiError, match="no room for this file"):
+                await quotas.adding_file(1, 1000).__aenter__()
+            async with quotas.adding_file(1, 500):
+                pass
+        async with quotas.adding_file(1, 1500):
+            pass
+
+
+async def test_an_upload_without_a_length_counts_with_what_it_may_have(tmp_path: Path) -> None:
+    async with limited(tmp_path, QuotaLimits(stored_bytes=1 << 30)) as house:
+        headers = {**house.owner, **TUS, "Upload-Defer-Length": "1"}
+        assert (await house.client.post(UPLOADS, headers=headers)).status_code == 403
 
 
 async def test_no_file_comes_in_beyond_the_minutes_of_a_month(tmp_path: Path) -> None:

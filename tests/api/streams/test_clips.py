@@ -11,7 +11,6 @@ from litestar.testing import AsyncTestClient
 
 from api.app import create_app
 from api.http.fair_share import Holder
-from api.library.quotas import QuotaLimits
 from api.schemas.timestamps import format_timestamp
 from api.uploads.intake import UploadIntake
 from headend.roles.upload_intake import create_intake
@@ -19,6 +18,7 @@ from storage.catalog import open_catalog
 from storage.edge.memory import MemoryEdge
 from storage.live.publication import Publication
 from storage.objects.disk import DiskObjects
+from storage.quotas import QuotaLimits
 from tests.support.api import contract_shapes
 from tests.support.api.application import ADDRESSES, NOW_US, ApiService, Json
 from tests.support.sql import migrated

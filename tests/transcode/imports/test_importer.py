@@ -25,6 +25,7 @@ from storage.fetch_policy import parse_networks
 from storage.job_leases import LEASE_US, HeldJob, JobLost
 from storage.objects.addresses import imported_source, partial_import, replaced_source
 from storage.objects.disk import DiskObjects
+from storage.quotas import NO_QUOTAS, QuotaCheck, QuotaLimits
 from tests.support.transcode.transcode_fixture import now_us
 from tests.support.transcode.web_servers import (
     Responder,
@@ -57,6 +58,7 @@ class ImportFixture(msgspec.Struct, frozen=True):
         *,
         places: int = 8,
         clock: Callable[[], float] = time.monotonic,
+        quotas: QuotaLimits = NO_QUOTAS,
     ) -> Importer:
         return Importer(
             jobs=self.catalog.jobs,
@@ -69,6 +71,7 @@ class ImportFixture(msgspec.Struct, frozen=True):
             now_us=now_us,
             places=places,
             clock=clock,
+            refuse_file=QuotaCheck(self.catalog.usage, quotas, now_us).refuse_file,
         )
 
     async def ask(
@@ -203,6 +206,29 @@ async def test_what_cannot_be_had_fails_with_a_reason(
     assert reason in status.reason
     assert await imports.sources(await imports.found(video)) == []
     assert imports.temporaries() == []
+
+
+@pytest.mark.parametrize("announced", [True, False])
+async def test_an_import_beyond_the_bytes_of_its_project_fails(
+    imports_on_both: ImportFixture, short_film: Path, announced: bool
+) -> None:
+    """The second of two that were asked for while there was room for one."""
+    imports = imports_on_both
+    data = await asyncio.to_thread(short_film.read_bytes)
+
+    async def say(asked: WebRequest, writer: asyncio.StreamWriter) -> None:
+        length = [f"Content-Length: {len(data)}"] if announced else ["Connection: close"]
+        writer.write(response_bytes("200 OK", *length, body=data))
+
+    async with web_server(say) as site:
+        quotas = QuotaLimits(stored_bytes=len(data) * 3 // 2)
+        importer = imports.importer(site.port, quotas=quotas)
+        videos = [(await imports.ask(site.port)).video.id for _ in range(2)]
+        await importer.do(await imports.lease())
+        await importer.do(await imports.lease())
+    assert (await imports.status(videos[0])).state == "queued"
+    assert "there is no room for this file" in (await imports.status(videos[1])).reason
+    assert await imports.sources(await imports.found(videos[1])) == []
 
 
 async def test_a_failed_import_can_be_asked_again(

@@ -1,0 +1,99 @@
+"""Quotas of projects: how many streams, bytes and minutes of files each may have.
+
+What exceeds a quota is refused when it is added; what is there stays. `api.library.quotas` checks
+requests, and the importer what it fetches. Recordings are not stopped, though their bytes count. So
+do those of clips, although they take room of their own only when what they were cut out of is gone.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from media.ticks import MICROSECONDS
+from storage.catalog.projects.usage import ProjectUsage, Usage
+
+__all__ = ["NO_QUOTAS", "QUOTA_DAYS", "QuotaCheck", "QuotaLimits"]
+
+QUOTA_DAYS: Final = 30  # over which minutes are counted
+_DAY_US: Final = 24 * 3600 * MICROSECONDS
+_MINUTE_US: Final = 60 * MICROSECONDS
+
+
+class QuotaLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """The quotas of each project; 0 is none. `minutes` are of files added within `QUOTA_DAYS`."""
+
+    streams: int = 0
+    stored_bytes: int = 0
+    minutes: int = 0
+
+
+NO_QUOTAS: Final = QuotaLimits()
+
+
+class QuotaCheck:
+    """Finds what would exceed a project's quotas; without a quota nothing is counted.
+
+    `clock_us` is the wall clock.
+    """
+
+    def __init__(self, usage: Usage, limits: QuotaLimits, clock_us: Callable[[], int]) -> None:
+        self._usage = usage
+        self._limits = limits
+        self._clock_us = clock_us
+
+    @property
+    def limits_files(self) -> bool:
+        """True if there is a quota for files."""
+        return bool(self._limits.stored_bytes or self._limits.minutes)
+
+    @property
+    def limits_streams(self) -> bool:
+        """True if there is a quota for streams."""
+        return bool(self._limits.streams)
+
+    async def refuse_stream(self, project: int) -> str | None:
+        """Return why a project may have no more streams; None if it may."""
+        most = self._limits.streams
+        if not most or (await self._find(project)).streams < most:
+            return None
+        return f"This project may have {most} streams, and has as many."
+
+    async def refuse_file(self, project: int, incoming: int) -> str | None:
+        """Return why a project may have no more files of `incoming` bytes; None if it may."""
+        if not self.limits_files:
+            return None
+        used = await self._find(project)
+        reason = self._refuse_bytes(used, incoming, "file")
+        if reason is not None:
+            return reason
+        most_minutes = self._limits.minutes
+        minutes = used.file_us // _MINUTE_US
+        if most_minutes and minutes >= most_minutes:
+            return (
+                f"This project may add files of {most_minutes} minutes within {QUOTA_DAYS} days,"
+                f" and added {minutes}."
+            )
+        return None
+
+    async def refuse_clip(self, project: int, incoming: int) -> str | None:
+        """Return why a project may have no clip of `incoming` bytes; None if it may.
+
+        A clip is no file that was added: its length does not count.
+        """
+        if not self._limits.stored_bytes:
+            return None
+        return self._refuse_bytes(await self._find(project), incoming, "clip")
+
+    def _refuse_bytes(self, used: ProjectUsage, incoming: int, what: str) -> str | None:
+        most = self._limits.stored_bytes
+        if not most or used.stored_bytes + incoming <= most:
+            return None
+        return (
+            f"This project may store {most} bytes, and stores {used.stored_bytes}:"
+            f" there is no room for this {what}."
+        )
+
+    async def _find(self, project: int) -> ProjectUsage:
+        since_us = self._clock_us() - QUOTA_DAYS * _DAY_US
+        return await self._usage.find(project, since_us)
