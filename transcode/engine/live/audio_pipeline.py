@@ -31,7 +31,8 @@ from transcode.engine.output.segmenter import LiveSegmenter
 __all__ = ["AudioConformer", "AudioPipeline"]
 
 _SAMPLE_BYTES: Final = 4
-# How long sound may be overdue before silence replaces it.
+# How long sound may be overdue before silence replaces it. Until it comes again silence keeps up
+# with the picture: low-latency viewers are hardly more than a second behind.
 _PATIENCE: Final = AUDIO_SCALE
 _SILENCE: Final = 4096  # samples written at a time
 # `async` is the maximum of samples a second that are added or dropped. It does not align the
@@ -103,6 +104,7 @@ class AudioPipeline:
         self._written = self._first
         self._encoded = self._first
         self._decoder = self._opened(source)
+        self._is_missing = False  # silence has replaced the sound since its newest packet
         self._conformer: AudioConformer | None = None
         self._fifo = AudioFifo()
         self._silence = _frame(_SILENCE, (bytes(_SILENCE * _SAMPLE_BYTES),) * 2)
@@ -120,11 +122,13 @@ class AudioPipeline:
         self._drain_decoder()
         self._drain()
         self._decoder = self._opened(source)
+        self._is_missing = False
 
     def decode(self, data: bytes, pts: int) -> None:
         """Decode one packet; `pts` is its time on the output clock."""
         if self._decoder is None:
             return
+        self._is_missing = False
         try:
             for frame in self._decoder.decode(data, pts):
                 self._conform(frame)
@@ -134,9 +138,10 @@ class AudioPipeline:
     def fill_to(self, due: int) -> None:
         """Fill missing sound up to `due` with silence once it is overdue for too long."""
         position = rescale(due, VIDEO_SCALE, AUDIO_SCALE)
-        patience = _PATIENCE if self._decoder is not None else 0
-        if position - self._written > patience:
-            if self._decoder is not None:
+        is_awaited = self._decoder is not None and not self._is_missing
+        if position - self._written > (_PATIENCE if is_awaited else 0):
+            if is_awaited:
+                self._is_missing = True
                 self._reports.count_trouble("sound missing")
             self._drain()
             self._fill(position - self._written)

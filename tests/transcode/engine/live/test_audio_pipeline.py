@@ -163,6 +163,25 @@ def test_silence_stands_in_after_a_second_and_what_is_late_then_is_trimmed(
     assert loud(levels, 3.05, 3.95)
 
 
+def test_missing_sound_is_not_awaited_twice(tone: tuple[AudioTrack, list[bytes]]) -> None:
+    heard = Heard(tone[0])
+    for _ in play(heard, tone[1][:47]):
+        pass
+    late: list[int] = []
+    for clock in range(ORIGIN + SECOND, ORIGIN + 4 * SECOND, 3_000):
+        heard.sound.fill_to(clock)
+        late.append(clock - heard.sound.end)
+    assert max(late[:31]) > 0.9 * SECOND, "it may come a second late"
+    assert max(late[31:]) <= 2, "rounding"
+    # It comes again, 0.3 s behind the picture, and is awaited again.
+    resumed = ORIGIN + 4 * SECOND - 27_000
+    for pts in play(heard, tone[1][188:], at=resumed):
+        heard.sound.fill_to(pts + 27_000)
+    levels = heard.finish(ORIGIN + 6 * SECOND)
+    assert silent(levels, 1.05, 3.9)
+    assert loud(levels, 4.1, 5.6)
+
+
 @pytest.mark.parametrize("off", [1.002, pytest.param(0.998, marks=pytest.mark.prove)])
 def test_drift_is_stretched_away(tone: tuple[AudioTrack, list[bytes]], off: float) -> None:
     """A sound card 0.2 % off is 60 ms away after 30 s; it never gets that far."""

@@ -156,7 +156,7 @@ def test_sound_that_stops_does_not_hold_up_the_picture(small: Source) -> None:
     levels = loudness(made.files(AUDIO_RENDITION)[0])
     assert min(level for time, level in levels if 10.1 < time < 10.9) > 0.05
     assert max(level for time, level in levels if time > 11.2) < 0.001
-    assert made.troubles == {"sound missing": 2}
+    assert made.troubles == {"sound missing": 1}
 
 
 def test_a_source_of_sound_alone_is_cut_by_the_clock(small: Source) -> None:
