@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from media.hls import m3u8
+from media.hls.live_m3u8 import parse_timeline
 from media.hls.playlist import MediaPlaylist, MultivariantPlaylist
+from media.hls.timeline import Timeline
 from tests.support.e2e.front import HOST, Front, front
 from tests.support.e2e.publishers import ffmpeg, publishing
 from tests.support.e2e.service import SCALE, Running, service
@@ -41,21 +43,8 @@ def nginx(headend: Running, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 def test_a_stream_is_fetched_over_http_2(
     headend: Running, nginx: Front, small_source: Path
 ) -> None:
-    path = f"/live/{headend.hash}/index.m3u8"
     with publishing(ffmpeg(small_source, f"{headend.server}/{headend.key}")):
-
-        def variants() -> MultivariantPlaylist | None:
-            told, body = nginx.curl(path)
-            if told == "2 404":
-                return None
-            assert told == OK
-            playlist = m3u8.parse(body.decode())
-            assert isinstance(playlist, MultivariantPlaylist)
-            return playlist
-
-        found = poll(variants, within=30, what="a playlist")
-        folder = path.rsplit("/", 1)[0]
-        listed = f"{folder}/{found.variants[0].uri}"
+        listed = poll(lambda: _variant(nginx, headend), within=30, what="a playlist")
         told, body = nginx.curl(listed, "--compressed")
         assert told == OK
         playlist = m3u8.parse(body.decode())
@@ -68,6 +57,46 @@ def test_a_stream_is_fetched_over_http_2(
             assert (told, data[4 : 4 + len(box)]) == (OK, box)
         told, some = nginx.curl(f"{folder}/{newest.uri}", "--range", "100-199")
         assert (told, some) == ("2 206", data[100:200])
+
+
+def _variant(nginx: Front, stream: Running) -> str | None:
+    """Return the path of a stream's first playlist of video, None before there is one."""
+    folder = f"/live/{stream.hash}"
+    told, body = nginx.curl(f"{folder}/index.m3u8")
+    if told == "2 404":
+        return None
+    assert told == OK
+    playlist = m3u8.parse(body.decode())
+    assert isinstance(playlist, MultivariantPlaylist)
+    return f"{folder}/{playlist.variants[0].uri}"
+
+
+def test_what_is_requested_before_it_exists_is_answered_when_it_is_there(
+    headend: Running, nginx: Front, small_source: Path
+) -> None:
+    """Blocking playlist reload and a hinted part (RFC 8216bis, sections 6.2.5.2 and 6.2.6)."""
+    stream = headend.another()
+    with publishing(ffmpeg(small_source, f"{stream.server}/{stream.key}")):
+        listed = poll(lambda: _variant(nginx, stream), within=30, what="a playlist")
+
+        def read(query: str) -> Timeline:
+            told, body = nginx.curl(listed + query, "--compressed")
+            assert told == OK, query
+            return parse_timeline(body.decode())[0]
+
+        before = read("")
+        msn = before.next_msn + 1
+        assert not before.has(msn, None)
+        assert read(f"?_HLS_msn={msn}").has(msn, None)
+
+        def hinted() -> bytes | None:
+            following = read("").next_msn + 1
+            opened = read(f"?_HLS_msn={following}&_HLS_part=0")
+            assert opened.has(following, 0)
+            told, part = nginx.curl(f"{listed.rsplit('/', 1)[0]}/{opened.hint}")
+            return part if told == OK else None  # a busy machine asks for it too late
+
+        assert b"moof" in poll(hinted, within=20, what="the hinted part")[:200]
 
 
 def test_a_connection_to_the_service_is_kept_after_the_answer(
