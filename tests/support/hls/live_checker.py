@@ -64,6 +64,11 @@ class LiveChecker:
         else:
             self._resource(fetch, url)
 
+    def interrupt(self) -> None:
+        """Note that the server is gone: what only its memory had may be lost afterwards."""
+        for rendition in self.renditions.values():
+            rendition.history.interrupt()
+
     def finish(self) -> list[str]:
         """Return the findings, with those that only the whole can show."""
         for url, (rendition, status) in self._refused.items():

@@ -61,7 +61,7 @@ def _check_duration(number: int, segment: ListedSegment, text: MediaText, report
             f"{number} lasts {float(segment.length):.3f} s, the target is {text.target} s",
             "4.4.3.1",
         )
-    if segment.uri and segment.duration <= 0:
+    if segment.uri and segment.duration <= 0 and not segment.gap:
         report(f"{number} lasts {float(segment.duration):.3f} s", "4.4.4.1")
     if segment.uri and not segment.gap and segment.map_uri is None:
         report(f"{number} has no EXT-X-MAP", "3.1.2")
@@ -120,7 +120,8 @@ def _check_dates(text: MediaText, report: Report) -> None:
                 "4.4.4.6",
             )
         # Overlaps of less than a second are allowed for clocks that drift.
-        if after.wall <= before.wall or step < -1:
+        nothing = before.gap and not before.duration
+        if step < -1 or after.wall < before.wall or (after.wall == before.wall and not nothing):
             report(f"the date of {number} is ambiguous by {float(step):+.3f} s", "6.2.1")
 
 

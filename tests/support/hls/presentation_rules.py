@@ -132,7 +132,7 @@ class Presentation:
                 continue
             for msn in history.listed:
                 known, against = history.known[msn], other.history.known.get(msn)
-                if against is not None:
+                if against is not None and msn not in history.lost | other.history.lost:
                     self._compare(rendition, msn, known, _name(url), against)
 
     def _compare(
@@ -238,7 +238,7 @@ def _peak(rendition: Rendition) -> Fraction:
     """Return the peak segment bit rate: the most over 0.5 to 1.5 target durations (3)."""
     history, most = rendition.history, Fraction(0)
     target = 0 if history.last is None else history.last.target
-    sizes = rendition.media.sizes
+    sizes = {n: size for n, size in rendition.media.sizes.items() if n not in history.lost}
     for first in sizes:
         size, duration, msn = 0, Fraction(0), first
         while msn in sizes and duration <= Fraction(3, 2) * target:

@@ -1,4 +1,11 @@
-"""What one rendition's playlist said from its first version on, and what must not have changed."""
+"""What one rendition's playlist said from its first version on, and what must not have changed.
+
+The standard lets nothing that was listed change (6.2.1), and has no rule for a server that lost
+its memory. One that was gone and is back may mark what it lost with EXT-X-GAP, which says that there
+are no media (4.4.4.7): the newest segments, one after the other up to the last that was listed, with
+their numbers and addresses (6.2.2). Their parts and lengths may be gone. What follows them begins
+with EXT-X-DISCONTINUITY (4.4.4.3), since nothing says that it continues what players have.
+"""
 
 from fractions import Fraction
 from typing import Final
@@ -75,12 +82,22 @@ class RenditionHistory:
         self.withdrawn: set[str] = set()
         self.wrong_hints = 0  # after which another part was listed
         self.longest_pause = 0.0  # seconds without a new part or segment
+        self.lost: set[int] = set()  # segments that a server lost while it was gone
+        self._was_gone = False  # since the newest playlist
+        self._follows_loss = False
         self._grown = 0.0
         self._report = report
+
+    def interrupt(self) -> None:
+        """Note that the server is gone: the next playlist may lack what only its memory had."""
+        self._was_gone = True
 
     def update(self, text: MediaText, at: float) -> None:
         """Take the next version, complete, that came at a time."""
         before = self.last
+        if before is not None and self._was_gone:
+            self._forget_lost(before, text)
+        self._was_gone = False
         if before is not None:
             self._check_constants(before, text)
             self._check_numbers(before, text, at)
@@ -136,6 +153,23 @@ class RenditionHistory:
             return True
         return at < known.since + float(known.lines.duration + known.longest) - _GRACE
 
+    def _forget_lost(self, before: MediaText, text: MediaText) -> None:
+        """Forget the newest segments as far as a server that was gone has made gaps of them."""
+        now = dict(enumerate(text.all, text.sequence))
+        for number in range(before.last[0], before.sequence - 1, -1):
+            if number not in now or not now[number].gap or self.known[number].lines.gap:
+                break
+            self.lost.add(number)
+            del self.known[number]
+        self._follows_loss |= before.last[0] in self.lost
+        self.resources = {
+            url: each
+            for url, each in self.resources.items()
+            if each.kind == "init" or each.msn in self.known
+        }
+        self.hints = {url: since for url, since in self.hints.items() if url in self.resources}
+        self.withdrawn.clear()
+
     def _check_constants(self, before: MediaText, text: MediaText) -> None:
         if text.target != before.target:
             self._report(
@@ -183,6 +217,7 @@ class RenditionHistory:
             known = self.known.get(number)
             if known is None:
                 known = self.known[number] = Known(lines, discontinuity, at)
+                self._check_after_loss(number, lines)
             else:
                 self._compare(number, known, lines, at, far=place in far)
                 if known.discontinuity != discontinuity:
@@ -193,6 +228,12 @@ class RenditionHistory:
                     )
             known.longest = max(known.longest, text.length)
             self._register(number, known.lines)
+
+    def _check_after_loss(self, number: int, lines: ListedSegment) -> None:
+        if self._follows_loss and not lines.gap:
+            self._follows_loss = False
+            if not lines.discontinuity:
+                self._report(f"{number} follows lost media without a discontinuity", "4.4.4.3")
 
     def _compare(
         self, number: int, known: Known, lines: ListedSegment, at: float, *, far: bool

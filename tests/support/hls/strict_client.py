@@ -108,7 +108,9 @@ class _StrictClient:
         try:
             async with self._client.stream("GET", url, headers=headers) as answer:
                 body = b"".join([piece async for piece in answer.aiter_raw()])
-        except httpx.HTTPError:
+        except httpx.HTTPError as error:
+            if isinstance(error, httpx.ConnectError):
+                self._checker.interrupt()
             await asyncio.sleep(_AWAY_SECONDS)
             return False
         self._checker.feed(

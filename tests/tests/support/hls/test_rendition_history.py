@@ -338,3 +338,62 @@ def test_what_was_listed_stays_for_its_availability_duration() -> None:
     assert history.is_due(Resource("segment", 4), 60.0, began=50.0)
     assert history.is_due(Resource("part", 7, 1), 60.0, began=50.0)
     assert not history.is_due(Resource("part", 7, 1), 0.9, began=-1.0), "it was asked for early"
+
+
+GONE: Final = FIRST.replace(
+    """#EXT-X-PART:DURATION=0.5,URI="6.0.m4s"
+#EXT-X-PART:DURATION=0.5,URI="6.1.m4s"
+#EXTINF:1.0,
+6.m4s
+#EXT-X-PART:DURATION=0.5,URI="7.0.m4s"
+#EXT-X-PRELOAD-HINT:TYPE=PART,URI="7.1.m4s"
+""",
+    "#EXT-X-GAP\n#EXTINF:0.0,\n6.m4s\n#EXT-X-GAP\n#EXTINF:0.0,\n7.m4s\n",
+)
+NEXT: Final = f"{GONE}#EXT-X-DISCONTINUITY\n#EXTINF:1.0,\n8.m4s\n"
+
+
+def after_an_interruption(*texts: str, gone: bool = True) -> tuple[RenditionHistory, list[str]]:
+    findings = Findings()
+    history = RenditionHistory(URL, findings.about("it"))
+    history.update(read(FIRST), 0.0)
+    if gone:
+        history.interrupt()
+    for number, text in enumerate(texts, 1):
+        history.update(read(text), float(number))
+    return history, [each.removeprefix("it: ") for each in findings.sentences]
+
+
+def test_a_server_that_was_gone_may_have_lost_the_newest_segments() -> None:
+    history, findings = after_an_interruption(GONE, GONE, NEXT)
+    assert findings == []
+    assert history.lost == {6, 7}
+    assert "http://host/720p/6.0.m4s" not in history.resources
+    assert history.known[8].discontinuity == history.known[7].discontinuity + 1
+
+
+def test_a_server_that_was_there_may_not() -> None:
+    history, findings = after_an_interruption(GONE, gone=False)
+    assert "the gap of 6 was False, is True (6.2.1)" in findings
+    assert history.lost == set()
+
+
+def test_what_was_lost_once_does_not_change_again() -> None:
+    changed = NEXT.replace("0.0,\n6.m4s", "1.0,\n6.m4s")
+    assert after_an_interruption(GONE, changed)[1] == [
+        "the duration of 6 was 0.000000, is 1.000000 (6.2.1)"
+    ]
+
+
+def test_only_the_newest_segments_may_be_lost() -> None:
+    kept = GONE.replace("#EXT-X-GAP\n#EXTINF:0.0,\n7.m4s", "#EXTINF:1.0,\n7.m4s")
+    history, findings = after_an_interruption(kept)
+    assert "the gap of 6 was False, is True (6.2.1)" in findings
+    assert history.lost == set()
+
+
+def test_what_follows_a_loss_is_a_discontinuity() -> None:
+    unmarked = NEXT.replace("#EXT-X-DISCONTINUITY\n#EXTINF:1.0,\n8", "#EXTINF:1.0,\n8")
+    assert after_an_interruption(GONE, unmarked)[1] == [
+        "8 follows lost media without a discontinuity (4.4.4.3)"
+    ]
