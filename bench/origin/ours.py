@@ -10,9 +10,11 @@ Usage: python -m bench.origin.ours FOLDER
 import asyncio
 import json
 import signal
+import socket
 import sys
 import time
-from contextlib import AsyncExitStack
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +33,54 @@ from storage.catalog import Catalog, open_catalog
 from storage.edge.memory import MemoryEdge
 from storage.objects.disk import DiskObjects
 
-__all__ = ["main"]
+__all__ = ["BenchOrigin", "main"]
+
+
+class BenchOrigin:
+    """The origin with its catalog, objects and edge, in a folder for the length of a block."""
+
+    def __init__(
+        self, catalog: Catalog, objects: DiskObjects, edge: MemoryEdge, broadcaster_key: str
+    ) -> None:
+        self.objects = objects
+        self.edge = edge
+        self._catalog = catalog
+        self._broadcaster_key = broadcaster_key
+        self._origin = Origin(
+            objects=objects, edge=edge, visibility=VisibilityCache(catalog.visibility, self._owns)
+        )
+
+    @classmethod
+    @asynccontextmanager
+    async def opened(cls, folder: Path) -> AsyncGenerator["BenchOrigin"]:
+        """Open everything in a folder."""
+        with DiskObjects(folder / "objects") as objects:
+            async with open_catalog(folder / "catalog.sqlite", migrate=True) as catalog:
+                first = await catalog.installation.first_start(_now_us())
+                yield cls(catalog, objects, MemoryEdge(), first.broadcaster_key)
+
+    async def add_stream(self) -> PublicHash:
+        """Add a stream, publish it as its first encoder would, and return its hash."""
+        found = await self._catalog.installation.first_start(_now_us())
+        stream = await self._catalog.streams.add(found.project.id, "", _now_us())
+        await self._catalog.live_state.set(
+            stream.id, live=True, processing=False, on_air=0, sending={0}, no_audio=False,
+            now_us=_now_us(),
+        )  # fmt: skip
+        return stream.hash
+
+    def application(self, sock: socket.socket) -> OriginFirst:
+        """Return the application of `headend serve` for a listening socket."""
+        base = f"http://127.0.0.1:{sock.getsockname()[1]}"
+        app = create_app(
+            catalog=self._catalog,
+            addresses=_addresses(base),
+            broadcaster_key=self._broadcaster_key,
+        )
+        return OriginFirst(self._origin, app)
+
+    async def _owns(self, authorization: str | None, hash_: str, /) -> bool:
+        return await is_owner(self._catalog, authorization, hash_)
 
 
 async def serve(folder: Path) -> None:
@@ -39,37 +88,16 @@ async def serve(folder: Path) -> None:
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     async with AsyncExitStack() as stack:
-        catalog = await stack.enter_async_context(
-            open_catalog(folder / "catalog.sqlite", migrate=True)
-        )
-        objects = stack.enter_context(DiskObjects(folder / "objects"))
-        edge = MemoryEdge()
-        broadcaster = (await catalog.installation.first_start(_now_us())).broadcaster_key
-        playlist, segment = await publish(objects, edge, await _on_air(catalog))
-        long = await publish_long(objects, edge, await _on_air(catalog))
+        ours = await stack.enter_async_context(BenchOrigin.opened(folder))
+        objects, edge = ours.objects, ours.edge
+        playlist, segment = await publish(objects, edge, await ours.add_stream())
+        long = await publish_long(objects, edge, await ours.add_stream())
         sock = stack.enter_context(bind("127.0.0.1:0"))
-        port = int(sock.getsockname()[1])
-        base = f"http://127.0.0.1:{port}"
-
-        async def owner(authorization: str | None, hash_: str, /) -> bool:
-            return await is_owner(catalog, authorization, hash_)
-
-        def application() -> OriginFirst:
-            app = create_app(
-                catalog=catalog,
-                addresses=_addresses(base),
-                broadcaster_key=broadcaster,
-            )
-            return OriginFirst(origin, app)
-
-        origin = Origin(
-            objects=objects, edge=edge, visibility=VisibilityCache(catalog.visibility, owner)
-        )
-        await stack.enter_async_context(serving(application(), sock))
+        await stack.enter_async_context(serving(ours.application(sock), sock))
         slow = stack.enter_context(bind("127.0.0.1:0"))
-        await stack.enter_async_context(serving(_without_fast_path(application()), slow))
+        await stack.enter_async_context(serving(_without_fast_path(ours.application(sock)), slow))
         facts = {
-            "event": "listening", "port": port, "objects": str(objects.root),
+            "event": "listening", "port": int(sock.getsockname()[1]), "objects": str(objects.root),
             "asgi_port": int(slow.getsockname()[1]),
             "playlist": playlist, "long": long, "segment": segment,
         }  # fmt: skip
@@ -88,17 +116,6 @@ def _without_fast_path(app: OriginFirst) -> Application:
 
 def _now_us() -> int:
     return time.time_ns() // 1000
-
-
-async def _on_air(catalog: Catalog) -> PublicHash:
-    """Add a stream, publish it as its first encoder would, and return its hash."""
-    found = await catalog.installation.first_start(_now_us())
-    stream = await catalog.streams.add(found.project.id, "", _now_us())
-    await catalog.live_state.set(
-        stream.id, live=True, processing=False, on_air=0, sending={0}, no_audio=False,
-        now_us=_now_us(),
-    )  # fmt: skip
-    return stream.hash
 
 
 def _addresses(base: str) -> Addresses:

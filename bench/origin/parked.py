@@ -1,12 +1,13 @@
 """Thousands of blocking playlist requests, answered together (RFC 8216bis, section 6.2.5.2).
 
-Each of the connections asks for the next version of one playlist; the server publishes it when all
+Each of the connections asks for the playlist with the next part; the server publishes that when all
 wait. Measured are the time from the publication to each answer, as the client sees it, and the
 server's memory and CPU time. The first round opens the connections, the others use them again, as
 players do. The client is one thread with epoll and shares the machine with the server, so its own
 work is part of the times.
 """
 
+import gzip
 import os
 import select
 import signal
@@ -19,7 +20,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final
+from typing import Any, Final
 
 from bench.ingest.processes import Child, NoAnswer, child, cpu_ns, rss_bytes
 from bench.origin.servers import ROOT, START_SECONDS, Broken
@@ -27,12 +28,13 @@ from headend.http.descriptors import raise_limit
 
 __all__ = ["Figures", "measure", "missed", "report", "table"]
 
+Facts = dict[str, Any]  # a line of JSON
 SERVERS: Final = ("ours", "plain")
 _ROUNDS: Final = 3
 _DEADLINE_SECONDS: Final = 60.0
 _SETTLED_SECONDS: Final = 0.3  # without CPU time of the server
 _REQUEST: Final = (
-    b"GET /live/abcdefABCDEF/20260131T120000000/1080p/index.m3u8?_HLS_msn=1016&_HLS_part=1 HTTP/1.1"
+    b"GET %s HTTP/1.1"
     b"\r\nHost: 127.0.0.1\r\nUser-Agent: Mozilla/5.0 (X11; Linux x86_64) Chrome/140.0 Safari/537.36"
     b"\r\nAccept: */*\r\nAccept-Encoding: gzip, deflate, br\r\nAccept-Language: en-GB,en;q=0.9"
     b"\r\nOrigin: https://video.example.org\r\nReferer: https://video.example.org/\r\n\r\n"
@@ -81,20 +83,20 @@ def measure(server: str, count: int) -> Figures:
         Broken: it does not start, or an answer is wrong.
     """
     with TemporaryDirectory(prefix="headend-bench-") as folder, _started(server, folder) as running:
-        port, pid = _port(running), running.process.pid
+        pid, facts = running.process.pid, _listening(running)
         before, memory = rss_bytes(pid), 0
         median_ms, last_ms, parking, answering = (list[float]() for _ in range(4))
-        with _connections(port, count) as (sockets, poll):
+        with _connections(int(facts["port"]), count) as (sockets, poll):
             for number in range(_ROUNDS):
                 cpu = cpu_ns(pid)
                 for each in sockets:
-                    each.sendall(_REQUEST)
+                    each.sendall(_REQUEST % facts["target"].encode())
                 _settle(pid)
                 if number == 0:
                     cpu, memory = 0, rss_bytes(pid) - before
                 parked = cpu_ns(pid)
                 parking.append((parked - cpu) / 1e9)
-                times = _answered(running, sockets, poll)
+                times, facts = _answered(running, sockets, poll, facts["part"])
                 answering.append((cpu_ns(pid) - parked) / 1e9)
                 median_ms.append(statistics.median(times))
                 last_ms.append(max(times))
@@ -104,18 +106,18 @@ def measure(server: str, count: int) -> Figures:
 
 @contextmanager
 def _started(server: str, folder: str) -> Generator[Child, None, None]:
-    command = [sys.executable, "-m", "bench.origin.parked_servers", server]
+    command = [sys.executable, "-m", "bench.origin.parked_servers", server, folder]
     with child(command, Path(folder) / f"{server}.log", cwd=ROOT) as running:
         yield running
 
 
-def _port(running: Child) -> int:
+def _listening(running: Child) -> Facts:
     try:
-        port = int(running.wait("listening", START_SECONDS)["port"])
+        facts = running.wait("listening", START_SECONDS)
     except NoAnswer as error:
         raise Broken(f"the server does not start: {error}") from error
     _settle(running.process.pid)
-    return port
+    return facts
 
 
 @contextmanager
@@ -145,8 +147,13 @@ def _settle(pid: int) -> None:
         time.sleep(_SETTLED_SECONDS)
 
 
-def _answered(running: Child, sockets: Sequence[socket.socket], poll: select.epoll) -> list[float]:
-    """Have the next version published; return how long after it each answer came, in ms."""
+def _answered(
+    running: Child, sockets: Sequence[socket.socket], poll: select.epoll, part: str
+) -> tuple[list[float], Facts]:
+    """Have the next part published.
+
+    Return how long after it each answer came, in ms, and what the server says of the part after it.
+    """
     waiting = {each.fileno(): each for each in sockets}
     begun: dict[int, bytes] = {}
     arrivals: list[int] = []
@@ -169,8 +176,10 @@ def _answered(running: Child, sockets: Sequence[socket.socket], poll: select.epo
                 begun[handle] = answer
     if len(answers) != 1:
         raise Broken(f"{len(answers)} different answers")
-    published = int(running.wait("published", _DEADLINE_SECONDS)["at_ns"])
-    return [(each - published) / 1e6 for each in arrivals]
+    if f'URI="{part}"'.encode() not in gzip.decompress(answers.pop()):
+        raise Broken(f"the answers do not list {part}")
+    facts = running.wait("published", _DEADLINE_SECONDS)
+    return [(each - int(facts["at_ns"])) / 1e6 for each in arrivals], facts
 
 
 def _is_whole(answer: bytes) -> bool:

@@ -1,121 +1,70 @@
 """The two servers of `bench.origin.parked`, each with one playlist for which all requests wait.
 
-`ours` is the server of `headend serve` with a fast path that returns a `PendingResponse`; `plain`
-is uvicorn with an ASGI application that waits for an `asyncio.Condition`. Both send the same
-headers and the same compressed playlist. SIGUSR1 publishes the next version; standard output gets
-one JSON line when the server listens, and one with the monotonic time of each publication.
+Both publish a run of low latency as the service does, in a folder. `ours` is the application and
+the server of `headend serve`, with the origin, its edge and a catalog; `plain` is uvicorn with an
+ASGI application that waits for an `asyncio.Condition`, and sends the same playlist with the same
+headers. SIGUSR1 publishes the next part. Standard output gets one JSON line when the server
+listens, and one with the monotonic time of each publication; both have the target of the requests
+for the next part, and that part's name.
 
-Usage: python -m bench.origin.parked_servers ours|plain
+Usage: python -m bench.origin.parked_servers ours|plain FOLDER
 """
 
 import asyncio
-import gzip
 import json
 import signal
+import socket
 import sys
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Final
 
 import uvicorn
 import uvloop
 
-from api.http.response import (
-    HttpRequest,
-    HttpResponse,
-    PendingResponse,
-    Representation,
-    media_headers,
-    respond,
-)
+from api.http.response import HttpRequest, HttpResponse, Representation, media_headers, respond
 from api.origin.routes import PLAYLIST_TYPE
+from bench.origin.media import LowLatencyRun
+from bench.origin.ours import BenchOrigin
 from headend.config.listen_sockets import bind
 from headend.http.descriptors import raise_limit
-from headend.http.fast_path import FastAnswer
 from headend.http.server import serving
 
 __all__ = ["main"]
 
-_LISTED: Final = 15
-
-
-def _playlist(version: int) -> Representation:
-    """Return a live playlist of 30 s with the parts of three segments, compressed."""
-    lines = ["#EXTM3U", "#EXT-X-VERSION:9", "#EXT-X-TARGETDURATION:4"]
-    lines.append("#EXT-X-SERVER-CONTROL:CAN-BLOCK-RELOAD=YES,PART-HOLD-BACK=1.500")
-    lines.append("#EXT-X-PART-INF:PART-TARGET=0.500")
-    lines.append(f"#EXT-X-MEDIA-SEQUENCE:{version}")
-    for number in range(version, version + _LISTED):
-        if number >= version + _LISTED - 3:
-            lines += [f'#EXT-X-PART:DURATION=0.500,URI="{number}.{at}.m4s"' for at in range(4)]
-        lines.append(f"#EXT-X-PROGRAM-DATE-TIME:2026-01-31T12:00:{number % 60:02}.000Z")
-        lines += ["#EXTINF:2.000,", f"{number}.m4s"]
-    body = gzip.compress("\n".join(lines).encode(), 6)
-    extra = {"vary": "Accept-Encoding", "content-encoding": "gzip"}
-    headers = media_headers(PLAYLIST_TYPE, "public, max-age=1", extra)
-    return Representation(body=body, headers=headers, tag=f'"{version}-gz"')
-
-
-class _Waiting(PendingResponse):
-    """A request for the next version."""
-
-    __slots__ = ("callback", "readers")
-    callback: Callable[[HttpResponse], None]
-
-    def __init__(self, readers: "set[_Waiting]") -> None:
-        self.readers = readers
-
-    def subscribe(self, callback: Callable[[HttpResponse], None]) -> None:
-        self.callback = callback
-        self.readers.add(self)
-
-    def cancel(self) -> None:
-        self.readers.discard(self)
-
-
-class _Ours:
-    """Parks all requests."""
-
-    def __init__(self) -> None:
-        self._readers: set[_Waiting] = set()
-
-    def fast_path(self, method: str, path: str, headers: object, peer: str | None) -> FastAnswer:  # noqa: ARG002  # the server's
-        return _Waiting(self._readers)
-
-    async def publish(self, playlist: Representation) -> None:
-        readers = list(self._readers)
-        self._readers.clear()
-        answer = respond(HttpRequest("GET", {}), playlist)
-        for reader in readers:
-            reader.callback(answer)
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:  # ASGI's own maps
-        if scope["type"] != "lifespan":
-            raise RuntimeError("all requests take the fast path")
-        for each in ("startup", "shutdown"):
-            await receive()
-            await send({"type": f"lifespan.{each}.complete"})
+_HEADERS: Final = media_headers(
+    PLAYLIST_TYPE,
+    "public, max-age=1",
+    {"vary": "Accept-Encoding", "content-encoding": "gzip"},
+)
 
 
 class _Plain:
     """Waits with a task for each request."""
 
-    def __init__(self) -> None:
+    def __init__(self, ours: BenchOrigin, run: LowLatencyRun) -> None:
         self._published = asyncio.Condition()
-        self._playlist: Representation | None = None
+        self._ours, self._run = ours, run
+        self._answer: HttpResponse | None = None
 
-    async def publish(self, playlist: Representation) -> None:
+    async def publish_part(self) -> None:
+        """Publish the next part."""
+        await self._run.publish_part()
+        found = self._ours.edge.local_playlist(self._run.address, low_latency=True)
+        assert found is not None
+        playlist = Representation(body=found.compressed, headers=_HEADERS, tag=f'"{found.tag}-gz"')
         async with self._published:
-            self._playlist = playlist
+            self._answer = respond(HttpRequest("GET", {}), playlist)
             self._published.notify_all()
 
     async def __call__(self, _scope: Any, _receive: Any, send: Any) -> None:  # ASGI's own maps
         async with self._published:
-            before = self._playlist
-            await self._published.wait_for(lambda: self._playlist is not before)
-        assert self._playlist is not None
-        answer = respond(HttpRequest("GET", {}), self._playlist)
+            before = self._answer
+            await self._published.wait_for(lambda: self._answer is not before)
+        answer = self._answer
+        assert answer is not None
         headers = list(answer.headers)
         await send({"type": "http.response.start", "status": answer.status, "headers": headers})
         await send({"type": "http.response.body", "body": answer.body})
@@ -130,39 +79,46 @@ class _PlainServer(uvicorn.Server):
         yield
 
 
-async def _publish_on_signal(app: _Ours | _Plain) -> None:
+async def _publish_on_signal(run: LowLatencyRun, app: _Plain | None) -> None:
     """Publish at each SIGUSR1."""
     signals: asyncio.Queue[None] = asyncio.Queue()
     asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, signals.put_nowait, None)
-    version = 1000
     while True:
         await signals.get()
-        version += 1
-        playlist = _playlist(version)
         at_ns = time.monotonic_ns()
-        await app.publish(playlist)
-        print(json.dumps({"event": "published", "at_ns": at_ns}), flush=True)
+        await (run if app is None else app).publish_part()
+        _say("published", run, at_ns=at_ns)
 
 
-async def _serve(kind: str) -> None:
+def _say(event: str, run: LowLatencyRun, **facts: int) -> None:
+    target = f"/{run.address}?_HLS_msn={run.msn}&_HLS_part={run.part}"
+    wanted = {"target": target, "part": f"{run.msn}.{run.part}.m4s"}
+    print(json.dumps({"event": event, **wanted, **facts}), flush=True)
+
+
+async def _serve(kind: str, folder: Path) -> None:
     raise_limit()
     with bind("127.0.0.1:0") as sock:
-        print(json.dumps({"event": "listening", "port": sock.getsockname()[1]}), flush=True)
-        if kind == "ours":
-            app = _Ours()
-            async with serving(app, sock):
-                await _publish_on_signal(app)
-        plain = _Plain()
-        settings = uvicorn.Config(plain, log_config=None, access_log=False, lifespan="off")
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(_PlainServer(settings).serve(sockets=[sock]))
-            await _publish_on_signal(plain)
+        async with BenchOrigin.opened(folder) as ours:
+            run = await LowLatencyRun.publish(ours.objects, ours.edge, await ours.add_stream())
+            _say("listening", run, port=sock.getsockname()[1])
+            if kind == "ours":
+                async with serving(ours.application(sock), sock):
+                    await _publish_on_signal(run, None)
+            await _serve_plainly(_Plain(ours, run), run, sock)
+
+
+async def _serve_plainly(app: _Plain, run: LowLatencyRun, sock: socket.socket) -> None:
+    settings = uvicorn.Config(app, log_config=None, access_log=False, lifespan="off")
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(_PlainServer(settings).serve(sockets=[sock]))
+        await _publish_on_signal(run, app)
 
 
 def main() -> None:
     """Parse the command line."""
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_serve(sys.argv[1]))
+        runner.run(_serve(sys.argv[1], Path(sys.argv[2])))
 
 
 if __name__ == "__main__":
