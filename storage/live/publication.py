@@ -505,14 +505,13 @@ def _part_uri(sequence: int, index: int) -> str:
 def _lost_step(state: RunState, sequence: int) -> Step:
     """Return a step that has no media and lasts no time, after the newest of a run."""
     last = state.tail[-1]
-    nothing = StepSegment(last.end, 0, 0, 0, 0, 0, gap=True)
     return Step(
         sequence=sequence,
         epoch=last.epoch,
         discontinuity=False,
         origin_us=last.origin_us,
         segments={
-            name: msgspec.structs.replace(nothing, init=segment.init)
-            for name, segment in last.segments.items()
+            name: StepSegment(each.start + each.duration, 0, 0, 0, 0, each.init, gap=True)
+            for name, each in last.segments.items()
         },
     )

@@ -154,7 +154,7 @@ def test_a_rung_that_is_shed_keeps_the_standard(running: Running, proof: Proof) 
 def test_a_service_that_is_killed_goes_on_within_the_standard(
     tmp_path: Path, two_rungs: Path, proof: Proof
 ) -> None:
-    """What only memory had is gone afterwards; what goes on after it is marked."""
+    """What only memory had is a gap afterwards; what goes on after it is marked."""
     folder = tmp_path / "data"
     with service(folder, environment=_WINDOWS) as first:
         key, playlist = first.key, first.playlist
@@ -169,4 +169,7 @@ def test_a_service_that_is_killed_goes_on_within_the_standard(
             second.stop(signal.SIGKILL)
         with service(folder, environment=_WINDOWS, arguments=arguments):
             goes_on(checker, 8)
-    is_clean(checker, proof, "a service that is killed")
+            world.close()
+    lost = sorted({number for each in checker.renditions.values() for number in each.history.lost})
+    assert lost, "viewers had parts of the segment that was being made"
+    is_clean(checker, proof, f"a service that is killed, segments lost: {lost}")

@@ -66,8 +66,8 @@ class LiveChecker:
 
     def interrupt(self) -> None:
         """Note that the server is gone: what only its memory had may be lost afterwards."""
-        for rendition in self.renditions.values():
-            rendition.history.interrupt()
+        for presentation in self.presentations:
+            presentation.interrupt()
 
     def finish(self) -> list[str]:
         """Return the findings, with those that only the whole can show."""

@@ -69,6 +69,13 @@ class Presentation:
         self._claims: list[_Claim] = []
         self._aligned: set[tuple[str, int]] = set()
 
+    def interrupt(self) -> None:
+        """Note that the server is gone: what it promised before does not hold afterwards."""
+        self._claims.clear()
+        for rendition in self.renditions.values():
+            rendition.sightings.clear()
+            rendition.history.interrupt()
+
     def check_variants(self, text: MultivariantText) -> None:
         """Report variants whose codecs, size or rate are not those of their media."""
         for variant in text.variants:

@@ -1,10 +1,11 @@
 """What one rendition's playlist said from its first version on, and what must not have changed.
 
 The standard lets nothing that was listed change (6.2.1), and has no rule for a server that lost
-its memory. One that was gone and is back may mark what it lost with EXT-X-GAP, which says that there
-are no media (4.4.4.7): the newest segments, one after the other up to the last that was listed, with
-their numbers and addresses (6.2.2). Their parts and lengths may be gone. What follows them begins
-with EXT-X-DISCONTINUITY (4.4.4.3), since nothing says that it continues what players have.
+its memory. One that was gone and is back may mark what it lost with EXT-X-GAP, which says that
+there are no media (4.4.4.7): the newest segments, one after the other up to the last that was
+listed, with their numbers and addresses (6.2.2). Their parts and lengths may be gone, and so may
+the parts of older segments, which have the same media. What follows begins with
+EXT-X-DISCONTINUITY (4.4.4.3), since nothing says that it continues what players have.
 """
 
 from fractions import Fraction
@@ -96,7 +97,7 @@ class RenditionHistory:
         """Take the next version, complete, that came at a time."""
         before = self.last
         if before is not None and self._was_gone:
-            self._forget_lost(before, text)
+            self._forget_lost(before, text, at)
         self._was_gone = False
         if before is not None:
             self._check_constants(before, text)
@@ -153,8 +154,8 @@ class RenditionHistory:
             return True
         return at < known.since + float(known.lines.duration + known.longest) - _GRACE
 
-    def _forget_lost(self, before: MediaText, text: MediaText) -> None:
-        """Forget the newest segments as far as a server that was gone has made gaps of them."""
+    def _forget_lost(self, before: MediaText, text: MediaText, at: float) -> None:
+        """Forget what a server that was gone has lost: the newest segments, the parts of others."""
         now = dict(enumerate(text.all, text.sequence))
         for number in range(before.last[0], before.sequence - 1, -1):
             if number not in now or not now[number].gap or self.known[number].lines.gap:
@@ -169,6 +170,9 @@ class RenditionHistory:
         }
         self.hints = {url: since for url, since in self.hints.items() if url in self.resources}
         self.withdrawn.clear()
+        for number, known in self.known.items():
+            if number in now and known.lines.parts and not now[number].parts and now[number].uri:
+                known.parts_removed = known.parts_removed or at
 
     def _check_constants(self, before: MediaText, text: MediaText) -> None:
         if text.target != before.target:

@@ -372,6 +372,17 @@ def test_a_server_that_was_gone_may_have_lost_the_newest_segments() -> None:
     assert history.known[8].discontinuity == history.known[7].discontinuity + 1
 
 
+def test_a_server_that_was_gone_may_have_lost_the_parts_of_other_segments() -> None:
+    without = GONE.replace("#EXT-X-GAP\n#EXTINF:0.0,\n6.m4s", "#EXTINF:1.0,\n6.m4s")
+    history, findings = after_an_interruption(without, without)
+    assert (findings, history.lost) == ([], {7})
+    back = without.replace(
+        "#EXTINF:1.0,\n6.m4s", '#EXT-X-PART:DURATION=0.5,URI="6.0.m4s"\n#EXTINF:1.0,\n6.m4s'
+    )
+    assert after_an_interruption(without, back)[1] == ["the parts of 6 came back (6.2.2)"]
+    assert after_an_interruption(without, gone=False)[1] != []
+
+
 def test_a_server_that_was_there_may_not() -> None:
     history, findings = after_an_interruption(GONE, gone=False)
     assert "the gap of 6 was False, is True (6.2.1)" in findings
