@@ -59,6 +59,19 @@ async def test_a_request_that_is_cancelled_is_not_called() -> None:
     assert called == [2]
 
 
+async def test_of_many_requests_some_are_called_at_a_time() -> None:
+    """The event loop sends what they wrote, and does other work, before it calls the next."""
+    waiting = WaitingRequests()
+    called: list[int] = []
+    cancels = [waiting.add(ADDRESS, 1, 0, lambda n=n: called.append(n)) for n in range(1000)]
+    waiting.wake(ADDRESS, timeline(1, 1))
+    some = len(called)
+    assert (0 < some < 1000, len(waiting)) == (True, 0)
+    cancels[-1]()
+    await until(lambda: len(called) == 999)
+    assert called == list(range(999))
+
+
 async def test_requests_for_a_run_that_is_gone_are_called() -> None:
     waiting = WaitingRequests()
     called: list[int] = []
@@ -84,4 +97,5 @@ async def test_thousands_wait_without_a_task_or_a_timer_each() -> None:
         waiting.add(ADDRESS, 1, 0, lambda number=number: called.append(number))
     assert len(asyncio.all_tasks()) == tasks
     waiting.wake(ADDRESS, timeline(1, 1))
+    await until(lambda: len(called) == 5_000)
     assert called == list(range(5_000))
