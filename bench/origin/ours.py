@@ -46,9 +46,8 @@ class BenchOrigin:
         self.edge = edge
         self._catalog = catalog
         self._broadcaster_key = broadcaster_key
-        self._origin = Origin(
-            objects=objects, edge=edge, visibility=VisibilityCache(catalog.visibility, self._owns)
-        )
+        self._visibility = VisibilityCache(catalog.visibility, self._owns)
+        self._origin = Origin(objects=objects, edge=edge, visibility=self._visibility)
 
     @classmethod
     @asynccontextmanager
@@ -57,7 +56,11 @@ class BenchOrigin:
         with DiskObjects(folder / "objects") as objects:
             async with open_catalog(folder / "catalog.sqlite", migrate=True) as catalog:
                 first = await catalog.installation.first_start(_now_us())
-                yield cls(catalog, objects, MemoryEdge(), first.broadcaster_key)
+                ours = cls(catalog, objects, MemoryEdge(), first.broadcaster_key)
+                async with asyncio.TaskGroup() as tasks:
+                    asking = tasks.create_task(ours._visibility.keep_asking())
+                    yield ours
+                    asking.cancel()
 
     async def add_stream(self) -> PublicHash:
         """Add a stream, publish it as its first encoder would, and return its hash."""
