@@ -5,6 +5,7 @@ prefixes (AVCC), never start codes (Annex B). Any bytes give a value or `AvcErro
 Sources: ISO/IEC 14496-15, 5.3.3.1 (avcC); ISO/IEC 14496-10, 7.3.1 and 7.4.1 (NAL units).
 """
 
+import re
 from collections.abc import Iterator
 from fractions import Fraction
 
@@ -17,6 +18,7 @@ __all__ = [
     "AvcConfig",
     "AvcError",
     "config_of",
+    "covering_codecs",
     "is_idr",
     "is_picture",
     "nal_units",
@@ -26,6 +28,23 @@ __all__ = [
 _IDR, _PPS, _DELIMITER = 5, 8, 9  # nal_unit_type, table 7-1
 _FORBIDDEN = 0x80  # forbidden_zero_bit, 7.3.1
 _MAIN, _HIGH = 77, 100
+# A decoder of a later profile decodes the earlier ones too (annex A); of Baseline, what is in use.
+_PROFILES = (BASELINE, _MAIN, _HIGH, 110, 122, 244)
+_CODECS = re.compile(r"avc1\.([0-9A-Fa-f]{2})([0-9A-Fa-f]{2})([0-9A-Fa-f]{2})")
+
+
+def covering_codecs(one: str, other: str) -> str:
+    """Return the RFC 6381 string of a decoder for both; `other` if that is not known.
+
+    It has the higher profile and the higher level.
+    """
+    values = [_CODECS.fullmatch(each) for each in (one, other)]
+    found = [[int(digits, 16) for digits in each.groups()] for each in values if each is not None]
+    if len(found) < 2 or any(profile not in _PROFILES for profile, _, _ in found):
+        return other
+    low, high = sorted(found, key=lambda each: _PROFILES.index(each[0]))
+    constraints = high[1] & low[1] if high[0] == low[0] else high[1]
+    return f"avc1.{high[0]:02X}{constraints:02X}{max(high[2], low[2]):02X}"
 
 
 class AvcConfig(msgspec.Struct, frozen=True, kw_only=True):

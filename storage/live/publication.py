@@ -114,7 +114,9 @@ class Publication:
         state = run.state
         following = max(state.next_sequence, state.opened)
         epoch = state.tail[-1].epoch if state.tail else None
-        self._steps = StepBuilder(following, next_init_numbers(state), epoch)
+        self._steps = StepBuilder(
+            following, next_init_numbers(state), epoch, state.announced_codecs
+        )
         self._writer = RunWriter(
             objects, edge, run, self._steps, known, window=window, now_us=now_us, clock=clock
         )
@@ -308,6 +310,7 @@ class Publication:
         match report:
             case InitSection():
                 self._steps.add_init(report)
+                await self._writer.announce_codecs(self._steps.needed_codecs)
                 address = live_init(self.hash, self.run, report.rendition, report.number)
                 await self._edge.put_part(address, report.data)
                 self._queue(report)
@@ -462,7 +465,7 @@ class Publication:
             case InitSection():
                 await self._writer.store_init(item)
             case _ListedStep(step, first, discontinuities):
-                codecs = self._steps.codecs(step)
+                codecs = dict(self._steps.needed_codecs)
                 await self._writer.list_step(
                     step, codecs, first=first, discontinuities=discontinuities
                 )

@@ -166,6 +166,15 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
         """The end of the stored media on the output clock; 0 before the first step."""
         return self.tail[-1].end if self.tail else 0
 
+    @property
+    def announced_codecs(self) -> dict[str, str]:
+        """The codecs of the renditions in the multivariant playlist."""
+        found: dict[str, str] = {}
+        for variant in () if self.announced is None else self.announced.variants:
+            names = (variant.uri.split("/")[-2], AUDIO_RENDITION)
+            found |= zip(names, variant.codecs, strict=False)
+        return found
+
     def with_step(self, step: Step, *, first: int, discontinuities: int) -> "RunState":
         """Return the state with `step` listed; the playlists begin with the step `first` now."""
         measures = {

@@ -30,7 +30,7 @@ from storage.live.run_state import PAGE_STEPS, LiveWindow, RunState, Step, rendi
 from storage.live.run_store import StoredRun, run_log
 from storage.live.step_builder import StepBuilder
 from storage.live.stored_playlist import PlaylistTail
-from storage.live.variants import build_multivariant
+from storage.live.variants import build_multivariant, with_codecs
 from storage.objects.addresses import (
     live_init,
     live_page,
@@ -247,6 +247,15 @@ class RunWriter:
             )
         self._variants_due |= announced is not state.announced
         self.state = msgspec.structs.replace(state, announced=announced)
+
+    async def announce_codecs(self, codecs: Mapping[str, str]) -> None:
+        """Name the codecs that viewers need for what comes, by rendition (4.4.6.2)."""
+        announced = self.state.announced
+        changed = None if announced is None else with_codecs(announced, codecs)
+        if changed != announced:
+            self.state = msgspec.structs.replace(self.state, announced=changed)
+            self._variants_due = True
+            await self._announce()
 
     async def _announce(self) -> None:
         """Give the edge the multivariant playlist; no disk is needed for that."""

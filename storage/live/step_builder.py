@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
+from media.codecs.avc import covering_codecs
 from media.hls.segment import InitSection, Part, Segment, SegmentStart
 from media.ladder import Rendition
 from media.ticks import MICROSECONDS, VIDEO_SCALE, rescale
@@ -54,17 +55,23 @@ class StepBuilder:
     """The incomplete steps of one run.
 
     `next_sequence` is the number of the next step, `next_inits` that of each rendition's next init
-    section, 0 if absent. `epoch` is that of the step before; None if there is none.
+    section, 0 if absent. `epoch` is that of the step before; None if there is none. `needed` are
+    the codecs of earlier media by rendition.
     """
 
     def __init__(
-        self, next_sequence: int, next_inits: Mapping[str, int], epoch: int | None
+        self,
+        next_sequence: int,
+        next_inits: Mapping[str, int],
+        epoch: int | None,
+        needed: Mapping[str, str],
     ) -> None:
         self.following = next_sequence
         self.next_inits = dict(next_inits)
         self._names: tuple[str, ...] = ()
         self._sources: dict[int, _Epoch] = {}
-        self._codecs: dict[tuple[str, int], str] = {}
+        self._inits: set[tuple[str, int]] = set()
+        self.needed_codecs = dict(needed)  # of decoders for all media so far, by rendition
         self._filling: dict[str, _OpenSegment] = {}
         self._open: dict[int, Step] = {}
         self._completed: dict[int, Step] = {}  # not yet stored
@@ -89,14 +96,11 @@ class StepBuilder:
             PublicationError: its rendition was not prepared.
         """
         self._check_prepared(init.rendition)
-        self._codecs[init.rendition, init.number] = init.codecs
+        self._inits.add((init.rendition, init.number))
+        before = self.needed_codecs.get(init.rendition, init.codecs)
+        self.needed_codecs[init.rendition] = covering_codecs(before, init.codecs)
         next_sequence = max(self.next_inits.get(init.rendition, 0), init.number + 1)
         self.next_inits[init.rendition] = next_sequence
-
-    def codecs(self, step: Step) -> dict[str, str]:
-        """Return the codecs of a step by rendition, as far as init sections told them."""
-        kinds = {name: (name, segment.init) for name, segment in step.segments.items()}
-        return {name: self._codecs[kind] for name, kind in kinds.items() if kind in self._codecs}
 
     def oldest_inits(self) -> dict[str, int]:
         """Return the oldest init section that steps need which are not stored, by rendition."""
@@ -271,5 +275,5 @@ class StepBuilder:
             raise PublicationError(f"segment {sequence} of {name} leaves some out")
 
     def _check_described(self, name: str, sequence: int, epoch: int, init: int) -> None:
-        if epoch not in self._sources or (name, init) not in self._codecs:
+        if epoch not in self._sources or (name, init) not in self._inits:
             raise PublicationError(f"segment {sequence} of {name} comes from nowhere")

@@ -20,7 +20,7 @@ from media.hls.playlist import TARGET_SECONDS, AudioRendition, MultivariantPlayl
 from media.ladder import AUDIO_RENDITION, Rendition
 from media.ticks import VIDEO_SCALE
 
-__all__ = ["RenditionMeasure", "build_multivariant", "frame_rate"]
+__all__ = ["RenditionMeasure", "build_multivariant", "frame_rate", "with_codecs"]
 
 # The peak is the highest rate of contiguous segments that last 0.5 to 1.5 target durations.
 _SHORTEST: Final = TARGET_SECONDS * VIDEO_SCALE // 2
@@ -159,6 +159,17 @@ def build_multivariant(
             sounds=(audio,) if AUDIO_RENDITION in measures else (),
         )
     return previous if previous is not None and _holds(previous, fresh) else fresh
+
+
+def with_codecs(playlist: MultivariantPlaylist, codecs: Mapping[str, str]) -> MultivariantPlaylist:
+    """Return the playlist with codecs by rendition; those of others stay."""
+    variants: list[Variant] = []
+    for variant in playlist.variants:
+        names = (variant.uri.split("/")[-2], AUDIO_RENDITION)
+        known = zip(names, variant.codecs, strict=False)
+        now = tuple(codecs.get(name, before) for name, before in known)
+        variants.append(msgspec.structs.replace(variant, codecs=now))
+    return msgspec.structs.replace(playlist, variants=tuple(variants))
 
 
 def _variant(

@@ -33,7 +33,7 @@ from storage.objects.addresses import (
 from storage.objects.base import Objects
 from storage.objects.disk_threads import FILES
 from storage.recording.finalize import describe, link_posters
-from storage.recording.pages import TimeRange, announced_codecs, time_of
+from storage.recording.pages import TimeRange, time_of
 from storage.recording.recording_store import MEDIA, ListedStep, RecordingStore
 
 __all__ = ["ClipSource", "NotAvailable", "SourceCatalog", "find_source", "make_clip"]
@@ -189,7 +189,7 @@ def _cut(
         steps=chosen,
         folders={step.sequence: folders[step.sequence] for step in chosen},
         renditions=state.renditions,
-        codecs=announced_codecs(state),
+        codecs=state.announced_codecs,
         posters=live_posters(run.hash),
         video=None,
     )

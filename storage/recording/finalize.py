@@ -16,7 +16,6 @@ from storage.live.run_store import StoredRun, read_steps
 from storage.objects.addresses import live_posters, live_run, video, video_poster
 from storage.objects.base import Objects
 from storage.objects.trash import discard
-from storage.recording.pages import announced_codecs
 from storage.recording.recording_store import (
     MEDIA,
     ListedStep,
@@ -70,7 +69,7 @@ async def finalize(
         StorageError: the disk or the catalog failed; the recording is unchanged.
     """
     if run is not None and not store.closed:
-        codecs, renditions = announced_codecs(run.state), run.state.renditions
+        codecs, renditions = run.state.announced_codecs, run.state.renditions
         folders = (live_run(row.stream, row.run),)
         for step in await read_steps(objects, run, store.totals.last + 1):
             error = await store.append(

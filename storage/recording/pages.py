@@ -17,7 +17,7 @@ from media.hls.m3u8 import SegmentLines, render_with
 from media.hls.playlist import MediaPlaylist, MultivariantPlaylist, PlaylistSegment
 from media.ladder import AUDIO_RENDITION, Rendition
 from media.ticks import MICROSECONDS, VIDEO_SCALE, rescale
-from storage.live.run_state import RunState, Step, rendition_names
+from storage.live.run_state import Step, rendition_names
 from storage.live.variants import RenditionMeasure, build_multivariant
 
 __all__ = [
@@ -26,7 +26,6 @@ __all__ = [
     "RecordingPage",
     "RecordingTotals",
     "TimeRange",
-    "announced_codecs",
     "fit_step",
     "time_of",
 ]
@@ -152,15 +151,6 @@ def fit_step(step: Step, totals: RecordingTotals, lost: Collection[str]) -> Step
     discontinuity = bool(totals.steps) and (step.discontinuity or not follows)
     step = msgspec.structs.replace(step, segments=segments, discontinuity=discontinuity)
     return step if step.playable else None
-
-
-def announced_codecs(state: RunState) -> dict[str, str]:
-    """Return the codecs of the renditions in a run's multivariant playlist."""
-    found: dict[str, str] = {}
-    for variant in () if state.announced is None else state.announced.variants:
-        names = (variant.uri.split("/")[-2], AUDIO_RENDITION)
-        found |= zip(names, variant.codecs, strict=False)
-    return found
 
 
 class RecordedPlaylists:

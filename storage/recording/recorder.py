@@ -26,7 +26,6 @@ from storage.objects.addresses import live_run
 from storage.objects.base import Objects
 from storage.objects.disk_threads import FILES
 from storage.recording.finalize import finalize
-from storage.recording.pages import announced_codecs
 from storage.recording.recording_store import ListedStep, RecordingStore
 
 __all__ = ["Recorder", "RecordingCatalog", "RecordingQueue"]
@@ -106,7 +105,7 @@ class RecordingQueue:
             listed = ListedStep(
                 step=step,
                 renditions=state.renditions,
-                codecs=codecs or announced_codecs(state),
+                codecs=codecs or state.announced_codecs,
                 folders=(live_run(self.stream, self.run),),
             )
             self._waiting.append(listed)

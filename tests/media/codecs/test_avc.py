@@ -12,6 +12,7 @@ from media.codecs.avc import (
     AvcConfig,
     AvcError,
     config_of,
+    covering_codecs,
     is_idr,
     is_picture,
     nal_units,
@@ -236,3 +237,21 @@ def test_a_picture_that_is_cut_off_is_none() -> None:
     for missing in range(1, len(IDR) + 4):
         with pytest.raises(AvcError):
             is_picture(whole[:-missing], 4)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [
+        ("avc1.4D401F", "avc1.64001F", "avc1.64001F"),
+        ("avc1.64001F", "avc1.4D4028", "avc1.640028"),
+        ("avc1.42C01E", "avc1.42401F", "avc1.42401F"),
+        ("avc1.42C01E", "avc1.4D001E", "avc1.4D001E"),
+        ("avc1.64001f", "avc1.64001F", "avc1.64001F"),
+        ("avc1.58001F", "avc1.64001F", "avc1.64001F"),
+        ("avc1.64001F", "avc1.58001F", "avc1.58001F"),
+        ("hvc1.1.6.L93.B0", "avc1.42C01E", "avc1.42C01E"),
+        ("avc1.64001F", "mp4a.40.2", "mp4a.40.2"),
+    ],
+)
+def test_codecs_of_a_decoder_for_two_kinds_of_media(one: str, other: str, expected: str) -> None:
+    assert covering_codecs(one, other) == expected

@@ -5,7 +5,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from media.hls.segment import Segment, SegmentStart
+from media.hls import m3u8
+from media.hls.playlist import MultivariantPlaylist
+from media.hls.segment import InitSection, Segment, SegmentStart
 from storage.live.publication import LiveWindow
 from tests.support.storage.engine_reports import (
     HASH,
@@ -318,3 +320,26 @@ async def test_the_variants_are_written_again_only_when_they_would_mislead(
 def test_a_window_that_the_standard_forbids_is_refused(listed: float, kept: float) -> None:
     with pytest.raises(ValueError, match=r"12 s|4 s"):
         LiveWindow(listed_seconds=listed, kept_seconds=kept)
+
+
+async def test_the_variants_name_a_decoder_of_all_that_is_listed(
+    stage: PublicationFixture,
+) -> None:
+    """They name it before the media come that need it (RFC 8216bis, 4.4.6.2)."""
+    publication = await stage.open()
+    studio = ReportMaker(TOP)
+    await begin_epoch(publication, studio)
+    await append_all(publication, studio.step(size=500_000))
+
+    async def named(codecs: str) -> tuple[str, ...]:
+        number = publication.next_inits[TOP.name]
+        init = InitSection(rendition=TOP.name, number=number, codecs=codecs, data=b"init")
+        await publication.append(init)
+        edge = stage.edge.local_playlist(f"live/{HASH}/index.m3u8")
+        assert edge is not None
+        found = m3u8.parse(edge.body.decode())
+        assert isinstance(found, MultivariantPlaylist)
+        return found.variants[0].codecs
+
+    assert await named("avc1.4D0028") == ("avc1.640028", "mp4a.40.2")
+    assert await named("avc1.42C01E") == ("avc1.640028", "mp4a.40.2")

@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+from media.hls.playlist import MultivariantPlaylist, Variant
 from storage.live.run_state import (
     LiveWindow,
     RunState,
@@ -120,3 +121,19 @@ def test_a_step_can_be_played_with_one_rung_or_with_the_sound_that_is_all_there_
     assert not step_of(top=False, low=False, audio=True).playable
     assert step_of(audio=True).playable
     assert not step_of(audio=False).playable
+
+
+def test_codecs_are_those_that_viewers_were_told() -> None:
+    announced = MultivariantPlaylist(
+        variants=(
+            Variant(uri="r/720p/index.m3u8", bandwidth=1, codecs=("avc1.1", "mp4a"), audio="a"),
+            Variant(uri="r/360p/index.m3u8", bandwidth=1, codecs=("avc1.2", "mp4a"), audio="a"),
+        )
+    )
+    found = RunState(announced=announced).announced_codecs
+    assert found == {"720p": "avc1.1", "360p": "avc1.2", "audio": "mp4a"}
+    alone = MultivariantPlaylist(
+        variants=(Variant(uri="r/audio/index.m3u8", bandwidth=1, codecs=("mp4a",)),)
+    )
+    assert RunState(announced=alone).announced_codecs == {"audio": "mp4a"}
+    assert RunState().announced_codecs == {}

@@ -6,14 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from media.hls.m3u8 import parse
-from media.hls.playlist import MediaPlaylist, MultivariantPlaylist, Variant
+from media.hls.playlist import MediaPlaylist
 from media.ladder import AUDIO_RENDITION, Rendition
-from storage.live.run_state import RunState, Step, StepSegment
+from storage.live.run_state import Step, StepSegment
 from storage.recording.pages import (
     RecordedPlaylists,
     RecordingPage,
     RecordingTotals,
-    announced_codecs,
     fit_step,
 )
 from tests.support.storage.engine_reports import CODECS, LOW, NOON_US, ORIGIN, TOP, TWO
@@ -199,19 +198,3 @@ def test_pages_of_any_size_make_the_same_playlists(
         assert [one.discontinuity for one in found.segments] == [
             each.discontinuity for each in steps
         ]
-
-
-def test_codecs_are_those_that_viewers_were_told() -> None:
-    announced = MultivariantPlaylist(
-        variants=(
-            Variant(uri="r/720p/index.m3u8", bandwidth=1, codecs=("avc1.1", "mp4a"), audio="a"),
-            Variant(uri="r/360p/index.m3u8", bandwidth=1, codecs=("avc1.2", "mp4a"), audio="a"),
-        )
-    )
-    found = announced_codecs(RunState(announced=announced))
-    assert found == {"720p": "avc1.1", "360p": "avc1.2", "audio": "mp4a"}
-    alone = MultivariantPlaylist(
-        variants=(Variant(uri="r/audio/index.m3u8", bandwidth=1, codecs=("mp4a",)),)
-    )
-    assert announced_codecs(RunState(announced=alone)) == {"audio": "mp4a"}
-    assert announced_codecs(RunState()) == {}

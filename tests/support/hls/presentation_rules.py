@@ -16,6 +16,7 @@ __all__ = ["Presentation", "Rendition", "Sighting"]
 
 _NEAR: Final = Fraction(1, 2)  # seconds: a part, where there are none
 _MOST_SIGHTINGS: Final = 100
+_AVC_PROFILES: Final = (66, 77, 100)  # Baseline, Main, High: each decodes those before it
 
 
 class Sighting(msgspec.Struct, frozen=True):
@@ -260,8 +261,24 @@ def _peak(rendition: Rendition) -> Fraction:
 
 
 def _same_codec(found: str, named: str) -> bool:
-    """Return whether a name means a codec; of some, only the first part is read from media."""
+    """Return whether a name means a codec; of some, only the first part is read from media.
+
+    A name of H.264 is what a decoder must be capable of (RFC 6381, 3.3), so it also means lower
+    profiles and levels.
+    """
+    if found[:5].lower() == named[:5].lower() == "avc1.":
+        (profile, level), (most, highest) = (_capabilities(each) for each in (found, named))
+        known = profile in _AVC_PROFILES and most in _AVC_PROFILES
+        if known and _AVC_PROFILES.index(profile) < _AVC_PROFILES.index(most):
+            return level <= highest
+        if profile == most and level < highest:
+            return True
     return named.lower() == found.lower() or ("." not in found and named.split(".")[0] == found)
+
+
+def _capabilities(name: str) -> tuple[int, int]:
+    """Return profile_idc and level_idc in a name like `avc1.64001f`."""
+    return int(name[5:7], 16), int(name[9:11], 16)
 
 
 def _count_between(
