@@ -29,7 +29,7 @@ from bench.ingest.processes import child
 from bench.latency.viewer import browser, watch
 from bench.players.pages import PAGES, player_pages
 from bench.players.programs import PROGRAMS, Program
-from bench.players.screen import Screen, screen
+from bench.players.screen import Pictures, Screen, screen
 from bench.players.verdict import HEADINGS, Playing, Shown, judge, row
 from bench.service import BenchService, service
 from bench.tools import ToolMissing, tool
@@ -128,7 +128,7 @@ def _ended(what: str, shown: Sequence[Shown]) -> float:
     return shown[-1].at if what == "video" and shown else _now()
 
 
-def _on_display(session: Session, program: Program, what: str) -> tuple[Playing, list[str]]:
+def _in_program(session: Session, program: Program, what: str) -> tuple[Playing, list[str]]:
     path = session.folder / "player.log"
     environment = {
         **os.environ,
@@ -140,15 +140,20 @@ def _on_display(session: Session, program: Program, what: str) -> tuple[Playing,
     with _losing(session, what, session.seconds / 2) as lost, path.open("wb") as log:
         process = subprocess.Popen(
             program.command(session.addresses[what]),
-            stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, process_group=0,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE if program.writes_pictures else log,
+            stderr=log, env=environment, process_group=0,
         )  # fmt: skip
+        pictures = session.display if process.stdout is None else Pictures(process.stdout)
         with suppress(subprocess.TimeoutExpired):
             process.wait(session.seconds)
-        shown = session.display.since(opened)
+        shown = pictures.since(opened)
         found = judge(shown, opened, lost(), _ended(what, shown))
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+        if pictures is not session.display:
+            pictures.close()
     lines = path.read_text(errors="replace").splitlines()
     return found, [line for line in lines if _FAULT.search(line)]
 
@@ -232,7 +237,7 @@ def main() -> int:
                     if name in PAGES:
                         found, errors = _in_chromium(session, name, what)
                     else:
-                        found, errors = _on_display(session, PROGRAMS[name], what)
+                        found, errors = _in_program(session, PROGRAMS[name], what)
                     print(row(name, what, found, len(errors)), flush=True)
                     kinds = list(dict.fromkeys(each[:200] for each in errors))[:5]
                     notes += [f"{name}, {what}: {each}" for each in kinds]

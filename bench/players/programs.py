@@ -14,18 +14,23 @@ _WIDTH, _HEIGHT = SIZE
 _GEOMETRY: Final = f"{_WIDTH}x{_HEIGHT}+0+0"
 _SINK: Final = (
     "videoconvert ! videoscale ! "
-    f"video/x-raw,width={_WIDTH},height={_HEIGHT},pixel-aspect-ratio=1/1 ! ximagesink"
+    f"video/x-raw,format=GRAY8,width={_WIDTH},height={_HEIGHT},pixel-aspect-ratio=1/1 ! "
+    "fdsink sync=true"
 )
 # VLC refuses to run as root, as benchmarks in containers do.
 _AS_NOBODY: Final = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
 
 
 class Program(msgspec.Struct, frozen=True):
-    """A program, the Debian packages that bring it, and its command for an address."""
+    """A program, the Debian packages that bring it, and its command for an address.
+
+    `writes_pictures`: it writes gray pictures to its standard output instead of showing them.
+    """
 
     name: str
     packages: str
     command: Callable[[str], list[str]]
+    writes_pictures: bool = False
 
 
 def _vlc(url: str) -> list[str]:
@@ -59,5 +64,6 @@ PROGRAMS: Final = {
             "gst-launch-1.0", "-q", "playbin3", f"uri={url}", f"video-sink={_SINK}",
             "audio-sink=fakesink sync=true",
         ],
+        writes_pictures=True,
     ),
 }  # fmt: skip

@@ -1,7 +1,7 @@
-"""A virtual display, and the clock that is read off it while a program plays.
+"""The clock that is read off what a program shows: off a virtual display, or off its own pictures.
 
 Xvfb holds the display; ffmpeg grabs it ten times a second. So a program needs no interface of its
-own to say what it shows.
+own to say what it shows. One that cannot show pictures there may write them to a pipe.
 """
 
 import os
@@ -11,13 +11,13 @@ import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from itertools import dropwhile
-from typing import Final
+from typing import IO, Final
 
 from bench.latency.clock import read, since
 from bench.players.verdict import Shown
 from bench.tools import tool
 
-__all__ = ["SIZE", "Screen", "screen"]
+__all__ = ["SIZE", "Pictures", "Screen", "screen"]
 
 SIZE: Final = (640, 360)
 _RATE: Final = 10
@@ -25,20 +25,18 @@ _START_SECONDS: Final = 20.0
 _END_SECONDS: Final = 5.0
 
 
-class Screen:
-    """A display that is being read."""
+class Pictures:
+    """The clocks of gray pictures of `SIZE`, as they come through a pipe."""
 
-    def __init__(self, display: str, grabber: subprocess.Popen[bytes]) -> None:
-        self.display = display
+    def __init__(self, pipe: IO[bytes]) -> None:
         self.shown: list[Shown] = []
-        self._grabber = grabber
-        self._reader = threading.Thread(target=self._read, name="screen")
+        self._pipe = pipe
+        self._reader = threading.Thread(target=self._read, name="pictures")
         self._reader.start()
 
     def _read(self) -> None:
         width, height = SIZE
-        assert self._grabber.stdout is not None
-        while len(data := self._grabber.stdout.read(width * height)) == width * height:
+        while len(data := self._pipe.read(width * height)) == width * height:
             at = time.time() * 1000
             clock = read(memoryview(data), width, width, height)
             if clock is not None:
@@ -53,11 +51,24 @@ class Screen:
         )
 
     def close(self) -> None:
+        """Stop reading, after the end of the program that writes."""
+        self._reader.join(_END_SECONDS)
+        self._pipe.close()
+
+
+class Screen(Pictures):
+    """A display that is being read."""
+
+    def __init__(self, display: str, grabber: subprocess.Popen[bytes]) -> None:
+        assert grabber.stdout is not None
+        super().__init__(grabber.stdout)
+        self.display = display
+        self._grabber = grabber
+
+    def close(self) -> None:
         """Stop reading."""
         _end(self._grabber)
-        self._reader.join(_END_SECONDS)
-        if self._grabber.stdout is not None:
-            self._grabber.stdout.close()
+        super().close()
 
 
 @contextmanager

@@ -133,15 +133,17 @@ def test_the_slate_keeps_the_standard(running: Running, proof: Proof) -> None:
 def test_a_rung_that_is_shed_keeps_the_standard(running: Running, proof: Proof) -> None:
     stream = pair(running, "Shed")
     shed = f'event="rung shed" stream={stream.hash}'
-    with publishing(clock_video.encoder(stream.url(0), size=SIZE)):
+    with publishing(clock_video.encoder(stream.url(0), size="1280x720")):
         poll(lambda: multivariant(stream.playlist), within=20, what="a playlist")
         with checking(stream.playlist, mode="low") as checker:
             goes_on(checker, 4)
             engine = poll(lambda: engine_of(running, stream.hash), within=5, what="an engine")
             with braked(engine) as brake:
-                for share in (0.5, 0.35, 0.25, 0.18, 0.13, 0.1, 0.07):
+                for share in (0.5, 0.35, 0.25, 0.18, 0.13, 0.1, 0.07, 0.05):
                     brake.share = share
-                    time.sleep(6)
+                    until = time.monotonic() + 12
+                    while shed not in running.log.read_text() and time.monotonic() < until:
+                        time.sleep(0.2)
                     if shed in running.log.read_text():
                         break
                 assert shed in running.log.read_text()
