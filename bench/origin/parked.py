@@ -174,10 +174,9 @@ def _answered(
                 answers.add(_body(answer))
             else:  # head and body may come one by one
                 begun[handle] = answer
-    if len(answers) != 1:
-        raise Broken(f"{len(answers)} different answers")
-    if f'URI="{part}"'.encode() not in gzip.decompress(answers.pop()):
-        raise Broken(f"the answers do not list {part}")
+    # They differ in what they report of the audio, whose part comes while they are sent.
+    if any(f'URI="{part}"'.encode() not in gzip.decompress(answer) for answer in answers):
+        raise Broken(f"an answer does not list {part}")
     facts = running.wait("published", _DEADLINE_SECONDS)
     return [(each - int(facts["at_ns"])) / 1e6 for each in arrivals], facts
 

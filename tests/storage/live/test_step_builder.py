@@ -24,7 +24,7 @@ SECOND_US = 1_000_000
 
 def begun(maker: ReportMaker, *, first: int = 0, epoch: int | None = None) -> StepBuilder:
     """Return a builder that knows a maker's renditions and init sections."""
-    builder = StepBuilder(first, {}, epoch)
+    builder = StepBuilder(first, {}, epoch, {})
     builder.prepare(maker.epoch, maker.renditions, NOON_US)
     for init in maker.begin():
         builder.add_init(init)
@@ -65,7 +65,7 @@ def test_a_step_is_complete_once_every_rendition_has_reached_it() -> None:
     assert step.origin_us == NOON_US - 10 * SECOND_US  # the first picture is 10 s after tick 0
     assert sound.data == b"".join(each.data for each in steps[0] if isinstance(each, Part)
                                   and each.rendition == AUDIO_RENDITION)  # fmt: skip
-    assert builder.codecs(step) == CODECS
+    assert builder.needed_codecs == CODECS
     assert list(builder.complete()) == []
 
 
