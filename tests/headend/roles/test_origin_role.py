@@ -67,6 +67,25 @@ async def test_the_fast_path_is_there_unless_all_requests_are_logged(tmp_path: P
     assert fast == {"off": True, "api": True, "all": False}
 
 
+@pytest.mark.parametrize(
+    ("changed", "country"),
+    [
+        pytest.param({}, "RO", id="no web server"),
+        pytest.param({"http__public_url": "https://tv.example"}, None, id="an unknown one"),
+        pytest.param(
+            {"http__public_url": "https://tv.example", "http__trusted_proxies": "127.0.0.1"},
+            "RO",
+            id="a known one",
+        ),
+    ],
+)
+async def test_private_addresses_prove_a_country_only_where_no_proxy_hides_viewers(
+    tmp_path: Path, changed: dict[str, str], country: str | None
+) -> None:
+    async with role_on(tmp_path, geo__private_country="RO", **changed) as (role, _, _):
+        assert role.geo.country("10.0.0.5", []) == country
+
+
 @pytest.mark.parametrize(("published", "status"), [(True, 200), (False, 404)])
 async def test_what_a_page_hides_no_address_serves(
     tmp_path: Path, published: bool, status: int
