@@ -3,6 +3,8 @@
 Only the media that a restart looks at exist; the steps before are in the log alone.
 """
 
+from collections.abc import Mapping
+
 import msgspec
 
 from media.ladder import AUDIO_RENDITION, Rendition
@@ -39,11 +41,12 @@ class CountingObjects(DiskObjects):
 
     written = 0
 
-    async def put(self, address: str, data: bytes, *, vital: bool = False) -> None:
-        """Write an object."""
-        if not address.endswith((".m4s", ".mp4")):
-            self.written += len(data)
-        await super().put(address, data, vital=vital)
+    async def put_all(self, objects: Mapping[str, bytes], *, vital: bool = False) -> None:
+        """Write objects."""
+        for address, data in objects.items():
+            if not address.endswith((".m4s", ".mp4")):
+                self.written += len(data)
+        await super().put_all(objects, vital=vital)
 
 
 def _step(sequence: int) -> Step:

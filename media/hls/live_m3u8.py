@@ -6,6 +6,7 @@ Source: draft-pantos-hls-rfc8216bis, sections 4.4.3.7 (EXT-X-PART-INF), 4.4.3.8
 """
 
 from collections.abc import Iterable
+from functools import lru_cache
 from itertools import islice
 from typing import Final
 
@@ -74,15 +75,22 @@ def _header(timeline: Timeline, *, version: int = VERSION) -> str:
 
 
 def _control(timeline: Timeline) -> str:
+    return _control_text(
+        timeline.part_target, timeline.part_hold_back, timeline.hold_back, timeline.skip_boundary
+    )
+
+
+@lru_cache
+def _control_text(part_target: int, part_hold_back: int, hold_back: int, skip_boundary: int) -> str:
     attributes = ["CAN-BLOCK-RELOAD=YES"]
-    if timeline.part_target:
-        attributes.append(f"PART-HOLD-BACK={seconds_text(timeline.part_hold_back)}")
-    attributes.append(f"HOLD-BACK={seconds_text(timeline.hold_back)}")
-    attributes.append(f"CAN-SKIP-UNTIL={seconds_text(timeline.skip_boundary)}")
+    if part_target:
+        attributes.append(f"PART-HOLD-BACK={seconds_text(part_hold_back)}")
+    attributes.append(f"HOLD-BACK={seconds_text(hold_back)}")
+    attributes.append(f"CAN-SKIP-UNTIL={seconds_text(skip_boundary)}")
     control = f"#EXT-X-SERVER-CONTROL:{','.join(attributes)}\n"
-    if not timeline.part_target:
+    if not part_target:
         return control
-    return f"{control}#EXT-X-PART-INF:PART-TARGET={seconds_text(timeline.part_target)}\n"
+    return f"{control}#EXT-X-PART-INF:PART-TARGET={seconds_text(part_target)}\n"
 
 
 def _segments(timeline: Timeline, *, parts: bool, skipped: int = 0) -> str:
@@ -93,6 +101,7 @@ def _hint(uri: str) -> str:
     return f'#EXT-X-PRELOAD-HINT:TYPE=PART,URI="{uri}"\n'
 
 
+@lru_cache(1024)  # each is in the playlists of all other renditions
 def _report(report: RenditionReport) -> str:
     last_part = "" if report.last_part is None else f",LAST-PART={report.last_part}"
     attributes = f'URI="{uri_text(report.uri)}",LAST-MSN={report.last_msn}{last_part}'

@@ -175,7 +175,8 @@ class SegmentLines:
         """Return the text of the next portions, with each EXT-X-MAP that is needed."""
         texts: list[str] = []
         for lines in portions:
-            texts.append(lines.lead)
+            if lines.lead:
+                texts.append(lines.lead)
             if lines.map_uri is not None:
                 if lines.map_uri != self.map_uri:
                     texts.append(f'#EXT-X-MAP:URI="{lines.map_uri}"\n')

@@ -19,6 +19,7 @@ class LiveView:
     def __init__(self, *, low_latency: bool) -> None:
         self.low_latency = low_latency
         self._timelines: dict[str, Timeline] = {}
+        self._reports: dict[str, RenditionReport] = {}
         # By rendition and whether it is a delta update.
         self._low: dict[tuple[str, bool], CachedPlaylist] = {}
         self._normal: dict[str, tuple[Timeline, CachedPlaylist]] = {}
@@ -26,6 +27,9 @@ class LiveView:
     def update(self, timelines: Mapping[str, Timeline]) -> None:
         """Replace the timelines of some renditions."""
         self._timelines.update(timelines)
+        for name, timeline in timelines.items():
+            if timeline.newest is not None:
+                self._reports[name] = timeline.report(f"../{name}/index.m3u8")
         self._low.clear()  # each playlist reports on all renditions
 
     def timeline(self, rendition: str) -> Timeline | None:
@@ -59,18 +63,11 @@ class LiveView:
             return None
         known = self._low.get((rendition, skip))
         if known is None:
-            reports = self._reports(rendition)
+            # How far the others are (4.4.5.4).
+            reports = [report for name, report in self._reports.items() if name != rendition]
             text = render_timeline(timeline, low_latency=True, skip=skip, reports=reports)
             known = self._low[rendition, skip] = CachedPlaylist.from_text(text)
         return known
-
-    def _reports(self, rendition: str) -> list[RenditionReport]:
-        """Report how far the other renditions are (4.4.5.4)."""
-        return [
-            timeline.report(f"../{name}/index.m3u8")
-            for name, timeline in self._timelines.items()
-            if name != rendition and timeline.newest is not None
-        ]
 
 
 def _lists_the_same(one: Timeline, other: Timeline) -> bool:

@@ -311,29 +311,16 @@ class RunWriter:
         texts = self._tail.render(
             first=state.first, discontinuities=state.discontinuities, ended=state.ended
         )
-        media = {live_playlist(self._hash, self._run, name): text for name, text in texts.items()}
-        variants: dict[str, str] = {}
-        if self._variants_due and self.state.announced is not None:
-            variants[live_variants(self._hash)] = render(self.state.announced)
-        failure = await self._write_texts(media)
-        media_written = failure is None
-        if media_written:
-            failure = await self._write_texts(variants)
-        if media_written:
-            self._expiry.mark_published(state.first, self._clock())
-        if failure is not None:
-            raise failure
+        media = {
+            live_playlist(self._hash, self._run, name): text.encode()
+            for name, text in texts.items()
+        }
+        await self._objects.put_all(media, vital=True)
+        self._expiry.mark_published(state.first, self._clock())
+        if self._variants_due and state.announced is not None:
+            text = render(state.announced)
+            await self._objects.put(live_variants(self._hash), text.encode(), vital=True)
         self._variants_due = False
-
-    async def _write_texts(self, texts: Mapping[str, str]) -> StorageError | None:
-        """Write as many playlists as possible, by address; return the last error."""
-        failure: StorageError | None = None
-        for address, text in texts.items():
-            try:
-                await self._objects.put(address, text.encode(), vital=True)
-            except StorageError as error:
-                failure = error
-        return failure
 
     # -- trimming ---------------------------------------------------------------------------------
 
@@ -343,12 +330,13 @@ class RunWriter:
         This runs even when steps fail, since nothing else frees room on a full disk.
         """
         due = self._expiry.due(now)
+        names = rendition_names(self.state.renditions)
         for sequence in due:
-            for name in rendition_names(self.state.renditions):
-                await self._delete(live_segment(self._hash, self._run, name, sequence))
+            gone = [live_segment(self._hash, self._run, name, sequence) for name in names]
+            if (sequence + 1) % PAGE_STEPS == 0:
+                gone.append(live_page(self._hash, self._run, sequence // PAGE_STEPS))
+            await self._delete(gone)
             self._expiry.remove(sequence)
-            if self._expiry.oldest % PAGE_STEPS == 0:
-                await self._delete(live_page(self._hash, self._run, sequence // PAGE_STEPS))
         if due:
             await self._trim_inits()
 
@@ -357,12 +345,12 @@ class RunWriter:
             open_inits=self._steps.oldest_inits(), next_inits=self._steps.next_inits
         )
         for name, number in unneeded:
-            await self._delete(live_init(self._hash, self._run, name, number))
+            await self._delete([live_init(self._hash, self._run, name, number)])
 
-    async def _delete(self, address: str) -> None:
-        """Delete an object; if that fails, it is deleted with its run."""
+    async def _delete(self, addresses: list[str]) -> None:
+        """Delete objects; what cannot be is deleted with its run."""
         try:
-            await self._objects.delete(address)
+            await self._objects.delete_all(addresses)
         except StorageError as error:
             self._warn("object not deleted", error)
 

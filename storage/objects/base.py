@@ -10,6 +10,7 @@ An object is written as a whole or not at all, and replaced atomically: a reader
 or the new ones. Addresses are relative paths (see `storage.objects.addresses`).
 """
 
+from collections.abc import Collection, Mapping
 from typing import Protocol
 
 import msgspec
@@ -60,6 +61,13 @@ class Objects(Protocol):
         """
         ...
 
+    async def put_all(self, objects: Mapping[str, bytes], *, vital: bool = False) -> None:
+        """Write objects by address, one after the other, as `put` does.
+
+        After a failure the others are still written; the last one is raised.
+        """
+        ...
+
     async def link(self, source: str, target: str) -> None:
         """Give an object a second address, replacing any object there, without using more room.
 
@@ -87,12 +95,20 @@ class Objects(Protocol):
         """Return the bytes of an object, or raise `ObjectMissing`."""
         ...
 
+    async def get_all(self, addresses: Collection[str]) -> list[bytes | None]:
+        """Return the bytes of objects, None for those that do not exist."""
+        ...
+
     async def stat(self, address: str) -> ObjectStat | None:
         """Return the size and age of an object, or None if there is none."""
         ...
 
     async def delete(self, address: str) -> None:
         """Delete an object, if it exists."""
+        ...
+
+    async def delete_all(self, addresses: Collection[str]) -> None:
+        """Delete objects that exist, as many as can be; the last failure is raised."""
         ...
 
     async def addresses(self, prefix: str) -> list[str]:

@@ -24,7 +24,7 @@ import os
 import shutil
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -97,11 +97,18 @@ class DiskObjects:
 
     async def put(self, address: str, data: bytes, *, vital: bool = False) -> None:
         """Write an object and replace any that has the address (`vital`: see `Objects`)."""
+        await self.put_all({address: data}, vital=vital)
+
+    async def put_all(self, objects: Mapping[str, bytes], *, vital: bool = False) -> None:
+        """Write objects by address, one after the other, as many as can be (see `Objects`)."""
         # A write that timed out must not finish later and replace a newer one.
         given_up = threading.Event()
+
+        def put(address: str) -> None:
+            self._put(self.path(address), objects[address], given_up, vital=vital)
+
         try:
-            put = partial(self._put, self.path(address), data, given_up, vital=vital)
-            await self._run(address, put)
+            await self._run_all(objects, put)
         except BaseException:
             given_up.set()
             raise
@@ -136,6 +143,14 @@ class DiskObjects:
         """Return the bytes of an object, or raise `ObjectMissing`."""
         return await self._run(address, self.path(address).read_bytes)
 
+    async def get_all(self, addresses: Collection[str]) -> list[bytes | None]:
+        """Return the bytes of objects, None for those that do not exist."""
+
+        def read() -> list[bytes | None]:
+            return [_read(self.path(address)) for address in addresses]
+
+        return await self._run(next(iter(addresses), _STORE), read)
+
     async def stat(self, address: str) -> ObjectStat | None:
         """Return the size and age of an object, or None if there is none."""
         try:
@@ -146,7 +161,11 @@ class DiskObjects:
 
     async def delete(self, address: str) -> None:
         """Delete an object, if it exists."""
-        await self._run(address, partial(self.path(address).unlink, missing_ok=True))
+        await self.delete_all((address,))
+
+    async def delete_all(self, addresses: Collection[str]) -> None:
+        """Delete objects that exist, as many as can be (see `Objects`)."""
+        await self._run_all(addresses, lambda address: self.path(address).unlink(missing_ok=True))
 
     async def addresses(self, prefix: str) -> list[str]:
         """Return the sorted addresses of all objects below `prefix`."""
@@ -187,10 +206,24 @@ class DiskObjects:
                 return await self._threads.run(work)
         except TimeoutError as error:
             raise StoreFailed(address, f"no answer within {seconds:.0f} s") from error
-        except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
-            raise ObjectMissing(address) from error
         except OSError as error:
             raise _translated(address, error) from error
+
+    async def _run_all(self, addresses: Collection[str], work: Callable[[str], None]) -> None:
+        """Run blocking work for each address in one thread; raise the last error."""
+
+        def run() -> tuple[str, OSError] | None:
+            failure: tuple[str, OSError] | None = None
+            for address in addresses:
+                try:
+                    work(address)
+                except OSError as error:
+                    failure = address, error
+            return failure
+
+        failure = await self._run(next(iter(addresses), _STORE), run)
+        if failure is not None:
+            raise _translated(*failure) from failure[1]
 
     def _check(self, min_free_bytes: int, *, thorough: bool) -> None:
         room = os.statvfs(self._own)
@@ -271,6 +304,12 @@ class DiskObjects:
             os.close(lock)
 
 
+def _read(path: Path) -> bytes | None:
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError, IsADirectoryError):
+        return path.read_bytes()
+    return None
+
+
 def _folders(folder: Path) -> dict[str, int]:
     with os.scandir(folder) as entries:
         return {
@@ -301,6 +340,8 @@ def _remove_tree(folder: Path) -> None:
 
 
 def _translated(address: str, error: OSError) -> ObjectError:
+    if isinstance(error, FileNotFoundError | NotADirectoryError | IsADirectoryError):
+        return ObjectMissing(address)
     kind = StoreFull if error.errno in _FULL else StoreFailed
     # The text of the OSError would name the path on this machine.
     return kind(address, os.strerror(error.errno) if error.errno else type(error).__name__)

@@ -1,5 +1,7 @@
 """An object store whose writes wait while the store is away or nearly full."""
 
+from collections.abc import Collection, Mapping
+
 from storage.objects.base import Objects, ObjectStat
 from transcode.jobs.store_health import StoreHealth
 
@@ -21,6 +23,10 @@ class PatientObjects:
         """Write an object once the store is well."""
         await self._health.write(lambda: self._objects.put(address, data, vital=vital))
 
+    async def put_all(self, objects: Mapping[str, bytes], *, vital: bool = False) -> None:
+        """Write objects once the store is well."""
+        await self._health.write(lambda: self._objects.put_all(objects, vital=vital))
+
     async def link(self, source: str, target: str) -> None:
         """Give an object a second address once the store is well."""
         await self._health.write(lambda: self._objects.link(source, target))
@@ -36,6 +42,10 @@ class PatientObjects:
         """Return the bytes of an object."""
         return await self._objects.get(address)
 
+    async def get_all(self, addresses: Collection[str]) -> list[bytes | None]:
+        """Return the bytes of objects."""
+        return await self._objects.get_all(addresses)
+
     async def stat(self, address: str) -> ObjectStat | None:
         """Return the size and age of an object, or None if there is none."""
         return await self._objects.stat(address)
@@ -47,6 +57,10 @@ class PatientObjects:
     async def delete(self, address: str) -> None:
         """Delete an object, if it exists."""
         await self._objects.delete(address)
+
+    async def delete_all(self, addresses: Collection[str]) -> None:
+        """Delete objects that exist."""
+        await self._objects.delete_all(addresses)
 
     async def addresses(self, prefix: str) -> list[str]:
         """Return the sorted addresses of all objects below `prefix`."""

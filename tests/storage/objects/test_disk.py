@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from storage.objects.addresses import BadAddress
-from storage.objects.base import ObjectMissing, StoreFailed, StoreFull
+from storage.objects.base import ObjectError, ObjectMissing, StoreFailed, StoreFull
 from storage.objects.disk import DiskObjects
 
 TEMPORARIES = ".temporary"
@@ -247,3 +247,29 @@ def test_a_write_that_was_cancelled_does_not_come_later(tmp_path: Path) -> None:
     # The loop has joined its threads: what they would do, they have done.
     assert (tmp_path / "a" / "x").is_file()
     assert (tmp_path / "a" / "x").read_bytes() == b"new"
+
+
+async def test_many_objects_are_written_read_and_deleted_in_one_go(tmp_path: Path) -> None:
+    with DiskObjects(tmp_path) as objects:
+        await objects.put_all({"a/1": b"one", "b/2": b"two"})
+        assert await objects.get_all(("b/2", "a/3", "a/1", "a", "a/1/x")) == [
+            b"two", None, b"one", None, None,
+        ]  # fmt: skip
+        await objects.delete_all(("a/1", "a/3", "b/2"))
+        assert await objects.get_all(("a/1", "b/2")) == [None, None]
+        await objects.put_all({})
+        await objects.delete_all(())
+        assert await objects.get_all(()) == []
+
+
+async def test_one_of_many_that_fails_does_not_keep_the_others_back(tmp_path: Path) -> None:
+    with DiskObjects(tmp_path) as objects:
+        await objects.put("file", b"")
+        with pytest.raises(ObjectError, match="file/x"):
+            await objects.put_all({"first": b"1", "file/x": b"2", "last": b"3"})
+        assert await objects.get_all(("first", "last")) == [b"1", b"3"]
+        with pytest.raises(ObjectError, match="file/x"):
+            await objects.delete_all(("first", "file/x", "last"))
+        assert await objects.get_all(("first", "last")) == [None, None]
+        with pytest.raises(BadAddress):
+            await objects.put_all({"first": b"1", "../x": b"2"})

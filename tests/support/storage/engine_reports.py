@@ -13,7 +13,7 @@ from media.hls.timeline import Timeline
 from media.ladder import AUDIO_RENDITION, Rendition
 from storage.edge.memory import MemoryEdge
 from storage.live.publication import LiveWindow, Publication
-from storage.objects.base import Objects, ObjectStat, StoreFull
+from storage.objects.base import ObjectError, Objects, ObjectStat, StoreFull
 from storage.objects.disk import DiskObjects
 from storage.objects.reserve import RESERVE_BYTES
 
@@ -182,6 +182,17 @@ class FailingObjects:
             raise StoreFull(address, "No space left on device")
         await self.disk.put(address, data, vital=vital)
 
+    async def put_all(self, objects: Mapping[str, bytes], *, vital: bool = False) -> None:
+        """Put each, since the process may be killed between any two."""
+        failure: ObjectError | None = None
+        for address, data in objects.items():
+            try:
+                await self.put(address, data, vital=vital)
+            except ObjectError as error:
+                failure = error
+        if failure is not None:
+            raise failure
+
     async def link(self, source: str, target: str) -> None:
         self.count()
         if any(target.endswith(end) for end in self.full):
@@ -191,6 +202,10 @@ class FailingObjects:
     async def delete(self, address: str) -> None:
         self.count()
         await self.disk.delete(address)
+
+    async def delete_all(self, addresses: Collection[str]) -> None:
+        for address in addresses:
+            await self.delete(address)
 
     async def delete_tree(self, prefix: str) -> None:
         self.count()
@@ -205,6 +220,9 @@ class FailingObjects:
 
     async def get(self, address: str) -> bytes:
         return await self.disk.get(address)
+
+    async def get_all(self, addresses: Collection[str]) -> list[bytes | None]:
+        return await self.disk.get_all(addresses)
 
     async def stat(self, address: str) -> ObjectStat | None:
         return await self.disk.stat(address)
