@@ -45,13 +45,17 @@ _POINTS = """() => {
 }"""
 
 
+@pytest.fixture(scope="module", params=["normal", pytest.param("low", marks=pytest.mark.prove)])
+def latency(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
 @pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+def running(latency: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     environment = {
         "HEADEND_LIVE__RECONNECT_SECONDS": "45",
         "HEADEND_LIVE__GOODBYE_SECONDS": str(_GOODBYE),
-        # What viewers at normal latency are promised: no stall.
-        "HEADEND_LIVE__LATENCY": "normal",
+        "HEADEND_LIVE__LATENCY": latency,
         "HEADEND_STORAGE__MIN_FREE_BYTES": "0",
     }
     folder = tmp_path_factory.mktemp("slate") / "data"
@@ -100,7 +104,7 @@ def recorded(stream: Pair) -> Json | None:
 
 @pytest.mark.parametrize("away", [_SHORT, _LONG])
 def test_a_stream_whose_encoders_all_fail_is_a_slate_and_then_itself_again(
-    running: Running, browser: Chromium, away: float, proof: Proof, tmp_path: Path
+    latency: str, running: Running, browser: Chromium, away: float, proof: Proof, tmp_path: Path
 ) -> None:
     stream = pair(running)
     command = clock_video.encoder(stream.url(0), size=SIZE)
@@ -147,7 +151,7 @@ def test_a_stream_whose_encoders_all_fail_is_a_slate_and_then_itself_again(
         assert longest_gap(keeper.pictures(rung, tmp_path)) <= 0.25, rung
         for path in keeper.held[rung].stretches(tmp_path / f"all-{rung}.mp4"):
             assert complaints(path) == "", path
-    told = f"encoders gone for {away:.0f} s"
+    told = f"{latency} latency, encoders gone for {away:.0f} s"
     due = gone + _GOODBYE - 2 * _LAST_PICTURE
     proof(
         f"{told} or until the page shows it: the slate in the media",

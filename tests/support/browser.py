@@ -19,7 +19,7 @@ from playwright.sync_api import Browser, ConsoleMessage, Frame, Page, sync_playw
 
 from tests.support.e2e.service import SCALE
 
-__all__ = ["Chromium", "Sample", "Viewer", "chromium"]
+__all__ = ["Chromium", "Sample", "Viewer", "Wait", "chromium"]
 
 T = TypeVar("T")
 
@@ -60,6 +60,7 @@ _SAMPLE = """() => {
     dropped: quality.droppedVideoFrames,
     audio_bytes: video.webkitAudioDecodedByteCount,
     latency: hls && hls.latency,
+    target: hls && hls.targetLatency,
     buffered: video.buffered.length
       ? video.buffered.end(video.buffered.length - 1) - video.currentTime : 0,
     heights: hls ? hls.levels.map((level) => level.height) : [],
@@ -70,13 +71,40 @@ _SAMPLE = """() => {
 }"""
 
 
+# Where the position goes on by less than the time that has gone by, it has waited. What a busy
+# machine does between two looks is no wait if the position has gone on meanwhile.
+_RECORD = """() => {
+  const { video } = window.headend;
+  const waits = (window.waits = []);
+  let position = video.currentTime;
+  let moved = performance.now();
+  setInterval(() => {
+    if (video.currentTime === position) return;
+    const now = performance.now();
+    const gone = (video.currentTime - position) * 1000;
+    const still = now - moved - gone / video.playbackRate;
+    const at = (Date.now() - (now - moved)) / 1000;
+    if (Math.abs(still) > 50) waits.push({ at, seconds: still / 1000 });
+    position = video.currentTime;
+    moved = now;
+  }, 20);
+}"""
+
+
+class Wait(msgspec.Struct, frozen=True):
+    """The picture has waited from a time of day on; below 0 it has jumped ahead by as much."""
+
+    at: float
+    seconds: float
+
+
 class Sample(msgspec.Struct, frozen=True, kw_only=True):
     """The player at one moment.
 
     `state` is the page's word (waiting, starting, playing, reconnecting, ended, gone), `run` the
-    run that it plays; `position`, `latency` and `buffered` in seconds; `frames` and `audio_bytes`
-    count what was decoded, `stalls` how often a moving picture had to wait. `faults` are hls.js'
-    errors, also those that it got over.
+    run that it plays; `position`, `latency`, the `target` of that and `buffered` in seconds;
+    `frames` and `audio_bytes` count what was decoded, `stalls` how often a moving picture had to
+    wait. `faults` are hls.js' errors, also those that it got over.
     """
 
     state: str
@@ -89,6 +117,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     dropped: int
     audio_bytes: int
     latency: float | None
+    target: float | None
     buffered: float
     heights: list[int]
     stalls: int
@@ -168,6 +197,14 @@ class Viewer:
             if time.monotonic() > deadline:
                 raise TimeoutError(f"no {words!r} in {seconds} s: {self.console}")
             self._rest()
+
+    def record_waits(self) -> None:
+        """Record from now on when the picture waits, until the page is loaded anew."""
+        self.evaluate(_RECORD)
+
+    def waits(self) -> list[Wait]:
+        """Return what was recorded; fails if the page has been loaded anew since."""
+        return msgspec.convert(self.evaluate("() => window.waits"), list[Wait])
 
     def breaches(self) -> list[str]:
         """What the page's policy forbade so far."""
