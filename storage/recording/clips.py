@@ -21,8 +21,8 @@ from media.stream_keys import PublicHash
 from storage.catalog.videos.clips import ClipSources, RecordedTime
 from storage.catalog.videos.recordings import MadeRecording
 from storage.errors import StorageError
-from storage.live.run_state import Step
-from storage.live.run_store import StoredRun, newest_run, read_steps
+from storage.live.run_state import PAGE_STEPS, Step
+from storage.live.run_store import StoredRun, newest_run, read_steps, run_log
 from storage.objects.addresses import (
     live_posters,
     live_run,
@@ -34,7 +34,13 @@ from storage.objects.base import Objects
 from storage.objects.disk_threads import FILES
 from storage.recording.finalize import describe, link_posters
 from storage.recording.pages import TimeRange, time_of
-from storage.recording.recording_store import MEDIA, ListedStep, RecordingStore
+from storage.recording.recording_store import (
+    MEDIA,
+    ListedStep,
+    RecordingStore,
+    find_begin_us,
+    find_steps,
+)
 
 __all__ = ["ClipSource", "NotAvailable", "SourceCatalog", "find_source", "make_clip"]
 
@@ -121,7 +127,7 @@ async def _of_video(
 ) -> ClipSource | None:
     store = await RecordingStore.load(objects, recorded.hash)
     found = await store.find_steps(wanted)
-    steps = await FILES.run(partial(_overlapping, found, wanted))
+    steps = await FILES.run(partial(_overlapping, found, wanted))  # as in `_of_run`
     folder = video_media(recorded.hash, MEDIA)
     posters = recorded.posters
     if not steps:
@@ -143,53 +149,75 @@ async def _of_run(
 
     `recording` is the hash of its recording, if it is recorded: that has more than the live window.
     """
+    live = live_run(run.hash, run.run)
     if recording is None:
-        recorded = _Recorded(folders=(), begin_us=None, steps=())
-        since = run.state.first  # what left the window may be deleted soon
+        older = await _of_window(objects, run, wanted)
+        newest: Sequence[Step] = run.state.tail
+        folders: tuple[str, ...] = (live,)
     else:
         store = await RecordingStore.load(objects, recording)
-        recorded = _Recorded(
-            folders=(video_media(recording, MEDIA),),
-            begin_us=await store.begin_us(),
-            steps=tuple(await store.find_steps(wanted)),
+        recorded = (video_media(recording, MEDIA),)
+        older = _OlderSteps(
+            begin_us=await store.begin_us(), steps=await store.find_steps(wanted), folders=recorded
         )
-        since = store.totals.last + 1  # its newest steps are in no page yet
-    newest = await read_steps(objects, run, since)
-    # A window of 12 h has 21,600 steps.
-    return await FILES.run(partial(_cut, run, recorded, newest, wanted))
+        # These are in no page yet, and the recorder may not have linked them.
+        newest = await read_steps(objects, run, store.totals.last + 1)
+        folders = (live, *recorded)
+    newest = [step for step in newest if step.sequence >= older.since and step.playable]
+    # Beside the event loop: six hours have 10,800 steps.
+    return await FILES.run(partial(_cut, run, older, newest, folders, wanted))
 
 
-class _Recorded(msgspec.Struct, frozen=True, kw_only=True):
-    """What there is of a recording under way: its folder, when it begins, steps of its pages."""
+class _OlderSteps(msgspec.Struct, frozen=True, kw_only=True):
+    """What the pages of a log say: when they begin, and the steps around the time asked for.
 
-    folders: tuple[str, ...]
+    `since` is the number of the oldest step that may be part of a clip, `folders` have their media.
+    """
+
     begin_us: int | None
-    steps: tuple[Step, ...]
+    steps: Sequence[Step]
+    folders: tuple[str, ...]
+    since: int = 0
+
+
+async def _of_window(objects: Objects, run: StoredRun, wanted: TimeRange) -> _OlderSteps:
+    """Return what the log of a run says of its live window: what left it may be deleted soon."""
+    state, log = run.state, run_log(objects, run.hash, run.run)
+    newest = state.tail[0].sequence if state.tail else state.first
+    pages = range(state.first // PAGE_STEPS, newest // PAGE_STEPS)
+    found = await find_steps(log, pages, wanted)
+    return _OlderSteps(
+        begin_us=await find_begin_us(log, pages, state.first),
+        steps=[step for step in found if step.sequence >= state.first and step.playable],
+        folders=(live_run(run.hash, run.run),),
+        since=state.first,
+    )
 
 
 def _cut(
-    run: StoredRun, recorded: _Recorded, newest: Sequence[Step], wanted: TimeRange
+    run: StoredRun,
+    older: _OlderSteps,
+    newest: Sequence[Step],
+    folders: tuple[str, ...],
+    wanted: TimeRange,
 ) -> tuple[ClipSource | None, TimeRange | None]:
-    """See `_of_run`; `newest` are the steps of the run that no page of a recording has."""
-    state = run.state
-    window = [step for step in newest if step.playable]
-    steps = (*recorded.steps, *window)
+    """See `_of_run`; the media of the `newest` steps are in `folders`."""
+    steps = (*older.steps, *newest)
     if not steps:
         return None, None
-    first_us = time_of(steps[0]).from_us if recorded.begin_us is None else recorded.begin_us
+    first_us = time_of(steps[0]).from_us if older.begin_us is None else older.begin_us
     time = TimeRange(first_us, time_of(steps[-1]).to_us)
-    folders = {step.sequence: recorded.folders for step in recorded.steps}
-    live = live_run(run.hash, run.run)
-    folders |= {step.sequence: (live, *recorded.folders) for step in window}
     chosen = _overlapping(steps, wanted)
     begins_late = wanted.from_us < time.from_us - _BLUR_US
     if begins_late or wanted.to_us > time.to_us + _BLUR_US or not chosen:
         return None, time
+    places = dict.fromkeys((step.sequence for step in older.steps), older.folders)
+    places |= dict.fromkeys((step.sequence for step in newest), folders)
     source = ClipSource(
         steps=chosen,
-        folders={step.sequence: folders[step.sequence] for step in chosen},
-        renditions=state.renditions,
-        codecs=state.announced_codecs,
+        folders={step.sequence: places[step.sequence] for step in chosen},
+        renditions=run.state.renditions,
+        codecs=run.state.announced_codecs,
         posters=live_posters(run.hash),
         video=None,
     )

@@ -16,7 +16,7 @@ from media.hls.m3u8 import render
 from media.ladder import Rendition
 from storage.errors import StorageError
 from storage.live.page_log import PageLog
-from storage.live.run_state import PAGE_STEPS, Step, StepSegment
+from storage.live.run_state import PAGE_STEPS, Step, StepPage, StepSegment
 from storage.objects.addresses import (
     media_init,
     media_segment,
@@ -38,7 +38,14 @@ from storage.recording.pages import (
     time_of,
 )
 
-__all__ = ["MEDIA", "ListedStep", "RecordingStore", "WrittenPlaylists"]
+__all__ = [
+    "MEDIA",
+    "ListedStep",
+    "RecordingStore",
+    "WrittenPlaylists",
+    "find_begin_us",
+    "find_steps",
+]
 
 MEDIA: Final = "1-1"  # the folder below the video's: generation 1, attempt 1
 
@@ -215,11 +222,7 @@ class RecordingStore:
         Raises:
             ObjectError: the disk failed.
         """
-        for number in range(self._pages):
-            page = await self._log.read(number)
-            if page is not None and page.steps:
-                return time_of(page.steps[0]).from_us
-        return None
+        return await find_begin_us(self._log, range(self._pages))
 
     async def find_steps(self, wanted: TimeRange) -> list[Step]:
         """Return the steps of the pages that overlap a time, and a few before and after.
@@ -227,23 +230,58 @@ class RecordingStore:
         Raises:
             ObjectError: the disk failed.
         """
-        found: list[Step] = []
-        first = await self._first_page(wanted.from_us)
-        async with aclosing(self._log.read_all(range(first, self._pages))) as pages:
-            async for page in pages:
-                found += () if page is None else page.steps
-                if found and time_of(found[-1]).to_us >= wanted.to_us:
-                    break
-        return found
+        return await find_steps(self._log, range(self._pages), wanted)
 
-    async def _first_page(self, from_us: int) -> int:
-        """Return the number of the first page that ends after a time, or of one before it."""
-        low, high = 0, self._pages
-        while low < high:
-            middle = (low + high) // 2
-            page = await self._log.read(middle)
-            if page is not None and page.steps and time_of(page.steps[-1]).to_us <= from_us:
-                low = middle + 1
-            else:  # one that cannot be read may as well be after it
-                high = middle
-        return low
+
+async def find_steps(
+    log: PageLog[StepPage] | PageLog[RecordingPage], numbers: range, wanted: TimeRange
+) -> list[Step]:
+    """Return the steps of a log that overlap a time, and a few before and after.
+
+    `numbers` are those of the pages; not all are read.
+
+    Raises:
+        ObjectError: the disk failed.
+    """
+    found: list[Step] = []
+    first = await _first_page(log, numbers, wanted.from_us)
+    async with aclosing(log.read_all(range(first, numbers.stop))) as pages:
+        async for page in pages:
+            found += () if page is None else page.steps
+            if found and time_of(found[-1]).to_us >= wanted.to_us:
+                break
+    return found
+
+
+async def _first_page(
+    log: PageLog[StepPage] | PageLog[RecordingPage], numbers: range, from_us: int
+) -> int:
+    """Return the number of the first page that ends after a time, or of one before it."""
+    low, high = numbers.start, numbers.stop
+    while low < high:
+        middle = (low + high) // 2
+        page = await log.read(middle)
+        if page is not None and page.steps and time_of(page.steps[-1]).to_us <= from_us:
+            low = middle + 1
+        else:  # one that cannot be read may as well be after it
+            high = middle
+    return low
+
+
+async def find_begin_us(
+    log: PageLog[StepPage] | PageLog[RecordingPage], numbers: range, since: int = 0
+) -> int | None:
+    """Return the wall-clock time at which the first step from the number `since` on begins.
+
+    None if no page has any.
+
+    Raises:
+        ObjectError: the disk failed.
+    """
+    for number in numbers:
+        page = await log.read(number)
+        steps = () if page is None else page.steps
+        begin = next((step for step in steps if step.sequence >= since), None)
+        if begin is not None:
+            return time_of(begin).from_us
+    return None

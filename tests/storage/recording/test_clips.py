@@ -12,7 +12,7 @@ from media.ladder import AUDIO_RENDITION
 from storage.catalog.records.videos import WholeVideo
 from storage.catalog.videos.clips import NewClip
 from storage.cleanup.orphans import AGE_US, remove_orphans
-from storage.live.publication import Publication
+from storage.live.publication import LiveWindow, Publication
 from storage.objects.base import ObjectMissing
 from storage.recording.clips import ClipSource, NotAvailable, find_source, make_clip
 from storage.recording.pages import TimeRange
@@ -28,6 +28,7 @@ from tests.support.storage.engine_reports import (
     ReportMaker,
     append_all,
     begin_epoch,
+    open_run,
 )
 from tests.support.storage.recorded_run import RecorderFixture, run_recorder
 
@@ -158,6 +159,32 @@ async def test_what_the_window_has_not_all_of_is_refused_with_what_there_is(
         with pytest.raises(NotAvailable) as refused:
             await found(made, wanted)
         assert refused.value.available == (time(8, 20),)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "numbers"),
+    [
+        pytest.param(time(20, 24), [10, 11], id="the beginning, within a page"),
+        pytest.param(time(30, 70), list(range(15, 35)), id="across pages"),
+        pytest.param(time(60, 140), list(range(30, 70)), id="to the newest, which have no page"),
+        pytest.param(time(20, 140), list(range(10, 70)), id="all of it"),
+    ],
+)
+async def test_a_clip_of_a_long_window_that_is_not_recorded(
+    tmp_path: Path, wanted: TimeRange, numbers: list[int]
+) -> None:
+    async with run_recorder(tmp_path) as made:
+        window = LiveWindow(listed_seconds=120.0, kept_seconds=124.0)
+        publication = await open_run(made.objects, made.edge, made.clock, window=window)
+        studio = ReportMaker(TOP, LOW)
+        await begin_epoch(publication, studio)
+        await more(made, publication, studio, 70)
+        await is_exactly(made, await cut(made, wanted), numbers)
+        # What left the window is still there, and goes soon.
+        assert made.disk.path(f"live/{HASH}/{RUN}/{TOP.name}/9.m4s").exists()
+        with pytest.raises(NotAvailable) as refused:
+            await found(made, time(18, 30))
+        assert refused.value.available == (time(20, 140),)
 
 
 async def test_a_stream_that_was_never_live_has_nothing(tmp_path: Path) -> None:
