@@ -37,6 +37,7 @@ if [ "${1:-}" = bench ]; then # the peers of `python -m bench.ingest`, `bench.or
     command_of npm npm
     # The programs of `python -m bench.players`, and a display for them.
     command_of Xvfb xvfb
+    command_of xwininfo x11-utils
     command_of mpv mpv
     command_of vlc vlc-bin
     if command -v dpkg-query >/dev/null; then

@@ -139,7 +139,7 @@ def _in_program(session: Session, program: Program, what: str) -> tuple[Playing,
     opened = _now()
     with _losing(session, what, session.seconds / 2) as lost, path.open("wb") as log:
         process = subprocess.Popen(
-            program.command(session.addresses[what]),
+            program.command(session.addresses[what], session.display.window),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE if program.writes_pictures else log,
             stderr=log, env=environment, process_group=0,

@@ -22,20 +22,23 @@ _AS_NOBODY: Final = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-group
 
 
 class Program(msgspec.Struct, frozen=True):
-    """A program, the Debian packages that bring it, and its command for an address.
+    """A program, the Debian packages that bring it, and its command for an address and a window.
 
+    The window is the whole display's, by its number.
     `writes_pictures`: it writes gray pictures to its standard output instead of showing them.
     """
 
     name: str
     packages: str
-    command: Callable[[str], list[str]]
+    command: Callable[[str, int], list[str]]
     writes_pictures: bool = False
 
 
-def _vlc(url: str) -> list[str]:
+def _vlc(url: str, window: int) -> list[str]:
     start = _AS_NOBODY if os.geteuid() == 0 else ()
-    options = ("--no-audio", "--vout=xcb_x11", "--no-video-deco", "--fullscreen", "--no-osd")
+    # A window of its own would be as large as the rendition, and larger than the display.
+    drawing = ("--vout=xcb_x11", f"--drawable-xid={window}", "--avcodec-hw=none")
+    options = ("--no-audio", *drawing, "--no-osd")
     return [*start, "vlc", "-I", "dummy", "--no-video-title-show", *options, url]
 
 
@@ -43,7 +46,7 @@ PROGRAMS: Final = {
     "ffplay": Program(
         "ffplay",
         "ffmpeg",
-        lambda url: [
+        lambda url, _: [
             "ffplay", "-hide_banner", "-nostats", "-loglevel", "warning", "-noborder",
             "-x", str(_WIDTH), "-y", str(_HEIGHT), "-left", "0", "-top", "0", url,
         ],
@@ -51,7 +54,7 @@ PROGRAMS: Final = {
     "mpv": Program(
         "mpv",
         "mpv",
-        lambda url: [
+        lambda url, _: [
             "mpv", "--no-config", "--msg-level=all=warn", "--vo=x11", "--ao=null", "--osc=no",
             "--no-border", "--keepaspect-window=no", f"--geometry={_GEOMETRY}", url,
         ],
@@ -60,7 +63,7 @@ PROGRAMS: Final = {
     "gstreamer": Program(
         "gst-launch-1.0",
         "gstreamer1.0-tools gstreamer1.0-plugins-{base,good,bad,ugly} gstreamer1.0-libav",
-        lambda url: [
+        lambda url, _: [
             "gst-launch-1.0", "-q", "playbin3", f"uri={url}", f"video-sink={_SINK}",
             "audio-sink=fakesink sync=true",
         ],

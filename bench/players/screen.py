@@ -5,6 +5,7 @@ own to say what it shows. One that cannot show pictures there may write them to 
 """
 
 import os
+import re
 import subprocess
 import threading
 import time
@@ -57,12 +58,13 @@ class Pictures:
 
 
 class Screen(Pictures):
-    """A display that is being read."""
+    """A display that is being read; `window` is the number of its root window."""
 
-    def __init__(self, display: str, grabber: subprocess.Popen[bytes]) -> None:
+    def __init__(self, display: str, window: int, grabber: subprocess.Popen[bytes]) -> None:
         assert grabber.stdout is not None
         super().__init__(grabber.stdout)
         self.display = display
+        self.window = window
         self._grabber = grabber
 
     def close(self) -> None:
@@ -76,7 +78,7 @@ def screen() -> Generator[Screen]:
     """Run a display for the length of the block.
 
     Raises:
-        ToolMissing: Xvfb or ffmpeg is not installed.
+        ToolMissing: Xvfb, ffmpeg or xwininfo is not installed.
     """
     width, height = SIZE
     xvfb, ffmpeg = tool("Xvfb", "xvfb"), tool("ffmpeg", "ffmpeg")
@@ -92,6 +94,7 @@ def screen() -> Generator[Screen]:
     try:
         with os.fdopen(telling) as lines:
             display = f":{lines.readline().strip()}"
+        window = _root_window(display)
         grabber = subprocess.Popen(
             [
                 ffmpeg, "-v", "error", "-nostdin", "-f", "x11grab", "-draw_mouse", "0",
@@ -100,13 +103,21 @@ def screen() -> Generator[Screen]:
             ],
             stdout=subprocess.PIPE,
         )  # fmt: skip
-        shown = Screen(display, grabber)
+        shown = Screen(display, window, grabber)
         try:
             yield shown
         finally:
             shown.close()
     finally:
         _end(server)
+
+
+def _root_window(display: str) -> int:
+    command = [tool("xwininfo", "x11-utils"), "-display", display, "-root"]
+    told = subprocess.run(command, capture_output=True, text=True, check=True, timeout=_END_SECONDS)
+    found = re.search(r"Window id: (0x[0-9a-f]+)", told.stdout)
+    assert found is not None
+    return int(found[1], 16)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
