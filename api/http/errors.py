@@ -5,15 +5,17 @@ internals are shown: no traceback, no SQL, no file path. An internal error gets 
 in the log and in the response, and nothing else.
 """
 
+import asyncio
 import logging
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from http import HTTPStatus
 from typing import Any, Final
 
 import msgspec
 from litestar import Request, Response
-from litestar.exceptions import HTTPException
+from litestar.exceptions import HTTPException, InternalServerException
 from litestar.openapi.datastructures import ResponseSpec
 
 from storage.errors import (
@@ -29,6 +31,7 @@ __all__ = [
     "ApiError",
     "ErrorBody",
     "FieldErrors",
+    "arriving",
     "documented",
     "invalid",
 ]
@@ -82,6 +85,27 @@ class ApiError(HTTPException):
     ) -> None:
         super().__init__(detail=message, status_code=status, headers=headers)
         self.errors = errors
+
+
+@asynccontextmanager
+async def arriving(seconds: float) -> AsyncGenerator[None, None]:
+    """Wait in the block for a request's body, or a piece of it, for at most so long.
+
+    Raises:
+        ApiError: 408 if it does not arrive in time, 400 if it breaks off.
+    """
+    try:
+        async with asyncio.timeout(seconds):
+            yield
+    except TimeoutError as error:
+        raise ApiError(
+            HTTPStatus.REQUEST_TIMEOUT,
+            "The body came too slowly.",
+            headers={"Connection": "close"},
+        ) from error
+    except InternalServerException as error:
+        # Raised by Litestar when the client disconnects: not our error.
+        raise ApiError(HTTPStatus.BAD_REQUEST, "The body broke off.") from error
 
 
 def invalid(errors: FieldErrors) -> ApiError:

@@ -1,6 +1,5 @@
 """Reads JSON bodies: validates key by key and reports all errors at once."""
 
-import asyncio
 from dataclasses import dataclass
 from http import HTTPStatus
 from itertools import islice
@@ -8,10 +7,9 @@ from typing import Any, Final, TypeVar, cast
 
 import msgspec
 from litestar import Request
-from litestar.exceptions import InternalServerException
 from litestar.openapi.spec import OpenAPIMediaType, Operation, RequestBody, Schema
 
-from api.http.errors import ApiError, invalid
+from api.http.errors import ApiError, arriving, invalid
 from api.schemas.text_fields import (
     MAX_DESCRIPTION,
     MAX_TITLE,
@@ -68,18 +66,8 @@ async def read_raw_body(request: Request[Any, Any, Any], seconds: float = _BODY_
     Raises:
         ApiError: 400 if it breaks off, 408 if it does not arrive in time.
     """
-    try:
-        async with asyncio.timeout(seconds):
-            return await request.body()
-    except TimeoutError as error:
-        raise ApiError(
-            HTTPStatus.REQUEST_TIMEOUT,
-            "The body came too slowly.",
-            headers={"Connection": "close"},
-        ) from error
-    except InternalServerException as error:
-        # Raised by Litestar when the client disconnects: not our error.
-        raise ApiError(HTTPStatus.BAD_REQUEST, "The body broke off.") from error
+    async with arriving(seconds):
+        return await request.body()
 
 
 async def _read_object(request: Request[Any, Any, Any]) -> dict[str, Any]:

@@ -12,10 +12,9 @@ from typing import Any, Final
 
 import msgspec
 from litestar import Request
-from litestar.exceptions import InternalServerException
 from multipart import MultipartError, MultipartSegment, ParserLimitReached, PushMultipartParser
 
-from api.http.errors import ApiError, invalid
+from api.http.errors import ApiError, arriving, invalid
 from api.http.filenames import file_name
 from storage.objects.incoming_file import IncomingFile, IncomingFileTooLarge
 
@@ -186,18 +185,8 @@ async def _chunks(request: Call, quiet_seconds: float) -> AsyncGenerator[bytes, 
     left, came = quiet_seconds, 0
     while True:
         began = clock()
-        try:
-            async with asyncio.timeout(left):
-                chunk = await anext(stream, b"")
-        except TimeoutError as error:
-            raise ApiError(
-                HTTPStatus.REQUEST_TIMEOUT,
-                "The body came too slowly.",
-                headers={"Connection": "close"},
-            ) from error
-        except InternalServerException as error:
-            # Raised by Litestar when the client disconnects.
-            raise ApiError(HTTPStatus.BAD_REQUEST, "The body broke off.") from error
+        async with arriving(left):
+            chunk = await anext(stream, b"")
         if not chunk:
             return
         left, came = left - (clock() - began), came + len(chunk)

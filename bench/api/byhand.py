@@ -11,12 +11,10 @@ Usage: python -m bench.api.byhand CATALOG
 
 import asyncio
 import hashlib
-import json
-import signal
 import sqlite3
 import sys
 from collections.abc import Callable
-from contextlib import AsyncExitStack
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from html import escape
 from pathlib import Path
@@ -26,9 +24,7 @@ import msgspec
 import uvloop
 from litestar import Litestar, Request, Response, get
 
-from bench.api.ours import BASE
-from headend.config.listen_sockets import bind
-from headend.http.server import serving
+from bench.api.ours import BASE, serve
 
 __all__ = ["main"]
 
@@ -166,24 +162,16 @@ def _handler(database: sqlite3.Connection) -> Callable[..., Any]:
     return videos
 
 
-async def serve(place: Path) -> None:
-    """Serve on a free port until SIGTERM."""
-    stop = asyncio.Event()
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
-    async with AsyncExitStack() as stack:
-        database = sqlite3.connect(place, isolation_level=None)
-        stack.callback(database.close)
+async def _serve_database(place: Path) -> None:
+    with closing(sqlite3.connect(place, isolation_level=None)) as database:
         app = Litestar([_handler(database)], openapi_config=None, logging_config=None)
-        sock = stack.enter_context(bind("127.0.0.1:0"))
-        await stack.enter_async_context(serving(app, sock))
-        print(json.dumps({"event": "listening", "port": sock.getsockname()[1]}), flush=True)
-        await stop.wait()
+        await serve(app)
 
 
 def main() -> None:
     """Parse the command line."""
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(serve(Path(sys.argv[1])))
+        runner.run(_serve_database(Path(sys.argv[1])))
 
 
 if __name__ == "__main__":

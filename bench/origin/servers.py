@@ -5,12 +5,7 @@ playlists at its default level, keep-alive for the whole load, no access log, an
 browsers need from an origin. It compresses a playlist for each request.
 """
 
-import grp
-import os
-import pwd
-import socket
 import sys
-import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,28 +13,15 @@ from pathlib import Path
 from typing import Final
 
 from bench.ingest.processes import NoAnswer, child
-from bench.tools import free_port, tool
+from bench.nginx import running_nginx
+from bench.tools import free_port
 
 __all__ = ["Broken", "Published", "Serving", "nginx", "ours"]
 
 ROOT: Final = Path(__file__).parents[2]
 START_SECONDS: Final = 60.0  # a deadline; both start within 3 s on an idle machine
-_LOOK_SECONDS: Final = 0.02
 
-_CONFIGURATION: Final = """\
-daemon off;
-user {user} {group};
-worker_processes 1;
-pid {folder}/pid;
-error_log stderr warn;
-events {{ worker_connections 1024; }}
-http {{
-    access_log off;
-    client_body_temp_path {folder}/temporary;
-    proxy_temp_path {folder}/temporary;
-    fastcgi_temp_path {folder}/temporary;
-    uwsgi_temp_path {folder}/temporary;
-    scgi_temp_path {folder}/temporary;
+_HTTP: Final = """\
     types {{
         application/vnd.apple.mpegurl m3u8;
         video/mp4 mp4 m4s;
@@ -63,7 +45,6 @@ http {{
         location / {{ add_header cache-control "public, max-age=31536000, immutable"; }}
         location ~ m3u8$ {{ add_header cache-control "public, max-age=1"; }}
     }}
-}}
 """
 
 
@@ -117,32 +98,12 @@ def nginx(folder: Path, published: Published) -> Generator[Serving, None, None]:
         ToolMissing: it is not installed.
         Broken: it does not start.
     """
-    program = tool("nginx", "nginx-light")
     folder.mkdir()
     port = free_port()
-    settings = folder / "nginx.conf"
-    text = _CONFIGURATION.format(
-        folder=folder,
-        port=port,
-        objects=published.objects,
-        # The user that made the files can read them; nginx would change from root to `nobody`.
-        user=pwd.getpwuid(os.getuid()).pw_name,
-        group=grp.getgrgid(os.getgid()).gr_name,
-    )
-    settings.write_text(text)
-    log = folder / "log"
-    with child([program, "-e", "stderr", "-p", folder, "-c", settings], log) as running:
-        until = time.monotonic() + START_SECONDS
-        while not _answers(port):
-            if running.process.poll() is not None or time.monotonic() > until:
-                raise Broken(f"nginx does not start: {log.read_text()[-2000:]}")
-            time.sleep(_LOOK_SECONDS)
-        yield Serving(port, running.process.pid)
-
-
-def _answers(port: int) -> bool:
     try:
-        with socket.create_connection(("127.0.0.1", port), timeout=1):
-            return True
-    except OSError:
-        return False
+        with running_nginx(
+            folder, port, http=_HTTP.format(port=port, objects=published.objects)
+        ) as pid:
+            yield Serving(port, pid)
+    except NoAnswer as error:
+        raise Broken(str(error)) from error

@@ -13,6 +13,7 @@ from typing import Final
 from sqlalchemy import URL, Connection, event
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
+from storage.catalog.engine.sqlite_cursor import HELD
 from storage.catalog.engine.sqlite_reader import DiskStalls, SqliteReader, open_reader
 from storage.catalog.engine.sqlite_writer import SqliteWriter, open_writer
 from storage.errors import CatalogBusy, CatalogError, CatalogUnavailable
@@ -26,7 +27,6 @@ NOW_US: Final = "SELECT CAST(round((julianday('now') - 2440587.5) * 86400000) AS
 # lock, by polling, and keep readers from a connection meanwhile.
 _READERS: Final = 4
 _WRITERS: Final = 1
-_HELD: Final = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 # What the world does to a database, as against what our own statements do.
 _BROKEN: Final = frozenset(
     {
@@ -96,7 +96,7 @@ def _engine(
 def translation(error: BaseException | None, *, lost: bool) -> CatalogError:
     """Return what an error of the driver means; `lost` says that the connection went with it."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # without its extension
-    if code in _HELD:
+    if code in HELD:
         return CatalogBusy("the catalog is busy")
     name = getattr(error, "sqlite_errorname", type(error).__name__)
     if lost or code in _BROKEN:

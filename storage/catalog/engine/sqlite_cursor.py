@@ -1,4 +1,4 @@
-"""The cursor of the SQLite connections, and how they wait for their threads.
+"""The cursor of the SQLite connections, how they are opened, and how they wait for their threads.
 
 SQLAlchemy takes cursors for aiosqlite's, whose form they have.
 """
@@ -11,13 +11,40 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Protocol
 
-__all__ = ["HELD", "Row", "SqliteCursor", "retry_while_locked", "wait_or_interrupt"]
+__all__ = [
+    "HELD",
+    "Row",
+    "SqliteCursor",
+    "connect",
+    "retry_while_locked",
+    "wait_or_interrupt",
+]
 
 HELD: Final = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 _PAUSE_SECONDS: Final = 0.005  # between two looks at a lock that another process holds
 _LOOK_SECONDS: Final = 0.05  # until a thread that was interrupted is interrupted again
 
 Row = tuple[Any, ...]  # Any: columns of every type
+
+
+def connect(path: str, busy_ms: int, *pragmas: str) -> sqlite3.Connection:
+    """Open a file under WAL; `pragmas` are further ones, `busy_ms` is how long it may wait.
+
+    What is done with the connection later does not wait for locks: see `retry_while_locked`.
+
+    Raises:
+        sqlite3.Error: it cannot be opened.
+    """
+    raw = sqlite3.connect(
+        path, timeout=busy_ms / 1000, isolation_level=None, check_same_thread=False
+    )
+    try:
+        for pragma in ("journal_mode=WAL", "foreign_keys=ON", *pragmas, "busy_timeout=0"):
+            raw.execute(f"PRAGMA {pragma}")
+    except BaseException:
+        raw.close()
+        raise
+    return raw
 
 
 class _Connection(Protocol):

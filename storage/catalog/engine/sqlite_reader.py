@@ -25,6 +25,7 @@ from typing import Any, Final
 from storage.catalog.engine.sqlite_cursor import (
     HELD,
     SqliteCursor,
+    connect,
     retry_while_locked,
     wait_or_interrupt,
 )
@@ -173,20 +174,8 @@ async def open_reader(
     """
 
     def opened() -> sqlite3.Connection:
-        raw = sqlite3.connect(
-            path, timeout=busy_ms / 1000, isolation_level=None, check_same_thread=False
-        )
-        try:
-            raw.execute("PRAGMA journal_mode=WAL")
-            raw.execute("PRAGMA foreign_keys=ON")
-            # A write in a reading transaction would be one without the lock.
-            raw.execute("PRAGMA query_only=ON")
-            # From here on nobody waits on the event loop's thread.
-            raw.execute("PRAGMA busy_timeout=0")
-        except BaseException:
-            raw.close()
-            raise
-        return raw
+        # A write in a reading transaction would be one without the lock.
+        return connect(path, busy_ms, "query_only=ON")
 
     raw = await asyncio.get_running_loop().run_in_executor(_THREADS, opened)
     return SqliteReader(raw, busy_ms, budget, stalls)

@@ -15,7 +15,12 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from storage.catalog.engine.sqlite_cursor import SqliteCursor, retry_while_locked, wait_or_interrupt
+from storage.catalog.engine.sqlite_cursor import (
+    SqliteCursor,
+    connect,
+    retry_while_locked,
+    wait_or_interrupt,
+)
 
 __all__ = ["SqliteWriter", "open_writer"]
 
@@ -85,20 +90,8 @@ async def open_writer(path: str, busy_ms: int) -> SqliteWriter:
     thread = ThreadPoolExecutor(1, thread_name_prefix="catalog-writer")
 
     def opened() -> sqlite3.Connection:
-        raw = sqlite3.connect(
-            path, timeout=busy_ms / 1000, isolation_level=None, check_same_thread=False
-        )
-        try:
-            raw.execute("PRAGMA journal_mode=WAL")
-            # In WAL a crash of the machine may lose the newest commits, never the integrity.
-            raw.execute("PRAGMA synchronous=NORMAL")
-            raw.execute("PRAGMA foreign_keys=ON")
-            # From here on who waits can be called back.
-            raw.execute("PRAGMA busy_timeout=0")
-        except BaseException:
-            raw.close()
-            raise
-        return raw
+        # In WAL a crash of the machine may lose the newest commits, never the integrity.
+        return connect(path, busy_ms, "synchronous=NORMAL")
 
     opening = asyncio.get_running_loop().run_in_executor(thread, opened)
     try:

@@ -1,0 +1,79 @@
+"""nginx as a peer: one worker on loopback, no access log, its temporary files in a folder."""
+
+import grp
+import os
+import pwd
+import socket
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from bench.ingest.processes import NoAnswer, child
+from bench.tools import tool
+
+__all__ = ["running_nginx"]
+
+_START_SECONDS: Final = 60.0  # a deadline; it starts at once on an idle machine
+_LOOK_SECONDS: Final = 0.02
+
+_CONFIGURATION: Final = """\
+{main}
+daemon off;
+user {user} {group};
+worker_processes 1;
+pid {folder}/pid;
+error_log stderr warn;
+events {{ worker_connections 1024; }}
+http {{
+    access_log off;
+    client_body_temp_path {folder}/temporary;
+    proxy_temp_path {folder}/temporary;
+    fastcgi_temp_path {folder}/temporary;
+    uwsgi_temp_path {folder}/temporary;
+    scgi_temp_path {folder}/temporary;
+{http}
+}}
+"""
+
+
+@contextmanager
+def running_nginx(
+    folder: Path, port: int, *, http: str, main: str = "", packages: str = "nginx-light"
+) -> Generator[int]:
+    """Run nginx until the end of the block, and yield the number of its first process.
+
+    `http` and `main` are what its configuration says in the block `http` and beside it; it has
+    started once it accepts connections on `port`. `packages` are those of Debian that it needs.
+
+    Raises:
+        ToolMissing: it is not installed.
+        NoAnswer: it does not start.
+    """
+    program = tool("nginx", packages)
+    text = _CONFIGURATION.format(
+        main=main,
+        http=http,
+        folder=folder,
+        # The user that made the folder can write there; nginx would change from root to `nobody`.
+        user=pwd.getpwuid(os.getuid()).pw_name,
+        group=grp.getgrgid(os.getgid()).gr_name,
+    )
+    settings, log = folder / "nginx.conf", folder / "log"
+    settings.write_text(text)
+    with child([program, "-e", "stderr", "-p", folder, "-c", settings], log) as running:
+        until = time.monotonic() + _START_SECONDS
+        while not _answers(port):
+            if running.process.poll() is not None or time.monotonic() > until:
+                raise NoAnswer(f"nginx does not start: {log.read_text()[-2000:]}")
+            time.sleep(_LOOK_SECONDS)
+        yield running.process.pid
+
+
+def _answers(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=1).close()
+    except OSError:
+        return False
+    return True
