@@ -19,13 +19,26 @@ from tests.support.storage.new_videos import new_video
 pytestmark = pytest.mark.anyio
 
 
+# What differs in the rows of the i-th video from those of the second one, which is number 1.
+_HASH = "printf('V%011d', i)"
+_MULTIPLIED = {
+    "videos": {"hash": _HASH, "source": f"'sources/' || {_HASH} || '/1'"},
+    "jobs": {"video_id": "i + 1"},
+    "events": {"subject": _HASH},
+}
+_SECOND = {"videos": "id = 2", "jobs": "video_id = 2", "events": "subject = 'V00000000001'"}
+
+
 async def _fill(file: Path, videos: int) -> str:
-    """Fill a catalog with something of most kinds; return the owner's token."""
+    """Fill a catalog with something of most kinds; return the owner's token.
+
+    The first two videos are added as uploads are, the others are copies of the second one's rows.
+    """
     async with open_catalog(migrated(file), migrate=True) as catalog:
         first = await catalog.installation.first_start(1)
         await catalog.installation.add_key("k" * 32)
         tag = await catalog.labels.add("tag", 1, "Știri", active=False, by=None, now_us=2)
-        for number in range(videos):
+        for number in range(min(videos, 2)):
             video = new_video(
                 f"V{number:011}",
                 file_title="NUL\0 and é",
@@ -39,8 +52,17 @@ async def _fill(file: Path, videos: int) -> str:
         await catalog.streams.edit(1, StreamChange(description="live"), now_us=4, by=1)
         gone = await catalog.streams.add(1, "deleted", 5)
         assert await catalog.streams.remove(gone.id, by=1, now_us=6) is not None
-        assert first.owner_token is not None
-        return first.owner_token
+    for table, changed in _MULTIPLIED.items():
+        kept = [each.name for each in METADATA.tables[table].c if each.name not in ("id", *changed)]
+        run_sql(
+            file,
+            f"WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < {videos})"
+            f" INSERT INTO {table} ({', '.join((*kept, *changed))})"
+            f" SELECT {', '.join((*kept, *changed.values()))} FROM {table}, n"
+            f" WHERE {_SECOND[table]} AND i < {videos}",
+        )
+    assert first.owner_token is not None
+    return first.owner_token
 
 
 async def _rows(place: str | Path) -> dict[str, list[tuple[object, ...]]]:
