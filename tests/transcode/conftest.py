@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.engine.sources import LOW_720P
 from tests.support.engine.upload_files import film
 from tests.support.transcode.transcode_fixture import VodFixture, vod_fixture
 
@@ -34,7 +35,7 @@ def short_film(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def long_film(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """12 s of 1280x720: several seconds of work for one core."""
+    """12 s that have the ladder of 720p."""
     folder = tmp_path_factory.mktemp("films")
     coding = (
         "-c:v",
@@ -48,4 +49,4 @@ def long_film(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "-c:a",
         "aac",
     )
-    return film(folder / "long.mp4", *coding, seconds=12, size=(1280, 720))
+    return film(folder / "long.mp4", *coding, seconds=12, size=LOW_720P)

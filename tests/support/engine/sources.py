@@ -11,8 +11,22 @@ from media.codecs.avc import AvcConfig
 from media.track import AudioCodec, AudioTrack, VideoCodec, VideoTrack
 from transcode.protocol.messages import Packet
 
-__all__ = ["TONE", "Source", "ffmpeg", "moving", "pulses", "scenes", "source_of"]
+__all__ = [
+    "LOW_360P",
+    "LOW_480P",
+    "LOW_720P",
+    "TONE",
+    "Source",
+    "ffmpeg",
+    "moving",
+    "pulses",
+    "scenes",
+    "source_of",
+]
 
+# Low pictures, wide enough for the label: they have the ladder of that size and an eighth of its
+# pixels, which is what encoders take their time for.
+LOW_720P, LOW_480P, LOW_360P = (960, 96), (720, 72), (480, 64)
 TONE = "sine=frequency=440:sample_rate=44100"
 
 # Scene cuts, motion, noise and a plain colour, as no single test pattern has them.
@@ -56,7 +70,7 @@ def scenes(
     *,
     seconds: float,
     gop: float | None,
-    size: tuple[int, int] = (640, 360),
+    size: tuple[int, int] = LOW_360P,
     rate: int = 30,
     extra: tuple[str, ...] = (),
     sound: str | None = TONE,

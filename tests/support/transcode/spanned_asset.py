@@ -7,7 +7,7 @@ from typing import Final
 from storage.catalog.records.videos import WholeVideo
 from tests.support.engine.decoded_output import packets
 from tests.support.engine.numbered_films import numbered, numbers
-from tests.support.engine.sources import ffmpeg
+from tests.support.engine.sources import LOW_480P, ffmpeg
 from tests.support.transcode.transcode_fixture import VodFixture
 
 __all__ = ["film_with_own_packets", "film_with_sparse_keyframes", "is_whole"]
@@ -18,15 +18,15 @@ _CODING: Final = ("-c:v", "libx264", "-preset", "ultrafast", "-profile:v", "high
 
 
 def film_with_own_packets(folder: Path) -> Path:
-    """Make 25 s of 640x480 whose own packets and sound are used: 360p is encoded in spans."""
+    """Make 25 s of 480p whose own packets and sound are used: 360p is encoded in spans."""
     coding = (*_CODING, "-g", "50", "-keyint_min", "50", "-c:a", "aac")
-    return numbered(folder / "a.mp4", *coding, seconds=25, size=(640, 480))
+    return numbered(folder / "a.mp4", *coding, seconds=25, size=LOW_480P)
 
 
 def film_with_sparse_keyframes(folder: Path) -> Path:
     """Make 25 s whose keyframes are 4.8 s apart and whose sound is MP3."""
     coding = (*_CODING, "-g", "120", "-keyint_min", "120", "-c:a", "libmp3lame")
-    return numbered(folder / "b.mkv", *coding, seconds=25, size=(640, 480))
+    return numbered(folder / "b.mkv", *coding, seconds=25, size=LOW_480P)
 
 
 async def is_whole(vod: VodFixture, whole: WholeVideo) -> bool:

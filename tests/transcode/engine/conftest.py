@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.engine.sources import Source, pulses, scenes, source_of
+from tests.support.engine.sources import LOW_480P, LOW_720P, Source, pulses, scenes, source_of
 
 
 @pytest.fixture(scope="session")
@@ -14,13 +14,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def two_seconds(folder: Path) -> Source:
-    """8 s of 1280x720 with a keyframe every 2 s, B-frames and 44.1 kHz mono sound."""
-    return source_of(scenes(folder / "two.flv", seconds=8, gop=2, size=(1280, 720)))
+    """8 s with the ladder of 720p, a keyframe every 2 s, B-frames and 44.1 kHz mono sound."""
+    return source_of(scenes(folder / "two.flv", seconds=8, gop=2, size=LOW_720P))
 
 
 @pytest.fixture(scope="session")
 def small(folder: Path) -> Source:
-    """4 s of 640x360 with a keyframe every 2 s."""
+    """4 s of 360p with a keyframe every 2 s."""
     return source_of(scenes(folder / "small.flv", seconds=4, gop=2))
 
 
@@ -32,5 +32,5 @@ def pulsing(folder: Path) -> Source:
 
 @pytest.fixture(scope="session")
 def rare(folder: Path) -> Source:
-    """9 s of 854x480 with a keyframe every 8 s: too far apart for its packets to be reused."""
-    return source_of(scenes(folder / "eight.flv", seconds=9, gop=8, size=(854, 480)))
+    """9 s of 480p with a keyframe every 8 s: too far apart for its packets to be reused."""
+    return source_of(scenes(folder / "eight.flv", seconds=9, gop=8, size=LOW_480P))

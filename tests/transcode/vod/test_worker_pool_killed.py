@@ -37,7 +37,7 @@ from tests.support.waiting import until
 _LEASE: Final = 4.0 * SCALE
 PATIENCE: Final = 90.0 * SCALE
 # How long after a moment has begun a worker is killed, at most: all but span are over soon.
-MOMENTS: Final = {"probe": 0.15, "asset": 0.8, "span": 1.5, "stitch": 0.004, "publish": 0.0}
+MOMENTS: Final = {"probe": 0.15, "asset": 0.8, "span": 0.5, "stitch": 0.004, "publish": 0.0}
 _SPANS: Final = 2
 _COARSE, _FINE = 0.01, 0.0015  # seconds between two looks
 _SPAN: Final = re.compile(r"[0-9]+-s[0-9]+-([0-9]+)-([0-9]+)")

@@ -10,7 +10,7 @@ import pytest
 from media.ladder import AUDIO_RENDITION, Ladder, Rendition
 from tests.support.engine.decoded_output import frames, loudness, onsets, packets, shape, warnings
 from tests.support.engine.engine_process import AAC_FRAME, FRAME, ORIGIN, Made, begin, orders, run
-from tests.support.engine.sources import Source, ffmpeg, scenes, source_of
+from tests.support.engine.sources import LOW_360P, Source, ffmpeg, scenes, source_of
 from transcode.protocol.messages import Begin, Finish, Packet, Prepared, TakenOver
 
 SECOND = 90_000
@@ -39,7 +39,7 @@ def test_without_reuse_all_rungs_are_encoded_on_the_grid(encoded: Made, small: S
     assert encoded.in_step()
     assert encoded.starts("360p") == [ORIGIN, ORIGIN + 2 * SECOND]
     (file,) = encoded.files("360p")
-    assert {(width, height) for _, width, height in frames(file)} == {(640, 360)}
+    assert {(width, height) for _, width, height in frames(file)} == {LOW_360P}
     assert encoded.finished.frames_out["360p"] == len(small.pictures)
 
 
@@ -227,8 +227,8 @@ def test_garbage_is_counted_and_kills_nothing(small: Source, data: bytes) -> Non
 def test_a_decoder_that_gives_nothing_leaves_every_rendition_whole(small: Source) -> None:
     assert small.video
     rungs = (
-        Rendition(name="360p", width=640, height=360, rate=800_000, source_size=True),
-        Rendition(name="240p", width=426, height=240, rate=400_000),
+        Rendition(name="360p", width=480, height=64, rate=800_000, source_size=True),
+        Rendition(name="240p", width=320, height=42, rate=400_000),
     )
     first = small.pictures[0].data
     junk = [

@@ -10,7 +10,7 @@ from media.codecs.avc import AvcConfig
 from media.ladder import AUDIO_RENDITION, Ladder, Rendition, ladder_for
 from tests.support.engine.decoded_output import frames, packets, warnings
 from tests.support.engine.engine_process import FRAME, LABELS, ORIGIN, Made, begin, orders, run
-from tests.support.engine.sources import Source, moving, scenes, source_of
+from tests.support.engine.sources import LOW_360P, Source, moving, scenes, source_of
 from transcode.protocol.messages import Finish, Prepared, TakenOver
 
 SECOND = 90_000
@@ -259,7 +259,7 @@ def test_a_first_picture_that_belies_its_configuration_is_not_passed_on(
     made = run(orders(late, begin(late, ladder=two_rungs(small))))
     assert exact(made, late)
     assert made.of(TakenOver) == [TakenOver(epoch=0, for_good=True)]
-    assert {frame[1:] for frame in frames(made.files("top")[-1])} == {(640, 360)}
+    assert {frame[1:] for frame in frames(made.files("top")[-1])} == {LOW_360P}
 
 
 def test_the_same_sets_again_and_again_change_nothing(small: Source) -> None:

@@ -64,7 +64,7 @@ def test_the_top_rung_has_the_sources_times(made: Made, two_seconds: Source) -> 
 
 @pytest.mark.parametrize(
     ("name", "size"),
-    [("720p", (1280, 720)), ("480p", (852, 480)), ("360p", (640, 360))],
+    [("720p", (960, 96)), ("480p", (854, 86)), ("360p", (640, 64))],
 )
 def test_a_rung_has_its_size_and_every_frame(
     made: Made, two_seconds: Source, name: str, size: tuple[int, int]
