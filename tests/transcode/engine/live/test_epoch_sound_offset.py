@@ -12,7 +12,7 @@ from media.ladder import AUDIO_RENDITION, ladder_for
 from media.ticks import AUDIO_SCALE, VIDEO_SCALE
 from tests.support.engine.decoded_output import frames, onsets, warnings
 from tests.support.engine.engine_process import ORIGIN, begin, orders, run
-from tests.support.engine.sources import Source, pulses, source_of
+from tests.support.engine.sources import LOW_360P, Source, pulses, source_of
 from transcode.engine.core.reports import ReportWriter
 from transcode.engine.live.epoch import EpochPipeline
 from transcode.engine.live.first_packets import FirstPackets
@@ -23,7 +23,7 @@ from transcode.protocol.messages import EngineReport, SoundMoved, TakenOver
 @pytest.fixture(scope="module")
 def source(folder: Path) -> Source:
     """14 s of flashes and beeps, each pair at once, a keyframe every 2 s."""
-    return source_of(pulses(folder / "offset.flv", seconds=14, size=(640, 360)))
+    return source_of(pulses(folder / "offset.flv", seconds=14, size=LOW_360P))
 
 
 def shifted(source: Source, seconds: float) -> Source:
@@ -80,7 +80,7 @@ class Paced:
 
     def __init__(self, source: Source) -> None:
         self.sent: list[EngineReport] = []
-        order = begin(source, ladder=ladder_for(640, 360, frozenset({"360p"})))
+        order = begin(source, ladder=ladder_for(*LOW_360P, frozenset({"360p"})))
         self.epoch = EpochPipeline(
             FirstPackets(order),
             origin=ORIGIN,

@@ -13,7 +13,7 @@ from media.hls.segment import Segment
 from tests.support.engine.coded_sources import HEVC, coded
 from tests.support.engine.decoded_output import packets, warnings
 from tests.support.engine.engine_process import FRAME, ORIGIN, Made, begin, run
-from tests.support.engine.sources import Source, moving, source_of
+from tests.support.engine.sources import LOW_360P, Source, moving, source_of
 from tests.support.engine.splices import (
     LADDER,
     SECOND,
@@ -118,7 +118,7 @@ def test_a_source_that_ends_right_after_a_cut_leaves_no_tiny_segment(source: Sou
 
 def test_keyframes_far_apart_bring_no_encoder_in_at_a_splice(folder: Path) -> None:
     path = folder / "splice-four.flv"
-    rare = source_of(moving(path, seconds=8, gop=120, size=(640, 360)))
+    rare = source_of(moving(path, seconds=8, gop=120, size=LOW_360P))
     made = run(spliced(up_to(rare, 5_500), since(rare, 0)))
     assert is_whole(made)
     assert made.of(TakenOver) == []
