@@ -12,10 +12,10 @@ from storage.cleanup.orphans import AGE_US, remove_orphans
 from storage.errors import UploadInProgress
 from storage.job_leases import LEASE_US, HeldJob, HeldSpan, JobLost, SpanLost
 from storage.objects.addresses import replaced_source
+from tests.support.engine.upload_files import film
 from tests.support.storage.new_videos import new_video
 from tests.support.transcode.spanned_asset import film_with_own_packets, is_whole
 from tests.support.transcode.transcode_fixture import VodFixture, now_us, vod_fixture
-from tests.transcode.engine.vod.test_asset import film
 
 X264 = ("-c:v", "libx264", "-preset", "ultrafast", "-c:a", "aac")
 
