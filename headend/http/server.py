@@ -91,3 +91,6 @@ async def serving(
             yield
         finally:
             server.should_exit = True
+            # A task group cancels its tasks where the block fails. A server that is cancelled
+            # leaves its sockets open, and uvloop then waits for ever when its loop is closed.
+            await asyncio.wait({task}, timeout=_GRACE_SECONDS + _START_SECONDS)

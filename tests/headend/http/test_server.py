@@ -50,6 +50,19 @@ async def test_a_request_under_way_is_answered_before_the_end() -> None:
             socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2][:-1])))
 
 
+async def test_a_block_that_fails_ends_the_server_as_well() -> None:
+    app = Slow()
+    with bind("127.0.0.1:0") as sock:
+        port = sock.getsockname()[1]
+        with pytest.raises(ExceptionGroup) as raised:
+            async with serving(app, sock):
+                raise ValueError("of the block")
+        assert isinstance(raised.value.exceptions[0], ValueError)
+    assert app.life == ["startup", "shutdown"]
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", port))
+
+
 async def test_signals_stay_with_the_role() -> None:
     numbers = (signal.SIGTERM, signal.SIGINT)
     before = [signal.getsignal(number) for number in numbers]
