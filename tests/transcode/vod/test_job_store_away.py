@@ -170,11 +170,13 @@ async def test_a_catalog_that_is_away_for_longer_than_a_lease_costs_no_attempt(
     held = await place.transcoder.lease("one")
     assert isinstance(held, HeldJob)
     catalog = tmp_path / "data" / "catalog.sqlite"
-    with contextlib.closing(sqlite3.connect(catalog, isolation_level=None)) as database:
+    opened = sqlite3.connect(catalog, isolation_level=None, check_same_thread=False)
+    with contextlib.closing(opened) as database:
         async with asyncio.TaskGroup() as tasks:
             working = tasks.create_task(place.transcoder.do(held))
             await vod.wait_for_media((await vod.whole_video(video)).video.hash)
-            database.execute("BEGIN EXCLUSIVE")
+            # In a thread: a transaction that is under way needs this event loop for its end.
+            await asyncio.to_thread(database.execute, "BEGIN EXCLUSIVE")
             until_then = time.monotonic() + 2 * lease
             await until(lambda: time.monotonic() > until_then, within=PATIENCE)
             assert not working.done()
