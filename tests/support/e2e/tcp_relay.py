@@ -6,7 +6,6 @@ in order, as TCP sends again what got no answer. `cut` is a router that says so:
 """
 
 import asyncio
-import contextlib
 import socket
 import struct
 import threading
@@ -53,6 +52,8 @@ class Relay:
 
     def _reset(self) -> None:
         for writer in self._writers:
+            if writer.transport.is_closing():
+                continue
             writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER)
             writer.transport.abort()
 
@@ -113,13 +114,18 @@ class Relay:
             back.transport.abort()
 
     async def _pass(self, source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(OSError):
+        try:
             while data := await source.read(_PIECE):
                 await self._light.wait()
                 target.write(data)
                 await target.drain()
             await self._light.wait()
             target.write_eof()
+        except OSError:
+            # One side reset the connection, as an encoder that is killed does if it has not read
+            # all that was sent to it: the other side learns of that as well.
+            await self._light.wait()
+            target.transport.abort()
 
 
 @contextmanager
