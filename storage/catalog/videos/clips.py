@@ -27,6 +27,7 @@ from storage.catalog.videos.recordings import (
     RecordingFacts,
     add_video,
     dated_title,
+    facts_of,
     stream_facts,
     with_present_labels,
 )
@@ -181,12 +182,5 @@ async def _facts(
         facts = await stream_facts(connection, stream, 0)
         return msgspec.structs.replace(facts, hidden=True)
     linked = select(video_tags.c.tag_id).where(video_tags.c.video_id == video)
-    return RecordingFacts(
-        title=stream.title,
-        description=row.description,
-        category=row.category_id,
-        player=row.player_id,
-        countries=row.countries,
-        tags=tuple((await connection.execute(linked.order_by(video_tags.c.tag_id))).scalars()),
-        hidden=row.hidden,
-    )
+    linked = linked.order_by(video_tags.c.tag_id)
+    return await facts_of(connection, row, linked, title=stream.title, keep_days=0)

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import Row, delete, insert, select
+from sqlalchemy import Row, Select, delete, insert, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.stream_keys import PublicHash
@@ -38,6 +38,7 @@ __all__ = [
     "Recordings",
     "add_video",
     "dated_title",
+    "facts_of",
     "stream_facts",
     "with_present_labels",
 ]
@@ -159,14 +160,27 @@ async def stream_facts(
 ) -> RecordingFacts:
     """Return what a video takes after a stream, whose row is given."""
     linked = select(stream_tags.c.tag_id).where(stream_tags.c.stream_id == stream.id)
+    linked = linked.order_by(stream_tags.c.tag_id)
+    return await facts_of(connection, stream, linked, title=stream.title, keep_days=keep_days)
+
+
+async def facts_of(
+    connection: AsyncConnection,
+    row: Row[Any],  # Any: as in `_row`
+    linked: Select[int],
+    *,
+    title: str,
+    keep_days: int,
+) -> RecordingFacts:
+    """Return what a video takes after a stream or another video: its row, and its `linked` tags."""
     return RecordingFacts(
-        title=stream.title,
-        description=stream.description,
-        category=stream.category_id,
-        player=stream.player_id,
-        countries=stream.countries,
-        tags=tuple((await connection.execute(linked.order_by(stream_tags.c.tag_id))).scalars()),
-        hidden=stream.hidden,
+        title=title,
+        description=row.description,
+        category=row.category_id,
+        player=row.player_id,
+        countries=row.countries,
+        tags=tuple((await connection.execute(linked)).scalars()),
+        hidden=row.hidden,
         keep_days=keep_days,
     )
 
