@@ -233,6 +233,8 @@ class EpochPipeline:
             self._video.finish()
         ends += [rung.end for rung in self._encoders if rung.end is not None]
         end = max(ends, default=None)
+        if end is None and self._encoders:  # all of them end in a gap
+            end = self._end_so_far()
         for rung in self._encoders:
             if rung.segmenter.is_gap:
                 rung.segmenter.end(end or 0)

@@ -97,8 +97,11 @@ class PartLengths:
         self._position = dts
 
     def begin_part(self, dts: int) -> None:
-        """Begin a part with the sample at `dts`; a hole before it belongs to no part."""
-        if dts - self._position > self.expected:
+        """Begin a part with the sample at `dts`, which may come after a hole.
+
+        A hole that leaves no room for the sample in the part belongs to no part.
+        """
+        if dts - self._position > self._most - self.expected:
             self._position = dts
 
     def is_full(self, end: int) -> bool:

@@ -247,6 +247,19 @@ def test_a_lone_rung_stays_whatever_is_asked(rare: Source) -> None:
     assert times(made, "480p") == wanted(made, "480p", rare)
 
 
+def test_an_epoch_that_ends_in_gaps_ends_with_its_source(rare: Source) -> None:
+    begun = rare.pictures[0].dts
+    kept = tuple(packet for packet in rare.packets if packet.dts - begun < 7_500)
+    source = msgspec.structs.replace(rare, packets=kept)
+    made = run(ordered(source, begin(source), {5: ("480p",), 6.5: ("360p",)}))
+    assert whole(made)
+    last = [made.segments(name)[-1] for name in made.names]
+    assert [each.gap for each in last] == [name != AUDIO_RENDITION for name in made.names]
+    shown = max(packet.pts for packet in source.pictures) - source.pictures[0].pts
+    for each in (each for each in last if each.gap):
+        assert abs(each.start + each.duration - ORIGIN - shown * 90 - FRAME) < FRAME
+
+
 @pytest.mark.parametrize(
     "seed", [0, 3, *(pytest.param(seed, marks=pytest.mark.prove) for seed in (1, 2))]
 )

@@ -191,6 +191,15 @@ def test_sound_has_whole_frames_in_every_part(target: int) -> None:
     assert fed.drift() == 0
 
 
+@pytest.mark.parametrize("lost", [1, 2, 5, 10])
+@pytest.mark.parametrize("first", range(1, 30))
+def test_parts_cover_a_hole_that_one_of_them_has_room_for(first: int, lost: int) -> None:
+    times = constant(30, 90, rounded=True)
+    fed = Fed(HALF).feed(times[:first] + times[first + lost :], each=45)
+    assert fed.obeys()
+    assert fed.drift() <= MS
+
+
 def test_a_hole_does_not_shorten_the_parts_after_it() -> None:
     lengths = PartLengths(VIDEO_SCALE, HALF)
     lengths.begin_segment(0)
