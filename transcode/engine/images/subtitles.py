@@ -88,14 +88,13 @@ def read_subtitles(descriptor: int, reports: ReportWriter) -> Iterator[SubtitleT
         cut = len(tracks) > MOST_TRACKS
         tracks = tracks[:MOST_TRACKS]
         _read(upload, tracks)
-    for track in tracks:
-        cut = cut or track.cut
-        if track.cues and (found := track.found()).cues:
-            yield found
+        # The streams may be used only while the file is open.
+        found = [track.found() for track in tracks]
+    yield from (track for track in found if track.cues)
     if any(kind not in _TEXTS for _, kind in kinds):
         names = {kind or "unknown" for _, kind in kinds if kind not in _TEXTS}
         yield Trouble(what="subtitles are pictures", detail=", ".join(sorted(names)))
-    if cut:
+    if cut or any(track.cut for track in tracks):
         yield Trouble(what="subtitles cut", detail=f"at {MOST_CUES} cues or {MOST_TEXT} letters")
 
 
