@@ -26,8 +26,8 @@ _LEAST_SHARE: Final = Fraction(85, 100)
 _SHORTEST: Final = VIDEO_SCALE // 5
 _LONGEST: Final = VIDEO_SCALE
 _MILLISECOND: Final = VIDEO_SCALE // 1000
-# Of so many newest intervals between samples the median is expected next: a change of rate counts
-# after half of them, a single hole never.
+# Of so many newest intervals between samples the median is expected next, so that a single hole
+# never counts. Two that are equal, and longer than all others, are those of a new rate.
 _REMEMBERED: Final = 9
 # FLV's times are whole milliseconds: those of a part's ends, and the interval to the next sample.
 _MOST_SLACK: Final = Fraction(3, 1000)  # seconds
@@ -69,6 +69,7 @@ class PartLengths:
         self._most = target * scale // VIDEO_SCALE
         self._least = min(self._most, ceil(_LEAST_SHARE * target * scale / VIDEO_SCALE))
         self._most_slack = int(_MOST_SLACK * scale)
+        self._millisecond = scale // 1000
         self._intervals: deque[int] = deque(maxlen=_REMEMBERED)
         self._newest: int | None = None
         self._position = 0
@@ -84,9 +85,16 @@ class PartLengths:
         if before is None or dts <= before:
             return
         self._intervals.append(dts - before)
+        self._forget_other_rate()
         ordered = sorted(self._intervals)
         self.shortest, self.expected = ordered[0], ordered[len(ordered) // 2]
         self._slack = max(self._slack, min(3 * (ordered[-1] - ordered[0]), self._most_slack))
+
+    def _forget_other_rate(self) -> None:
+        """Forget all but the newest two intervals if these are those of a new, lower rate."""
+        *others, one, other = (0, 0, *self._intervals)
+        if min(one, other) > max(others) and abs(one - other) <= self._millisecond:
+            self._intervals = deque((one, other), maxlen=_REMEMBERED)
 
     def interrupt(self) -> None:
         """Record that the next sample comes after a gap, so that its distance says nothing."""
@@ -101,7 +109,7 @@ class PartLengths:
 
         A hole that leaves no room for the sample in the part belongs to no part.
         """
-        if dts - self._position > self._most - self.expected:
+        if not self._has_room(self._position, dts):
             self._position = dts
 
     def is_full(self, end: int) -> bool:
@@ -112,6 +120,18 @@ class PartLengths:
         length = end - self._position
         excess = length + self.expected - self._most
         return excess > self._slack and self._least - length <= excess
+
+    def end_before(self, dts: int) -> int:
+        """Return where a part ends that the sample at `dts` comes too late for.
+
+        That is at the target if the next part has room for the rest of the time up to `dts`.
+        """
+        full = self._position + self._most
+        return full if full < dts and self._has_room(full, dts) else dts
+
+    def _has_room(self, begin: int, dts: int) -> bool:
+        """Return whether a part from `begin` on can hold a sample at `dts`."""
+        return dts - begin <= self._most - self.expected
 
     def end_part(self, first: int, end: int, *, last: bool) -> int:
         """End the part of the samples from `first` to `end`; return its announced length.

@@ -225,7 +225,9 @@ class LiveSegmenter(Segmenter):
         elif self._bytes + len(sample.data) > _MOST_BYTES:
             self._flush()
         elif self._samples and self._lengths.is_full(dts):
-            self._send_samples(dts, last=False)
+            full = self._lengths.end_before(dts)
+            self._settle(full)
+            self._send_samples(full, last=False)
         self._last_dts = decoded = dts
         if not self._samples:
             self._first = dts
@@ -237,8 +239,9 @@ class LiveSegmenter(Segmenter):
         self._samples.append(Sample(decoded, sample.pts, 0, sample.key, sample.data))
         due = max(sample.dts + self._lengths.expected, dts + 1)  # unless `dts` was moved up
         if self._lengths.is_full(due):
-            self._settle(max(sample.dts + self._lengths.shortest, dts + 1))
-            self._send_samples(due, last=False)
+            full = self._lengths.end_before(due)
+            self._settle(min(full, max(sample.dts + self._lengths.shortest, dts + 1)))
+            self._send_samples(full, last=False)
 
     def pause(self, dts: int, end: int | None = None) -> None:
         """Send all samples, the last of which lasts until `dts`; the segment stays open.

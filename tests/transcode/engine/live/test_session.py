@@ -258,8 +258,12 @@ def test_it_says_how_far_it_is(two_seconds: Source) -> None:
     made = run([begin(two_seconds), *two_seconds.packets], orders(two_seconds, begin(two_seconds)))
     progress = made.of(Progress)
     assert progress, "this takes more than a second"
+    for each in progress:
+        assert 0 <= each.frames <= len(two_seconds.pictures)
+        # At its end, an epoch has been made up to the end of its last picture.
+        assert 0 <= each.made <= each.taken + 100
+        assert each.taken <= 8_100
+    assert max(each.frames for each in progress) > 0
     last = progress[-1]
-    assert 0 < last.frames <= len(two_seconds.pictures)
-    assert 0 <= last.made <= last.taken <= 8_100
     assert last.cpu_ms > 100
     assert 20 << 20 < last.memory_bytes < 500 << 20

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from media.hls.fmp4 import Sample
 from media.hls.segment import Part, Segment
 from media.ticks import VIDEO_SCALE
+from tests.support.hls.mp4_boxes import Init, read_fragments
 from transcode.engine.output.part_lengths import FrameInterval, PartLengths, choose_target
 from transcode.engine.output.segment_grid import Cut
 from transcode.engine.output.segmenter import LiveSegmenter
@@ -20,6 +21,7 @@ from transcode.protocol.messages import EngineReport
 
 HALF = VIDEO_SCALE // 2
 MS = VIDEO_SCALE // 1000
+INIT = Init(codec="avc1", scale=VIDEO_SCALE, is_video=True, size=(640, 360), defaults=(0, 0, 0))
 RATES = [*range(1, 61), Fraction(24_000, 1001), Fraction(30_000, 1001), Fraction(60_000, 1001)]
 
 
@@ -198,6 +200,17 @@ def test_parts_cover_a_hole_that_one_of_them_has_room_for(first: int, lost: int)
     fed = Fed(HALF).feed(times[:first] + times[first + lost :], each=45)
     assert fed.obeys()
     assert fed.drift() <= MS
+
+
+@pytest.mark.parametrize("pictures", range(61, 120))
+def test_parts_are_announced_as_they_last_where_a_picture_is_held(pictures: int) -> None:
+    times = constant(30, pictures, rounded=True)
+    times += [times[-1] + number * HALF // 5 for number in range(1, 60)]
+    fed = Fed(HALF).feed(times, each=200)
+    assert fed.obeys()
+    for arrival in fed.arrivals:
+        (media,) = read_fragments(arrival.part.data, INIT)
+        assert abs(media.duration - arrival.part.duration) <= 2 * MS
 
 
 def test_a_hole_does_not_shorten_the_parts_after_it() -> None:
