@@ -12,7 +12,7 @@ PART ?= 1/1
 # The demo encodes what its two encoders send, in real time: beside other tests it falls behind.
 ALONE := tests/e2e/test_demo.py
 
-.PHONY: help run demo install setup tools fmt lint types house quick test e2e bench fuzz prove cover web requirements advisories clean
+.PHONY: help run demo install setup tools fmt lint types house compiled quick test e2e bench fuzz prove cover web requirements advisories clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z][a-z0-9-]*:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -48,10 +48,17 @@ house: setup ## who may import whom, and the other rules of the house
 	$(BIN)/lint-imports
 	$(BIN)/pytest -q tests/test_house.py
 
+# The processes of a test run begin at once, and would all compile the same modules. Services and
+# engines start hundreds of times: none shall compile the code anew.
+compiled: setup ## compile the code and the tests
+	@$(BIN)/python -m compileall -q media ingest transcode storage api headend
+	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/pytest --collect-only -q >/dev/null
+
 quick: setup ## the pure ring: no process, socket, browser or database server
 	@scripts/tests.sh 1 --quick $(ARGS)
 
-test: setup tools lint types house ## everything a change must pass
+test: setup tools ## everything a change must pass
+	@$(MAKE) --jobs=2 --output-sync=target types compiled lint house
 	@HEADEND_TEST_SCALE=$${HEADEND_TEST_SCALE:-3} scripts/tests.sh 2 -m "not prove" --ignore=$(ALONE) $(ARGS)
 	@HEADEND_TEST_SCALE=$${HEADEND_TEST_SCALE:-3} $(BIN)/pytest -q -m "not prove" $(ALONE)
 

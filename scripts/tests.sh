@@ -10,8 +10,6 @@ set -eu
 
 processes=$(($(getconf _NPROCESSORS_ONLN) * $1))
 shift
-# Services and engines start hundreds of times: none shall compile the code anew, as each would
-# where this is set.
+# No process shall compile the code anew, as each would where this is set.
 unset PYTHONDONTWRITEBYTECODE
-.venv/bin/python -m compileall -q media ingest transcode storage api headend
 exec .venv/bin/pytest -q -n "$processes" --ignore=tests/test_house.py "$@"
