@@ -37,6 +37,7 @@ from api.http.response import (
 from api.http.static_files import Asset
 from api.origin.access import AccessLevel
 from api.origin.directives import BadDirective, Directives, parse_directives
+from api.origin.playlist_cache import PlaylistCache
 from api.origin.routes import (
     DEFAULT_POSTER_LABEL,
     LIVE,
@@ -59,11 +60,6 @@ from storage.objects.disk import DiskObjects
 __all__ = ["Origin", "OriginFirst"]
 
 log = logging.getLogger(__name__)
-
-_MAX_PLAYLISTS: Final = 512  # read from disk and remembered, 12 kB each
-# Two playlists written within one tick of the file system's clock may look the same, so a
-# remembered one is trusted for this many seconds only.
-_TRUSTED_SECONDS: Final = 1.0
 
 _Answer = HttpResponse | PendingResponse
 
@@ -104,7 +100,7 @@ class Origin:
         self._card = card
         self._clock = clock
         self._stored = StoredPlaylists(objects)
-        self._texts: dict[str, tuple[float, tuple[int, int], CachedPlaylist]] = {}
+        self._playlists = PlaylistCache()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -299,14 +295,15 @@ class Origin:
 
     def _remembered(self, address: str) -> CachedPlaylist | None:
         """Return a playlist read from disk before, if the file has not changed since."""
-        known = self._texts.get(address)
-        if known is None or self._clock() - known[0] >= _TRUSTED_SECONDS:
+        known = self._playlists.get(address, self._clock())
+        if known is None:
             return None
+        version, playlist = known
         try:
             stat = self._objects.path(address).stat()
         except (FileNotFoundError, NotADirectoryError):
             return None
-        return known[2] if known[1] == (stat.st_mtime_ns // 1000, stat.st_size) else None
+        return playlist if version == (stat.st_mtime_ns // 1000, stat.st_size) else None
 
     async def _read(self, address: str) -> CachedPlaylist | None:
         """Return a playlist from disk, where it is read once per change."""
@@ -318,11 +315,7 @@ class Origin:
             text = CachedPlaylist.from_text(await self._stored.read(address))
         except ObjectMissing:
             return None
-        self._texts.pop(address, None)
-        if len(self._texts) >= _MAX_PLAYLISTS:
-            del self._texts[next(iter(self._texts))]
-        # `stat` was taken before reading: a change in between is read again.
-        self._texts[address] = (now, (stat.modified_us, stat.size), text)
+        self._playlists.put(address, (stat.modified_us, stat.size), text, now)
         return text
 
 

@@ -59,7 +59,7 @@ class Two(msgspec.Struct, frozen=True, kw_only=True):
     drills: int
 
 
-_QUICK = Two(
+QUICK = Two(
     name="480p30 stereo, HEVC 360p25 mono",
     primary=Kind(size="854x480"),
     backup=Kind(size="640x360", fps=25, video=HEVC, channels=1),
@@ -85,7 +85,7 @@ _LONG = (
         drills=5,
     ),
 )
-_PAIRS = (*(pytest.param(two, id=two.name, marks=pytest.mark.prove) for two in (_QUICK, *_LONG)),)
+_PAIRS = (*(pytest.param(two, id=two.name, marks=pytest.mark.prove) for two in (QUICK, *_LONG)),)
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,9 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Proof
+from tests.e2e.test_differing import QUICK
 from tests.e2e.test_killed import engine_of
+from tests.e2e.test_never_off_air import CAUSES, RETURN_SECONDS, Switch, fail_once, primary_of
 from tests.support.e2e import clock_video
 from tests.support.e2e.encoder_pair import Pair, pair
 from tests.support.e2e.hls_reader import multivariant
@@ -23,15 +25,18 @@ from tests.support.e2e.publishers import persisting, publishing
 from tests.support.e2e.service import Running, service
 from tests.support.e2e.slow_process import braked
 from tests.support.hls.live_checker import LiveChecker
-from tests.support.hls.strict_client import checking
+from tests.support.hls.strict_client import Mode, checking
 from tests.support.waiting import poll
 
 pytestmark = pytest.mark.e2e
 
 SIZE = "854x480"
+_DETECT_SECONDS = 0.7  # the default
 _SHORT = pytest.param(3, id="short")
 _LONG = pytest.param(200, id="10 min", marks=pytest.mark.prove)
+_SAID: dict[Mode, str] = {"low": "low latency", "normal": "normal latency", "legacy": "legacy"}
 _WINDOWS = {
+    "HEADEND_FAILOVER__RETURN_SECONDS": str(RETURN_SECONDS),
     "HEADEND_LIVE__GOODBYE_SECONDS": "3",
     "HEADEND_LIVE__RECONNECT_SECONDS": "30",
     "HEADEND_STORAGE__MIN_FREE_BYTES": "0",
@@ -56,14 +61,15 @@ def goes_on(checker: LiveChecker, seconds: float, *, segments: int = 2) -> None:
     poll(lambda: newest(checker) >= reached + segments, within=25, what="going on")
 
 
-def is_clean(checker: LiveChecker, proof: Proof, what: str) -> None:
+def is_clean(checker: LiveChecker, proof: Proof, what: str, *, mode: Mode = "low") -> None:
     proof(
-        f"low latency, {what}: {checker.fetches} answers, {checker.merged} of them delta updates",
+        f"{_SAID[mode]}, {what}: {checker.fetches} answers, {checker.merged} of them delta updates",
         f"{len(checker.findings)} findings",
         "0",
     )
     assert checker.findings == [], "\n".join(checker.findings)
-    assert all(each.history.hints for each in checker.renditions.values()), "parts were hinted"
+    if mode == "low":
+        assert all(each.history.hints for each in checker.renditions.values()), "parts were hinted"
 
 
 def loses_its_engine(stream: Pair) -> None:
@@ -150,6 +156,50 @@ def test_a_rung_that_is_shed_keeps_the_standard(running: Running, proof: Proof) 
                 time.sleep(10)
             goes_on(checker, 30)
     is_clean(checker, proof, "a rung that is shed")
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("mode", ["low", "normal", "legacy"])
+def test_every_failure_of_a_primary_and_its_return_keep_the_standard(
+    running: Running, mode: Mode, proof: Proof
+) -> None:
+    stream = pair(running, f"Failing, {mode}")
+    switches: list[Switch] = []
+    with ExitStack() as world:
+        primary = world.enter_context(primary_of(stream, size=SIZE))
+        poll(lambda: multivariant(stream.playlist), within=20, what="a playlist")
+        world.enter_context(publishing(clock_video.encoder(stream.url(1), size=SIZE)))
+        with checking(stream.playlist, mode=mode) as checker:
+            poll(lambda: stream.receives() == 2, within=10, what="both encoders")
+            goes_on(checker, 4)
+            for cause in CAUSES:
+                fail_once(stream, primary, cause, switches, detect=_DETECT_SECONDS)
+                goes_on(checker, 4)
+    is_clean(checker, proof, f"{len(CAUSES)} failures of a primary and as many returns", mode=mode)
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("mode", ["low", "normal", "legacy"])
+def test_encoders_that_differ_keep_the_standard(
+    running: Running, mode: Mode, proof: Proof, tmp_path: Path
+) -> None:
+    stream = pair(running, f"Differing, {mode}")
+    kinds = (QUICK.primary, QUICK.backup)
+    commands = [kind.command(stream.url(slot), tmp_path) for slot, kind in enumerate(kinds)]
+    with publishing(commands[0]):
+        poll(lambda: multivariant(stream.playlist), within=20, what="a playlist")
+        with publishing(commands[1]), checking(stream.playlist, mode=mode) as checker:
+            poll(lambda: stream.receives() == 2, within=10, what="both encoders")
+            goes_on(checker, 4)
+            for drill in (1, 2):
+                stream.command("failover-drill")
+                poll(
+                    lambda drill=drill: len(stream.told("switched")) >= 2 * drill,
+                    within=20,
+                    what="the primary again",
+                )
+                goes_on(checker, 6)
+    is_clean(checker, proof, f"4 switches between two encoders: {QUICK.name}", mode=mode)
 
 
 @pytest.mark.prove

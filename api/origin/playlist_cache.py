@@ -1,0 +1,63 @@
+"""Playlists that were read from the store, remembered for a moment.
+
+Pure. Two playlists written within one tick of a file system's clock may look the same, so what is
+remembered is trusted for a second only. That second carries all viewers of a playlist: it is read
+once in it, however many ask.
+"""
+
+from collections import OrderedDict
+from typing import Final
+
+import msgspec
+
+from storage.edge.base import CachedPlaylist
+
+__all__ = ["PlaylistCache", "Version"]
+
+_TRUSTED_SECONDS: Final = 1.0
+# 3,000 playlists of 12 kB, or 20 with a window of 12 h.
+_MOST_BYTES: Final = 32 << 20
+
+Version = tuple[int, int]
+"""When a file was changed (microseconds since 1970), and its size."""
+
+
+class _Remembered(msgspec.Struct, frozen=True, gc=False):
+    since: float
+    version: Version
+    playlist: CachedPlaylist
+
+
+class PlaylistCache:
+    """Playlists by address; at most `most_bytes` of text, and the newest one in any case."""
+
+    def __init__(self, most_bytes: int = _MOST_BYTES) -> None:
+        self._most = most_bytes
+        self._known: OrderedDict[str, _Remembered] = OrderedDict()  # the oldest first
+        self._bytes = 0
+
+    def get(self, address: str, now: float) -> tuple[Version, CachedPlaylist] | None:
+        """Return a playlist and the version that was read, if that is still to be trusted."""
+        known = self._known.get(address)
+        if known is None or now - known.since >= _TRUSTED_SECONDS:
+            return None
+        return known.version, known.playlist
+
+    def put(self, address: str, version: Version, playlist: CachedPlaylist, now: float) -> None:
+        """Remember a playlist that was read at `now` or later; forget what is too old or too much.
+
+        `version` was found out before reading, so that a change in between is read again.
+        """
+        self._forget(address)
+        self._known[address] = _Remembered(now, version, playlist)
+        self._bytes += len(playlist.body)
+        while len(self._known) > 1:
+            oldest = next(iter(self._known))
+            if now - self._known[oldest].since < _TRUSTED_SECONDS and self._bytes <= self._most:
+                return
+            self._forget(oldest)
+
+    def _forget(self, address: str) -> None:
+        known = self._known.pop(address, None)
+        if known is not None:
+            self._bytes -= len(known.playlist.body)
