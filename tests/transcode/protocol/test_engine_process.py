@@ -88,13 +88,17 @@ def test_an_engine_that_is_killed_is_told_apart_from_one_that_ended() -> None:
 
 def test_an_engine_is_gone_when_its_block_is_cancelled() -> None:
     async def story() -> int:
-        pid = 0
-        try:
-            async with asyncio.timeout(0.5), spawn_engine("live", "test") as child:
-                pid = child.pid
+        began: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+        async def block() -> None:
+            async with spawn_engine("live", "test") as child:
+                began.set_result(child.pid)
                 await child.wait()
-        except TimeoutError:
-            pass
+
+        async with asyncio.TaskGroup() as tasks:
+            task = tasks.create_task(block())
+            pid = await began
+            task.cancel()
         return pid
 
     pid = asyncio.run(story())
