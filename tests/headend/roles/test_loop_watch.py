@@ -24,5 +24,5 @@ def test_a_loop_that_is_held_up_is_measured_and_logged(
     play(story(), loop)
     assert lag.count >= 1
     assert lag.seconds >= 0.85
-    (line, *_) = [record for record in caplog.records if record.msg == "event loop held up"]
-    assert vars(line)["seconds"] >= 0.85
+    lines = [record for record in caplog.records if record.msg == "event loop held up"]
+    assert max(vars(line)["seconds"] for line in lines) >= 0.85  # a busy machine adds others
