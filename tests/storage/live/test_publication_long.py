@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import shutil
 from pathlib import Path
 
 import msgspec
@@ -57,6 +58,15 @@ async def broadcast(
         clock.now += 2.0
 
 
+async def begin_long_run(objects: FailingObjects, clock: FakeClock, steps: int) -> Publication:
+    """Begin a run with a long window, of so many steps."""
+    publication = await open_run(objects, CheckedEdge(objects.disk), clock, window=LONG)
+    studio = ReportMaker(TOP)
+    await begin_epoch(publication, studio)
+    await broadcast(publication, studio, clock, steps)
+    return publication
+
+
 async def listed(objects: FailingObjects, name: str) -> MediaPlaylist:
     """Return the window of a rendition on disk, all of whose media must be there."""
     address = f"live/{HASH}/{RUN}/{name}/index.m3u8"
@@ -93,10 +103,7 @@ async def test_the_bytes_of_a_step_do_not_depend_on_the_length_of_the_window(
 
 async def test_pages_go_with_the_media_that_they_describe(tmp_path: Path) -> None:
     objects, clock = FailingObjects(DiskObjects(tmp_path)), FakeClock()
-    publication = await open_run(objects, CheckedEdge(objects.disk), clock, window=LONG)
-    studio = ReportMaker(TOP)
-    await begin_epoch(publication, studio)
-    await broadcast(publication, studio, clock, 200)
+    await begin_long_run(objects, clock, 200)
     folder = objects.disk.path(f"live/{HASH}/{RUN}")
     media = sorted(int(path.stem) for path in (folder / "720p").glob("*.m4s"))
     pages = sorted(int(path.stem) for path in (folder / "log").iterdir())
@@ -110,14 +117,17 @@ async def test_a_long_window_is_whole_wherever_its_process_was_killed(
     tmp_path: Path, stride: int
 ) -> None:
     """The process is killed at the writes around those of a page, while the window slides."""
+    before = tmp_path / "before"
+    await begin_long_run(FailingObjects(DiskObjects(before)), FakeClock(), 80)
     resumed = 0
     for more in range(0, 7 * 18, stride):
         folder, clock = tmp_path / str(more), FakeClock()
+        shutil.copytree(before, folder)
         objects = FailingObjects(DiskObjects(folder))
-        publication = await open_run(objects, CheckedEdge(objects.disk), clock, window=LONG)
-        studio = ReportMaker(TOP)
+        publication = await resume_run(objects, CheckedEdge(objects.disk), clock, window=LONG)
+        assert publication is not None
+        studio = ReportMaker.continuing(publication, salt="first")
         await begin_epoch(publication, studio)
-        await broadcast(publication, studio, clock, 80)
         objects.writes_left = more
         with contextlib.suppress(Killed):
             await broadcast(publication, studio, clock, 20)
@@ -142,10 +152,7 @@ async def test_a_long_window_is_whole_wherever_its_process_was_killed(
 
 async def test_a_run_from_before_there_was_a_log_is_resumed_and_gets_one(tmp_path: Path) -> None:
     objects, clock = FailingObjects(DiskObjects(tmp_path)), FakeClock()
-    publication = await open_run(objects, CheckedEdge(objects.disk), clock, window=LONG)
-    studio = ReportMaker(TOP)
-    await begin_epoch(publication, studio)
-    await broadcast(publication, studio, clock, 90)
+    await begin_long_run(objects, clock, 90)
     path = objects.disk.path(f"live/{HASH}/{RUN}/state.json")
     state = decode_state(path.read_bytes())
     run = StoredRun(hash=HASH, run=RUN, state=state)
@@ -181,10 +188,7 @@ async def test_a_run_whose_log_lost_a_listed_page_is_not_resumed(
     tmp_path: Path, number: int
 ) -> None:
     objects, clock = FailingObjects(DiskObjects(tmp_path)), FakeClock()
-    publication = await open_run(objects, CheckedEdge(objects.disk), clock, window=LONG)
-    studio = ReportMaker(TOP)
-    await begin_epoch(publication, studio)
-    await broadcast(publication, studio, clock, 60)
+    await begin_long_run(objects, clock, 60)
     objects.disk.path(f"live/{HASH}/{RUN}/log/{number}.json").write_bytes(b"{")
     edge = CheckedEdge(objects.disk)
     assert await resume_run(objects, edge, clock, window=LONG) is None
@@ -212,10 +216,7 @@ async def test_a_run_with_a_long_window_that_was_cut_off_is_ended_by_the_next(
     tmp_path: Path,
 ) -> None:
     objects, clock = FailingObjects(DiskObjects(tmp_path)), FakeClock()
-    publication = await open_run(objects, CheckedEdge(objects.disk), clock, window=LONG)
-    studio = ReportMaker(TOP)
-    await begin_epoch(publication, studio)
-    await broadcast(publication, studio, clock, 90)
+    await begin_long_run(objects, clock, 90)
     edge = CheckedEdge(objects.disk)
     await open_run(objects, edge, clock, now_us=NOON_US + 60_000_000, window=LONG)
     for name in NAMES:
