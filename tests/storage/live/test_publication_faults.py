@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 import msgspec
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from media.ladder import AUDIO_RENDITION
@@ -32,6 +32,7 @@ from tests.support.storage.playlist_viewers import PlaylistViewers
 
 RUNGS = (TOP.name, LOW.name)
 NAMES = (*RUNGS, AUDIO_RENDITION)
+GAP = frozenset({TOP.name})
 
 
 class Move(msgspec.Struct, frozen=True):
@@ -154,6 +155,7 @@ class Life:
             await self.begin_engine()
 
 
+@example([*[Move()] * 4, Move(full=frozenset({""})), Move(gaps=GAP, cut=1, restart=True)])
 @settings(max_examples=60)
 @given(st.lists(moves, max_size=30))
 def test_whatever_fails_viewers_are_told_what_is_there(script: list[Move]) -> None:
