@@ -130,8 +130,11 @@ class PartLengths:
         return full if full < dts and self._has_room(full, dts) else dts
 
     def _has_room(self, begin: int, dts: int) -> bool:
-        """Return whether a part from `begin` on can hold a sample at `dts`."""
-        return dts - begin <= self._most - self.expected
+        """Return whether a part from `begin` on can hold a sample at `dts`.
+
+        A sample that is late by less than a whole interval is not taken for one after a hole.
+        """
+        return dts - begin <= max(self.expected, self._most - self.expected)
 
     def end_part(self, first: int, end: int, *, last: bool) -> int:
         """End the part of the samples from `first` to `end`; return its announced length.

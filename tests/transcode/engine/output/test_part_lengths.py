@@ -7,7 +7,7 @@ from itertools import accumulate
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from media.hls.fmp4 import Sample
@@ -142,6 +142,7 @@ def jittery(rate: int, count: int, jitter: float, seed: int) -> list[int]:
     ]
 
 
+@example(4, 200, 0.75, 988109804)
 @given(
     st.integers(1, 60),
     st.sampled_from([200, 400, 500, 800, 1000]),
