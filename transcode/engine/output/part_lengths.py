@@ -27,7 +27,7 @@ _SHORTEST: Final = VIDEO_SCALE // 5
 _LONGEST: Final = VIDEO_SCALE
 _MILLISECOND: Final = VIDEO_SCALE // 1000
 # Of so many newest intervals between samples the median is expected next, so that a single hole
-# never counts. Two that are equal, and longer than all others, are those of a new rate.
+# never counts.
 _REMEMBERED: Final = 9
 # FLV's times are whole milliseconds: those of a part's ends, and the interval to the next sample.
 _MOST_SLACK: Final = Fraction(3, 1000)  # seconds
@@ -91,10 +91,17 @@ class PartLengths:
         self._slack = max(self._slack, min(3 * (ordered[-1] - ordered[0]), self._most_slack))
 
     def _forget_other_rate(self) -> None:
-        """Forget all but the newest two intervals if these are those of a new, lower rate."""
-        *others, one, other = (0, 0, *self._intervals)
-        if min(one, other) > max(others) and abs(one - other) <= self._millisecond:
-            self._intervals = deque((one, other), maxlen=_REMEMBERED)
+        """Forget all but the newest two intervals if these are those of a new, lower rate.
+
+        They are if they are equal and longer than all others, and those are equal too: an irregular
+        source keeps its shortest interval, else its parts would overlap.
+        """
+        if len(self._intervals) < _REMEMBERED:
+            return
+        old, new = sorted(self._intervals)[:-2], list(self._intervals)[-2:]
+        are_equal = max(old[-1] - old[0], abs(new[1] - new[0])) <= self._millisecond
+        if are_equal and min(new) - old[-1] > self._millisecond:
+            self._intervals = deque(new, maxlen=_REMEMBERED)
 
     def interrupt(self) -> None:
         """Record that the next sample comes after a gap, so that its distance says nothing."""

@@ -220,3 +220,22 @@ def test_a_hole_does_not_shorten_the_parts_after_it() -> None:
     assert lengths.end_part(0, 3 * HALF, last=False) == HALF
     lengths.begin_part(3 * HALF)
     assert lengths.end_part(3 * HALF, 4 * HALF, last=False) == HALF
+
+
+@pytest.mark.parametrize(
+    ("intervals", "shortest"),
+    [
+        ([33, 34, 33, 33, 34, 33, 33, 100, 100], 100),
+        ([33, 34, 33, 33, 34, 33, 33, 33, 100], 33),
+        ([33, 33, 66, 33, 66, 33, 33, 100, 100], 33),
+        ([33, 33, 33, 33, 33, 33, 33, 34, 34], 33),
+        ([100, 100, 100, 100, 100, 100, 100, 33, 33], 33),
+    ],
+)
+def test_the_shortest_interval_counts_until_a_steady_source_has_a_lower_rate(
+    intervals: list[int], shortest: int
+) -> None:
+    lengths = PartLengths(VIDEO_SCALE, HALF)
+    for time in accumulate(intervals, initial=0):
+        lengths.measure(time * MS)
+    assert lengths.shortest == shortest * MS
