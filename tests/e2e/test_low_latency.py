@@ -17,9 +17,15 @@ import pytest
 from tests.conftest import Proof
 from tests.e2e.test_differing import QUICK
 from tests.e2e.test_killed import engine_of
-from tests.e2e.test_never_off_air import CAUSES, RETURN_SECONDS, Switch, fail_once, primary_of
 from tests.support.e2e import clock_video
 from tests.support.e2e.encoder_pair import Pair, pair
+from tests.support.e2e.failing_primary import (
+    CAUSES,
+    RETURN_SECONDS,
+    Switch,
+    fail_once,
+    primary_of,
+)
 from tests.support.e2e.hls_reader import multivariant
 from tests.support.e2e.publishers import persisting, publishing
 from tests.support.e2e.service import Running, service
@@ -35,7 +41,7 @@ _DETECT_SECONDS = 0.7  # the default
 _SHORT = pytest.param(3, id="short")
 _LONG = pytest.param(200, id="10 min", marks=pytest.mark.prove)
 _SAID: dict[Mode, str] = {"low": "low latency", "normal": "normal latency", "legacy": "legacy"}
-_WINDOWS = {
+_SETTINGS = {
     "HEADEND_FAILOVER__RETURN_SECONDS": str(RETURN_SECONDS),
     "HEADEND_LIVE__GOODBYE_SECONDS": "3",
     "HEADEND_LIVE__RECONNECT_SECONDS": "30",
@@ -45,7 +51,7 @@ _WINDOWS = {
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    with service(tmp_path_factory.mktemp("low") / "data", environment=_WINDOWS) as headend:
+    with service(tmp_path_factory.mktemp("low") / "data", environment=_SETTINGS) as headend:
         yield headend
 
 
@@ -208,18 +214,18 @@ def test_a_service_that_is_killed_goes_on_within_the_standard(
 ) -> None:
     """What only memory had is a gap afterwards; what goes on after it is marked."""
     folder = tmp_path / "data"
-    with service(folder, environment=_WINDOWS) as first:
+    with service(folder, environment=_SETTINGS) as first:
         key, playlist = first.key, first.playlist
         ports = (first.port_of(first.http + "/"), first.port_of(first.server))
     arguments = ("--http", f"127.0.0.1:{ports[0]}", "--rtmp", f"[::]:{ports[1]}", "--rtmps", "")
     source = clock_video.encoder(f"rtmp://127.0.0.1:{ports[1]}/live/{key}", size=SIZE)
     with persisting(source), ExitStack() as world:
-        with service(folder, environment=_WINDOWS, arguments=arguments) as second:
+        with service(folder, environment=_SETTINGS, arguments=arguments) as second:
             poll(lambda: multivariant(playlist), within=30, what="a playlist")
             checker = world.enter_context(checking(playlist, mode="low"))
             goes_on(checker, 6)
             second.stop(signal.SIGKILL)
-        with service(folder, environment=_WINDOWS, arguments=arguments):
+        with service(folder, environment=_SETTINGS, arguments=arguments):
             goes_on(checker, 8)
             world.close()
     lost = sorted({number for each in checker.renditions.values() for number in each.history.lost})

@@ -5,11 +5,9 @@ and decoded whole, and the clock says what was lost, what was shown twice and ho
 """
 
 import random
-import signal
-import subprocess
 import time
-from collections.abc import Callable, Generator, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator
+from contextlib import ExitStack
 from math import inf
 from pathlib import Path
 
@@ -29,17 +27,22 @@ from tests.support.e2e.clock_video import (
     longest_gap,
     middle,
 )
-from tests.support.e2e.encoder_pair import Json, Pair, pair
+from tests.support.e2e.encoder_pair import pair
+from tests.support.e2e.failing_primary import (
+    CAUSES,
+    GOP_SECONDS,
+    RETURN_SECONDS,
+    Switch,
+    fail_once,
+    primary_of,
+)
 from tests.support.e2e.hls_reader import complaints, multivariant
 from tests.support.e2e.publishers import publishing
 from tests.support.e2e.service import SCALE, Running, service
-from tests.support.e2e.tcp_relay import Relay, relaying
 from tests.support.waiting import poll
 
 pytestmark = pytest.mark.e2e
 
-GOP_SECONDS = 2.0
-RETURN_SECONDS = 2.0
 SIZE = "854x480"  # its own packets above, one encoded rung below
 RUNGS = ("480p", "360p")
 _SEED = 20_26
@@ -99,136 +102,6 @@ def running(promise: Promise, tmp_path_factory: pytest.TempPathFactory) -> Itera
     folder = tmp_path_factory.mktemp("never") / "data"
     with service(folder, environment=environment) as headend:
         yield headend
-
-
-class Primary:
-    """The encoder that fails, behind a network that fails."""
-
-    def __init__(self, command: list[str], relay: Relay) -> None:
-        self._command = command
-        self._relay = relay
-        self._process: subprocess.Popen[bytes] | None = None
-        self._stack = ExitStack()
-
-    def start(self) -> None:
-        self._process = self._stack.enter_context(publishing(self._command))
-
-    def kill(self) -> None:
-        assert self._process is not None
-        self._process.kill()
-        self._process.wait()
-        self._stack.close()
-
-    def stop(self) -> None:
-        assert self._process is not None
-        self._process.send_signal(signal.SIGSTOP)
-
-    def go_on(self) -> None:
-        assert self._process is not None
-        self._process.send_signal(signal.SIGCONT)
-
-    def lose(self) -> None:
-        self._relay.darken()
-
-    def find(self) -> None:
-        self._relay.lighten()
-
-    def insist(self) -> None:
-        """Start the encoder again where it gave up, as encoders that are set so do."""
-        if self._process is None or self._process.poll() is not None:
-            self._stack.close()
-            self.start()
-
-    def close(self) -> None:
-        self._relay.lighten()
-        if self._process is not None and self._process.poll() is None:
-            self._process.send_signal(signal.SIGCONT)
-        self._stack.close()
-
-
-class Cause(msgspec.Struct, frozen=True):
-    """A way to fail: what does it, what ends it, what the owner is told."""
-
-    name: str
-    begins: Callable[[Primary], None]
-    ends: Callable[[Primary], None]
-    reason: str
-
-
-CAUSES = (
-    Cause("SIGKILL", Primary.kill, Primary.start, "lost"),
-    Cause("SIGSTOP", Primary.stop, Primary.go_on, "stalled"),
-    Cause("packets lost", Primary.lose, Primary.find, "stalled"),
-)
-
-
-class Switch(msgspec.Struct, frozen=True):
-    """One switch as the test saw it, and what was told of it.
-
-    `began` is the time of day when the test began what caused it, `at` that when it was told.
-    """
-
-    cause: str
-    began: float
-    at: float
-    facts: Json
-
-
-@contextmanager
-def primary_of(stream: Pair, *, size: str = SIZE) -> Generator[Primary]:
-    """Run the primary's encoder through a relay for the length of the block."""
-    port = stream.headend.port_of(stream.headend.server)
-    with relaying(port) as relay:
-        primary = Primary(clock_video.encoder(stream.url(0, port=relay.port), size=size), relay)
-        try:
-            primary.start()
-            yield primary
-        finally:
-            primary.close()
-
-
-def next_switch(
-    stream: Pair, cause: str, number: int, within: float, primary: Primary | None = None
-) -> Switch:
-    """Wait for a stream's `number`-th switch (from 1 on); odd ones are to the backup."""
-    began = time.time()
-
-    def moved() -> bool:
-        time.sleep(0.15)  # asking costs the service more than this test's answer is worth
-        if primary is not None:
-            primary.insist()
-        return stream.backup_is_on_air() == (number % 2 == 1)
-
-    poll(moved, within=within, what=f"switch {number}, {cause}")
-    at = time.time()
-    told = stream.told("switched")
-    assert len(told) == number, told
-    return Switch(cause, began, at, told[-1]["facts"])
-
-
-def fail_once(
-    stream: Pair, primary: Primary, cause: Cause, switches: list[Switch], *, detect: float
-) -> None:
-    """Have the primary fail and come back; both switches are looked at when they come."""
-    began = time.monotonic()
-    noticed = detect if cause.reason == "stalled" else 0.0
-    cause.begins(primary)
-    within = noticed + GOP_SECONDS + 2
-    away = next_switch(stream, cause.name, len(switches) + 1, within)
-    assert time.monotonic() - began >= noticed - 0.5
-    facts = away.facts
-    assert (facts["from"], facts["to"], facts["reason"]) == ("primary", "backup-1", cause.reason)
-    switches.append(away)
-    time.sleep(4)  # for the live edge to be where it was
-    back = time.monotonic()
-    cause.ends(primary)
-    home = next_switch(
-        stream, f"{cause.name} over", len(switches) + 1, RETURN_SECONDS + 10, primary
-    )
-    assert time.monotonic() - back >= RETURN_SECONDS - 0.1, "back before it was well for so long"
-    facts = home.facts
-    assert (facts["from"], facts["to"], facts["reason"]) == ("backup-1", "primary", "returned")
-    switches.append(home)
 
 
 def follow_on(keeper: Keeper, seconds: float) -> None:

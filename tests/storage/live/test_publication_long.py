@@ -58,13 +58,12 @@ async def broadcast(
         clock.now += 2.0
 
 
-async def begin_long_run(objects: FailingObjects, clock: FakeClock, steps: int) -> Publication:
+async def begin_long_run(objects: FailingObjects, clock: FakeClock, steps: int) -> None:
     """Begin a run with a long window, of so many steps."""
     publication = await open_run(objects, CheckedEdge(objects.disk), clock, window=LONG)
     studio = ReportMaker(TOP)
     await begin_epoch(publication, studio)
     await broadcast(publication, studio, clock, steps)
-    return publication
 
 
 async def listed(objects: FailingObjects, name: str) -> MediaPlaylist:

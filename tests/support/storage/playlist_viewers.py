@@ -110,11 +110,11 @@ class PlaylistViewers:
             address = f"live/{HASH}/{run}/{name}/{one.uri}"
             digest = 0
             self._in_memory.discard(key)
-            if one.gap and number not in sizes:
-                self._in_memory.add(key)
             if not one.gap:
                 digest = hash(self._read(key, address, sizes.get(number)))
                 assert self._exists(f"live/{HASH}/{run}/{name}/{one.map_uri}")
+            elif number not in sizes:
+                self._in_memory.add(key)
             now = (one.uri, one.gap, digest)
             if key in self._lost and one.gap:
                 self._lost.discard(key)
