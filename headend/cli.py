@@ -27,6 +27,7 @@ from headend.install.installation import (
     move_catalog,
 )
 from headend.install.locks import DataFolderError
+from headend.install.media_store import bucket_of
 from headend.roles.wiring import API, INGEST, SERVE, TRANSCODE, Role
 from headend.run import StartError, run
 from storage.catalog import Catalog, open_catalog
@@ -170,7 +171,7 @@ def migrate(config: Path | None, to: str | None, **given: str | None) -> None:
             )
             return
         create_data_folder(folder)
-        asyncio.run(install(folder, catalog_location(settings)))
+        asyncio.run(install(folder, catalog_location(settings), bucket_of(settings)))
     except (DataFolderError, StorageError) as error:
         raise click.ClickException(str(error)) from error
     click.echo("the database is up to date")

@@ -21,6 +21,7 @@ from headend.demo import DemoError, run_demo, stamped
 from headend.install.certificates import CertificateError
 from headend.install.installation import catalog_location, create_data_folder, install
 from headend.install.locks import DataFolderError, schema_in_use, writer_lock
+from headend.install.media_store import bucket_of
 from headend.roles.supervision import BackgroundTask, run_in_background
 from headend.roles.wiring import Role, RunningService
 from headend.security_log import security_log
@@ -69,7 +70,8 @@ def run(role: Role, settings: ServiceSettings, *, demo: float | None = None) -> 
             locks.enter_context(security_log(folder, role.name))
             with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
                 if role.installs:
-                    runner.run(install(folder, catalog_location(settings)))
+                    place = catalog_location(settings)
+                    runner.run(install(folder, place, bucket_of(settings)))
                 locks.enter_context(schema_in_use(folder))
                 runner.run(_run(role, settings, demo=demo))
     except* _REFUSALS as error:
@@ -83,6 +85,8 @@ def _check_folder(folder: Path, role: Role, settings: ServiceSettings) -> None:
         create_data_folder(folder)
     elif isinstance(place, Path) and not place.is_file():
         raise CatalogUnavailable(f"there is no catalog at {place}; run `headend migrate` first")
+    else:
+        create_data_folder(folder)  # the catalog is elsewhere, and so may the media be
 
 
 async def _run(role: Role, settings: ServiceSettings, *, demo: float | None) -> None:

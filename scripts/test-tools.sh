@@ -20,6 +20,9 @@ command_of gst-launch-1.0 gstreamer1.0-tools
 command_of chromium chromium
 command_of redis-server redis-server
 command_of faketime faketime
+for name in ceph-mon ceph-osd radosgw; do
+    command_of "$name" "$name" # an S3 server
+done
 # Debian has it beside the path, in a folder for each version.
 ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command_of initdb postgresql
 command_of systemd-analyze systemd

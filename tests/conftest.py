@@ -23,6 +23,7 @@ from storage.catalog import open_catalog
 from tests.support.postgres import PostgresServer, running_postgres
 from tests.support.rings import forbid_the_world, is_pure
 from tests.support.spread import Spread, part_of, write_durations
+from tests.support.storage.s3_server import S3Server, running_s3
 
 # Rows of the table: what was shown, what was measured, what was asked for.
 _Rows = list[tuple[str, str, str]]
@@ -129,6 +130,13 @@ def proof(pytestconfig: pytest.Config) -> Proof:
 def postgres_server() -> Generator[PostgresServer]:
     """A real server; each test takes a database of its own from it (`fresh_database`)."""
     with running_postgres() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def s3_server() -> Generator[S3Server]:
+    """A real S3 server; each test takes a bucket of its own from it (`new_bucket`)."""
+    with running_s3() as server:
         yield server
 
 

@@ -55,7 +55,7 @@ from storage.edge.base import NORMAL_LATENCY, CachedPlaylist, Edge
 from storage.errors import StorageError
 from storage.live.stored_playlist import StoredPlaylists
 from storage.objects.base import ObjectMissing
-from storage.objects.disk import DiskObjects
+from storage.objects.store import MediaStore
 
 __all__ = ["Origin", "OriginFirst"]
 
@@ -84,7 +84,7 @@ class Origin:
     def __init__(
         self,
         *,
-        objects: DiskObjects,
+        objects: MediaStore,
         edge: Edge,
         visibility: VisibilityCache,
         card: Asset | None = None,
@@ -93,7 +93,7 @@ class Origin:
         self._objects = objects
         # Joined as text: the route patterns admit no other paths, and pathlib costs as much as
         # opening the file.
-        self._root = f"{objects.root}/"
+        self._root = f"{objects.files}/"
         self._edge = edge
         self._files = FileOpener(clock)
         self._verdicts = visibility
@@ -274,6 +274,8 @@ class Origin:
         address = None if verdict.shown is None else object_address(match, verdict.shown)
         if held is None and address and (match["media"] or match["poster"] or match["preview"]):
             file = await self._files.open(self._root + address)
+            if file is None and await self._objects.fetch(address):
+                file = await self._files.open(self._root + address)
             held = _file(file, match, verdict.access)
         if held is not None or match["media"] or match["preview"]:
             return held
@@ -294,19 +296,15 @@ class Origin:
         return Representation(body=card.body, headers=headers, tag=card.tag)
 
     def _remembered(self, address: str) -> CachedPlaylist | None:
-        """Return a playlist read from disk before, if the file has not changed since."""
+        """Return a playlist that was read before, if it has not changed since."""
         known = self._playlists.get(address, self._clock())
         if known is None:
             return None
-        version, playlist = known
-        try:
-            stat = self._objects.path(address).stat()
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-        return playlist if version == (stat.st_mtime_ns // 1000, stat.st_size) else None
+        stat, playlist = known
+        return playlist if self._objects.is_unchanged(address, stat) else None
 
     async def _read(self, address: str) -> CachedPlaylist | None:
-        """Return a playlist from disk, where it is read once per change."""
+        """Return a stored playlist, which is read once per change."""
         now = self._clock()
         stat = await self._objects.stat(address)
         if stat is None:
@@ -315,7 +313,7 @@ class Origin:
             text = CachedPlaylist.from_text(await self._stored.read(address))
         except ObjectMissing:
             return None
-        self._playlists.put(address, (stat.modified_us, stat.size), text, now)
+        self._playlists.put(address, stat, text, now)
         return text
 
 

@@ -11,20 +11,18 @@ from typing import Final
 import msgspec
 
 from storage.edge.base import CachedPlaylist
+from storage.objects.base import ObjectStat
 
-__all__ = ["PlaylistCache", "Version"]
+__all__ = ["PlaylistCache"]
 
 _TRUSTED_SECONDS: Final = 1.0
 # 3,000 playlists of 12 kB, or 20 with a window of 12 h.
 _MOST_BYTES: Final = 32 << 20
 
-Version = tuple[int, int]
-"""When a file was changed (microseconds since 1970), and its size."""
-
 
 class _Remembered(msgspec.Struct, frozen=True, gc=False):
     since: float
-    version: Version
+    stat: ObjectStat
     playlist: CachedPlaylist
 
 
@@ -36,20 +34,20 @@ class PlaylistCache:
         self._known: OrderedDict[str, _Remembered] = OrderedDict()  # the oldest first
         self._bytes = 0
 
-    def get(self, address: str, now: float) -> tuple[Version, CachedPlaylist] | None:
-        """Return a playlist and the version that was read, if that is still to be trusted."""
+    def get(self, address: str, now: float) -> tuple[ObjectStat, CachedPlaylist] | None:
+        """Return a playlist with what its object was when it was read, if that is to be trusted."""
         known = self._known.get(address)
         if known is None or now - known.since >= _TRUSTED_SECONDS:
             return None
-        return known.version, known.playlist
+        return known.stat, known.playlist
 
-    def put(self, address: str, version: Version, playlist: CachedPlaylist, now: float) -> None:
+    def put(self, address: str, stat: ObjectStat, playlist: CachedPlaylist, now: float) -> None:
         """Remember a playlist that was read at `now` or later; forget what is too old or too much.
 
-        `version` was found out before reading, so that a change in between is read again.
+        `stat` was found out before reading, so that a change in between is read again.
         """
         self._forget(address)
-        self._known[address] = _Remembered(now, version, playlist)
+        self._known[address] = _Remembered(now, stat, playlist)
         self._bytes += len(playlist.body)
         while len(self._known) > 1:
             oldest = next(iter(self._known))

@@ -30,7 +30,7 @@ from storage.catalog.records.common import StreamRecord
 from storage.catalog.videos.clips import NewClip
 from storage.errors import NoSuchProject, StorageError
 from storage.objects.addresses import video as video_folder
-from storage.objects.disk import DiskObjects
+from storage.objects.base import Objects
 from storage.recording.clips import NotAvailable, find_source, make_clip
 from storage.recording.pages import TimeRange
 
@@ -114,7 +114,7 @@ class ClipsController(Controller):
         )
 
 
-async def _remove(objects: DiskObjects, hash_: PublicHash) -> None:
+async def _remove(objects: Objects, hash_: PublicHash) -> None:
     """Remove the media of a clip whose stream was deleted meanwhile.
 
     After other failures the catalog may have it: then the cleanup of orphans decides.

@@ -37,7 +37,7 @@ from storage.catalog.records.common import ProjectRecord, StreamRecord
 from storage.catalog.records.settings import OwnerSettings, SlateChange
 from storage.errors import StorageError
 from storage.objects.addresses import slate_folder, slate_picture
-from storage.objects.disk import DiskObjects
+from storage.objects.base import Objects
 from storage.objects.incoming_file import IncomingFile
 
 __all__ = ["ProjectSlateController", "StreamSlateController"]
@@ -235,7 +235,7 @@ async def _make_slate(intake: UploadIntake, file: IncomingFile) -> bytes:
         raise invalid({_FIELD: [error.reason]}) from error
 
 
-async def _remove_unset(objects: DiskObjects, owner: SlateOwner, address: str) -> None:
+async def _remove_unset(objects: Objects, owner: SlateOwner, address: str) -> None:
     """Delete a slate that was not recorded; keep it if the catalog cannot tell."""
     with contextlib.suppress(StorageError):
         chosen = await owner.settings()
@@ -244,7 +244,7 @@ async def _remove_unset(objects: DiskObjects, owner: SlateOwner, address: str) -
 
 
 async def _remove_old(
-    objects: DiskObjects, owner: SlateOwner, recorded: SlateChange | None
+    objects: Objects, owner: SlateOwner, recorded: SlateChange | None
 ) -> OwnerSettings:
     """Delete the slate that is shown no more, and return the settings.
 

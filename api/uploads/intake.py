@@ -26,10 +26,10 @@ from media.stream_keys import PublicHash, new_hash
 from storage.catalog.records.uploads import LinkRecord
 from storage.file_intake import probe_file
 from storage.objects import addresses
-from storage.objects.base import ObjectError, StoreFull
-from storage.objects.disk import DiskObjects
+from storage.objects.base import ObjectError, Objects, StoreFull
 from storage.objects.disk_threads import FILES
 from storage.objects.incoming_file import IncomingFile, open_incoming_file
+from storage.objects.store import MediaStore
 
 __all__ = [
     "FIRST_GENERATION",
@@ -83,7 +83,7 @@ class UploadIntake(msgspec.Struct, frozen=True, kw_only=True):
     last one.
     """
 
-    objects: DiskObjects
+    objects: MediaStore
     probe: Probe
     posters: PosterMaker
     slate: SlateMaker
@@ -121,7 +121,7 @@ async def require_room(intake: UploadIntake, incoming: int | None) -> None:
     Raises:
         ApiError: 503 if it has not.
     """
-    usage = await FILES.run(partial(shutil.disk_usage, intake.objects.root))
+    usage = await FILES.run(partial(shutil.disk_usage, intake.objects.scratch.root))
     if usage.free - (incoming or 0) < intake.least_free:
         raise _full()
 
@@ -242,7 +242,7 @@ def new_poster_folder() -> str:
 
 
 async def put_posters(
-    objects: DiskObjects, hash_: PublicHash, folder: str, posters: Mapping[str, bytes]
+    objects: Objects, hash_: PublicHash, folder: str, posters: Mapping[str, bytes]
 ) -> None:
     """Store a video's posters, by resolution label."""
     for label, poster in posters.items():

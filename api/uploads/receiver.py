@@ -295,11 +295,12 @@ class UploadReceiver(msgspec.Struct, frozen=True, kw_only=True):
             await self.uploads.remove(record.name, _REFUSED, now_us, by=self.by)
             await file.remove()
             raise invalid({"video": [error.reason]}) from error
-        await file.relocate(self.intake.objects.path(landed.source))
+        await file.keep(landed.source)
         if record.replaces:
             await self._replace(upload, landed, now_us)
         else:
             await self._add(upload, landed, now_us)
+        await file.remove_remains()
         upload.record = msgspec.structs.replace(record, state="done")
 
     async def _add(self, upload: _OpenUpload, file: VideoFile, now_us: int) -> None:

@@ -22,8 +22,7 @@ from storage.catalog.records.videos import VideoFile, VideoRecord, WholeVideo
 from storage.errors import UploadInProgress, UploadLinkSpent
 from storage.file_intake import source_file
 from storage.objects import addresses
-from storage.objects.base import ObjectError
-from storage.objects.disk import DiskObjects
+from storage.objects.base import ObjectError, Objects
 
 __all__ = ["RecordReplacement", "first_file_pending", "replace_from_form", "replace_source"]
 
@@ -62,7 +61,7 @@ async def replace_from_form(
 
 
 async def replace_source(
-    objects: DiskObjects, hash_: PublicHash, file: VideoFile, record: RecordReplacement
+    objects: Objects, hash_: PublicHash, file: VideoFile, record: RecordReplacement
 ) -> WholeVideo:
     """Make a stored file a video's source, and delete the old one.
 

@@ -35,7 +35,7 @@ from storage.catalog.records.videos import NewVideo, WholeVideo
 from storage.errors import StorageError
 from storage.file_intake import standard_rungs
 from storage.objects import addresses
-from storage.objects.disk import DiskObjects
+from storage.objects.base import Objects
 from storage.objects.incoming_file import open_incoming_file
 
 __all__ = ["receive_video_form"]
@@ -114,7 +114,7 @@ async def receive_video_form(
 
 @asynccontextmanager
 async def _removed_on_failure(
-    catalog: Catalog, objects: DiskObjects, hash_: PublicHash
+    catalog: Catalog, objects: Objects, hash_: PublicHash
 ) -> AsyncGenerator[None, None]:
     """Remove a video's objects if the block fails and the video was not recorded.
 

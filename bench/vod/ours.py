@@ -55,7 +55,7 @@ async def _make(file: Path, size: int, folder: Path, workers: int) -> dict[str, 
                 spans=catalog.spans,
                 transcoding=catalog.transcoding,
                 objects=objects,
-                path_of=objects.path,
+                lend=objects.lend,
                 now_us=_now_us,
                 cores=CoreBudget(workers),
             )

@@ -5,6 +5,7 @@ TOML file, an environment variable (`HEADEND_HTTP__PUBLIC_URL` sets `http.public
 line.
 """
 
+import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -373,9 +374,26 @@ class QuotaSettings(_Section, frozen=True, kw_only=True):
     ] = 0
 
 
+# What S3 allows (Amazon S3, "General purpose bucket naming rules"), and prefixes of plain names.
+_BUCKET: Final = re.compile(
+    r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[0-9A-Za-z_][0-9A-Za-z_.-]*)*/?"
+)
+_ENDPOINT: Final = re.compile(r"https?://[^/?#@\s]+")
+
+
 class StorageSettings(_Section, frozen=True, kw_only=True):
     """Storage of media."""
 
+    url: Annotated[
+        str,
+        _describe("s3://BUCKET/PREFIX keeps media in a bucket; empty: in the data folder"),
+    ] = ""
+    endpoint: Annotated[str, _describe("https://HOST of an S3 server; empty: Amazon's")] = ""
+    region: Annotated[str, _describe("region of the bucket; empty: AWS_REGION, or us-east-1")] = ""
+    cache_bytes: Annotated[
+        int,
+        _describe("copies of what was read from a bucket, in the data folder", "bytes", ge=0),
+    ] = 4 << 30
     min_free_bytes: Annotated[
         int, _describe("with less free space the service is not ready", "bytes", ge=0)
     ] = 1 << 30
@@ -389,6 +407,15 @@ class StorageSettings(_Section, frozen=True, kw_only=True):
             le=3650,
         ),
     ] = 7
+
+    def errors(self) -> dict[str, ValueError]:
+        """Return what is wrong with the place of the media, by setting."""
+        wrong: dict[str, ValueError] = {}
+        if self.url and not _BUCKET.fullmatch(self.url):
+            wrong["storage.url"] = ValueError("Expected s3://BUCKET or s3://BUCKET/PREFIX")
+        if self.endpoint and not _ENDPOINT.fullmatch(self.endpoint):
+            wrong["storage.endpoint"] = ValueError("Expected https://HOST or http://HOST:PORT")
+        return wrong
 
 
 class LogSettings(_Section, frozen=True, kw_only=True):
@@ -497,7 +524,7 @@ def load(
             f"{source}: live.kept_seconds: Expected at least live.listed_seconds "
             f"and one segment, {least:g} s"
         )
-    for name, error in settings.imports.errors().items():
+    for name, error in {**settings.storage.errors(), **settings.imports.errors()}.items():
         raise SettingsError(f"{sources.get(name, 'default')}: {name}: {error}") from error
     return settings, sources
 

@@ -21,12 +21,12 @@ from headend.config.settings import ServiceSettings
 from headend.install.certificates import CertificateFiles
 from headend.install.findings import Finding, FindingItem, size_text
 from headend.install.installation import (
-    OBJECTS,
     bind_objects,
     catalog_location,
     verify_objects,
 )
 from headend.install.locks import schema_in_use
+from headend.install.media_store import bucket_of, open_store, read_store
 from media.ticks import MICROSECONDS
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.maintenance.references import VideoReferences
@@ -41,8 +41,8 @@ from storage.cleanup.orphans import (
 from storage.errors import StorageError
 from storage.installation_key import StoreMismatch
 from storage.objects import addresses
-from storage.objects.disk import DiskObjects
 from storage.objects.read_only import ReadOnlyObjects
+from storage.objects.s3_bucket import S3Bucket
 from storage.objects.trash import empty_trash, find_trash
 from transcode.sandbox.landlock import landlock_abi, landlock_text
 from transcode.sandbox.rlimits import SandboxError
@@ -58,6 +58,7 @@ _AT_ONCE: Final = 500
 _DAY_US: Final = 86_400 * MICROSECONDS
 _MOST_SHOWN: Final = 50
 _ENGINE_SECONDS: Final = 30.0  # the first import of FFmpeg from a cold disk
+StoredFiles = ReadOnlyObjects | S3Bucket
 _VERSION: Final = "import av; print(av.__version__, av.ffmpeg_version_info)"
 
 
@@ -73,11 +74,11 @@ async def examine(settings: ServiceSettings, now_us: int) -> tuple[Finding, ...]
         return (*found, Finding(topic="data folder", verdict="act", text=text))
     found += [_room(folder, settings.storage.min_free_bytes)]
     found += _certificates(settings, folder / "tls", now_us)
-    files = ReadOnlyObjects(folder / OBJECTS)
+    files = read_store(folder, bucket_of(settings))
     try:
         async with open_catalog(catalog_location(settings), migrate=False) as catalog:
             for check in (
-                partial(_installation, catalog, files, folder),
+                partial(_installation, catalog, files),
                 partial(_damage, catalog),
                 partial(_jobs, catalog, now_us),
                 partial(_clock, catalog, now_us),
@@ -104,8 +105,8 @@ async def clean(settings: ServiceSettings, now_us: int, *, confirmed: bool = Fal
     """
     folder = Path(settings.data)
     async with open_catalog(catalog_location(settings), migrate=False) as catalog:
-        with schema_in_use(folder), DiskObjects(folder / OBJECTS) as objects:
-            await bind_objects(catalog, objects, folder)
+        with schema_in_use(folder), open_store(folder, bucket_of(settings)) as objects:
+            await bind_objects(catalog, objects, store=objects.place)
             removed = await remove_expired_uploads(objects, catalog.uploads, now_us)
             removed += await remove_orphans(
                 objects, catalog.references, now_us, confirmed=confirmed
@@ -213,10 +214,10 @@ def _certificate(path: Path, remedy: str, now_us: int) -> Finding:
     return Finding(topic=topic, verdict="act", text=text)
 
 
-async def _installation(catalog: Catalog, files: ReadOnlyObjects, folder: Path) -> Finding:
+async def _installation(catalog: Catalog, files: StoredFiles) -> Finding:
     topic = "installation"
     try:
-        await verify_objects(catalog, files, folder)
+        await verify_objects(catalog, files, store=files.place)
     except StoreMismatch as error:
         return Finding(topic=topic, verdict="act", text=str(error))
     return Finding(topic=topic, verdict="well", text="database and media belong together")
@@ -256,7 +257,7 @@ async def _clock(catalog: Catalog, now_us: int) -> Finding:
 # -- rows and files -------------------------------------------------------------------------------
 
 
-async def _missing(catalog: Catalog, files: ReadOnlyObjects) -> Finding:
+async def _missing(catalog: Catalog, files: StoredFiles) -> Finding:
     """Check that all files exist that rows name."""
     lost: list[FindingItem] = []
     after = ""
@@ -276,7 +277,7 @@ async def _missing(catalog: Catalog, files: ReadOnlyObjects) -> Finding:
     return Finding(topic="files", verdict="act", text=text, items=tuple(lost[:_MOST_SHOWN]))
 
 
-async def _lost(files: ReadOnlyObjects, row: VideoReferences) -> list[FindingItem]:
+async def _lost(files: StoredFiles, row: VideoReferences) -> list[FindingItem]:
     wanted: list[tuple[str, str]] = []
     if row.source:
         wanted.append((row.source, "uploaded file"))
@@ -291,7 +292,7 @@ async def _lost(files: ReadOnlyObjects, row: VideoReferences) -> list[FindingIte
     return [FindingItem(path=f"objects/{address}", what=what) for address, what in gone]
 
 
-async def _leftovers(catalog: Catalog, files: ReadOnlyObjects, now_us: int) -> Finding:
+async def _leftovers(catalog: Catalog, files: StoredFiles, now_us: int) -> Finding:
     unknown = await find_unknown(files, catalog.references, now_us)
     found = [(each.address, each.what) for each in unknown.orphans]
     if unknown.is_suspicious:
@@ -306,7 +307,7 @@ async def _leftovers(catalog: Catalog, files: ReadOnlyObjects, now_us: int) -> F
     return await _tidy("leftovers", files, found)
 
 
-async def _trash(files: ReadOnlyObjects, days: int) -> Finding:
+async def _trash(files: StoredFiles, days: int) -> Finding:
     """Show what cleanups moved to the trash."""
     things = [
         FindingItem(path=f"objects/{each}", what="trash", bytes=await files.size(each))
@@ -317,7 +318,7 @@ async def _trash(files: ReadOnlyObjects, days: int) -> Finding:
     return Finding(topic="trash", verdict="well", text=text, items=tuple(things[:_MOST_SHOWN]))
 
 
-async def _uploads(catalog: Catalog, files: ReadOnlyObjects, now_us: int) -> Finding:
+async def _uploads(catalog: Catalog, files: StoredFiles, now_us: int) -> Finding:
     """Find expired uploads, and bytes of no upload."""
     found = [
         (addresses.upload(name), "expired upload")
@@ -335,7 +336,7 @@ async def _uploads(catalog: Catalog, files: ReadOnlyObjects, now_us: int) -> Fin
     return await _tidy("uploads", files, found)
 
 
-async def _tidy(topic: str, files: ReadOnlyObjects, found: Iterable[tuple[str, str]]) -> Finding:
+async def _tidy(topic: str, files: StoredFiles, found: Iterable[tuple[str, str]]) -> Finding:
     things = [
         FindingItem(path=f"objects/{address}", what=what, bytes=await files.size(address))
         for address, what in found

@@ -9,19 +9,18 @@ from typing import Final
 
 from headend.config.settings import ServiceSettings
 from headend.install.locks import DataFolderError, schema_change
+from headend.install.media_store import open_store, read_store
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.maintenance.copying import CatalogCopy, copy_catalog
 from storage.catalog.records.common import FirstStart
 from storage.errors import CatalogUnavailable, SchemaMissing, SchemaOlder
 from storage.installation_key import KeyStore, ReadableKey, bind, refuse_media, verify
-from storage.objects.disk import DiskObjects
-from storage.objects.read_only import ReadOnlyObjects
+from storage.objects.s3_bucket import S3Place
 from storage.wall_clock import wall_clock_us
 
 __all__ = [
     "DATABASE",
     "MOVED",
-    "OBJECTS",
     "OWNER_TOKEN",
     "bind_objects",
     "catalog_location",
@@ -34,7 +33,6 @@ __all__ = [
 
 DATABASE: Final = "catalog.sqlite"
 MOVED: Final = "catalog.sqlite.moved"
-OBJECTS: Final = "objects"
 OWNER_TOKEN: Final = "owner.token"  # noqa: S105 # a file's name
 
 
@@ -55,12 +53,14 @@ def create_data_folder(folder: Path) -> None:
         raise DataFolderError(f"cannot use {folder} for data: {error.strerror}") from error
 
 
-async def install(folder: Path, place: str | Path | None = None) -> bool:
+async def install(
+    folder: Path, place: str | Path | None = None, bucket: S3Place | None = None
+) -> bool:
     """Create the database and the records of a first start, or migrate an older database.
 
-    `place` is the catalog's location (`catalog_location`), by default a file in the folder. Return
-    whether there was anything to do. An installation that is up to date is not touched, so this may
-    be called while Headend runs.
+    `place` is the catalog's location (`catalog_location`), by default a file in the folder, and
+    `bucket` that of the media, by default the folder. Return whether there was anything to do. An
+    installation that is up to date is not touched, so this may be called while Headend runs.
 
     Raises:
         DataFolderError: a migration is needed, but another process uses the database.
@@ -68,15 +68,15 @@ async def install(folder: Path, place: str | Path | None = None) -> bool:
         StorageError: the database cannot be created or used.
     """
     place = place or folder / DATABASE
-    if await _is_ready(folder, place):
+    if await _is_ready(folder, place, bucket):
         return False
     with schema_change(folder):
         async with open_catalog(place, migrate=True) as catalog:
             first = await catalog.installation.first_start(wall_clock_us())
             if first.owner_token is not None:
                 _keep(folder / OWNER_TOKEN, first.owner_token)
-            with DiskObjects(folder / OBJECTS) as objects:
-                await bind_objects(catalog, objects, folder)
+            with open_store(folder, bucket) as objects:
+                await bind_objects(catalog, objects, store=objects.place)
     return True
 
 
@@ -98,27 +98,25 @@ async def move_catalog(folder: Path, url: str) -> CatalogCopy:
     return copied
 
 
-async def bind_objects(catalog: Catalog, objects: KeyStore, folder: Path) -> None:
-    """Check that a catalog and the objects of a data folder belong together (see `bind`).
+async def bind_objects(catalog: Catalog, objects: KeyStore, *, store: str) -> None:
+    """Check that a catalog and the objects of an installation belong together (see `bind`).
 
     Raises:
         StoreMismatch: they do not.
         StorageError: the catalog or the objects cannot be read.
     """
-    store = str(folder / OBJECTS)
     await bind(
         objects, catalog.installation, catalog.references, store=store, catalog=catalog.place
     )
 
 
-async def verify_objects(catalog: Catalog, objects: ReadableKey, folder: Path) -> None:
-    """Check that a catalog and the objects of a data folder have one key (see `verify`).
+async def verify_objects(catalog: Catalog, objects: ReadableKey, *, store: str) -> None:
+    """Check that a catalog and the objects of an installation have one key (see `verify`).
 
     Raises:
         StoreMismatch: they have not.
         StorageError: the catalog or the objects cannot be read.
     """
-    store = str(folder / OBJECTS)
     await verify(objects, catalog.installation, store=store, catalog=catalog.place)
 
 
@@ -134,15 +132,15 @@ async def read_installation(catalog: Catalog) -> FirstStart:
     return first
 
 
-async def _is_ready(folder: Path, place: str | Path) -> bool:
+async def _is_ready(folder: Path, place: str | Path, bucket: S3Place | None) -> bool:
     """Return whether the database is up to date and has had its first start.
 
     Raises:
-        StoreMismatch: there is no database, or an empty one, but the folder has media.
+        StoreMismatch: there is no database, or an empty one, but there are media.
     """
-    files = ReadOnlyObjects(folder / OBJECTS)
+    files = read_store(folder, bucket)
     if isinstance(place, Path) and not place.is_file():  # noqa: ASYNC240 # before anything runs
-        await refuse_media(files, store=str(folder / OBJECTS), catalog=str(place))
+        await refuse_media(files, store=files.place, catalog=str(place))
         return False
     try:
         async with open_catalog(place, migrate=False) as catalog:
@@ -153,7 +151,7 @@ async def _is_ready(folder: Path, place: str | Path) -> bool:
         return False
     except SchemaMissing as error:
         empty = error.place
-    await refuse_media(files, store=str(folder / OBJECTS), catalog=empty)
+    await refuse_media(files, store=files.place, catalog=empty)
     return False
 
 

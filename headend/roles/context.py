@@ -13,12 +13,12 @@ from headend.config.listen_sockets import ListenSockets
 from headend.config.settings import ServiceSettings
 from headend.http.descriptors import raise_limit
 from headend.install.installation import (
-    OBJECTS,
     bind_objects,
     catalog_location,
     read_installation,
     verify_objects,
 )
+from headend.install.media_store import bucket_of, open_store
 from headend.roles.loop_watch import watch_loop
 from headend.roles.supervision import BackgroundTask, run_in_background
 from media.loop_lag import LoopLag
@@ -28,7 +28,7 @@ from storage.bus.redis import open_redis_bus
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.records.common import FirstStart
 from storage.edge.memory import MemoryEdge
-from storage.objects.disk import DiskObjects
+from storage.objects.store import MediaStore
 
 __all__ = ["RoleContext", "open_context"]
 
@@ -43,7 +43,7 @@ class RoleContext(msgspec.Struct, frozen=True, kw_only=True):
     catalog: Catalog
     first: FirstStart
     bus: Bus
-    objects: DiskObjects
+    objects: MediaStore
     edge: MemoryEdge
     lag: LoopLag
 
@@ -53,7 +53,7 @@ class RoleContext(msgspec.Struct, frozen=True, kw_only=True):
         Raises:
             StorageError: they do not (`StoreMismatch`), or cannot be read.
         """
-        await verify_objects(self.catalog, self.objects, self.folder)
+        await verify_objects(self.catalog, self.objects, store=self.objects.place)
 
 
 @asynccontextmanager
@@ -78,8 +78,9 @@ async def open_context(
             open_catalog(catalog_location(settings), migrate=False)
         )
         first = await read_installation(catalog)
-        objects = stack.enter_context(DiskObjects(folder / OBJECTS))
-        await bind_objects(catalog, objects, folder)
+        store = open_store(folder, bucket_of(settings), cache_bytes=settings.storage.cache_bytes)
+        objects = stack.enter_context(store)
+        await bind_objects(catalog, objects, store=objects.place)
         yield RoleContext(
             settings=settings,
             folder=folder,

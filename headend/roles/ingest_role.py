@@ -146,7 +146,7 @@ def _create_recorder(context: RoleContext) -> Recorder:
     return Recorder(
         objects=objects,
         catalog=context.catalog.recordings,
-        free_bytes=lambda: shutil.disk_usage(objects.root).free,
+        free_bytes=lambda: shutil.disk_usage(objects.scratch.root).free,
         min_free_bytes=context.settings.storage.min_free_bytes,
         now_us=wall_clock_us,
         name_of=slug,

@@ -24,7 +24,7 @@ from headend.config.settings import ServiceSettings
 from headend.http.server import Application
 from storage.catalog import Catalog
 from storage.edge.memory import MemoryEdge
-from storage.objects.disk import DiskObjects
+from storage.objects.store import MediaStore
 
 __all__ = ["OriginRole"]
 
@@ -64,7 +64,7 @@ class OriginRole(msgspec.Struct, frozen=True, kw_only=True):
         cls,
         settings: ServiceSettings,
         catalog: Catalog,
-        objects: DiskObjects,
+        objects: MediaStore,
         edge: MemoryEdge,
         addresses: Addresses,
     ) -> "OriginRole":

@@ -14,7 +14,7 @@ from media.no_op import always
 from media.ticks import MICROSECONDS
 from storage.catalog import Catalog
 from storage.job_leases import HeldJob
-from storage.objects.disk import DiskObjects
+from storage.objects.store import MediaStore
 from storage.quotas import QuotaCheck
 from storage.wall_clock import wall_clock_us
 from transcode.imports.download import DownloadLimits
@@ -43,7 +43,7 @@ def _new_owner() -> str:
 
 
 def create_store_health(
-    catalog: Catalog, objects: DiskObjects, min_free_bytes: int = 0
+    catalog: Catalog, objects: MediaStore, min_free_bytes: int = 0
 ) -> StoreHealth:
     """Return the health of a process's store; `min_free_bytes` of its disk stay free."""
 
@@ -57,7 +57,7 @@ def create_store_health(
 def create_file_workers(
     settings: TranscodeSettings,
     catalog: Catalog,
-    objects: DiskObjects,
+    objects: MediaStore,
     may_begin: Callable[[], bool] = always,
     *,
     health: StoreHealth | None = None,
@@ -73,7 +73,7 @@ def create_file_workers(
         spans=catalog.spans,
         transcoding=catalog.transcoding,
         objects=objects,
-        path_of=objects.path,
+        lend=objects.lend,
         now_us=catalog.clock.now_us,
         cores=CoreBudget(cores),
         lease_us=round(settings.lease_seconds * MICROSECONDS),
@@ -118,7 +118,7 @@ def _create_preview_workers(
         jobs=context.catalog.jobs,
         previews=context.catalog.previews,
         objects=context.objects,
-        path_of=context.objects.path,
+        lend=context.objects.lend,
         now_us=context.catalog.clock.now_us,
         lease_us=round(context.settings.transcode.lease_seconds * MICROSECONDS),
         health=health,

@@ -8,7 +8,7 @@ from api.ports import FileFacts, FileRefused
 from api.uploads.intake import UploadIntake
 from api.uploads.limits import UploadLimits
 from headend.config.settings import QuotaSettings
-from storage.objects.disk import DiskObjects
+from storage.objects.store import MediaStore
 from storage.quotas import QuotaLimits
 from transcode.inspect.probe import NotMedia, ProbeTimeout, probe
 from transcode.inspect.still import NotImage, make_image, make_posters
@@ -75,7 +75,7 @@ async def uploaded_slate(file: Path, /) -> bytes:
 
 
 def create_intake(
-    objects: DiskObjects, min_free_bytes: int, uploads: UploadLimits = _DEFAULTS
+    objects: MediaStore, min_free_bytes: int, uploads: UploadLimits = _DEFAULTS
 ) -> UploadIntake:
     """Return the intake of a store; `min_free_bytes` of its disk stay free."""
     return UploadIntake(

@@ -36,6 +36,7 @@ from headend.http.metrics import CountedApplication, HttpMetrics
 from headend.http.server import Application, serving
 from headend.install.certificates import RtmpsCertificate
 from headend.install.installation import OWNER_TOKEN
+from headend.install.media_store import bucket_of
 from headend.roles.context import RoleContext, open_context
 from headend.roles.ingest_role import run_ingest
 from headend.roles.media_remover import StoredMedia, keep_deleting_expired_recordings
@@ -348,6 +349,7 @@ def _connection_limiter(context: RoleContext, proxies: TrustedProxies) -> Connec
 
 def _problems(context: RoleContext) -> Callable[[], Awaitable[list[str]]]:
     least = context.settings.storage.min_free_bytes
+    bucket = bucket_of(context.settings)
 
     async def problems() -> list[str]:
         found: list[str] = []
@@ -363,6 +365,14 @@ def _problems(context: RoleContext) -> Callable[[], Awaitable[list[str]]]:
         else:
             if free < least:
                 found.append(f"free space is {free} bytes, storage.min_free_bytes is {least}")
+        if bucket is not None:
+            try:
+                async with asyncio.timeout(_DISK_SECONDS):
+                    await context.objects.check()
+            except StorageError as error:
+                found.append(str(error))
+            except TimeoutError:
+                found.append(f"{bucket} does not answer")
         return found
 
     return problems

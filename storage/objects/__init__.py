@@ -1,8 +1,10 @@
-"""Media that outlives a process: whole objects by address, on one disk.
+"""Media that outlives a process: whole objects by address, on one disk or in a bucket.
 
-`base` is the protocol, `addresses` the layout, `disk` the store and `reserve` its last megabyte for
-a full disk. `disk_threads` are the threads that wait for the disk. `trash` keeps for some days what
-cleanups take away. `read_only` serves callers that must not change anything. `incoming_file`
-receives a file in one go, `resumable_file` in several requests. Which objects are still needed is
-decided in `storage.cleanup`.
+`base` is the protocol, `addresses` the layout, `store` what a role keeps its media in. `disk` is a
+folder, and `reserve` its last megabyte for a full disk; `s3_bucket` is a bucket, `s3` a bucket with
+the files of this machine that go with it, and `file_cache` the copies among these. `disk_threads`
+are the threads that wait for the disk. `trash` keeps for some days what cleanups take away.
+`read_only` serves callers that must not change anything. `incoming_file` receives a file in one go,
+`resumable_file` in several requests. Which objects are still needed is decided in
+`storage.cleanup`.
 """

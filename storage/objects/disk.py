@@ -24,7 +24,8 @@ import os
 import shutil
 import tempfile
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping
+from contextlib import asynccontextmanager
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -33,10 +34,10 @@ from typing import Final, TypeVar
 from storage.objects.addresses import checked
 from storage.objects.base import ObjectError, ObjectMissing, ObjectStat, StoreFailed, StoreFull
 from storage.objects.disk_threads import FILES, DiskThreads
-from storage.objects.durable import sync_file, sync_tree
+from storage.objects.durable import place_file, sync_file, sync_tree
 from storage.objects.reserve import RESERVE_BYTES, Reserve
 
-__all__ = ["SYNC_SECONDS", "DiskObjects"]
+__all__ = ["SYNC_SECONDS", "DiskObjects", "disk_error"]
 
 # It begins with a dot, so no address leads there.
 _TEMPORARIES: Final = ".temporary"
@@ -55,6 +56,19 @@ SYNC_SECONDS: Final = 60.0
 T = TypeVar("T")
 
 
+def disk_error(address: str, error: OSError) -> ObjectError:
+    """Return the error of an object store for one of its disk."""
+    if isinstance(error, FileNotFoundError | NotADirectoryError | IsADirectoryError):
+        return ObjectMissing(address)
+    return _failure(address, error)
+
+
+def _failure(address: str, error: OSError) -> ObjectError:
+    kind = StoreFull if error.errno in _FULL else StoreFailed
+    # The text of the OSError would name the path on this machine.
+    return kind(address, os.strerror(error.errno) if error.errno else type(error).__name__)
+
+
 class DiskObjects:
     """An object store on one file system (see `storage.objects.base.Objects`)."""
 
@@ -65,7 +79,7 @@ class DiskObjects:
         self._own, self._lock = self._claim()
         self._numbers = count()
         self._reserve = Reserve(self._own / "reserve", reserve_bytes)
-        self._threads = FILES
+        self.threads = FILES
 
     def using(self, threads: DiskThreads) -> "DiskObjects":
         """Return the same store for callers whose calls wait in other threads.
@@ -73,7 +87,7 @@ class DiskObjects:
         It is closed with the original.
         """
         other = copy.copy(self)
-        other._threads = threads
+        other.threads = threads
         return other
 
     def close(self) -> None:
@@ -94,6 +108,50 @@ class DiskObjects:
     def temporary(self) -> Path:
         """Return a new path for a temporary file, which goes with this process."""
         return self._own / str(next(self._numbers))
+
+    # -- files (see `storage.objects.store.MediaStore`) -------------------------------------------
+
+    @property
+    def scratch(self) -> "DiskObjects":
+        """The store itself: files are received where they will be objects."""
+        return self
+
+    @property
+    def files(self) -> Path:
+        """The folder of the objects."""
+        return self.root
+
+    @property
+    def place(self) -> str:
+        """The folder of the objects, for messages."""
+        return str(self.root)
+
+    async def adopt(self, file: int, path: Path, address: str) -> Path:
+        """Make a received file an object by renaming it; return its path."""
+        target = self.path(address)
+        place = partial(place_file, file, path, target, self.root)
+        await self._run(address, place, SYNC_SECONDS, failed=_failure)
+        return target
+
+    async def fetch(self, address: str) -> bool:
+        """Return False: the files are the objects."""
+        del address
+        return False
+
+    @asynccontextmanager
+    async def lend(self, address: str) -> AsyncGenerator[Path, None]:
+        """Return a context with an object's own file."""
+        yield self.path(address)
+
+    def is_unchanged(self, address: str, stat: ObjectStat) -> bool:
+        """Return whether an object's file is as `stat` said."""
+        try:
+            found = self.path(address).stat()
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        return _stat(found) == stat
+
+    # -- objects ----------------------------------------------------------------------------------
 
     async def put(self, address: str, data: bytes, *, vital: bool = False) -> None:
         """Write an object and replace any that has the address (`vital`: see `Objects`)."""
@@ -157,7 +215,7 @@ class DiskObjects:
             found = await self._run(address, self.path(address).stat)
         except ObjectMissing:
             return None
-        return ObjectStat(size=found.st_size, modified_us=found.st_mtime_ns // 1000)
+        return _stat(found)
 
     async def delete(self, address: str) -> None:
         """Delete an object, if it exists."""
@@ -199,15 +257,21 @@ class DiskObjects:
 
     # -- in threads -------------------------------------------------------------------------------
 
-    async def _run(self, address: str, work: Callable[[], T], seconds: float = _SECONDS) -> T:
-        """Run blocking work in a thread and translate its errors."""
+    async def _run(
+        self,
+        address: str,
+        work: Callable[[], T],
+        seconds: float = _SECONDS,
+        failed: Callable[[str, OSError], ObjectError] = disk_error,
+    ) -> T:
+        """Run blocking work in a thread and translate its errors with `failed`."""
         try:
             async with asyncio.timeout(seconds):
-                return await self._threads.run(work)
+                return await self.threads.run(work)
         except TimeoutError as error:
             raise StoreFailed(address, f"no answer within {seconds:.0f} s") from error
         except OSError as error:
-            raise _translated(address, error) from error
+            raise failed(address, error) from error
 
     async def _run_all(self, addresses: Collection[str], work: Callable[[str], None]) -> None:
         """Run blocking work for each address in one thread; raise the last error."""
@@ -223,7 +287,7 @@ class DiskObjects:
 
         failure = await self._run(next(iter(addresses), _STORE), run)
         if failure is not None:
-            raise _translated(*failure) from failure[1]
+            raise disk_error(*failure) from failure[1]
 
     def _check(self, min_free_bytes: int, *, thorough: bool) -> None:
         room = os.statvfs(self._own)
@@ -304,6 +368,10 @@ class DiskObjects:
             os.close(lock)
 
 
+def _stat(found: os.stat_result) -> ObjectStat:
+    return ObjectStat(size=found.st_size, modified_us=found.st_mtime_ns // 1000)
+
+
 def _read(path: Path) -> bytes | None:
     with contextlib.suppress(FileNotFoundError, NotADirectoryError, IsADirectoryError):
         return path.read_bytes()
@@ -337,11 +405,3 @@ def _move(source: Path, target: Path) -> None:
 def _remove_tree(folder: Path) -> None:
     with contextlib.suppress(FileNotFoundError):
         shutil.rmtree(folder)
-
-
-def _translated(address: str, error: OSError) -> ObjectError:
-    if isinstance(error, FileNotFoundError | NotADirectoryError | IsADirectoryError):
-        return ObjectMissing(address)
-    kind = StoreFull if error.errno in _FULL else StoreFailed
-    # The text of the OSError would name the path on this machine.
-    return kind(address, os.strerror(error.errno) if error.errno else type(error).__name__)

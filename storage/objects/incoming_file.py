@@ -21,9 +21,8 @@ from typing import Final, TypeVar
 
 from storage.errors import StorageError
 from storage.objects.base import StoreFailed, StoreFull
-from storage.objects.disk import SYNC_SECONDS, DiskObjects
 from storage.objects.disk_threads import FILES
-from storage.objects.durable import place_file
+from storage.objects.store import MediaStore
 
 __all__ = [
     "PIECE_BYTES",
@@ -60,7 +59,7 @@ class IncomingFile:
     `path` is its temporary place, `size` the bytes received so far.
     """
 
-    def __init__(self, objects: DiskObjects, *, max_bytes: int, min_free_bytes: int) -> None:
+    def __init__(self, objects: MediaStore, *, max_bytes: int, min_free_bytes: int) -> None:
         self._objects = objects
         self._max_bytes = max_bytes
         self._min_free_bytes = min_free_bytes
@@ -70,7 +69,7 @@ class IncomingFile:
         self._file: int | None = None
         self._over = False
         self._unsynced = 0
-        self.path: Path = objects.temporary()
+        self.path: Path = objects.scratch.temporary()
         self.size = 0
 
     async def write(self, data: bytes) -> None:
@@ -117,9 +116,9 @@ class IncomingFile:
             StoreFull: as in `write`.
             StoreFailed: as in `write`.
         """
-        target = self._objects.path(address)
         await self.flush()
-        await in_thread(lambda: self._keep(target), SYNC_SECONDS)
+        file = await in_thread(self._settled)
+        await self._objects.adopt(file, self.path, address)
 
     async def discard(self) -> None:
         """Delete the file unless it was kept."""
@@ -153,11 +152,12 @@ class IncomingFile:
                 os.ftruncate(self._file, 0)
                 os.lseek(self._file, 0, os.SEEK_SET)
 
-    def _keep(self, target: Path) -> None:
+    def _settled(self) -> int:
+        """Return the file's descriptor once nothing is being written to it any more."""
         with self._lock:
             if self._file is None:  # nothing was written: there is no file
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
-            place_file(self._file, self.path, target, self._objects.root)
+            return self._file
 
     def _discard(self) -> None:
         with self._lock, contextlib.suppress(OSError):
@@ -196,7 +196,7 @@ async def in_thread(work: Callable[[], T], seconds: float = _SECONDS) -> T:
 
 @asynccontextmanager
 async def open_incoming_file(
-    objects: DiskObjects, *, max_bytes: int, min_free_bytes: int = 0
+    objects: MediaStore, *, max_bytes: int, min_free_bytes: int = 0
 ) -> AsyncGenerator[IncomingFile, None]:
     """Receive a file of at most `max_bytes`; it is deleted after the block unless it was kept.
 

@@ -19,10 +19,9 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from storage.errors import StorageError
-from storage.objects.disk import SYNC_SECONDS, DiskObjects
 from storage.objects.disk_threads import FILES
-from storage.objects.durable import place_file
 from storage.objects.incoming_file import PIECE_BYTES, check_free, in_thread
+from storage.objects.store import MediaStore
 
 __all__ = ["Digest", "FileStillLocked", "ResumableFile", "open_resumable_file"]
 
@@ -55,11 +54,11 @@ class ResumableFile:
     """
 
     def __init__(
-        self, path: Path, home: Path, file: int, *, root: Path, min_free_bytes: int
+        self, objects: MediaStore, path: Path, home: Path, file: int, *, min_free_bytes: int
     ) -> None:
         self.path = path
+        self._objects = objects
         self._home = home
-        self._root = root
         self.position = 0
         self._file = file
         self._min_free_bytes = min_free_bytes
@@ -120,13 +119,25 @@ class ResumableFile:
         """
         return await in_thread(self._sync, _SECONDS)
 
-    async def relocate(self, path: Path) -> None:
-        """Move the file to another path of its store; it stays locked and survives power cuts.
+    async def keep(self, address: str) -> None:
+        """Make the file the object at `address`, which survives power cuts; it stays locked.
+
+        On a disk the file is moved; otherwise it stays until `remove_remains`.
 
         Raises:
             StoreFull, StoreFailed: as in `write`.
         """
-        await in_thread(lambda: self._move(path), SYNC_SECONDS)
+        await in_thread(self._settle, _SECONDS)
+        self.path = await self._objects.adopt(self._file, self.path, address)
+
+    async def remove_remains(self) -> None:
+        """Delete the file where it was kept as an object elsewhere, and a row names that.
+
+        Raises:
+            StoreFailed: the disk failed.
+        """
+        if not self.is_relocated:
+            await self.remove()
 
     def size(self) -> int:
         """Return the size of the file in bytes."""
@@ -182,13 +193,12 @@ class ResumableFile:
             os.fdatasync(self._file)
             return written
 
-    def _move(self, path: Path) -> None:
+    def _settle(self) -> None:
+        """Wait until nothing is being written to the file, and make it new."""
         with self._lock:
             # The last byte may have arrived long ago, and an old file that no row names yet would
             # be removed as an orphan.
             os.utime(self._file)
-            place_file(self._file, self.path, path, self._root)
-            self.path = path
 
     def _close(self) -> None:
         with self._lock:
@@ -223,7 +233,7 @@ def _lock(home: Path, final: Path) -> tuple[Path, int] | None:
 
 @asynccontextmanager
 async def open_resumable_file(
-    objects: DiskObjects,
+    objects: MediaStore,
     address: str,
     final_address: str,
     *,
@@ -239,7 +249,7 @@ async def open_resumable_file(
         FileStillLocked: the previous writer did not release it within `wait_seconds`.
         StoreFull, StoreFailed: the file cannot be created.
     """
-    home, final = objects.path(address), objects.path(final_address)
+    home, final = objects.scratch.path(address), objects.scratch.path(final_address)
     clock = asyncio.get_running_loop().time
     until = clock() + wait_seconds
     while (found := await in_thread(lambda: _lock(home, final), _SECONDS)) is None:
@@ -247,7 +257,7 @@ async def open_resumable_file(
             raise FileStillLocked
         await asyncio.sleep(_RETRY_SECONDS)
     path, file = found
-    held = ResumableFile(path, home, file, root=objects.root, min_free_bytes=min_free_bytes)
+    held = ResumableFile(objects, path, home, file, min_free_bytes=min_free_bytes)
     try:
         yield held
     finally:

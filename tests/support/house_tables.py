@@ -19,6 +19,5 @@ WITHOUT_TEST: Final[dict[str, str]] = {
     "storage/catalog/schema/upload_tables.py": "tables: the migrations are compared with them",
     "storage/edge/base.py": "protocols and errors: each implementation has its tests",
     "storage/errors.py": "a tree of errors: nothing runs",
-    "storage/objects/base.py": "protocols and errors: each implementation has its tests",
     "transcode/live/ports.py": "protocols: nothing runs",
 }

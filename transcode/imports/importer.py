@@ -27,8 +27,8 @@ from storage.file_intake import FileRefused, Probe, probe_source
 from storage.job_leases import LEASE_US, HeldJob
 from storage.objects import addresses
 from storage.objects.base import ObjectError, StoreFull
-from storage.objects.disk import DiskObjects
 from storage.objects.resumable_file import FileStillLocked
+from storage.objects.store import MediaStore
 from transcode.imports.download import DownloadLimits, FileVersion, download
 from transcode.imports.http_client import FetchRefused, ImportClient
 from transcode.imports.partial_file import PartialFile, open_partial_file
@@ -58,7 +58,7 @@ class ImportContext(msgspec.Struct, frozen=True, kw_only=True):
 
     jobs: Jobs
     imports: Imports
-    objects: DiskObjects
+    objects: MediaStore
     probe: Probe
     client: ImportClient
     limits: DownloadLimits
@@ -91,7 +91,7 @@ class Importer:
         *,
         jobs: Jobs,
         imports: Imports,
-        objects: DiskObjects,
+        objects: MediaStore,
         probe: Probe,
         client: ImportClient,
         limits: DownloadLimits,

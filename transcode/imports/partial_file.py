@@ -11,9 +11,9 @@ from pathlib import Path
 
 from media.stream_keys import PublicHash
 from storage.objects import addresses
-from storage.objects.disk import DiskObjects
 from storage.objects.incoming_file import IncomingFileTooLarge
 from storage.objects.resumable_file import FileStillLocked, ResumableFile, open_resumable_file
+from storage.objects.store import MediaStore
 
 __all__ = ["PartialFile", "open_partial_file"]
 
@@ -21,8 +21,7 @@ __all__ = ["PartialFile", "open_partial_file"]
 class PartialFile:
     """The bytes of a file that were downloaded so far. Only one task at a time may use it."""
 
-    def __init__(self, objects: DiskObjects, file: ResumableFile, max_bytes: int) -> None:
-        self._objects = objects
+    def __init__(self, file: ResumableFile, max_bytes: int) -> None:
         self._file = file
         self._max_bytes = max_bytes
 
@@ -75,15 +74,15 @@ class PartialFile:
         """Turn the file into the object at `address`; then it survives a power cut.
 
         Raises:
-            StoreFull, StoreFailed: as in `ResumableFile.relocate`.
+            StoreFull, StoreFailed: as in `ResumableFile.keep`.
         """
         await self._file.flush()
-        await self._file.relocate(self._objects.path(address))
+        await self._file.keep(address)
 
 
 @asynccontextmanager
 async def open_partial_file(
-    objects: DiskObjects,
+    objects: MediaStore,
     hash_: PublicHash,
     *,
     attempt: int,
@@ -116,4 +115,4 @@ async def open_partial_file(
             file = await stack.enter_async_context(opened(own))
             received = 0
         await file.truncate(received)
-        yield PartialFile(objects, file, max_bytes)
+        yield PartialFile(file, max_bytes)

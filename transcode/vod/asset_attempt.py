@@ -7,7 +7,7 @@ so that other workers can begin.
 
 import logging
 from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -68,9 +68,9 @@ _SHORT_US: Final = 20_000_000
 class TranscodeContext(msgspec.Struct, frozen=True, kw_only=True):
     """What jobs and spans are transcoded with.
 
-    `path_of` returns the file that holds an object; `clock` is monotonic, in seconds; `objects` are
-    written to while the store is well by `health`; `on_work_queued` is called when spans or a job
-    were queued.
+    `lend` gives a file with an object's bytes (see `MediaStore`); `clock` is monotonic, in seconds;
+    `objects` are written to while the store is well by `health`; `on_work_queued` is called when
+    spans or a job were queued.
     """
 
     jobs: Jobs
@@ -79,7 +79,7 @@ class TranscodeContext(msgspec.Struct, frozen=True, kw_only=True):
     objects: Objects
     health: StoreHealth
     cores: CoreBudget
-    path_of: Callable[[str], Path]
+    lend: Callable[[str], AbstractAsyncContextManager[Path]]
     now_us: Callable[[], int]
     clock: Callable[[], float]
     on_work_queued: Callable[[], None]
@@ -120,7 +120,10 @@ class AssetAttempt:
             OutOfStep: the renditions do not fit together.
             StorageError, OSError: something could not be stored or read.
         """
-        path = self._context.path_of(self._work.source)
+        async with self._context.lend(self._work.source) as path:
+            return await self._make(path)
+
+    async def _make(self, path: Path) -> Original:
         # No request waits for the answer here, so a large file or a slow disk may take its time.
         probed = await probe(path, seconds=None)
         order = order_for(probed)

@@ -9,6 +9,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Collection
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import ClassVar, Final
 
@@ -51,10 +52,10 @@ _MOST_JOBS_IN_A_ROW: Final = 3
 class VideoTranscoder:
     """Leases and does jobs and spans of videos.
 
-    `path_of` returns the file that holds an object; `clock` is monotonic, in seconds; `cores` is
-    the budget of all its engines together; leases last `lease_us` unless they are extended. What is
-    made is stored while the store is well by `health`. `on_work_queued` is called when more can be
-    leased.
+    `lend` gives a file with an object's bytes (see `MediaStore`); `clock` is monotonic, in seconds;
+    `cores` is the budget of all its engines together; leases last `lease_us` unless they are
+    extended. What is made is stored while the store is well by `health`. `on_work_queued` is called
+    when more can be leased.
     """
 
     def __init__(  # noqa: PLR0913  # the catalog's repositories and the environment, each by name
@@ -64,7 +65,7 @@ class VideoTranscoder:
         spans: Spans,
         transcoding: Transcoding,
         objects: Objects,
-        path_of: Callable[[str], Path],
+        lend: Callable[[str], AbstractAsyncContextManager[Path]],
         now_us: Callable[[], int],
         cores: CoreBudget | None = None,
         lease_us: int = LEASE_US,
@@ -84,7 +85,7 @@ class VideoTranscoder:
             objects=PatientObjects(objects, self.health),
             health=self.health,
             cores=self.cores,
-            path_of=path_of,
+            lend=lend,
             now_us=now_us,
             clock=clock,
             on_work_queued=lambda: self.on_work_queued(),

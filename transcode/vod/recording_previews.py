@@ -11,6 +11,7 @@ import logging
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import ClassVar, Final
 
@@ -108,7 +109,7 @@ class PreviewContext(msgspec.Struct, frozen=True, kw_only=True):
     jobs: Jobs
     previews: RecordingPreviews
     objects: Objects
-    path_of: Callable[[str], Path]
+    lend: Callable[[str], AbstractAsyncContextManager[Path]]
     now_us: Callable[[], int]
     clock: Callable[[], float]
     health: StoreHealth
@@ -117,8 +118,9 @@ class PreviewContext(msgspec.Struct, frozen=True, kw_only=True):
 class PreviewMaker:
     """Leases and does the jobs that make previews of recordings.
 
-    `path_of` returns the file that holds an object; `clock` is monotonic, in seconds; leases last
-    `lease_us` unless they are extended. What is made is stored while the store is well by `health`.
+    `lend` gives a file with an object's bytes (see `MediaStore`); `clock` is monotonic, in seconds;
+    leases last `lease_us` unless they are extended. What is made is stored while the store is well
+    by `health`.
     """
 
     def __init__(
@@ -127,7 +129,7 @@ class PreviewMaker:
         jobs: Jobs,
         previews: RecordingPreviews,
         objects: Objects,
-        path_of: Callable[[str], Path],
+        lend: Callable[[str], AbstractAsyncContextManager[Path]],
         now_us: Callable[[], int],
         lease_us: int = LEASE_US,
         clock: Callable[[], float] = time.monotonic,
@@ -140,7 +142,7 @@ class PreviewMaker:
             jobs=jobs,
             previews=previews,
             objects=PatientObjects(objects, health),
-            path_of=path_of,
+            lend=lend,
             now_us=now_us,
             clock=clock,
             health=health,
@@ -279,10 +281,7 @@ class PreviewJob(LeasedTask[HeldJob, int]):
         missing = 0
         for number in coarse_to_fine(len(samples)):
             sample = samples[number]
-            init, media = (
-                self._context.path_of(f"{rendition}/{name}") for name in (sample.init, sample.media)
-            )
-            data = await asyncio.to_thread(read_keyframe, init, media)
+            data = await self._read(f"{rendition}/{sample.init}", f"{rendition}/{sample.media}")
             if data is None:
                 missing += 1
                 continue
@@ -290,6 +289,14 @@ class PreviewJob(LeasedTask[HeldJob, int]):
                 await engine.send(Keyframe(at=sample.at, data=data))
         if missing:
             log.warning("segments not read", extra={**self.facts, "segments": missing})
+
+    async def _read(self, init: str, media: str) -> bytes | None:
+        """Return the keyframe that a segment begins with, None if it cannot be read."""
+        try:
+            async with self._context.lend(init) as start, self._context.lend(media) as rest:
+                return await asyncio.to_thread(read_keyframe, start, rest)
+        except ObjectMissing:
+            return None
 
     async def finish(self, outcome: int) -> None:
         """Name the previews in the video's row; see `LeasedTask.finish`."""

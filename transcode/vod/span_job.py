@@ -85,8 +85,8 @@ class SpanJob(LeasedTask[HeldSpan, MadePiece]):
                     pass
 
         try:
-            path = self._context.path_of(held.source)
-            encoded = await run_engine("span", held.hash, span, path, store)
+            async with self._context.lend(held.source) as path:
+                encoded = await run_engine("span", held.hash, span, path, store)
             await self._context.objects.make_durable(video(held.hash))
         except NotMedia as error:
             raise InputRefused(error.reason) from error

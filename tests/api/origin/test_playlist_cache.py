@@ -5,8 +5,10 @@ import weakref
 
 from api.origin.playlist_cache import PlaylistCache
 from storage.edge.base import CachedPlaylist
+from storage.objects.base import ObjectStat
 
-VERSION = (1_700_000_000_000_000, 5)
+STAT = ObjectStat(size=5, modified_us=1_700_000_000_000_000)
+OTHER_STAT = ObjectStat(size=6, modified_us=STAT.modified_us + 1)
 ONE, OTHER = "streams/a/b/720p/index.m3u8", "streams/a/b/480p/index.m3u8"
 
 
@@ -16,23 +18,23 @@ def text(size: int = 10) -> CachedPlaylist:
 
 def test_a_playlist_is_trusted_for_a_second() -> None:
     cache, playlist = PlaylistCache(), text()
-    cache.put(ONE, VERSION, playlist, now=10.0)
-    assert cache.get(ONE, 10.9) == (VERSION, playlist)
+    cache.put(ONE, STAT, playlist, now=10.0)
+    assert cache.get(ONE, 10.9) == (STAT, playlist)
     assert cache.get(ONE, 11.0) is None
     assert cache.get(OTHER, 10.0) is None
 
 
 def test_a_newer_one_replaces_it() -> None:
     cache, playlist = PlaylistCache(), text()
-    cache.put(ONE, VERSION, text(), now=10.0)
-    cache.put(ONE, (VERSION[0] + 1, 6), playlist, now=10.5)
-    assert cache.get(ONE, 11.2) == ((VERSION[0] + 1, 6), playlist)
+    cache.put(ONE, STAT, text(), now=10.0)
+    cache.put(ONE, OTHER_STAT, playlist, now=10.5)
+    assert cache.get(ONE, 11.2) == (OTHER_STAT, playlist)
 
 
 def test_the_oldest_make_room() -> None:
     cache = PlaylistCache(most_bytes=25)
     for number in range(4):
-        cache.put(f"{number}", VERSION, text(), now=10.0)
+        cache.put(f"{number}", STAT, text(), now=10.0)
     assert [cache.get(f"{number}", 10.0) is not None for number in range(4)] == [
         *(False, False),
         *(True, True),
@@ -41,16 +43,16 @@ def test_the_oldest_make_room() -> None:
 
 def test_one_that_was_replaced_does_not_count_twice() -> None:
     cache = PlaylistCache(most_bytes=25)
-    cache.put(OTHER, VERSION, text(), now=10.0)
+    cache.put(OTHER, STAT, text(), now=10.0)
     for _ in range(9):
-        cache.put(ONE, VERSION, text(), now=10.0)
+        cache.put(ONE, STAT, text(), now=10.0)
     assert cache.get(OTHER, 10.0) is not None
 
 
 def test_a_single_playlist_has_room_whatever_its_size() -> None:
     cache = PlaylistCache(most_bytes=25)
-    cache.put(OTHER, VERSION, text(), now=10.0)
-    cache.put(ONE, VERSION, text(1000), now=10.0)
+    cache.put(OTHER, STAT, text(), now=10.0)
+    cache.put(ONE, STAT, text(1000), now=10.0)
     assert cache.get(ONE, 10.0) is not None
     assert cache.get(OTHER, 10.0) is None
 
@@ -58,8 +60,8 @@ def test_a_single_playlist_has_room_whatever_its_size() -> None:
 def test_what_is_too_old_takes_no_memory() -> None:
     cache, playlist = PlaylistCache(), text()
     gone = weakref.ref(playlist)
-    cache.put(ONE, VERSION, playlist, now=10.0)
+    cache.put(ONE, STAT, playlist, now=10.0)
     del playlist
-    cache.put(OTHER, VERSION, text(), now=11.0)
+    cache.put(OTHER, STAT, text(), now=11.0)
     gc.collect()
     assert gone() is None

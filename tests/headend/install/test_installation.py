@@ -9,13 +9,13 @@ import pytest
 
 from headend.install.installation import (
     DATABASE,
-    OBJECTS,
     OWNER_TOKEN,
     create_data_folder,
     install,
     read_installation,
 )
 from headend.install.locks import DataFolderError, schema_in_use
+from headend.install.media_store import OBJECTS
 from storage.catalog import migrations, open_catalog
 from storage.catalog.engine.database import database_url, open_database
 from storage.catalog.records.common import FirstStart

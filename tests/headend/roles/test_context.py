@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from api.pusher.delivery import TOPIC
-from headend.install.installation import DATABASE, OBJECTS
+from headend.install.installation import DATABASE
+from headend.install.media_store import OBJECTS
 from headend.roles.context import open_context
 from storage.bus.base import BusMessage
 from storage.errors import CatalogUnavailable

@@ -56,7 +56,7 @@ async def test_a_resumable_upload_is_on_the_disk_before_its_row(
                 await file.write(b"film")
                 await file.flush()
                 with traced_disk(root) as trace:
-                    await file.relocate(objects.path(SOURCE))
+                    await file.keep(SOURCE)
                     await _add(catalog)
     calls = [each for each in trace if each[0] != "sql"]
     assert calls == [("fsync", "uploads/one"), *PLACED, ("commit", "")]

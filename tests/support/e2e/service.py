@@ -22,7 +22,7 @@ from tests.support.waiting import SCALE
 START_SECONDS = 20 * SCALE
 _FOR_TESTS = "HEADEND_TEST_"
 # The last line that a role prints when it is ready.
-LAST_LINE = {"ingest": rb"Status .*\n"}
+LAST_LINE = {"ingest": rb"Status .*\n", "transcode": rb"is ready\.\n"}
 
 
 @dataclass(frozen=True)

@@ -147,7 +147,7 @@ async def vod_fixture(
                 spans=catalog.spans,
                 transcoding=catalog.transcoding,
                 objects=objects,
-                path_of=objects.path,
+                lend=objects.lend,
                 now_us=now_us,
             )
             yield VodFixture(catalog, objects, transcoder)

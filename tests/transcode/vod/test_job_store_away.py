@@ -47,7 +47,7 @@ class Place:
             spans=vod.catalog.spans,
             transcoding=vod.catalog.transcoding,
             objects=objects,
-            path_of=objects.path,
+            lend=objects.lend,
             now_us=lambda: now_us() + self.ahead_us,
             health=self.health,
             lease_us=lease_us,

@@ -4,6 +4,7 @@ import io
 import re
 import secrets
 from collections.abc import AsyncGenerator
+from contextlib import AbstractAsyncContextManager
 from itertools import pairwise
 from pathlib import Path
 
@@ -50,7 +51,7 @@ def preview_maker(vod: VodFixture) -> PreviewMaker:
         jobs=vod.catalog.jobs,
         previews=vod.catalog.previews,
         objects=vod.objects,
-        path_of=vod.objects.path,
+        lend=vod.objects.lend,
         now_us=now_us,
     )
 
@@ -259,10 +260,10 @@ async def test_nothing_is_left_of_the_previews_of_a_deleted_video(
     held = await lease(vod)
     reads = 0
 
-    def path_of(address: str) -> Path:
+    def lend(address: str) -> AbstractAsyncContextManager[Path]:
         nonlocal reads
         reads += 1
-        return vod.objects.path(address)
+        return vod.objects.lend(address)
 
     class Deleting:
         """The object store, where the video is deleted before the first sheet is stored."""
@@ -279,7 +280,7 @@ async def test_nothing_is_left_of_the_previews_of_a_deleted_video(
         jobs=vod.catalog.jobs,
         previews=vod.catalog.previews,
         objects=Deleting(),  # pyright: ignore[reportArgumentType]  # by `__getattr__`
-        path_of=path_of,
+        lend=lend,
         now_us=now_us,
     )
     with pytest.raises(JobLost):

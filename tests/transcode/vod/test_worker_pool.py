@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import AsyncGenerator, Generator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from pathlib import Path
 
 import pytest
@@ -102,19 +102,19 @@ async def test_a_mistake_of_ours_over_one_file_does_not_end_the_worker(
 ) -> None:
     mistakes = 1
 
-    def path_of(address: str) -> Path:
+    def lend(address: str) -> AbstractAsyncContextManager[Path]:
         nonlocal mistakes
         if mistakes:
             mistakes -= 1
             raise RuntimeError("a mistake of ours")
-        return vod.objects.path(address)
+        return vod.objects.lend(address)
 
     transcoder = VideoTranscoder(
         jobs=vod.catalog.jobs,
         spans=vod.catalog.spans,
         transcoding=vod.catalog.transcoding,
         objects=vod.objects,
-        path_of=path_of,
+        lend=lend,
         now_us=now_us,
     )
     names = iter(f"worker {number}" for number in range(100))

@@ -77,7 +77,7 @@ async def test_what_is_told_of_a_film_under_way_comes_true(
         spans=vod.catalog.spans,
         transcoding=vod.catalog.transcoding,
         objects=vod.objects,
-        path_of=vod.objects.path,
+        lend=vod.objects.lend,
         now_us=now_us,
         cores=CoreBudget(workers),
     )

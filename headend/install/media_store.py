@@ -1,0 +1,47 @@
+"""The store of an installation's media: the data folder, or a bucket if the settings name one."""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from headend.config.settings import ServiceSettings
+from storage.objects.disk import DiskObjects
+from storage.objects.read_only import ReadOnlyObjects
+from storage.objects.s3 import S3Objects
+from storage.objects.s3_bucket import S3Bucket, S3Place
+from storage.objects.store import MediaStore
+
+__all__ = ["OBJECTS", "SCRATCH", "bucket_of", "open_store", "read_store"]
+
+OBJECTS: Final = "objects"
+SCRATCH: Final = "scratch"  # beside a bucket
+
+
+def bucket_of(settings: ServiceSettings) -> S3Place | None:
+    """Return the bucket that holds the media; None: they are in the data folder."""
+    storage = settings.storage
+    if not storage.url:
+        return None
+    return S3Place.parse(storage.url, endpoint=storage.endpoint, region=storage.region)
+
+
+@contextmanager
+def open_store(
+    folder: Path, bucket: S3Place | None, *, cache_bytes: int = 0
+) -> Generator[MediaStore]:
+    """Open the store for the length of the block.
+
+    `cache_bytes` of the data folder hold copies of what was read from a bucket.
+    """
+    if bucket is None:
+        with DiskObjects(folder / OBJECTS) as objects:
+            yield objects
+    else:
+        with DiskObjects(folder / SCRATCH) as scratch:
+            yield S3Objects(bucket, scratch, cache_bytes=cache_bytes)
+
+
+def read_store(folder: Path, bucket: S3Place | None) -> ReadOnlyObjects | S3Bucket:
+    """Return the store for callers that change nothing, not even in the data folder."""
+    return ReadOnlyObjects(folder / OBJECTS) if bucket is None else S3Bucket(bucket)

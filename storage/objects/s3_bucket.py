@@ -1,0 +1,366 @@
+"""Objects in a bucket of S3, or of a server that speaks its protocol.
+
+An object becomes visible when its request is complete, as a whole. There is nothing to sync: what
+the server has acknowledged is durable. Calls run at the same time where they are independent, since
+each takes a network's round trip.
+"""
+
+import asyncio
+import os
+import re
+import secrets
+from collections.abc import AsyncIterable, Awaitable, Callable, Collection, Mapping, Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeVar
+from urllib.parse import urlsplit
+
+import msgspec
+import obstore
+from obstore.exceptions import (
+    BaseError,
+    PermissionDeniedError,
+    UnauthenticatedError,
+)
+from obstore.store import S3Store
+
+from storage.errors import StorageError
+from storage.objects.addresses import INSTALLATION, checked
+from storage.objects.base import ObjectMissing, ObjectStat, StoreFailed
+
+if TYPE_CHECKING:  # these exist for types alone
+    from obstore import ObjectMeta
+    from obstore.store import ClientConfig, RetryConfig, S3Config
+
+__all__ = ["S3Bucket", "S3Place"]
+
+# As for a disk: a bucket that does not answer for this long is treated as broken.
+_SECONDS: Final = 20.0
+# For listing and removing many objects: a server lists a thousand in a tenth of a second.
+_MANY_SECONDS: Final = 300.0
+_RETRY_SECONDS: Final = 10.0  # within `_SECONDS`, for answers that ask to try again
+_AT_ONCE: Final = 32  # requests of one call; servers answer 503 to some hundreds
+_LISTED: Final = 1000  # objects per answer
+# Larger objects are sent and fetched in pieces; S3 takes 10 000 of them, 160 GB.
+_PIECE: Final = 16 << 20
+_PIECES_AT_ONCE: Final = 4
+_CHECK_BYTES: Final = 64
+_STORE: Final = "the bucket"  # in the place of an address, in errors
+_IMPORT: Final = "import"  # the last part of a partial import's address begins so
+
+# The client's errors name the status of an answer in their text alone.
+_STATUS: Final = re.compile(r"status code: ([0-9]{3}(?: [A-Za-z]+)*)")
+
+T = TypeVar("T")
+
+
+class S3Place(msgspec.Struct, frozen=True, kw_only=True):
+    """A bucket and a prefix in it, "" for none; `endpoint` is "" for Amazon's own."""
+
+    bucket: str
+    prefix: str = ""
+    endpoint: str = ""
+    region: str = ""
+
+    @classmethod
+    def parse(cls, url: str, *, endpoint: str = "", region: str = "") -> "S3Place":
+        """Return the place that `s3://BUCKET/PREFIX` names."""
+        parts = urlsplit(url)
+        return cls(
+            bucket=parts.netloc, prefix=parts.path.strip("/"), endpoint=endpoint, region=region
+        )
+
+    def __str__(self) -> str:
+        return f"s3://{self.bucket}/{self.prefix}".rstrip("/")
+
+
+class S3Bucket:
+    """The objects in a bucket (see `storage.objects.base.Objects`).
+
+    The credentials are those of the environment (`AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`), or
+    of the machine's role.
+    """
+
+    def __init__(self, place: S3Place) -> None:
+        self.place = str(place)
+        self._prefix = f"{place.prefix}/" if place.prefix else ""
+        self._store = _open(place)
+
+    async def put(self, address: str, data: bytes, *, vital: bool = False) -> None:
+        """Write an object and replace any that has the address (see `Objects`)."""
+        await self.put_all({address: data}, vital=vital)
+
+    async def put_all(self, objects: Mapping[str, bytes], *, vital: bool = False) -> None:
+        """Write objects by address, at the same time (see `Objects`)."""
+        del vital  # a bucket keeps no reserve
+
+        async def put(address: str) -> None:
+            sent = obstore.put_async(
+                self._store, self._key(address), objects[address], chunk_size=_PIECE
+            )
+            try:
+                await _answer(address, sent)
+            except ObjectMissing as error:
+                raise StoreFailed(address, "there is no such bucket") from error
+
+        await _each(objects, put)
+
+    async def link(self, source: str, target: str) -> None:
+        """Make a copy of an object, within the bucket (see `Objects`)."""
+        copied = obstore.copy_async(self._store, self._key(source), self._key(target))
+        await _answer(source, copied)
+
+    async def move(self, source: str, target: str) -> None:
+        """Copy an object or a folder to another address, and delete it then (see `Objects`)."""
+        checked(target)
+        found = [source] if await self.stat(source) else await self.addresses(source)
+
+        async def copy_one(address: str) -> None:
+            await self.link(address, target + address.removeprefix(source))
+
+        await _each(found, copy_one)
+        await self.delete_all(found)
+
+    async def make_durable(self, address: str) -> None:
+        """Check that an object or a folder exists: what was acknowledged is durable."""
+        if await self.stat(address) is None and not await self._has_any(address):
+            raise ObjectMissing(address)
+
+    async def get(self, address: str) -> bytes:
+        """Return the bytes of an object, or raise `ObjectMissing`."""
+
+        async def read() -> bytes:
+            found = await obstore.get_async(self._store, self._key(address))
+            return bytes(await found.bytes_async())
+
+        return await _answer(address, read())
+
+    async def get_all(self, addresses: Collection[str]) -> list[bytes | None]:
+        """Return the bytes of objects, None for those that do not exist."""
+        found: dict[str, bytes] = {}
+
+        async def read(address: str) -> None:
+            try:
+                found[address] = await self.get(address)
+            except ObjectMissing:
+                return
+
+        await _each(addresses, read)
+        return [found.get(address) for address in addresses]
+
+    async def stat(self, address: str) -> ObjectStat | None:
+        """Return the size and age of an object, or None if there is none."""
+        try:
+            found = await _answer(address, obstore.head_async(self._store, self._key(address)))
+        except ObjectMissing:
+            return None
+        return _stat(found)
+
+    async def delete(self, address: str) -> None:
+        """Delete an object, if it exists."""
+        await self.delete_all((address,))
+
+    async def delete_all(self, addresses: Collection[str]) -> None:
+        """Delete objects that exist (see `Objects`)."""
+        if addresses:
+            keys = [self._key(address) for address in addresses]
+            await _answer(next(iter(addresses)), self._delete(keys), _MANY_SECONDS)
+
+    async def addresses(self, prefix: str) -> list[str]:
+        """Return the sorted addresses of all objects below `prefix`."""
+        return sorted([each.address for each in await self._walk(prefix)])
+
+    async def folders(self, prefix: str) -> dict[str, int]:
+        """Return the names of the folders below `prefix` with their last change.
+
+        That is the time of the newest object below the folder, in microseconds since the Unix
+        epoch. All objects below `prefix` are listed.
+        """
+        found: dict[str, int] = {}
+        begin = len(prefix) + 1
+        for each in await self._walk(prefix):
+            name, slash, _ = each.address[begin:].partition("/")
+            if slash:
+                found[name] = max(found.get(name, 0), each.modified_us)
+        return found
+
+    async def size(self, prefix: str) -> int:
+        """Return the size in bytes of an object or a folder."""
+        found = await self.stat(prefix)
+        if found is not None:
+            return found.size
+        return sum(each.size for each in await self._walk(prefix))
+
+    async def delete_tree(self, prefix: str) -> None:
+        """Delete all objects below `prefix`."""
+        await self.delete_all(await self.addresses(prefix))
+
+    async def check(self, *, min_free_bytes: int = 0, thorough: bool = False) -> None:
+        """Check that the bucket answers, or (`thorough`) can be written; it is never full.
+
+        Raises:
+            StoreFailed: it does not, or cannot.
+        """
+        del min_free_bytes
+        await self.stat(INSTALLATION)
+        if not thorough:
+            return
+        address, data = f"checks/{secrets.token_hex(8)}", os.urandom(_CHECK_BYTES)
+        await self.put(address, data)
+        try:
+            if await self.get(address) != data:
+                raise StoreFailed(_STORE, "other bytes were read than written")
+        finally:
+            await self.delete(address)
+
+    async def send(self, path: Path, address: str) -> None:
+        """Write an object from a file, however large; it takes what the network takes.
+
+        Raises:
+            StoreFailed: the bucket or the disk failed.
+        """
+        sent = obstore.put_async(
+            self._store,
+            self._key(address),
+            path,
+            chunk_size=_PIECE,
+            max_concurrency=_PIECES_AT_ONCE,
+        )
+        await _answer(address, sent, None)
+
+    async def receive(
+        self, address: str, write: Callable[[int, bytes], Awaitable[None]]
+    ) -> ObjectStat:
+        """Read an object, in pieces if it is large; `write` gets each with its offset.
+
+        Raises:
+            ObjectMissing: there is no such object.
+            StoreFailed: the bucket failed.
+        """
+        key = self._key(address)
+        found = await _answer(address, obstore.get_async(self._store, key))
+        stat = _stat(found.meta)
+
+        async def piece(start: int) -> None:
+            # A request's time-out counts until its last byte: a large object takes several.
+            end = min(start + _PIECE, stat.size)
+            got = obstore.get_range_async(self._store, key, start=start, end=end)
+            await write(start, bytes(await _answer(address, got)))
+
+        if stat.size > _PIECE:
+            await _each(range(0, stat.size, _PIECE), piece, at_once=_PIECES_AT_ONCE)
+        else:
+            await write(0, bytes(await _answer(address, found.bytes_async())))
+        return stat
+
+    # -- helpers ----------------------------------------------------------------------------------
+
+    def _key(self, address: str) -> str:
+        return self._prefix + checked(address)
+
+    async def _delete(self, keys: Sequence[str]) -> None:
+        # Deleting what is not there is no error in S3.
+        await obstore.delete_async(self._store, keys)
+
+    async def _walk(self, prefix: str) -> list["_Listed"]:
+        """Return all objects below a folder."""
+        begin = len(self._prefix)
+
+        async def walk() -> list[_Listed]:
+            found: list[_Listed] = []
+            async for some in self._list(prefix, _LISTED):
+                found += [_listed(each, begin) for each in some]
+            return found
+
+        return await _answer(prefix, walk(), _MANY_SECONDS)
+
+    def _list(self, prefix: str, at_once: int) -> "AsyncIterable[Sequence[ObjectMeta]]":
+        return obstore.list(  # pyright: ignore[reportUnknownMemberType]  # for tables, not used
+            self._store, f"{self._key(prefix)}/", chunk_size=at_once
+        )
+
+    async def _has_any(self, prefix: str) -> bool:
+        async def first() -> bool:
+            async for some in self._list(prefix, 1):
+                return bool(some)
+            return False
+
+        return await _answer(prefix, first())
+
+
+class _Listed(msgspec.Struct, frozen=True, gc=False):
+    address: str
+    size: int
+    modified_us: int
+
+
+def _open(place: S3Place) -> S3Store:
+    retries: RetryConfig = {
+        "max_retries": 5,
+        "retry_timeout": timedelta(seconds=_RETRY_SECONDS),
+    }
+    client: ClientConfig = {
+        "allow_http": place.endpoint.startswith("http://"),
+        "connect_timeout": "5s",
+        "timeout": f"{_SECONDS:.0f}s",
+    }
+    config: S3Config = {"bucket": place.bucket}
+    if place.endpoint:
+        config["endpoint"] = place.endpoint
+    if place.region:
+        config["region"] = place.region
+    return S3Store(config=config, client_options=client, retry_config=retries)
+
+
+async def _answer(address: str, call: Awaitable[T], seconds: float | None = _SECONDS) -> T:
+    """Wait for a request about the object at `address`, and translate its errors."""
+    try:
+        async with asyncio.timeout(seconds):
+            return await call
+    except TimeoutError as error:
+        raise StoreFailed(address, f"no answer within {seconds or 0:.0f} s") from error
+    except FileNotFoundError as error:
+        raise ObjectMissing(address) from error
+    except (BaseError, OSError) as error:
+        raise StoreFailed(address, _reason(error)) from error
+
+
+async def _each(
+    items: Collection[T], work: Callable[[T], Awaitable[None]], *, at_once: int = _AT_ONCE
+) -> None:
+    """Do the same for each item, some at a time; raise the last error when all are done."""
+    failures: list[StorageError] = []
+    gate = asyncio.Semaphore(at_once)
+
+    async def do(item: T) -> None:
+        async with gate:
+            try:
+                await work(item)
+            except StorageError as error:
+                failures.append(error)
+
+    async with asyncio.TaskGroup() as group:
+        for item in items:
+            group.create_task(do(item))
+    if failures:
+        raise failures[-1]
+
+
+def _reason(error: Exception) -> str:
+    """Return what happened, in a line: the client's text has dozens, with addresses."""
+    if isinstance(error, PermissionDeniedError | UnauthenticatedError | PermissionError):
+        return "the credentials do not allow it"
+    status = _STATUS.search(str(error))
+    return f"the bucket answered {status[1]}" if status else "the bucket cannot be reached"
+
+
+def _listed(meta: "ObjectMeta", begin: int) -> _Listed:
+    return _Listed(meta["path"][begin:], meta["size"], _microseconds(meta["last_modified"]))
+
+
+def _stat(meta: "ObjectMeta") -> ObjectStat:
+    return ObjectStat(size=meta["size"], modified_us=_microseconds(meta["last_modified"]))
+
+
+def _microseconds(time: datetime) -> int:
+    return round(time.timestamp() * 1_000_000)

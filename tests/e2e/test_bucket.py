@@ -1,0 +1,230 @@
+"""The whole service with its media in a bucket of a real S3 server."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from storage.objects.s3_bucket import S3Place
+from tests.support.e2e.hls_reader import (
+    Collected,
+    addresses,
+    collect,
+    complaints,
+    frames,
+    media,
+    multivariant,
+)
+from tests.support.e2e.publishers import ffmpeg, publishing
+from tests.support.e2e.service import SCALE, Running, fetch, service
+from tests.support.e2e.uploaded_videos import asked, completed, upload
+from tests.support.engine.upload_files import film
+from tests.support.postgres import PostgresServer
+from tests.support.storage.s3_server import S3Server
+from tests.support.waiting import poll
+
+pytestmark = pytest.mark.e2e
+
+HEADEND = str(Path(sys.executable).with_name("headend"))
+PORTS = ("--rtmp", "[::]:1935", "--rtmps", "[::]:1936")  # of an ingest that does not run
+X264 = ("-c:v", "libx264", "-preset", "ultrafast", "-g", "60", "-c:a", "aac")
+
+
+class Bucket:
+    """A bucket of a test's own, seen by the server's own program."""
+
+    def __init__(self, server: S3Server) -> None:
+        self.server = server
+        self.place: S3Place = server.new_bucket("media")
+
+    def settings(self, **more: str) -> dict[str, str]:
+        """Return the environment of a service that keeps its media here."""
+        return {
+            **self.server.credentials,
+            "HEADEND_STORAGE__URL": str(self.place),
+            "HEADEND_STORAGE__ENDPOINT": self.place.endpoint,
+            "HEADEND_STORAGE__REGION": self.place.region,
+            "HEADEND_STORAGE__MIN_FREE_BYTES": "0",
+            "HEADEND_LIVE__GOODBYE_SECONDS": "1",
+            "HEADEND_LIVE__RECONNECT_SECONDS": "20",
+            **more,
+        }
+
+    def names(self, folder: str) -> list[str]:
+        """Return the keys below a folder of the prefix."""
+        return self.server.keys(self.place.bucket, f"media/{folder}/")
+
+
+@pytest.fixture
+def bucket(s3_server: S3Server) -> Bucket:
+    return Bucket(s3_server)
+
+
+@pytest.fixture
+def headend(bucket: Bucket, tmp_path: Path) -> Iterator[Running]:
+    with service(tmp_path / "data", environment=bucket.settings()) as running:
+        yield running
+
+
+def arriving(data: Path) -> list[Path]:
+    """Return the files of uploads and imports that a data folder holds."""
+    found = [*(data / "scratch").glob("uploads/*"), *(data / "scratch").glob("sources/*/*")]
+    return [path for path in found if path.is_file()]
+
+
+def shown(headend: Running, video: dict[str, object]) -> dict[str, Collected]:
+    held: dict[str, Collected] = {}
+    collect(f"{headend.http}/videos/{video['hash']}/index.m3u8", held)
+    return held
+
+
+def test_a_video_is_uploaded_made_played_and_deleted(
+    headend: Running, bucket: Bucket, tmp_path: Path
+) -> None:
+    path = film(tmp_path / "film.mp4", *X264, seconds=5, size=(640, 360), rate=30)
+    status, added = upload(headend, path)
+    assert status == 201, added
+    video = added["video"]
+    completed(headend, video["id"], within=60)
+    held = shown(headend, video)
+    for name, one in held.items():
+        file = one.file(tmp_path / f"{name}.mp4")
+        assert complaints(file) == ""
+        if name != "audio":
+            assert len(list(frames(file))) == 150
+    assert not (headend.data / "objects").exists()
+    assert arriving(headend.data) == []
+    assert len(bucket.names(f"sources/{video['hash']}")) == 1
+
+    detail = asked(headend, f"/api/videos/{video['id']}")
+    for address in detail["image_urls"].values():
+        assert fetch(address).body.startswith(b"\xff\xd8")
+    (rung,) = [name for name in held if name != "audio"]
+    playlist = addresses(f"{headend.http}/videos/{video['hash']}/index.m3u8")[rung]
+    segment = playlist.replace("index.m3u8", media(playlist).segments[0].uri)
+    whole = fetch(segment)
+    part = fetch(segment, headers={"Range": "bytes=10-19"})
+    assert (part.status, part.body) == (206, whole.body[10:20])
+    again = fetch(segment, headers={"If-None-Match": whole.headers["etag"]})
+    assert again.status == 304
+
+    gone = fetch(f"{headend.http}/api/videos/{video['id']}", method="DELETE", token=headend.token)
+    assert gone.status == 204
+    assert fetch(segment).status == 404
+    poll(lambda: not bucket.names("videos") and not bucket.names("sources"), within=30)
+
+
+def test_a_killed_service_goes_on_with_the_run_that_the_bucket_holds(
+    bucket: Bucket, small_source: Path, tmp_path: Path
+) -> None:
+    held: dict[str, Collected] = {}
+    environment = bucket.settings()
+
+    def last_of(headend: Running) -> int:
+        playlist = media(addresses(headend.playlist)["audio"])
+        return playlist.sequence + len(playlist.segments)
+
+    with service(tmp_path / "data", environment=environment) as first:
+        send = ffmpeg(small_source, f"{first.server}/{first.key}", "-stream_loop", "-1")
+        with publishing(send):
+            poll(lambda: multivariant(first.playlist), within=20, what="a playlist")
+            poll(lambda: last_of(first) >= 3, within=20, what="three segments")
+            first.process.send_signal(signal.SIGKILL)
+            first.process.wait(timeout=10)
+    # Everything of the first process but its database and keys is lost with its machine.
+    assert not (tmp_path / "data" / "objects").exists()
+    with service(tmp_path / "data", environment=environment) as second:
+        before = last_of(second)
+        assert before >= 2
+        collect(second.playlist, held)
+        send = ffmpeg(small_source, f"{second.server}/{second.key}", "-stream_loop", "-1")
+        with publishing(send) as encoder:
+            poll(lambda: last_of(second) >= before + 3, within=30, what="three more")
+            collect(second.playlist, held)
+            encoder.send_signal(signal.SIGINT)
+            encoder.wait(timeout=10 * SCALE)
+        playlist = addresses(second.playlist)["audio"]
+        poll(lambda: media(playlist).ended, within=40, what="ENDLIST")
+        collect(second.playlist, held)
+        for name, one in held.items():
+            # Segments that were listed before they were stored are gone with the process.
+            missing = {*range(max(one.segments) + 1)} - {*one.segments}
+            assert len(missing) <= 2
+            assert missing <= {before - 1, before, before + 1}
+            for file in one.stretches(tmp_path / f"{name}.mp4"):
+                assert complaints(file) == ""
+
+        def recording() -> dict[str, object] | None:
+            listed = fetch(f"{second.http}/api/projects/1/videos", token=second.token).json["data"]
+            assert isinstance(listed, list)
+            return listed[0] if listed else None  # pyright: ignore[reportUnknownVariableType]
+
+        made = poll(recording, within=20, what="a recording")
+        of_video = shown(second, made)
+        for name, one in held.items():
+            ours = [of_video[name].segments[n].data for n in sorted(of_video[name].segments)]
+            assert ours == [one.segments[n].data for n in sorted(one.segments)]
+
+
+def test_viewers_and_encoders_bear_a_server_that_is_away(
+    bucket: Bucket, small_source: Path, tmp_path: Path
+) -> None:
+    """What cannot be stored is served from memory, and stored later or listed as a gap."""
+    server = bucket.server
+    with service(tmp_path / "data", environment=bucket.settings()) as headend:
+        send = ffmpeg(small_source, f"{headend.server}/{headend.key}", "-stream_loop", "-1")
+        with publishing(send) as encoder:
+            poll(lambda: multivariant(headend.playlist), within=20, what="a playlist")
+            playlist = addresses(headend.playlist)["audio"]
+
+            def newest() -> int:
+                found = media(playlist)
+                return found.sequence + len(found.segments)
+
+            poll(lambda: newest() >= 3, within=20, what="three segments")
+            server.stop_gateway()
+            try:
+                reached = newest()
+                poll(lambda: newest() >= reached + 4, within=20 * SCALE, what="going on")
+                assert encoder.poll() is None
+                readiness = fetch(f"{headend.http}/readyz")
+                assert (readiness.status, "the bucket cannot be reached" in readiness.text) == (
+                    503,
+                    True,
+                )
+            finally:
+                server.start_gateway()
+            reached = newest()
+            poll(lambda: newest() >= reached + 3, within=20, what="going on")
+            poll(lambda: fetch(f"{headend.http}/readyz").status == 200, within=20, what="ready")
+            assert encoder.poll() is None
+
+
+def test_a_host_without_the_file_transcodes_it(
+    bucket: Bucket, postgres_server: PostgresServer, tmp_path: Path
+) -> None:
+    """Uploaded at one host, made at another; all that they share is PostgreSQL and the bucket."""
+    path = film(tmp_path / "film.mp4", *X264, seconds=5, size=(640, 360), rate=30)
+    with postgres_server.empty_database() as database:
+        environment = bucket.settings(HEADEND_DATABASE__URL=database)
+        one, other = tmp_path / "one", tmp_path / "other"
+        made = subprocess.run(
+            [HEADEND, "migrate", "--data", str(one)],
+            env={**os.environ, **environment}, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert made.returncode == 0, made.stderr
+        with (
+            service(one, role="api", environment=environment, arguments=PORTS) as api,
+            service(other, role="transcode", environment=environment, arguments=PORTS) as worker,
+        ):
+            status, added = upload(api, path)
+            assert status == 201, added
+            completed(api, added["video"]["id"], within=60)
+            for name, held in shown(api, added["video"]).items():
+                assert complaints(held.file(tmp_path / f"{name}.mp4")) == ""
+            assert worker.process.poll() is None
+        assert arriving(one) == arriving(other) == []

@@ -1,0 +1,90 @@
+"""The settings decide between the data folder and a bucket."""
+
+from pathlib import Path
+
+import pytest
+
+from headend.config.settings import SettingsError, load
+from headend.install.installation import create_data_folder, install
+from headend.install.media_store import OBJECTS, SCRATCH, bucket_of, open_store, read_store
+from storage.installation_key import StoreMismatch
+from storage.objects.disk import DiskObjects
+from storage.objects.read_only import ReadOnlyObjects
+from storage.objects.s3 import S3Objects
+from storage.objects.s3_bucket import S3Bucket, S3Place
+from tests.support.storage.s3_server import S3Server
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def bucket(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> S3Place:
+    for name, value in s3_server.credentials.items():
+        monkeypatch.setenv(name, value)
+    return s3_server.new_bucket("media")
+
+
+def test_without_a_url_the_media_are_in_the_data_folder(tmp_path: Path) -> None:
+    settings, _ = load(file=None, environment={}, options={})
+    assert bucket_of(settings) is None
+    assert isinstance(read_store(tmp_path, None), ReadOnlyObjects)
+    with open_store(tmp_path, None) as store:
+        assert isinstance(store, DiskObjects)
+        assert store.place == str(tmp_path / OBJECTS)
+    assert sorted(each.name for each in tmp_path.iterdir()) == [OBJECTS]
+
+
+def test_a_url_names_a_bucket(tmp_path: Path) -> None:
+    environment = {
+        "HEADEND_STORAGE__URL": "s3://media/one",
+        "HEADEND_STORAGE__ENDPOINT": "http://127.0.0.1:1",
+        "HEADEND_STORAGE__REGION": "eu-central-1",
+    }
+    place = bucket_of(load(file=None, environment=environment, options={})[0])
+    wanted = S3Place(
+        bucket="media", prefix="one", endpoint="http://127.0.0.1:1", region="eu-central-1"
+    )
+    assert place == wanted
+    assert isinstance(read_store(tmp_path, place), S3Bucket)
+    assert list(tmp_path.iterdir()) == []
+    with open_store(tmp_path, place) as store:
+        assert isinstance(store, S3Objects)
+        assert store.place == "s3://media/one"
+    assert sorted(each.name for each in tmp_path.iterdir()) == [SCRATCH]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("url", "media"),
+        ("url", "s3://"),
+        ("url", "s3://M"),
+        ("url", "s3://media/../other"),
+        ("url", "s3://media//one"),
+        ("url", "https://media.example.org"),
+        ("endpoint", "media.example.org"),
+        ("endpoint", "https://user:password@media.example.org"),
+        ("endpoint", "https://media.example.org/path"),
+    ],
+)
+def test_a_place_that_cannot_be_is_refused_in_a_sentence(name: str, value: str) -> None:
+    variable = f"HEADEND_STORAGE__{name.upper()}"
+    with pytest.raises(SettingsError, match=rf"{variable}: storage\.{name}: Expected ") as caught:
+        load(file=None, environment={variable: value}, options={})
+    assert "password" not in str(caught.value)
+
+
+async def test_an_installation_and_a_bucket_belong_together(
+    bucket: S3Place, tmp_path: Path
+) -> None:
+    for name in ("one", "two"):
+        create_data_folder(tmp_path / name)
+    assert await install(tmp_path / "one", bucket=bucket)
+    assert not await install(tmp_path / "one", bucket=bucket)
+    with open_store(tmp_path / "one", bucket) as store:
+        key = (await store.get("installation")).decode().strip()
+        assert len(key) == 32
+        await store.put("videos/AAAAAAAAAAAA/1/index.m3u8", b"#EXTM3U\n")
+    with pytest.raises(StoreMismatch, match=r"s3://test-[0-9]+/media do not belong to"):
+        await install(tmp_path / "two", bucket=bucket)
+    assert not (tmp_path / "two" / "catalog.sqlite").exists()

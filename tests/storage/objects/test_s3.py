@@ -1,0 +1,113 @@
+"""A bucket beside its scratch: files that arrive are on the disk, copies of what is read too."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from storage.objects import addresses
+from storage.objects.disk import DiskObjects
+from storage.objects.disk_threads import VIEWERS
+from storage.objects.s3 import S3Objects
+from tests.support.storage.s3_server import S3Server
+
+pytestmark = pytest.mark.anyio
+
+HASH = "AAAAAAAAAAAA"
+ARRIVING = [
+    addresses.upload("one"),
+    addresses.partial_import(HASH),
+    addresses.partial_import(HASH, 3),
+]
+
+
+def arrive(store: S3Objects) -> None:
+    for address in ARRIVING:
+        path = store.scratch.path(address)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"half a film")
+
+
+async def test_files_that_arrive_are_listed_with_the_objects(bucket_store: S3Objects) -> None:
+    await bucket_store.put(addresses.video_source(HASH, 1), b"a film")
+    arrive(bucket_store)
+    assert await bucket_store.addresses("uploads") == ARRIVING[:1]
+    sources = [addresses.video_source(HASH, 1), *ARRIVING[1:]]
+    assert await bucket_store.addresses("sources") == sorted(sources)
+    assert list(await bucket_store.folders("sources")) == [HASH]
+    for address in ARRIVING:
+        stat = await bucket_store.stat(address)
+        assert stat is not None
+        assert stat.size == len(b"half a film")
+
+
+async def test_files_that_arrive_are_deleted_by_their_addresses(bucket_store: S3Objects) -> None:
+    await bucket_store.put(addresses.video_source(HASH, 1), b"a film")
+    arrive(bucket_store)
+    await bucket_store.delete_all(ARRIVING[:2])
+    kept = [addresses.video_source(HASH, 1), ARRIVING[2]]
+    assert await bucket_store.addresses("sources") == sorted(kept)
+    await bucket_store.delete_tree(addresses.video_sources(HASH))
+    assert await bucket_store.addresses("sources") == []
+    assert not bucket_store.scratch.path(ARRIVING[2]).exists()
+
+
+async def test_the_trash_takes_both(bucket_store: S3Objects) -> None:
+    await bucket_store.put(addresses.video_source(HASH, 1), b"a film")
+    arrive(bucket_store)
+    await bucket_store.move(addresses.video_sources(HASH), f"trash/now/sources/{HASH}")
+    assert await bucket_store.addresses("sources") == []
+    assert await bucket_store.addresses("trash") == [f"trash/now/sources/{HASH}/1"]
+
+
+async def test_one_copy_serves_all_who_ask(bucket_store: S3Objects) -> None:
+    await bucket_store.put("videos/a/1.m4s", b"one")
+    async with asyncio.TaskGroup() as group:
+        asking = [group.create_task(bucket_store.fetch("videos/a/1.m4s")) for _ in range(50)]
+    assert all(task.result() for task in asking)
+    copies = [each for each in bucket_store.files.rglob("*") if each.is_file()]
+    assert copies == [bucket_store.files / "videos/a/1.m4s"]
+
+
+async def test_a_copy_is_as_old_as_its_object(
+    bucket_store: S3Objects, s3_server: S3Server, tmp_path: Path
+) -> None:
+    """So that all hosts tell viewers the same entity tag."""
+    place = s3_server.new_bucket()
+    found: list[int] = []
+    for name in ("one", "two"):
+        with DiskObjects(tmp_path / name) as scratch:
+            host = S3Objects(place, scratch, cache_bytes=1 << 20)
+            if not found:
+                await host.put("videos/a/1.m4s", b"one")
+            assert await host.fetch("videos/a/1.m4s")
+            found.append((host.files / "videos/a/1.m4s").stat().st_mtime_ns)
+        await asyncio.sleep(0.01)
+    assert found[0] == found[1]
+
+
+async def test_a_replaced_object_is_not_read_from_its_old_copy(bucket_store: S3Objects) -> None:
+    await bucket_store.put("videos/a/1.m4s", b"one")
+    async with bucket_store.lend("videos/a/1.m4s"):
+        pass
+    await bucket_store.put("videos/a/1.m4s", b"other")
+    async with bucket_store.lend("videos/a/1.m4s") as path:
+        assert path.read_bytes() == b"other"
+    await bucket_store.put("videos/a/2.m4s", b"two")
+    await bucket_store.link("videos/a/2.m4s", "videos/a/1.m4s")
+    async with bucket_store.lend("videos/a/1.m4s") as path:
+        assert path.read_bytes() == b"two"
+
+
+async def test_the_copies_are_bounded(bucket_store: S3Objects) -> None:
+    for number in range(5):  # the bound is 1 MB
+        await bucket_store.put(f"videos/a/{number}.m4s", bytes(300_000))
+        assert await bucket_store.fetch(f"videos/a/{number}.m4s")
+    left = sorted(each.name for each in bucket_store.files.rglob("*") if each.is_file())
+    assert left == ["2.m4s", "3.m4s", "4.m4s"]
+
+
+async def test_the_store_is_the_same_through_other_threads(bucket_store: S3Objects) -> None:
+    await bucket_store.using(VIEWERS).put("videos/a/1.m4s", b"one")
+    assert await bucket_store.get("videos/a/1.m4s") == b"one"
+    assert bucket_store.using(VIEWERS).files == bucket_store.files

@@ -1,0 +1,190 @@
+"""A real S3 server for tests: Ceph's gateway with a monitor and a store in memory, on loopback."""
+
+import itertools
+import shutil
+import socket
+import subprocess
+import tempfile
+import urllib.request
+import uuid
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Final
+
+import obstore
+from obstore.store import S3Store
+
+from storage.objects.s3_bucket import S3Place
+from tests.support.waiting import poll
+
+__all__ = ["S3Server", "running_s3"]
+
+_TOOLS: Final = ("ceph-mon", "ceph-osd", "radosgw", "radosgw-admin", "monmaptool", "ceph")
+_MISSING: Final = "the tests need an S3 server: apt-get install radosgw ceph-mon ceph-osd"
+_KEY: Final = "test"
+_SECRET: Final = "S3CRET-of-the-bucket"
+_SETTINGS: Final = """
+[global]
+fsid = {fsid}
+mon host = v2:127.0.0.1:{monitor}/0
+public network = 127.0.0.0/8
+ms bind msgr1 = false
+ms mon client mode = crc
+auth cluster required = none
+auth service required = none
+auth client required = none
+run dir = {folder}
+crash dir = {folder}
+admin socket =
+log file = {folder}/$name.log
+osd pool default size = 1
+osd pool default pg num = 1
+osd pool default pg autoscale mode = off
+mon allow pool size one = true
+paxos propose interval = 0.02
+paxos min wait = 0.01
+objecter tick interval = 0.25
+objecter timeout = 1
+[mon]
+mon data = {folder}/mon
+[osd]
+osd data = {folder}/osd
+osd objectstore = memstore
+osd crush chooseleaf type = 0
+osd fast shutdown = false
+memstore device bytes = 4294967296
+[client]
+rgw data = {folder}
+rgw frontends = beast endpoint=127.0.0.1:{gateway} tcp_nodelay=1
+rgw override bucket index max shards = 1
+rgw num control oids = 1
+"""
+# Ends with the tests, however they end: it waits for the end of its input beside the program.
+_GUARD: Final = '"$@" </dev/null & cat >/dev/null; kill -KILL $!; wait'
+
+
+class S3Server:
+    """A running server; every test has a bucket of its own."""
+
+    def __init__(self, folder: Path, monitor: int, gateway: int) -> None:
+        self.endpoint = f"http://127.0.0.1:{gateway}"
+        self._folder = folder
+        self._numbers = itertools.count(1)
+        self._stack = ExitStack()
+        self._gateway = ExitStack()
+        fsid = str(uuid.uuid4())
+        settings = _SETTINGS.format(fsid=fsid, folder=folder, monitor=monitor, gateway=gateway)
+        (folder / "ceph.conf").write_text(settings)
+        self._fsid = fsid
+        self._monitor = monitor
+
+    @property
+    def credentials(self) -> dict[str, str]:
+        """The variables of a client's environment."""
+        return {"AWS_ACCESS_KEY_ID": _KEY, "AWS_SECRET_ACCESS_KEY": _SECRET}
+
+    def start(self) -> None:
+        """Make the cluster, and wait until the gateway answers."""
+        folder = self._folder
+        address = f"v2:127.0.0.1:{self._monitor}"
+        (folder / "osd").mkdir()
+        new_map = str(folder / "monmap")
+        self._do("monmaptool", "--create", "--addv", "a", address, "--fsid", self._fsid, new_map)
+        self._do("ceph-mon", "--mkfs", "-i", "a", "--monmap", new_map)
+        self._run("ceph-mon", "-i", "a", "-f")
+        self._do("ceph", "osd", "new", self._fsid)
+        self._do("ceph-osd", "-i", "0", "--mkfs", "--osd-uuid", self._fsid)
+        self._run("ceph-osd", "-i", "0", "-f")
+        self._do("radosgw-admin", "user", "create", "--uid=test", "--display-name=test",
+                 f"--access-key={_KEY}", f"--secret-key={_SECRET}")  # fmt: skip
+        self.start_gateway()
+
+    def start_gateway(self) -> None:
+        """Start the part that speaks S3, and wait until it answers."""
+        self._run("radosgw", "-n", "client.rgw", "-f", stack=self._gateway)
+        poll(self._answers, within=30, what="the gateway")
+
+    def stop_gateway(self) -> None:
+        """Kill the part that speaks S3; what it acknowledged stays."""
+        self._gateway.close()
+
+    def stop(self) -> None:
+        """Kill everything."""
+        self._gateway.close()
+        self._stack.close()
+
+    def new_bucket(self, prefix: str = "") -> S3Place:
+        """Make a bucket; return it with a prefix in it."""
+        name = f"test-{next(self._numbers)}"
+        place = S3Place(bucket=name, prefix=prefix, endpoint=self.endpoint, region="us-east-1")
+        url = obstore.sign(self.client(name), "PUT", "", timedelta(minutes=1))
+        urllib.request.urlopen(urllib.request.Request(url, method="PUT"), timeout=30).close()
+        return place
+
+    def keys(self, bucket: str, prefix: str) -> list[str]:
+        """Return the sorted keys that begin with a prefix."""
+        found = obstore.list(self.client(bucket), prefix)  # pyright: ignore[reportUnknownMemberType]
+        return sorted(each["path"] for some in found for each in some)
+
+    def client(self, bucket: str) -> S3Store:
+        """Return a client for a bucket that is not ours."""
+        return S3Store(
+            bucket,
+            endpoint=self.endpoint,
+            region="us-east-1",
+            access_key_id=_KEY,
+            secret_access_key=_SECRET,
+            client_options={"allow_http": True},
+        )
+
+    def _answers(self) -> bool | None:
+        try:
+            urllib.request.urlopen(self.endpoint, timeout=5).close()
+        except OSError:
+            return None
+        return True
+
+    def _do(self, program: str, *arguments: str) -> None:
+        done = subprocess.run(
+            [program, "-c", str(self._folder / "ceph.conf"), *arguments]
+            if program != "monmaptool"
+            else [program, *arguments],
+            stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False,
+            cwd=self._folder,
+        )  # fmt: skip
+        assert done.returncode == 0, (program, done.stderr)
+
+    def _run(self, program: str, *arguments: str, stack: ExitStack | None = None) -> None:
+        command = ["sh", "-c", _GUARD, "sh", program, "-c", str(self._folder / "ceph.conf")]
+        with (self._folder / f"{program}.out").open("wb") as output:
+            guard = subprocess.Popen(
+                [*command, *arguments], stdin=subprocess.PIPE, stdout=output, stderr=output,
+                cwd=self._folder,
+            )  # fmt: skip
+        assert guard.stdin is not None
+        held = stack or self._stack
+        held.callback(guard.wait, 20)
+        held.callback(guard.stdin.close)
+
+
+@contextmanager
+def running_s3() -> Generator[S3Server]:
+    """Run a server for the length of the block."""
+    assert all(map(shutil.which, _TOOLS)), _MISSING
+    with tempfile.TemporaryDirectory(prefix="s3-") as folder:
+        server = S3Server(Path(folder), *_free_ports(2))
+        try:
+            server.start()
+            yield server
+        finally:
+            server.stop()
+
+
+def _free_ports(count: int) -> list[int]:
+    with ExitStack() as stack:
+        taken = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in taken:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in taken]
