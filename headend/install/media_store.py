@@ -28,18 +28,19 @@ def bucket_of(settings: ServiceSettings) -> S3Place | None:
 
 @contextmanager
 def open_store(
-    folder: Path, bucket: S3Place | None, *, cache_bytes: int = 0
+    folder: Path, bucket: S3Place | None, *, cache_bytes: int = 0, min_free_bytes: int = 0
 ) -> Generator[MediaStore]:
     """Open the store for the length of the block.
 
-    `cache_bytes` of the data folder hold copies of what was read from a bucket.
+    `cache_bytes` of the data folder hold copies of what was read from a bucket; large ones are made
+    only if `min_free_bytes` of its disk stay free.
     """
     if bucket is None:
         with DiskObjects(folder / OBJECTS) as objects:
             yield objects
     else:
         with DiskObjects(folder / SCRATCH) as scratch:
-            yield S3Objects(bucket, scratch, cache_bytes=cache_bytes)
+            yield S3Objects(bucket, scratch, cache_bytes=cache_bytes, min_free_bytes=min_free_bytes)
 
 
 def read_store(folder: Path, bucket: S3Place | None) -> ReadOnlyObjects | S3Bucket:

@@ -78,7 +78,12 @@ async def open_context(
             open_catalog(catalog_location(settings), migrate=False)
         )
         first = await read_installation(catalog)
-        store = open_store(folder, bucket_of(settings), cache_bytes=settings.storage.cache_bytes)
+        store = open_store(
+            folder,
+            bucket_of(settings),
+            cache_bytes=settings.storage.cache_bytes,
+            min_free_bytes=settings.storage.min_free_bytes,
+        )
         objects = stack.enter_context(store)
         await bind_objects(catalog, objects, store=objects.place)
         yield RoleContext(

@@ -62,7 +62,7 @@ class Objects(Protocol):
         ...
 
     async def put_all(self, objects: Mapping[str, bytes], *, vital: bool = False) -> None:
-        """Write objects by address, one after the other, as `put` does.
+        """Write objects by address, in any order, as `put` does.
 
         After a failure the others are still written; the last one is raised.
         """

@@ -18,7 +18,8 @@ from storage.objects.base import ObjectMissing, ObjectStat
 from storage.objects.disk import DiskObjects, disk_error
 from storage.objects.disk_threads import DiskThreads
 from storage.objects.file_cache import FileCache
-from storage.objects.s3_bucket import S3Bucket, S3Place
+from storage.objects.incoming_file import check_free
+from storage.objects.s3_bucket import PIECE_BYTES, S3Bucket, S3Place
 
 __all__ = ["S3Objects"]
 
@@ -32,12 +33,15 @@ class S3Objects(S3Bucket):
     """A bucket as a `storage.objects.store.MediaStore`.
 
     `scratch` stays open for as long as the store is used. `cache_bytes` of it hold copies of what
-    was read.
+    was read; a large object is copied only if `min_free_bytes` of its disk stay free.
     """
 
-    def __init__(self, place: S3Place, scratch: DiskObjects, *, cache_bytes: int) -> None:
+    def __init__(
+        self, place: S3Place, scratch: DiskObjects, *, cache_bytes: int, min_free_bytes: int = 0
+    ) -> None:
         super().__init__(place)
         self.scratch = scratch
+        self._min_free_bytes = min_free_bytes
         self._cache = FileCache(
             scratch.temporary(),
             self._copy,
@@ -155,7 +159,9 @@ class S3Objects(S3Bucket):
         try:
 
             async def write(start: int, data: bytes) -> None:
-                await self._on_disk(address, partial(_write, file, data, start))
+                # Viewers' segments are bounded with the copies; a film may be larger than the disk.
+                spared = self._min_free_bytes if len(data) == PIECE_BYTES else 0
+                await self._on_disk(address, partial(_write, file, data, start, spared))
 
             stat = await self.receive(address, write)
             await self._on_disk(address, partial(_place, temporary, path, stat.modified_us))
@@ -189,7 +195,8 @@ def _may_change(address: str) -> bool:
     return address.startswith("live/") and address.endswith(".jpg")
 
 
-def _write(file: int, data: bytes, start: int) -> None:
+def _write(file: int, data: bytes, start: int, min_free_bytes: int) -> None:
+    check_free(file, min_free_bytes)
     rest = memoryview(data)
     while rest:
         count = os.pwrite(file, rest, start)

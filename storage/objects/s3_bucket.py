@@ -32,7 +32,7 @@ if TYPE_CHECKING:  # these exist for types alone
     from obstore import ObjectMeta
     from obstore.store import ClientConfig, RetryConfig, S3Config
 
-__all__ = ["S3Bucket", "S3Place"]
+__all__ = ["PIECE_BYTES", "S3Bucket", "S3Place"]
 
 # As for a disk: a bucket that does not answer for this long is treated as broken.
 _SECONDS: Final = 20.0
@@ -42,7 +42,7 @@ _RETRY_SECONDS: Final = 10.0  # within `_SECONDS`, for answers that ask to try a
 _AT_ONCE: Final = 32  # requests of one call; servers answer 503 to some hundreds
 _LISTED: Final = 1000  # objects per answer
 # Larger objects are sent and fetched in pieces; S3 takes 10 000 of them, 160 GB.
-_PIECE: Final = 16 << 20
+PIECE_BYTES: Final = 16 << 20
 _PIECES_AT_ONCE: Final = 4
 _CHECK_BYTES: Final = 64
 _STORE: Final = "the bucket"  # in the place of an address, in errors
@@ -96,7 +96,7 @@ class S3Bucket:
 
         async def put(address: str) -> None:
             sent = obstore.put_async(
-                self._store, self._key(address), objects[address], chunk_size=_PIECE
+                self._store, self._key(address), objects[address], chunk_size=PIECE_BYTES
             )
             try:
                 await _answer(address, sent)
@@ -223,7 +223,7 @@ class S3Bucket:
             self._store,
             self._key(address),
             path,
-            chunk_size=_PIECE,
+            chunk_size=PIECE_BYTES,
             max_concurrency=_PIECES_AT_ONCE,
         )
         await _answer(address, sent, None)
@@ -243,12 +243,12 @@ class S3Bucket:
 
         async def piece(start: int) -> None:
             # A request's time-out counts until its last byte: a large object takes several.
-            end = min(start + _PIECE, stat.size)
+            end = min(start + PIECE_BYTES, stat.size)
             got = obstore.get_range_async(self._store, key, start=start, end=end)
             await write(start, bytes(await _answer(address, got)))
 
-        if stat.size > _PIECE:
-            await _each(range(0, stat.size, _PIECE), piece, at_once=_PIECES_AT_ONCE)
+        if stat.size > PIECE_BYTES:
+            await _each(range(0, stat.size, PIECE_BYTES), piece, at_once=_PIECES_AT_ONCE)
         else:
             await write(0, bytes(await _answer(address, found.bytes_async())))
         return stat

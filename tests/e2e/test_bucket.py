@@ -76,6 +76,15 @@ def arriving(data: Path) -> list[Path]:
     return [path for path in found if path.is_file()]
 
 
+def doctor(data: Path, bucket: Bucket) -> str:
+    done = subprocess.run(
+        [HEADEND, "doctor", "--data", str(data)], env={**os.environ, **bucket.settings()},
+        capture_output=True, text=True, timeout=60 * SCALE, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
 def shown(headend: Running, video: dict[str, object]) -> dict[str, Collected]:
     held: dict[str, Collected] = {}
     collect(f"{headend.http}/videos/{video['hash']}/index.m3u8", held)
@@ -111,6 +120,10 @@ def test_a_video_is_uploaded_made_played_and_deleted(
     assert (part.status, part.body) == (206, whole.body[10:20])
     again = fetch(segment, headers={"If-None-Match": whole.headers["etag"]})
     assert again.status == 304
+
+    told = doctor(headend.data, bucket)
+    assert "all files of the catalog exist" in told
+    assert "database and media belong together" in told
 
     gone = fetch(f"{headend.http}/api/videos/{video['id']}", method="DELETE", token=headend.token)
     assert gone.status == 204

@@ -6,9 +6,11 @@ from pathlib import Path
 import pytest
 
 from storage.objects import addresses
+from storage.objects.base import StoreFull
 from storage.objects.disk import DiskObjects
 from storage.objects.disk_threads import VIEWERS
 from storage.objects.s3 import S3Objects
+from storage.objects.s3_bucket import PIECE_BYTES
 from tests.support.storage.s3_server import S3Server
 
 pytestmark = pytest.mark.anyio
@@ -105,6 +107,20 @@ async def test_the_copies_are_bounded(bucket_store: S3Objects) -> None:
         assert await bucket_store.fetch(f"videos/a/{number}.m4s")
     left = sorted(each.name for each in bucket_store.files.rglob("*") if each.is_file())
     assert left == ["2.m4s", "3.m4s", "4.m4s"]
+
+
+async def test_a_large_object_is_not_copied_to_a_disk_that_is_nearly_full(
+    s3_server: S3Server, bucket_store: S3Objects, tmp_path: Path
+) -> None:
+    place = s3_server.new_bucket()
+    with DiskObjects(tmp_path / "small") as scratch:
+        host = S3Objects(place, scratch, cache_bytes=1 << 30, min_free_bytes=1 << 60)
+        await host.put_all({"videos/a/1.m4s": b"one", "sources/a/1": bytes(PIECE_BYTES + 1)})
+        assert await host.fetch("videos/a/1.m4s")
+        with pytest.raises(StoreFull):
+            async with host.lend("sources/a/1"):
+                pass
+        assert [each.name for each in host.files.rglob("*") if each.is_file()] == ["1.m4s"]
 
 
 async def test_the_store_is_the_same_through_other_threads(bucket_store: S3Objects) -> None:
