@@ -5,17 +5,31 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 import pytest
 
+from media.loop_lag import BEAT_SECONDS, LoopLag
+from media.no_op import do_nothing
+from storage.edge.memory import MemoryEdge
+from storage.live.publication import LiveWindow
 from storage.objects.disk import DiskObjects
 from tests.support.engine.sources import Source, scenes, source_of
-from tests.support.transcode.live_runs import children, playlist, running, send, tracks_of
+from tests.support.transcode.live_runs import (
+    STREAM,
+    children,
+    playlist,
+    running,
+    send,
+    tracks_of,
+)
 from tests.support.waiting import until
 from transcode.live import live_run
+from transcode.live.live_run import LiveRun
+from transcode.live.ports import RunSettings
+from transcode.live.service import LiveTranscoding
 
 _SILENT_SECONDS = 3.0
 
@@ -83,6 +97,111 @@ def test_an_engine_that_is_silent_is_killed(
                 began = time.monotonic()
                 await until(lambda: run.metrics.deaths == 1)
                 assert time.monotonic() - began >= _SILENT_SECONDS - 1
+                run.finish()
+                run.end()
+
+    asyncio.run(story())
+    assert "engine silent: killed" in caplog.text
+
+
+class HeldUpLoop(LoopLag):
+    """The lag of a loop whose clock and beat the test moves, and how often a run asked for it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 1000.0
+        self.looks = 0
+
+    def clock(self) -> float:
+        return self.now
+
+    def read_until(self, now: float) -> float:
+        self.looks += 1
+        return super().read_until(now)
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass, and have the loop run once at its end."""
+        self.now += seconds
+        self.beat(self.now)
+
+    async def deaths_of(self, run: LiveRun) -> int:
+        """Return how many engines died, once the run has judged its engine twice or lost it."""
+        looks, deaths = self.looks, run.metrics.deaths
+        await until(lambda: self.looks >= looks + 2 or run.metrics.deaths > deaths)
+        return run.metrics.deaths
+
+
+@asynccontextmanager
+async def running_on(loop: HeldUpLoop, objects: DiskObjects) -> AsyncGenerator[LiveRun]:
+    """Open a run that lives by the clock of `loop`."""
+    transcoding = LiveTranscoding(objects=objects, edge=MemoryEdge(), window=LiveWindow(), lag=loop)
+    run = LiveRun(
+        services=transcoding,
+        stream=STREAM,
+        active=frozenset(),
+        settings=RunSettings(),
+        on_playable=do_nothing,
+        clock=loop.clock,
+    )
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(run.serve())
+        yield run
+        run.close()
+
+
+async def hold_up(run: LiveRun, loop: HeldUpLoop, source: Source) -> int:
+    """Hold up the loop of a run that plays for longer than an engine may be silent.
+
+    The engine is stopped meanwhile, so that it reports nothing; its process is returned.
+    """
+    loop.advance(0.0)
+    run.begin(tracks_of(source))
+    send(run, source, end=3500)
+    await until(lambda: run.playable)
+    (pid,) = children()
+    os.kill(pid, signal.SIGSTOP)
+    loop.now += _SILENT_SECONDS + 5
+    assert await loop.deaths_of(run) == 0, "judged before the late beat"
+    loop.advance(0.0)
+    assert await loop.deaths_of(run) == 0, "judged after it, before the sockets"
+    return pid
+
+
+def test_an_engine_is_not_blamed_for_a_loop_that_was_held_up(
+    tmp_path: Path, source: Source, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story() -> int:
+        loop = HeldUpLoop()
+        with DiskObjects(tmp_path) as objects:
+            async with running_on(loop, objects) as run:
+                pid = await hold_up(run, loop, source)
+                os.kill(pid, signal.SIGCONT)
+                made = run.metrics.segments
+                send(run, source, start=3500)
+                await until(lambda: run.metrics.segments > made)
+                loop.advance(BEAT_SECONDS)
+                await loop.deaths_of(run)
+                run.finish()
+                run.end()
+            return run.metrics.deaths
+
+    assert asyncio.run(story()) == 0
+    assert "engine silent" not in caplog.text
+    made = playlist(tmp_path)
+    assert made.ended
+    assert not any(segment.discontinuity for segment in made.segments)
+
+
+def test_an_engine_that_is_silent_after_a_loop_was_held_up_is_killed(
+    tmp_path: Path, source: Source, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story() -> None:
+        loop = HeldUpLoop()
+        with DiskObjects(tmp_path) as objects:
+            async with running_on(loop, objects) as run:
+                await hold_up(run, loop, source)
+                loop.advance(BEAT_SECONDS)  # all sockets have had their turn
+                await until(lambda: run.metrics.deaths == 1)
                 run.finish()
                 run.end()
 
