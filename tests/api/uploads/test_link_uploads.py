@@ -1,15 +1,27 @@
 """Upload links: one upload for who has the address, and nothing else."""
 
 import logging
+from collections.abc import AsyncGenerator
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
+from litestar.testing import AsyncTestClient
 
+from api.app import create_app
+from api.http.rate_limit import CallerRateLimiter, RateLimits
+from headend.roles.upload_intake import create_intake
 from storage.catalog.records.uploads import UploadDetails
 from storage.objects.disk import DiskObjects
 from tests.api.uploads.test_single_request import nothing_is_left
-from tests.support.api.application import NOW_US, ApiService, Json
+from tests.support.api.application import (
+    ADDRESSES,
+    BROADCASTER_KEY,
+    NOW_US,
+    ApiService,
+    Json,
+)
 from tests.support.api.tus_client import OFFSETS, TUS, metadata, path_of
 from tests.support.api.upload_clips import VIDEOS, clip
 
@@ -138,6 +150,46 @@ async def test_a_link_opens_its_own_upload_alone(house: ApiService) -> None:
     ended = await house.client.delete(mine, headers=TUS)
     assert ended.status_code == 204
     assert (await create(house, first)).status_code == 409
+
+
+@pytest.fixture
+async def strict(house: ApiService, objects: DiskObjects) -> AsyncGenerator[ApiService]:
+    """The application where a stranger has two attempts, and time stands."""
+    rates = RateLimits(requests=0, attempts=2)
+    app = create_app(
+        catalog=house.catalog,
+        addresses=ADDRESSES,
+        broadcaster_key=BROADCASTER_KEY,
+        intake=create_intake(objects, min_free_bytes=0),
+        rate_limiter=CallerRateLimiter(rates, clock=lambda: 1000.0),
+        clock_us=lambda: NOW_US,
+    )
+    async with AsyncTestClient(app) as client:
+        yield msgspec.structs.replace(house, client=client)
+
+
+async def test_wrong_links_are_429_and_good_ones_beside_them_are_not(strict: ApiService) -> None:
+    first, second = await link(strict), await link(strict)
+    wrong = "/api/upload-links/wrong"
+    begun = path_of(await create(strict, first))
+    statuses = [(await create(strict, wrong)).status_code for _ in range(4)]
+    assert statuses == [404, 404, 429, 429]
+    headers = {**TUS, **OFFSETS, "Upload-Offset": "0"}
+    sent = await strict.client.patch(begun, headers=headers, content=clip())
+    assert sent.status_code == 204, sent.text
+    # One that was not seen before is looked up like any other.
+    assert (await strict.client.post(second, **form())).status_code == 201
+    assert len(await videos(strict)) == 2
+    assert (await create(strict, wrong)).status_code == 429
+
+
+async def test_wrong_links_and_wrong_tokens_are_attempts_alike(strict: ApiService) -> None:
+    path = await link(strict)
+    assert (await create(strict, "/api/upload-links/wrong")).status_code == 404
+    assert (await strict.client.get(VIDEOS)).status_code == 401
+    assert (await strict.client.get(VIDEOS)).status_code == 429
+    assert (await create(strict, "/api/upload-links/wrong")).status_code == 429
+    assert (await create(strict, path)).status_code == 201
 
 
 async def test_no_log_and_no_event_holds_the_secret(
