@@ -9,8 +9,10 @@ from media.countries import find_country
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.events.broadcast import KEPT_US, OutboxEvent
 from storage.catalog.streams.repository import StreamChange
+from storage.catalog.videos.repository import VideoChange
 from storage.errors import CatalogError
 from tests.support.e2e.service import SCALE
+from tests.support.storage.new_videos import new_video
 
 NOW_US = 1_700_000_000_123_456
 
@@ -137,4 +139,43 @@ async def test_the_public_channel_of_a_stream_is_silent_while_its_page_is_not_fo
         ("unpublished", []),
         ("published again", [own]),
         ("restricted", []),
+    ]
+
+
+async def test_the_public_channel_of_a_video_is_silent_while_its_page_is_not_for_everyone(
+    catalog: Catalog,
+) -> None:
+    await catalog.installation.first_start(NOW_US)
+    file = new_video()
+    video = (await catalog.videos.add(1, file, NOW_US, by=None)).video.id
+    romania = find_country("RO")
+    assert romania is not None
+    own = f"video.{file.hash}"
+    _, last = await _public_channels(catalog, 0)
+    steps: list[tuple[str, list[str]]] = []
+    for name in ("new", "unpublished", "published again", "restricted", "for everyone again"):
+        match name:
+            case "new":
+                pass
+            case "unpublished":
+                await catalog.videos.unpublish(video, NOW_US, by=None)
+            case "published again":
+                await catalog.videos.publish(video, NOW_US, by=None)
+            case "restricted":
+                change = VideoChange(countries=(romania,))
+                await catalog.videos.edit(video, change, NOW_US, by=None)
+            case _:
+                change = VideoChange(countries=())
+                await catalog.videos.edit(video, change, NOW_US, by=None)
+        before = last
+        await catalog.videos.report_received(video, 1, 2, NOW_US)
+        public, last = await _public_channels(catalog, last)
+        assert last > before, "the private channels hear of it"
+        steps.append((name, public))
+    assert steps == [
+        ("new", [own]),
+        ("unpublished", []),
+        ("published again", [own, own]),
+        ("restricted", []),
+        ("for everyone again", [own]),
     ]
