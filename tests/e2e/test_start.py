@@ -15,6 +15,7 @@ import pytest
 
 from headend.install.certificates import ensure_local_certificates
 from headend.security_log import security_log_path
+from tests.e2e.test_broadcaster import free_port, redis_server
 from tests.support.e2e.service import SCALE, fetch, service
 from tests.support.waiting import poll
 
@@ -181,6 +182,26 @@ def test_a_lost_database_is_one_sentence_and_costs_no_media(tmp_path: Path) -> N
     (tmp_path / "lost").rename(folder / "catalog.sqlite")
     with service(folder) as running:
         assert fetch(f"{running.http}/readyz").json["problems"] == []
+
+
+def test_a_redis_that_is_not_there_is_said_once_and_used_once_it_is(tmp_path: Path) -> None:
+    port = free_port()
+    environment = {"HEADEND_REDIS__URL": f"redis://127.0.0.1:{port}/0"}
+    with service(tmp_path / "data", environment=environment) as running:
+        assert fetch(f"{running.http}/readyz").json == {"status": "ready", "problems": []}
+        number = running.add_stream("Without Redis")["id"]
+        read = fetch(f"{running.http}/api/streams/{number}", token=running.token)
+        assert read.status == 200, read.text
+        assert "Without Redis" in read.text
+        log = running.log.read_text()
+        assert (log.count('event="bus lost"'), log.count('event="bus listens"')) == (1, 0)
+        with redis_server(port, tmp_path):
+            poll(lambda: 'event="bus listens"' in running.log.read_text(), within=10,
+                 what="the bus")  # fmt: skip
+            assert fetch(f"{running.http}/readyz").json["problems"] == []
+            log = running.log.read_text()
+            # Each attempt until then had failed, and said nothing more.
+            assert (log.count('event="bus lost"'), log.count('event="bus listens"')) == (1, 1)
 
 
 def shown_certificate(port: int) -> bytes:
