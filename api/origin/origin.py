@@ -274,8 +274,8 @@ class Origin:
         address = None if verdict.shown is None else object_address(match, verdict.shown)
         if held is None and address and (match["media"] or match["poster"] or match["preview"]):
             file = await self._files.open(self._root + address)
-            if file is None and await self._objects.fetch(address):
-                file = await self._files.open(self._root + address)
+            if file is None:
+                file = await self._fetched(address)
             held = _file(file, match, verdict.access)
         if held is not None or match["media"] or match["preview"]:
             return held
@@ -286,6 +286,21 @@ class Origin:
         if match["part"]:
             return _part(await self._edge.get_part(address), match, verdict.access)
         return _text(await self._read(address), match, request, verdict.access)
+
+    async def _fetched(self, address: str) -> OpenFile | None:
+        """Open an object that had to be copied from the store; None if it does not exist.
+
+        Raises:
+            ObjectError: it cannot be copied.
+            OSError: the copy cannot be read.
+        """
+        async with self._objects.holding(address) as is_there:
+            if not is_there:
+                return None
+            file = await self._files.open(self._root + address)
+            if file is None:
+                raise FileNotFoundError(f"{address}: its copy is gone")
+            return file
 
     def _placeholder(self, match: re.Match[str], verdict: ViewerAccess) -> Representation | None:
         card = self._card

@@ -152,6 +152,8 @@ class UploadReceiver(msgspec.Struct, frozen=True, kw_only=True):
                     file = await stack.enter_async_context(self._file(record, _LOCAL_LOCK_SECONDS))
                     latest = await self.uploads.claim(name, writer)
                 except FileStillLocked:
+                    if record.whole:  # it is on its way to the store, which may take minutes
+                        raise
                     # By another process, which learns of the claim from the catalog.
                     await self.uploads.claim(name, writer)
                     file = await stack.enter_async_context(self._file(record, _REMOTE_LOCK_SECONDS))

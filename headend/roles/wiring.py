@@ -372,7 +372,7 @@ def _problems(context: RoleContext) -> Callable[[], Awaitable[list[str]]]:
             except StorageError as error:
                 found.append(str(error))
             except TimeoutError:
-                found.append(f"{bucket} does not answer")
+                found.append("the bucket does not answer")
         return found
 
     return problems

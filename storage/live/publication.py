@@ -60,6 +60,8 @@ log = logging.getLogger(__name__)
 # Parts of so many newest segments stay at the edge; with 2 s segments this is 16 s, more than the
 # three target durations for which low-latency playlists list them.
 _EDGE_STEPS: Final = 8
+# Segments that are stored at the same time: those of a step, where a bucket takes long for each.
+_AT_ONCE: Final = 8
 # Segments that are not stored, because the disk is slow or full, are kept in memory up to this
 # size: half a minute of five renditions. Then the oldest become gaps.
 _UNSTORED_BYTES: Final = 64 << 20
@@ -452,15 +454,44 @@ class Publication:
         failures = 0
         while self._writes:
             item = self._writes.popleft()
+            if isinstance(item, tuple):
+                failures += await self._store_segments(item)
+                continue
             try:
                 await self._store(item)
             except StorageError as error:
                 failures += 1
-                what = "segment" if isinstance(item, tuple) else "run"
-                self._warn(f"{what} not stored", error)
+                self._warn("run not stored", error)
         return failures
 
-    async def _store(self, item: _Write) -> None:
+    async def _store_segments(self, first: _SegmentKey) -> int:
+        """Store a segment, and those queued right behind it; return how many could not be."""
+        together = [first]
+        while len(together) < _AT_ONCE and self._writes:
+            key = self._writes[0]
+            if not isinstance(key, tuple):
+                break
+            together.append(key)
+            self._writes.popleft()
+        failures = 0
+
+        async def store(key: _SegmentKey) -> None:
+            nonlocal failures
+            try:
+                await self._store_segment(*key)
+            except StorageError as error:
+                failures += 1
+                self._warn("segment not stored", error)
+
+        if len(together) == 1:
+            await store(first)
+        else:
+            async with asyncio.TaskGroup() as group:
+                for key in together:
+                    group.create_task(store(key))
+        return failures
+
+    async def _store(self, item: InitSection | _ListedStep | None) -> None:
         match item:
             case InitSection():
                 await self._writer.store_init(item)
@@ -471,13 +502,14 @@ class Publication:
                 )
             case None:
                 await self._writer.save()
-            case (sequence, name):
-                data = self._unstored.get(item)
-                if data is None:  # given up
-                    return
-                await self._writer.store_segment(name, sequence, data)
-                if self._unstored.pop(item, None) is not None:
-                    await self._edge.drop_parts([self._address(item)])
+
+    async def _store_segment(self, sequence: int, name: str) -> None:
+        data = self._unstored.get((sequence, name))
+        if data is None:  # given up
+            return
+        await self._writer.store_segment(name, sequence, data)
+        if self._unstored.pop((sequence, name), None) is not None:
+            await self._edge.drop_parts([self._address((sequence, name))])
 
     async def _bound_memory(self) -> None:
         """Drop segments that only memory has once they are no longer listed, or are too many."""

@@ -157,7 +157,7 @@ class RunWriter:
             init = self._unstored[rendition]
             address = live_init(self._hash, self._run, rendition, init.number)
             await self._objects.put(address, init.data)
-            del self._unstored[rendition]
+            self._unstored.pop(rendition, None)  # another segment may have stored it as well
 
     async def store_segment(self, rendition: str, sequence: int, data: bytes) -> None:
         """Store a segment; on failure it becomes a gap of its step."""

@@ -37,11 +37,11 @@ from storage.objects.disk_threads import FILES, DiskThreads
 from storage.objects.durable import place_file, sync_file, sync_tree
 from storage.objects.reserve import RESERVE_BYTES, Reserve
 
-__all__ = ["SYNC_SECONDS", "DiskObjects", "disk_error"]
+__all__ = ["FULL", "SYNC_SECONDS", "DiskObjects"]
 
 # It begins with a dot, so no address leads there.
 _TEMPORARIES: Final = ".temporary"
-_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 # The file system has no hard links, forbids them, or has no more of them for this file.
 _NO_LINK: Final = frozenset(
     {errno.EPERM, errno.EACCES, errno.EMLINK, errno.EXDEV, errno.ENOTSUP, errno.ENOSYS}
@@ -54,19 +54,6 @@ _CHECK_BYTES: Final = 4096
 SYNC_SECONDS: Final = 60.0
 
 T = TypeVar("T")
-
-
-def disk_error(address: str, error: OSError) -> ObjectError:
-    """Return the error of an object store for one of its disk."""
-    if isinstance(error, FileNotFoundError | NotADirectoryError | IsADirectoryError):
-        return ObjectMissing(address)
-    return _failure(address, error)
-
-
-def _failure(address: str, error: OSError) -> ObjectError:
-    kind = StoreFull if error.errno in _FULL else StoreFailed
-    # The text of the OSError would name the path on this machine.
-    return kind(address, os.strerror(error.errno) if error.errno else type(error).__name__)
 
 
 class DiskObjects:
@@ -126,17 +113,27 @@ class DiskObjects:
         """The folder of the objects, for messages."""
         return str(self.root)
 
-    async def adopt(self, file: int, path: Path, address: str) -> Path:
-        """Make a received file an object by renaming it; return its path."""
+    def placing(self, address: str) -> Callable[[int, Path], Path]:
+        """Return what renames a received file to its object, and returns its path."""
         target = self.path(address)
-        place = partial(place_file, file, path, target, self.root)
-        await self._run(address, place, SYNC_SECONDS, failed=_failure)
-        return target
 
-    async def fetch(self, address: str) -> bool:
-        """Return False: the files are the objects."""
+        def place(file: int, path: Path) -> Path:
+            place_file(file, path, target, self.root)
+            return target
+
+        return place
+
+    async def send(self, path: Path, address: str) -> None:
+        """Make a file's bytes an object, without a copy of them where the disk has links."""
+        target = self.path(address)
+        link = partial(self._link, path, target, threading.Event())
+        await self._run(address, link)
+
+    @asynccontextmanager
+    async def holding(self, address: str) -> AsyncGenerator[bool, None]:
+        """Return a context with False: the files are the objects."""
         del address
-        return False
+        yield False
 
     @asynccontextmanager
     async def lend(self, address: str) -> AsyncGenerator[Path, None]:
@@ -257,21 +254,15 @@ class DiskObjects:
 
     # -- in threads -------------------------------------------------------------------------------
 
-    async def _run(
-        self,
-        address: str,
-        work: Callable[[], T],
-        seconds: float = _SECONDS,
-        failed: Callable[[str, OSError], ObjectError] = disk_error,
-    ) -> T:
-        """Run blocking work in a thread and translate its errors with `failed`."""
+    async def _run(self, address: str, work: Callable[[], T], seconds: float = _SECONDS) -> T:
+        """Run blocking work in a thread and translate its errors."""
         try:
             async with asyncio.timeout(seconds):
                 return await self.threads.run(work)
         except TimeoutError as error:
             raise StoreFailed(address, f"no answer within {seconds:.0f} s") from error
         except OSError as error:
-            raise failed(address, error) from error
+            raise _translated(address, error) from error
 
     async def _run_all(self, addresses: Collection[str], work: Callable[[str], None]) -> None:
         """Run blocking work for each address in one thread; raise the last error."""
@@ -287,7 +278,7 @@ class DiskObjects:
 
         failure = await self._run(next(iter(addresses), _STORE), run)
         if failure is not None:
-            raise disk_error(*failure) from failure[1]
+            raise _translated(*failure) from failure[1]
 
     def _check(self, min_free_bytes: int, *, thorough: bool) -> None:
         room = os.statvfs(self._own)
@@ -309,7 +300,7 @@ class DiskObjects:
         try:
             self._write(path, data, given_up)
         except OSError as error:
-            if not vital or error.errno not in _FULL:
+            if not vital or error.errno not in FULL:
                 raise
             with self._reserve.borrowed():
                 self._write(path, data, given_up)
@@ -405,3 +396,11 @@ def _move(source: Path, target: Path) -> None:
 def _remove_tree(folder: Path) -> None:
     with contextlib.suppress(FileNotFoundError):
         shutil.rmtree(folder)
+
+
+def _translated(address: str, error: OSError) -> ObjectError:
+    if isinstance(error, FileNotFoundError | NotADirectoryError | IsADirectoryError):
+        return ObjectMissing(address)
+    kind = StoreFull if error.errno in FULL else StoreFailed
+    # The text of the OSError would name the path on this machine.
+    return kind(address, os.strerror(error.errno) if error.errno else type(error).__name__)

@@ -1,40 +1,46 @@
 """Copies of objects as files: made once however many ask, and bounded in bytes.
 
-Where the bound is exceeded the oldest copies go, unless they are lent. A file that is open stays
-readable after it was deleted, so a viewer who is being served notices nothing.
+Where the bound would be exceeded the oldest copies go, unless they are lent; a copy that alone is
+larger is the only one. A file that is open stays readable after it was deleted, so a viewer who is
+being served notices nothing.
 """
 
 import asyncio
 from collections import Counter, OrderedDict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from storage.errors import StorageError
 from storage.objects.disk_threads import DiskThreads
 
-__all__ = ["FileCache"]
+__all__ = ["FileCache", "MakeRoom"]
 
 # Copies of objects that may change are used for so long: a poster is new every few seconds.
 _CHANGING_SECONDS: Final = 2.0
 
+MakeRoom = Callable[[int], Awaitable[None]]
+"""Deletes copies so that one of so many bytes fits."""
+
 
 class FileCache:
-    """The copies below `root`, of at most `most_bytes`.
+    """The copies below `root`, of at most `most_bytes`, which `threads` delete.
 
-    `copy` writes an object to a path, replacing any file there, and returns its size; it raises
-    what its store raises. Copies of objects that `may_change` are made anew after 2 s.
+    `copy` writes an object to a path, replacing any file there, and returns its size; before that
+    it asks for room. It raises what its store raises. Copies of objects that `may_change` are made
+    anew after 2 s.
     """
 
     def __init__(
         self,
         root: Path,
-        copy: Callable[[str, Path], Awaitable[int]],
+        copy: Callable[[str, Path, MakeRoom], Awaitable[int]],
         *,
         most_bytes: int,
-        may_change: Callable[[str], bool],
         threads: DiskThreads,
+        may_change: Callable[[str], bool] = lambda _: False,
     ) -> None:
         self.root = root
         self._copy = copy
@@ -45,97 +51,123 @@ class FileCache:
         self._bytes = 0
         self._lent: Counter[str] = Counter()
         self._copying: dict[str, asyncio.Future[None]] = {}
-
-    async def fetch(self, address: str) -> Path:
-        """Return the path of an object's copy, made now if there is none."""
-        while address not in self._sizes:
-            copying = self._copying.get(address)
-            if copying is None:
-                await self._make(address)
-            else:
-                await asyncio.shield(copying)
-        return self.root / address
+        self._outdated: set[str] = set()  # replaced or deleted while being copied
+        self._deleting: dict[str, asyncio.Future[None]] = {}
 
     @asynccontextmanager
     async def lend(self, address: str) -> AsyncGenerator[Path, None]:
-        """Return a context in which an object's copy stays."""
+        """Return a context with an object's copy, made now if there is none, which stays."""
         self._lent[address] += 1
         try:
-            yield await self.fetch(address)
+            await self._fetch(address)
+            yield self.root / address
         finally:
             self._lent[address] -= 1
             if not self._lent[address]:
                 del self._lent[address]
 
     async def add(self, address: str, path: Path) -> None:
-        """Make the file at `path`, of the same file system, the copy of an object as well."""
-        target = self.root / address
+        """Make the file at `path`, of the same file system, the copy of an object as well.
 
-        def link() -> int:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.unlink(missing_ok=True)
-            target.hardlink_to(path)
-            return target.stat().st_size
+        A file of more than a quarter of the bound is not taken: it would cost too many others.
 
-        await self._remember(address, await self._threads.run(link))
+        Raises:
+            OSError: the file system has no links, or failed.
+        """
+        size = await self._threads.run(lambda: path.stat().st_size)
+        if size > self._most // 4 or address in self._copying:
+            return
+        await self.drop([address])
+        await self._make_room(size)
+        await self._threads.run(partial(_link, path, self.root / address))
+        self._remember(address, size)
 
     async def drop(self, addresses: Collection[str]) -> None:
         """Delete the copies of objects that were replaced or deleted."""
+        self._outdated.update(each for each in addresses if each in self._copying)
         await self._delete([each for each in addresses if each in self._sizes])
 
     async def drop_tree(self, prefix: str) -> None:
         """Delete the copies of all objects below a folder's address."""
-        await self._delete([each for each in self._sizes if each.startswith(f"{prefix}/")])
+        known = (*self._sizes, *self._copying)
+        await self.drop([each for each in known if each.startswith(f"{prefix}/")])
+
+    async def _fetch(self, address: str) -> None:
+        while address not in self._sizes:
+            waiting = self._deleting.get(address) or self._copying.get(address)
+            if waiting is None:
+                await self._make(address)
+            else:
+                await asyncio.shield(waiting)
 
     async def _make(self, address: str) -> None:
         """Make a copy; whoever waits for it gets the error, or tries if this caller went away."""
         made = self._copying[address] = asyncio.get_running_loop().create_future()
+        size: int | None = None
         try:
-            size = await self._copy(address, self.root / address)
+            size = await self._copy(address, self.root / address, self._make_room)
         except StorageError as error:
             made.set_exception(error)
             made.exception()  # it may be that nobody waits
             raise
-        else:
-            await self._remember(address, size)
         finally:
             del self._copying[address]
+            if size is None or address in self._outdated:
+                self._begin_delete([address])  # or what a cancelled caller left
+            else:
+                self._remember(address, size)
+            self._outdated.discard(address)
             if not made.done():
                 made.set_result(None)
 
-    async def _remember(self, address: str, size: int) -> None:
-        self._bytes += size - self._sizes.pop(address, 0)
-        self._sizes[address] = size
-        if self._may_change(address):
-            loop = asyncio.get_running_loop()
-            loop.call_later(_CHANGING_SECONDS, self._expire, address)
+    async def _make_room(self, size: int) -> None:
+        """Delete the oldest copies that are not lent, so that one of so many bytes fits."""
         surplus: list[str] = []
-        left = self._bytes
+        left = self._bytes + size
         for each, its_size in self._sizes.items():
             if left <= self._most:
                 break
-            if each != address and each not in self._lent:
+            if each not in self._lent:
                 surplus.append(each)
                 left -= its_size
         await self._delete(surplus)
 
-    def _expire(self, address: str) -> None:
-        """Delete the copy of an object that may have changed: a small file on a local disk."""
-        self._forget(address)
-        (self.root / address).unlink(missing_ok=True)
-
-    def _forget(self, address: str) -> None:
-        self._bytes -= self._sizes.pop(address, 0)
+    def _remember(self, address: str, size: int) -> None:
+        self._bytes += size - self._sizes.pop(address, 0)
+        self._sizes[address] = size
+        if self._may_change(address):
+            loop = asyncio.get_running_loop()
+            loop.call_later(_CHANGING_SECONDS, self._begin_delete, [address])
 
     async def _delete(self, addresses: Collection[str]) -> None:
-        if not addresses:
-            return
+        if addresses:
+            await asyncio.shield(self._begin_delete(addresses))
+
+    def _begin_delete(self, addresses: Collection[str]) -> "asyncio.Future[None]":
+        """Forget copies and delete their files; none is made anew before its file is gone."""
         for each in addresses:
-            self._forget(each)
+            self._bytes -= self._sizes.pop(each, 0)
         paths = [self.root / each for each in addresses]
+        deleting = self._threads.submit(partial(_unlink, paths))
+        for each in addresses:
+            self._deleting[each] = deleting
+        deleting.add_done_callback(partial(self._deleted, addresses))
+        return deleting
 
-        def delete() -> None:
-            for path in paths:
-                path.unlink(missing_ok=True)
+    def _deleted(self, addresses: Collection[str], deleting: "asyncio.Future[None]") -> None:
+        for each in addresses:
+            if self._deleting.get(each) is deleting:
+                del self._deleting[each]
+        if not deleting.cancelled():
+            deleting.exception()  # such a file is replaced by the next copy
 
-        await self._threads.run(delete)
+
+def _link(path: Path, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.unlink(missing_ok=True)
+    target.hardlink_to(path)
+
+
+def _unlink(paths: Collection[Path]) -> None:
+    for path in paths:
+        path.unlink(missing_ok=True)

@@ -21,6 +21,7 @@ from typing import Final, TypeVar
 
 from storage.errors import StorageError
 from storage.objects.base import StoreFailed, StoreFull
+from storage.objects.disk import SYNC_SECONDS
 from storage.objects.disk_threads import FILES
 from storage.objects.store import MediaStore
 
@@ -116,9 +117,12 @@ class IncomingFile:
             StoreFull: as in `write`.
             StoreFailed: as in `write`.
         """
+        place = self._objects.placing(address)
         await self.flush()
-        file = await in_thread(self._settled)
-        await self._objects.adopt(file, self.path, address)
+        if place is not None:
+            await in_thread(lambda: self._place(place), SYNC_SECONDS)
+        else:
+            await self._objects.send(self.path, address)
 
     async def discard(self) -> None:
         """Delete the file unless it was kept."""
@@ -152,12 +156,11 @@ class IncomingFile:
                 os.ftruncate(self._file, 0)
                 os.lseek(self._file, 0, os.SEEK_SET)
 
-    def _settled(self) -> int:
-        """Return the file's descriptor once nothing is being written to it any more."""
+    def _place(self, place: Callable[[int, Path], Path]) -> None:
         with self._lock:
             if self._file is None:  # nothing was written: there is no file
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
-            return self._file
+            place(self._file, self.path)
 
     def _discard(self) -> None:
         with self._lock, contextlib.suppress(OSError):

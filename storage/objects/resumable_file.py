@@ -13,12 +13,13 @@ import contextlib
 import fcntl
 import os
 import threading
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final, Protocol
 
 from storage.errors import StorageError
+from storage.objects.disk import SYNC_SECONDS
 from storage.objects.disk_threads import FILES
 from storage.objects.incoming_file import PIECE_BYTES, check_free, in_thread
 from storage.objects.store import MediaStore
@@ -127,8 +128,11 @@ class ResumableFile:
         Raises:
             StoreFull, StoreFailed: as in `write`.
         """
-        await in_thread(self._settle, _SECONDS)
-        self.path = await self._objects.adopt(self._file, self.path, address)
+        place = self._objects.placing(address)
+        if place is not None:
+            await in_thread(lambda: self._place(place), SYNC_SECONDS)
+        else:
+            await self._objects.send(self.path, address)
 
     async def remove_remains(self) -> None:
         """Delete the file where it was kept as an object elsewhere, and a row names that.
@@ -193,12 +197,12 @@ class ResumableFile:
             os.fdatasync(self._file)
             return written
 
-    def _settle(self) -> None:
-        """Wait until nothing is being written to the file, and make it new."""
+    def _place(self, place: Callable[[int, Path], Path]) -> None:
         with self._lock:
             # The last byte may have arrived long ago, and an old file that no row names yet would
             # be removed as an orphan.
             os.utime(self._file)
+            self.path = place(self._file, self.path)
 
     def _close(self) -> None:
         with self._lock:

@@ -1,27 +1,34 @@
 """Objects in a bucket, and the files of this machine that go with them.
 
 Files that arrive in several requests are written to the scratch, under the addresses that they
-would have on a disk, until `adopt` sends them to the bucket; calls for such addresses therefore go
-to both. What is read as a file is copied to the scratch (`file_cache`) once for all its readers.
+would have on a disk, until `send` sends them to the bucket; calls for such addresses therefore go
+to both. What is read as a file is copied to the scratch (`file_cache`) once for all its
+readers.
 """
 
+import asyncio
 import copy
+import errno
+import logging
 import os
-from collections.abc import Callable, Collection, Mapping
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
 from storage.objects.addresses import UPLOADS, checked
-from storage.objects.base import ObjectMissing, ObjectStat
-from storage.objects.disk import DiskObjects, disk_error
-from storage.objects.disk_threads import DiskThreads
-from storage.objects.file_cache import FileCache
-from storage.objects.incoming_file import check_free
+from storage.objects.base import ObjectMissing, ObjectStat, StoreFailed, StoreFull
+from storage.objects.disk import FULL, DiskObjects
+from storage.objects.disk_threads import FILES, VIEWERS, DiskThreads
+from storage.objects.file_cache import FileCache, MakeRoom
 from storage.objects.s3_bucket import PIECE_BYTES, S3Bucket, S3Place
 
 __all__ = ["S3Objects"]
+
+log = logging.getLogger(__name__)
+
+_SECONDS: Final = 20.0  # as for other objects: a disk that does not answer for this long is broken
 
 _SOURCES: Final = "sources"
 _IMPORT: Final = "import"  # the last part of a partial import's address begins so
@@ -33,7 +40,8 @@ class S3Objects(S3Bucket):
     """A bucket as a `storage.objects.store.MediaStore`.
 
     `scratch` stays open for as long as the store is used. `cache_bytes` of it hold copies of what
-    was read; a large object is copied only if `min_free_bytes` of its disk stay free.
+    viewers ask for, and as many copies for engines; a large object is copied only if
+    `min_free_bytes` of its disk stay free.
     """
 
     def __init__(
@@ -42,18 +50,22 @@ class S3Objects(S3Bucket):
         super().__init__(place)
         self.scratch = scratch
         self._min_free_bytes = min_free_bytes
-        self._cache = FileCache(
+        self._shown = FileCache(
             scratch.temporary(),
-            self._copy,
+            partial(self._copy, VIEWERS),
             most_bytes=cache_bytes,
+            threads=VIEWERS,
             may_change=_may_change,
-            threads=scratch.threads,
+        )
+        # Apart, so that a film that is being transcoded takes no room from viewers.
+        self._lent = FileCache(
+            scratch.temporary(), partial(self._copy, FILES), most_bytes=cache_bytes, threads=FILES
         )
 
     @property
     def files(self) -> Path:
-        """The folder of the copies."""
-        return self._cache.root
+        """The folder of the copies for viewers."""
+        return self._shown.root
 
     def using(self, threads: DiskThreads) -> "S3Objects":
         """Return the same store for callers whose calls wait in other threads."""
@@ -66,38 +78,45 @@ class S3Objects(S3Bucket):
     async def put_all(self, objects: Mapping[str, bytes], *, vital: bool = False) -> None:
         """Write objects by address, at the same time (see `Objects`)."""
         await super().put_all(objects, vital=vital)
-        await self._cache.drop(objects.keys())
+        await self._drop(objects)
 
     async def link(self, source: str, target: str) -> None:
         """Make a copy of an object, within the bucket (see `Objects`)."""
         await super().link(source, target)
-        await self._cache.drop([target])
+        await self._drop([target])
 
     async def move(self, source: str, target: str) -> None:
-        """Copy an object or a folder to another address, and delete it then (see `Objects`)."""
-        if _may_arrive(source):
-            await self.scratch.move(source, target)
+        """Copy an object or a folder to another address, and delete it then (see `Objects`).
+
+        Files that are being received are of no use elsewhere: they are deleted.
+        """
+        checked(target)
+        if _arrives(source):
+            await self.scratch.delete(source)
+        elif _may_arrive(source):
+            await self.scratch.delete_tree(source)
         await super().move(source, target)
 
     async def stat(self, address: str) -> ObjectStat | None:
         """Return the size and age of an object, or None if there is none."""
-        return await (self.scratch if _arrives(address) else super()).stat(address)
+        arriving = await self.scratch.stat(address) if _arrives(address) else None
+        return arriving or await super().stat(address)
 
     async def delete_all(self, addresses: Collection[str]) -> None:
         """Delete objects that exist (see `Objects`)."""
         arriving = [address for address in addresses if _arrives(address)]
-        stored = [address for address in addresses if not _arrives(address)]
         if arriving:
             await self.scratch.delete_all(arriving)
-        await super().delete_all(stored)
-        await self._cache.drop(stored)
+        await super().delete_all(addresses)
+        await self._drop(addresses)
 
     async def addresses(self, prefix: str) -> list[str]:
         """Return the sorted addresses of all objects below `prefix`."""
         found = await super().addresses(prefix)
-        if _may_arrive(prefix):
-            found += [each for each in await self.scratch.addresses(prefix) if _arrives(each)]
-        return sorted(found)
+        if not _may_arrive(prefix):
+            return found
+        arriving = [each for each in await self.scratch.addresses(prefix) if _arrives(each)]
+        return sorted({*found, *arriving})
 
     async def folders(self, prefix: str) -> dict[str, int]:
         """Return the names of the folders below `prefix` with their last change."""
@@ -112,7 +131,8 @@ class S3Objects(S3Bucket):
         if _may_arrive(prefix):
             await self.scratch.delete_tree(prefix)
         await super().delete_tree(prefix)
-        await self._cache.drop_tree(prefix)
+        for copies in (self._shown, self._lent):
+            await copies.drop_tree(prefix)
 
     async def check(self, *, min_free_bytes: int = 0, thorough: bool = False) -> None:
         """Check the bucket and the disk of the scratch (see `MediaStore`)."""
@@ -121,28 +141,33 @@ class S3Objects(S3Bucket):
 
     # -- files ------------------------------------------------------------------------------------
 
-    async def adopt(self, file: int, path: Path, address: str) -> Path:
-        """Send a received file to the bucket; it stays where it is (see `MediaStore`)."""
-        del file  # it is read by its path
-        await self.send(path, address)
-        try:
-            # Whoever reads it first is most likely on this machine.
-            await self._cache.add(address, path)
-        except OSError as error:
-            raise disk_error(address, error) from error
-        return path
+    def placing(self, address: str) -> None:
+        """Return None: a bucket is sent its objects."""
+        checked(address)
 
-    async def fetch(self, address: str) -> bool:
-        """Make a copy of an object below `files`; False if there is no such object."""
+    async def send(self, path: Path, address: str) -> None:
+        """Send a received file to the bucket (see `MediaStore`)."""
+        await super().send(path, address)
         try:
-            await self._cache.fetch(checked(address))
-        except ObjectMissing:
-            return False
-        return True
+            # Whoever transcodes it is most likely on this machine.
+            await self._lent.add(address, path)
+        except OSError as error:
+            log.info("file not kept as a copy", extra={"cause": error.strerror})
+
+    @asynccontextmanager
+    async def holding(self, address: str) -> AsyncGenerator[bool, None]:
+        """Return a context with a viewers' copy of an object (see `MediaStore`)."""
+        async with AsyncExitStack() as stack:
+            try:
+                await stack.enter_async_context(self._shown.lend(checked(address)))
+            except ObjectMissing:
+                yield False
+            else:
+                yield True
 
     def lend(self, address: str) -> AbstractAsyncContextManager[Path]:
         """Return a context with a copy of an object (see `MediaStore`)."""
-        return self._cache.lend(checked(address))
+        return self._lent.lend(checked(address))
 
     def is_unchanged(self, address: str, stat: ObjectStat) -> bool:
         """Return True: another request to the bucket would take longer than `stat` is trusted."""
@@ -151,32 +176,46 @@ class S3Objects(S3Bucket):
 
     # -- helpers ----------------------------------------------------------------------------------
 
-    async def _copy(self, address: str, path: Path) -> int:
+    async def _drop(self, addresses: Collection[str]) -> None:
+        for copies in (self._shown, self._lent):
+            await copies.drop(addresses)
+
+    async def _copy(
+        self, threads: DiskThreads, address: str, path: Path, make_room: MakeRoom
+    ) -> int:
         """Write an object to a file, which gets the time of the object's last change."""
         temporary = self.scratch.temporary()
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        file = await self._on_disk(address, partial(os.open, temporary, flags, 0o600))
+        on_disk = partial(_on_disk, threads, address)
+        await on_disk(partial(_create, temporary))
         try:
+            stat: ObjectStat | None = None
 
-            async def write(start: int, data: bytes) -> None:
-                # Viewers' segments are bounded with the copies; a film may be larger than the disk.
-                spared = self._min_free_bytes if len(data) == PIECE_BYTES else 0
-                await self._on_disk(address, partial(_write, file, data, start, spared))
+            async def begin(found: ObjectStat) -> None:
+                await make_room(found.size)
+                if found.size > PIECE_BYTES:
+                    await on_disk(partial(_require_room, temporary, self._min_free_bytes, found))
 
-            stat = await self.receive(address, write)
-            await self._on_disk(address, partial(_place, temporary, path, stat.modified_us))
+            async def write(start: int, data: memoryview) -> None:
+                await on_disk(partial(_write, temporary, data, start))
+
+            stat = await self.receive(address, begin, write)
+            await on_disk(partial(_place, temporary, path, stat.modified_us))
         except BaseException:
-            temporary.unlink(missing_ok=True)
+            threads.submit(partial(temporary.unlink, missing_ok=True))
             raise
-        finally:
-            os.close(file)
         return stat.size
 
-    async def _on_disk(self, address: str, work: Callable[[], T]) -> T:
-        try:
-            return await self.scratch.threads.run(work)
-        except OSError as error:
-            raise disk_error(address, error) from error
+
+async def _on_disk(threads: DiskThreads, address: str, work: Callable[[], T]) -> T:
+    """Run blocking work in a thread and translate its errors: nothing is missing in the bucket."""
+    try:
+        async with asyncio.timeout(_SECONDS):
+            return await threads.run(work)
+    except TimeoutError as error:
+        raise StoreFailed(address, f"the disk did not answer within {_SECONDS:.0f} s") from error
+    except OSError as error:
+        kind = StoreFull if error.errno in FULL else StoreFailed
+        raise kind(address, error.strerror or type(error).__name__) from error
 
 
 def _arrives(address: str) -> bool:
@@ -195,13 +234,25 @@ def _may_change(address: str) -> bool:
     return address.startswith("live/") and address.endswith(".jpg")
 
 
-def _write(file: int, data: bytes, start: int, min_free_bytes: int) -> None:
-    check_free(file, min_free_bytes)
-    rest = memoryview(data)
-    while rest:
-        count = os.pwrite(file, rest, start)
-        start += count
-        rest = rest[count:]
+def _create(path: Path) -> None:
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+
+
+def _require_room(path: Path, least: int, wanted: ObjectStat) -> None:
+    room = os.statvfs(path)
+    if room.f_bavail * room.f_frsize - wanted.size < least:
+        raise OSError(errno.ENOSPC, "less room than must stay free")
+
+
+def _write(path: Path, data: memoryview, start: int) -> None:
+    # Opened for each piece: a caller that is cancelled cannot close what a thread still writes to.
+    file = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        while data:
+            count = os.pwrite(file, data, start)
+            data, start = data[count:], start + count
+    finally:
+        os.close(file)
 
 
 def _place(temporary: Path, path: Path, changed_us: int) -> None:

@@ -38,15 +38,16 @@ __all__ = ["PIECE_BYTES", "S3Bucket", "S3Place"]
 _SECONDS: Final = 20.0
 # For listing and removing many objects: a server lists a thousand in a tenth of a second.
 _MANY_SECONDS: Final = 300.0
-_RETRY_SECONDS: Final = 10.0  # within `_SECONDS`, for answers that ask to try again
+# For a piece of a large object, and its retries: two at once need 4.5 Mbit/s.
+_PIECE_SECONDS: Final = 60.0
+_RETRY_SECONDS: Final = 180.0
 _AT_ONCE: Final = 32  # requests of one call; servers answer 503 to some hundreds
 _LISTED: Final = 1000  # objects per answer
 # Larger objects are sent and fetched in pieces; S3 takes 10 000 of them, 160 GB.
 PIECE_BYTES: Final = 16 << 20
-_PIECES_AT_ONCE: Final = 4
+_PIECES_AT_ONCE: Final = 2
 _CHECK_BYTES: Final = 64
 _STORE: Final = "the bucket"  # in the place of an address, in errors
-_IMPORT: Final = "import"  # the last part of a partial import's address begins so
 
 # The client's errors name the status of an answer in their text alone.
 _STATUS: Final = re.compile(r"status code: ([0-9]{3}(?: [A-Za-z]+)*)")
@@ -202,7 +203,8 @@ class S3Bucket:
             StoreFailed: it does not, or cannot.
         """
         del min_free_bytes
-        await self.stat(INSTALLATION)
+        if await self.stat(INSTALLATION) is None:
+            raise StoreFailed(_STORE, "it is gone, or has another installation's media")
         if not thorough:
             return
         address, data = f"checks/{secrets.token_hex(8)}", os.urandom(_CHECK_BYTES)
@@ -226,12 +228,20 @@ class S3Bucket:
             chunk_size=PIECE_BYTES,
             max_concurrency=_PIECES_AT_ONCE,
         )
-        await _answer(address, sent, None)
+        try:
+            await _answer(address, sent, None)
+        except ObjectMissing as error:
+            raise StoreFailed(address, "there is no such bucket, or no such file") from error
 
     async def receive(
-        self, address: str, write: Callable[[int, bytes], Awaitable[None]]
+        self,
+        address: str,
+        begin: Callable[[ObjectStat], Awaitable[None]],
+        write: Callable[[int, memoryview], Awaitable[None]],
     ) -> ObjectStat:
         """Read an object, in pieces if it is large; `write` gets each with its offset.
+
+        `begin` learns before that how large it is.
 
         Raises:
             ObjectMissing: there is no such object.
@@ -240,17 +250,18 @@ class S3Bucket:
         key = self._key(address)
         found = await _answer(address, obstore.get_async(self._store, key))
         stat = _stat(found.meta)
+        await begin(stat)
 
         async def piece(start: int) -> None:
             # A request's time-out counts until its last byte: a large object takes several.
             end = min(start + PIECE_BYTES, stat.size)
             got = obstore.get_range_async(self._store, key, start=start, end=end)
-            await write(start, bytes(await _answer(address, got)))
+            await write(start, memoryview(await _answer(address, got, _PIECE_SECONDS)))
 
         if stat.size > PIECE_BYTES:
             await _each(range(0, stat.size, PIECE_BYTES), piece, at_once=_PIECES_AT_ONCE)
         else:
-            await write(0, bytes(await _answer(address, found.bytes_async())))
+            await write(0, memoryview(await _answer(address, found.bytes_async(), _PIECE_SECONDS)))
         return stat
 
     # -- helpers ----------------------------------------------------------------------------------
@@ -302,7 +313,7 @@ def _open(place: S3Place) -> S3Store:
     client: ClientConfig = {
         "allow_http": place.endpoint.startswith("http://"),
         "connect_timeout": "5s",
-        "timeout": f"{_SECONDS:.0f}s",
+        "timeout": f"{_PIECE_SECONDS:.0f}s",
     }
     config: S3Config = {"bucket": place.bucket}
     if place.endpoint:

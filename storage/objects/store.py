@@ -1,10 +1,10 @@
 """What a role keeps its media in: an object store, and the files of this machine that go with it.
 
 On one machine both are the same folder. With a bucket, files that are being received, and copies of
-objects that are being read, are in a folder of their own, the scratch; nothing in it outlives its
-purpose.
+objects that are being read, are in a folder of their own, the scratch.
 """
 
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Protocol
@@ -50,29 +50,39 @@ class MediaStore(Objects, Protocol):
         """Where the objects are, for messages to the operator."""
         ...
 
-    async def adopt(self, file: int, path: Path, address: str) -> Path:
-        """Make a received file the object at `address`; return where the file is now.
+    def placing(self, address: str) -> Callable[[int, Path], Path] | None:
+        """Return what makes a received file an object, or None: `send` does.
 
-        `file` is its descriptor and `path` its place in the scratch. The object survives a power
-        cut. If the file is at `path` still, it is the caller's to delete.
-
-        Raises:
-            StoreFull, StoreFailed: the store failed; the file is where it was.
+        It blocks, gets the file's descriptor and path, and returns its new path. The object
+        survives a power cut. It raises `OSError`; the file is where it was then.
         """
         ...
 
-    async def fetch(self, address: str) -> bool:
-        """Make a copy of an object below `files`; False if there is no such object.
+    async def send(self, path: Path, address: str) -> None:
+        """Write an object from a file, which stays where it is, however large it is.
 
-        A store whose files are the objects has nothing to do, and returns False.
+        Raises:
+            StoreFull, StoreFailed: the store failed.
+        """
+        ...
+
+    def holding(self, address: str) -> AbstractAsyncContextManager[bool]:
+        """Return a context in which a copy of an object is below `files`; False without one.
+
+        A store whose files are the objects makes none. Entering it raises:
+
+        Raises:
+            StoreFull, StoreFailed: the object cannot be fetched.
         """
         ...
 
     def lend(self, address: str) -> AbstractAsyncContextManager[Path]:
         """Return a context with a file that has the bytes of an object, not to be changed.
 
+        A disk store does not look whether there is one. Entering it raises:
+
         Raises:
-            ObjectMissing: there is no such object; or `path` leads nowhere.
+            ObjectMissing: there is no such object.
             StoreFull, StoreFailed: it cannot be fetched.
         """
         ...

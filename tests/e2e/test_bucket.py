@@ -1,6 +1,7 @@
 """The whole service with its media in a bucket of a real S3 server."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -205,10 +206,8 @@ def test_viewers_and_encoders_bear_a_server_that_is_away(
                 poll(lambda: newest() >= reached + 4, within=20 * SCALE, what="going on")
                 assert encoder.poll() is None
                 readiness = fetch(f"{headend.http}/readyz")
-                assert (readiness.status, "the bucket cannot be reached" in readiness.text) == (
-                    503,
-                    True,
-                )
+                assert readiness.status == 503
+                assert re.search("the bucket (cannot be reached|does not answer)", readiness.text)
             finally:
                 server.start_gateway()
             reached = newest()

@@ -97,6 +97,7 @@ async def test_what_exists_is_durable(media_store: MediaStore) -> None:
 
 
 async def test_the_check_leaves_nothing_behind(media_store: MediaStore) -> None:
+    await media_store.put("installation", b"key")
     for thorough in (False, True):
         await media_store.check(min_free_bytes=1, thorough=thorough)
     assert await media_store.addresses("checks") == []

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from storage.objects.base import ObjectMissing, StoreFailed
+from storage.objects.base import ObjectMissing, ObjectStat, StoreFailed
 from storage.objects.s3 import S3Objects
 from storage.objects.s3_bucket import S3Bucket, S3Place
 from tests.support.storage.s3_server import S3Server, running_s3
@@ -40,10 +40,14 @@ async def test_a_large_object_goes_and_comes_in_pieces(
     assert await bucket_store.size("sources/a/1") == await bucket_store.size("sources/a") == LARGE
     pieces: dict[int, bytes] = {}
 
-    async def write(start: int, piece: bytes) -> None:
-        pieces[start] = piece
+    async def begin(stat: ObjectStat) -> None:
+        assert stat.size == LARGE
+        assert not pieces
 
-    stat = await bucket_store.receive("sources/a/1", write)
+    async def write(start: int, piece: memoryview) -> None:
+        pieces[start] = bytes(piece)
+
+    stat = await bucket_store.receive("sources/a/1", begin, write)
     assert stat.size == LARGE
     assert len(pieces) == 3
     assert b"".join(pieces[start] for start in sorted(pieces)) == data
@@ -101,6 +105,9 @@ async def test_a_server_that_is_away_fails_soon_and_comes_back(
         assert time.monotonic() - began < 20
         server.start_gateway()
         assert await bucket.get("live/a") == b"1"
+        with pytest.raises(StoreFailed, match="another installation's"):
+            await bucket.check()
+        await bucket.put("installation", b"key")
         await bucket.check(thorough=True)
         with pytest.raises(ObjectMissing):
             await bucket.get("live/b")

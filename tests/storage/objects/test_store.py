@@ -78,12 +78,24 @@ async def test_a_lent_file_has_the_bytes_of_its_object(media_store: MediaStore) 
 async def test_viewers_find_an_object_below_the_files(media_store: MediaStore) -> None:
     await media_store.put("videos/a/1.m4s", b"one")
     place = media_store.files / "videos/a/1.m4s"
-    assert place.exists() or await media_store.fetch("videos/a/1.m4s")
-    assert place.read_bytes() == b"one"
-    assert not await media_store.fetch("videos/a/2.m4s")
+    async with media_store.holding("videos/a/1.m4s") as is_copied:
+        assert is_copied == (media_store.scratch is not media_store)
+        assert place.read_bytes() == b"one"
+    async with media_store.holding("videos/a/2.m4s") as is_copied:
+        assert not is_copied
     await media_store.delete_tree("videos/a")
     assert not place.exists()
-    assert not await media_store.fetch("videos/a/1.m4s")
+    async with media_store.holding("videos/a/1.m4s") as is_copied:
+        assert not is_copied
+
+
+async def test_a_file_is_sent_and_stays(media_store: MediaStore, tmp_path: Path) -> None:
+    (tmp_path / "film").write_bytes(b"a film")
+    await media_store.send(tmp_path / "film", SOURCE)
+    assert await media_store.get(SOURCE) == b"a film"
+    assert (tmp_path / "film").read_bytes() == b"a film"
+    await media_store.delete(SOURCE)
+    assert (tmp_path / "film").exists()
 
 
 async def test_an_object_that_was_not_written_to_is_unchanged(media_store: MediaStore) -> None:
