@@ -392,7 +392,11 @@ class StorageSettings(_Section, frozen=True, kw_only=True):
     region: Annotated[str, _describe("region of the bucket; empty: AWS_REGION, or us-east-1")] = ""
     cache_bytes: Annotated[
         int,
-        _describe("copies of what was read from a bucket, in the data folder", "bytes", ge=0),
+        _describe(
+            "copies of what viewers read from a bucket; as much again for transcoding",
+            "bytes",
+            ge=0,
+        ),
     ] = 4 << 30
     min_free_bytes: Annotated[
         int, _describe("with less free space the service is not ready", "bytes", ge=0)

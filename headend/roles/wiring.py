@@ -146,6 +146,8 @@ async def _api(settings: ServiceSettings) -> AsyncGenerator[RunningService, None
                 partial(keep_resetting_stale_streams, context.catalog, context.folder),
             ),
             _remove_projects(context),
+            # Beside a bucket, only this process may see what it received.
+            *([_remove_expired_uploads(context)] if bucket_of(settings) is not None else []),
         ),
         _run_broadcaster(context, origin.clients) as broadcaster,
         _serve_http(
@@ -209,16 +211,22 @@ def _cleanups(context: RoleContext) -> tuple[BackgroundTask, ...]:
                 keep_deleting_expired_recordings, catalog.recordings, media, wall_clock_us, verify
             ),
         ),
-        BackgroundTask(
-            "expired uploads",
-            partial(
-                keep_removing_expired_uploads,
-                objects,
-                catalog.uploads,
-                catalog.links,
-                wall_clock_us,
-                verify,
-            ),
+        _remove_expired_uploads(context),
+    )
+
+
+def _remove_expired_uploads(context: RoleContext) -> BackgroundTask:
+    """Return the task that removes expired uploads, and bytes of no upload in the scratch."""
+    catalog = context.catalog
+    return BackgroundTask(
+        "expired uploads",
+        partial(
+            keep_removing_expired_uploads,
+            context.objects,
+            catalog.uploads,
+            catalog.links,
+            wall_clock_us,
+            context.verify,
         ),
     )
 
