@@ -44,7 +44,7 @@ _LOCK: Final = 0x48454144  # of this table, among PostgreSQL's advisory locks
 
 
 class OutboxRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A notice; `body` is the event's data, `besides` the name of a socket that does not get it.
+    """A notice; `body` is the event's data; the socket `except_socket` does not get it.
 
     `channel` holds the names of one channel or more, with a space between.
     """
@@ -57,7 +57,7 @@ class OutboxRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OutboxEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """An event that is no state of ours, for each of some channels; `besides` as in a notice."""
+    """An event that is no state of ours, for each of some channels; `except_socket` as in a notice."""
 
     channels: tuple[str, ...]
     event: str
@@ -160,7 +160,7 @@ async def enqueue_video(
 ) -> None:
     """Broadcast a video's state after its row was changed; nothing if it was deleted.
 
-    `event` is one of progress, completed, failed; `besides` is what is to stand in its data too.
+    `event` is one of progress, completed, failed; `extra` is what is to stand in its data too.
     """
     table = videos.c
     row = (
