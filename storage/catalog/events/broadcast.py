@@ -57,7 +57,7 @@ class OutboxRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OutboxEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """An event that is no state of ours, for each of some channels; `except_socket` as in a notice."""
+    """An event that is no state of ours, for each of some channels; the socket as in a notice."""
 
     channels: tuple[str, ...]
     event: str

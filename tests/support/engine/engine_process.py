@@ -84,6 +84,13 @@ class Made:
     def starts(self, name: str) -> list[int]:
         return [segment.start for segment in self.segments(name)]
 
+    def _outline(self) -> dict[str, list[tuple[int, int, int, bool]]]:
+        """Number, start, length and gap of each segment, for who has to find out what is wrong."""
+        return {
+            name: [(one.sequence, one.start, one.duration, one.gap) for one in self.segments(name)]
+            for name in self.names
+        }
+
     def in_step(self) -> bool:
         """Whether all renditions have the same segments, at the same time, with the same marks."""
         pictures = [name for name in self.names if name != AUDIO_RENDITION]
@@ -92,7 +99,8 @@ class Made:
         self._parts_obey()
         for name in self.names:
             segments = self.segments(name)
-            assert [each.sequence for each in segments] == [each.sequence for each in first]
+            numbers = [each.sequence for each in segments]
+            assert numbers == [each.sequence for each in first], (name, self._outline())
             assert [each.discontinuity for each in segments] == [
                 each.discontinuity for each in first
             ]
