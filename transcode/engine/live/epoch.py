@@ -222,7 +222,7 @@ class EpochPipeline:
         if self._begin.low_latency and self._video.waiting < _FEW_PICTURES:
             return  # with the next cut: viewers then have whole segments up to a gap
         self._abandoned = gone
-        self._video.abandon(gone, self._grid.sequence)
+        self._video.abandon(gone, self._grid.sequence, reuses=self._copy is not None)
 
     def finish(self) -> EpochFinished:
         """Finish all renditions; return the epoch's sums."""

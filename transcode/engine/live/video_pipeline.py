@@ -116,9 +116,9 @@ class VideoPipeline(PipelineStage[CodedPicture | Cut | HoldUntil | StartSlate | 
         self._decoder: VideoDecoder | None = None
         self._decoder_closed = True
         self._active: list[EncoderStage] = []
-        # The renditions to abandon up to the cut of that number; another thread replaces the pair
-        # in one step.
-        self._abandoned: tuple[frozenset[str], int] = (frozenset(), 0)
+        # The renditions to abandon up to the cut of that number, and whether the successor has
+        # none of the cuts before it; another thread replaces the three in one step.
+        self._abandoned: tuple[frozenset[str], int, bool] = (frozenset(), 0, True)
         self._newest_cut = -1  # the newest that was put
         self._applied_cut = -1  # the newest that has taken effect
         self._skipped: list[CodedPicture] = []  # needed if decoding continues after the next cut
@@ -149,13 +149,14 @@ class VideoPipeline(PipelineStage[CodedPicture | Cut | HoldUntil | StartSlate | 
             case data, dts, pts:
                 self._decode(data, dts, pts)
 
-    def abandon(self, names: frozenset[str], until: int) -> None:
+    def abandon(self, names: frozenset[str], until: int, *, reuses: bool) -> None:
         """Stop making these renditions at once, until the cut with that number takes effect.
 
-        Called by the thread that puts the items, before it puts that cut.
+        Called by the thread that puts the items, before it puts that cut. `reuses` is False once it
+        has put the cut with which the successor takes over.
         """
         if names or until == self._abandoned[1]:
-            self._abandoned = (names, until)
+            self._abandoned = (names, until, reuses)
 
     def close(self) -> None:
         """Flush the decoder, then finish the encoder stages."""
@@ -333,7 +334,7 @@ class VideoPipeline(PipelineStage[CodedPicture | Cut | HoldUntil | StartSlate | 
 
     def _abandon_all(self) -> bool:
         """Abandon the renditions that load shedding names; True if none is left to decode for."""
-        names, until = self._abandoned
+        names, until, reuses = self._abandoned
         if not names or self._applied_cut >= until:
             return False
         gone = [stage for stage in self._active if stage.encoder.rendition.name in names]
@@ -341,7 +342,9 @@ class VideoPipeline(PipelineStage[CodedPicture | Cut | HoldUntil | StartSlate | 
             stage.put(Abandon())
         if gone:
             self._activate([stage for stage in self._active if stage not in gone])
-        kept = any(stage.encoder.rendition.name not in names for stage in self._stages)
+        # The successor may have to take over among the cuts that wait.
+        to_come = () if reuses or self._successor is None else (self._successor,)
+        kept = any(stage.encoder.rendition.name not in names for stage in (*self._stages, *to_come))
         if self._newest_cut >= until or kept:
             return False
         while self._cuts and self._cuts[0][1].sequence < until:
@@ -351,7 +354,7 @@ class VideoPipeline(PipelineStage[CodedPicture | Cut | HoldUntil | StartSlate | 
 
     def _apply(self, cut: Cut, start: int) -> None:
         """Set which renditions are made from a cut on; the others get a gap."""
-        names, until = self._abandoned
+        names, until, _ = self._abandoned
         off = cut.off | names if cut.sequence < until else cut.off
         self._applied_cut = cut.sequence
         if cut.takeover and self._successor is not None:

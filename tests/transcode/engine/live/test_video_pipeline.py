@@ -52,7 +52,7 @@ class RawDecoder:
 class Pipeline:
     """A pipeline with two renditions, and what it reported once it was finished."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, reuses: bool = False) -> None:
         self._path = path
         self._sent: list[EngineReport] = []
         self._troubles = ReportWriter(os.open(path, os.O_WRONLY | os.O_CREAT))
@@ -61,10 +61,11 @@ class Pipeline:
             segmenter = LiveSegmenter(each.name, SECOND, self._sent.append)
             segmenter.begin(epoch=0, part=SECOND)
             self._encoders.append(RenditionEncoder(each, segmenter, self._troubles, Fraction(30)))
+        stages = [EncoderStage(each.rendition.name, [each], depth=4) for each in self._encoders]
         self.pipeline = VideoPipeline(
             None,
-            stages=[EncoderStage(each.rendition.name, [each], depth=4) for each in self._encoders],
-            successor=None,
+            stages=stages[1:] if reuses else stages,
+            successor=stages[0] if reuses else None,
             reports=self._troubles,
             part=SECOND,
             decoders=RawDecoder(),
@@ -75,8 +76,10 @@ class Pipeline:
             data = b"" if lost else bytes([60 + number])
             self.pipeline.put((data, number * FRAME, number * FRAME))
 
-    def cut(self, sequence: int, at: int, *, off: frozenset[str] = frozenset()) -> None:
-        self.pipeline.put(Cut(sequence=sequence, at=at * FRAME, off=off))
+    def cut(
+        self, sequence: int, at: int, *, off: frozenset[str] = frozenset(), takeover: bool = False
+    ) -> None:
+        self.pipeline.put(Cut(sequence=sequence, at=at * FRAME, off=off, takeover=takeover))
 
     def finish(self) -> dict[str, list[tuple[int, int, int]]]:
         """Return number, start and frames of each rendition's segments; gaps have no frames."""
@@ -172,9 +175,22 @@ def test_what_is_abandoned_is_a_gap_until_the_cut_that_brings_it_back(
     new_pipeline: Callable[[], Pipeline],
 ) -> None:
     of = new_pipeline()
-    of.pipeline.abandon(frozenset({"72p"}), 1)
+    of.pipeline.abandon(frozenset({"72p"}), 1, reuses=False)
     of.cut(0, 0)
     of.pictures(0, 5)
     of.cut(1, 5)
     of.pictures(5, 8)
     assert of.finish() == {"72p": [(0, 0, 0), (1, 5, 3)], "36p": [(0, 0, 5), (1, 5, 3)]}
+
+
+def test_what_is_abandoned_does_not_keep_the_top_rung_from_being_taken_over(
+    tmp_path: Path,
+) -> None:
+    """Decoding is behind: the only encoder is abandoned before it learns of the takeover."""
+    of = Pipeline(tmp_path / "reports", reuses=True)
+    of.pipeline.abandon(frozenset({"36p"}), 2, reuses=False)
+    of.cut(0, 0)
+    of.pictures(0, 3)
+    of.cut(1, 5, takeover=True)
+    of.pictures(3, 8)
+    assert of.finish() == {"72p": [(1, 5, 3)], "36p": [(0, 0, 0), (1, 5, 0)]}
