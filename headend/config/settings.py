@@ -5,7 +5,6 @@ TOML file, an environment variable (`HEADEND_HTTP__PUBLIC_URL` sets `http.public
 line.
 """
 
-import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,6 +14,7 @@ import msgspec
 
 from api.pusher.limits import PusherSettings as Broadcaster
 from api.uploads.limits import UploadLimits
+from headend.config.bucket_address import bucket_errors
 from headend.http.connections import CONNECTIONS
 from ingest.rtmp.limits import Limits
 from media.hls.playlist import TARGET_SECONDS
@@ -374,13 +374,6 @@ class QuotaSettings(_Section, frozen=True, kw_only=True):
     ] = 0
 
 
-# What S3 allows (Amazon S3, "General purpose bucket naming rules"), and prefixes of plain names.
-_BUCKET: Final = re.compile(
-    r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[0-9A-Za-z_][0-9A-Za-z_.-]*)*/?"
-)
-_ENDPOINT: Final = re.compile(r"https?://[^/?#@\s]+")
-
-
 class StorageSettings(_Section, frozen=True, kw_only=True):
     """Storage of media."""
 
@@ -412,14 +405,9 @@ class StorageSettings(_Section, frozen=True, kw_only=True):
         ),
     ] = 7
 
-    def errors(self) -> dict[str, ValueError]:
-        """Return what is wrong with the place of the media, by setting."""
-        wrong: dict[str, ValueError] = {}
-        if self.url and not _BUCKET.fullmatch(self.url):
-            wrong["storage.url"] = ValueError("Expected s3://BUCKET or s3://BUCKET/PREFIX")
-        if self.endpoint and not _ENDPOINT.fullmatch(self.endpoint):
-            wrong["storage.endpoint"] = ValueError("Expected https://HOST or http://HOST:PORT")
-        return wrong
+    def errors(self) -> Mapping[str, ValueError]:
+        """Return what is wrong with the place of the media, by setting name."""
+        return bucket_errors(self.url, self.endpoint)
 
 
 class LogSettings(_Section, frozen=True, kw_only=True):
