@@ -94,11 +94,13 @@ class FileCache:
 
     async def _fetch(self, address: str) -> None:
         while address not in self._sizes:
-            waiting = self._deleting.get(address) or self._copying.get(address)
-            if waiting is None:
-                await self._make(address)
+            deleting, copying = self._deleting.get(address), self._copying.get(address)
+            if deleting is not None and not deleting.done():
+                await asyncio.wait([deleting])
+            elif copying is not None:
+                await asyncio.shield(copying)
             else:
-                await asyncio.shield(waiting)
+                await self._make(address)
 
     async def _make(self, address: str) -> None:
         """Make a copy; whoever waits for it gets the error, or tries if this caller went away."""
@@ -141,7 +143,7 @@ class FileCache:
 
     async def _delete(self, addresses: Collection[str]) -> None:
         if addresses:
-            await asyncio.shield(self._begin_delete(addresses))
+            await asyncio.wait([self._begin_delete(addresses)])
 
     def _begin_delete(self, addresses: Collection[str]) -> "asyncio.Future[None]":
         """Forget copies and delete their files; none is made anew before its file is gone."""
