@@ -7,6 +7,7 @@ the parts that there are.
 """
 
 from collections.abc import Iterator, Mapping
+from typing import Final
 
 import msgspec
 
@@ -18,6 +19,12 @@ from storage.errors import StorageError
 from storage.live.run_state import Step, StepSegment, rendition_names
 
 __all__ = ["FinishedSegment", "PublicationError", "StepBuilder"]
+
+
+# A source may begin again with what was sent of a segment before an engine died. Its date is when
+# it came, which may look earlier than that segment's; dates never go back (RFC 8216bis, 6.2.1).
+# Renditions begin their segments up to a frame of sound and of picture apart.
+_DATE_STEP_US: Final = 100_000
 
 
 class PublicationError(StorageError):
@@ -78,6 +85,7 @@ class StepBuilder:
         self._to_open = next_sequence
         self._epoch: int | None = epoch  # of the step that was opened last
         self._reached: dict[str, int] = {}  # the next sequence number of each rendition
+        self._least_wall_us = 0  # the date that a further source's first step may have
 
     @property
     def opened(self) -> int:
@@ -244,8 +252,10 @@ class StepBuilder:
         if sequence in self._open:
             return self._open[sequence]
         source = self._sources[epoch]
+        place_us = rescale(start, VIDEO_SCALE, MICROSECONDS)
         if source.origin_us is None:
-            source.origin_us = source.wall_us - rescale(start, VIDEO_SCALE, MICROSECONDS)
+            source.origin_us = max(source.wall_us, self._least_wall_us) - place_us
+        self._least_wall_us = source.origin_us + place_us + _DATE_STEP_US
         follows = self._epoch is not None
         step = Step(
             sequence=sequence,

@@ -6,6 +6,7 @@ import pytest
 
 from media.hls.segment import InitSection, Part, SegmentStart
 from media.ladder import AUDIO_RENDITION
+from media.ticks import VIDEO_SCALE
 from storage.live.run_state import Step
 from storage.live.step_builder import FinishedSegment, PublicationError, StepBuilder
 from tests.support.storage.engine_reports import (
@@ -84,6 +85,27 @@ def test_a_source_of_its_own_is_a_discontinuity_unless_it_is_the_first() -> None
 
     assert marks(None) == [False, False, True, False]
     assert marks(7) == [True, False, True, False]
+
+
+@pytest.mark.parametrize(
+    ("came", "dated"), [(-3600.0, 2.1), (1.9, 2.1), (2.0, 2.1), (2.5, 2.5), (7.0, 7.0)]
+)
+def test_a_source_is_dated_by_its_coming_but_later_than_the_step_before(
+    came: float, dated: float
+) -> None:
+    """An engine died right after the second step had begun, which the next one begins with."""
+    maker = ReportMaker(TOP)
+    builder = begun(maker)
+    for _ in range(2):
+        add(builder, maker.step())
+    maker.epoch = 1
+    builder.prepare(1, maker.renditions, NOON_US + round(came * SECOND_US))
+    for _ in range(2):
+        add(builder, maker.step())
+    dates = [each.wall_us(each.segments[TOP.name].start) - NOON_US for each in builder.complete()]
+    step = TWO * SECOND_US // VIDEO_SCALE
+    first = round(dated * SECOND_US)
+    assert dates == [0, step, first, first + step]
 
 
 def test_what_a_dead_engine_sent_becomes_segments_and_gaps() -> None:
