@@ -37,11 +37,11 @@ from storage.objects.disk_threads import FILES, DiskThreads
 from storage.objects.durable import place_file, sync_file, sync_tree
 from storage.objects.reserve import RESERVE_BYTES, Reserve
 
-__all__ = ["FULL", "SYNC_SECONDS", "DiskObjects"]
+__all__ = ["SYNC_SECONDS", "DiskObjects"]
 
 # It begins with a dot, so no address leads there.
 _TEMPORARIES: Final = ".temporary"
-FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 # The file system has no hard links, forbids them, or has no more of them for this file.
 _NO_LINK: Final = frozenset(
     {errno.EPERM, errno.EACCES, errno.EMLINK, errno.EXDEV, errno.ENOTSUP, errno.ENOSYS}
@@ -300,7 +300,7 @@ class DiskObjects:
         try:
             self._write(path, data, given_up)
         except OSError as error:
-            if not vital or error.errno not in FULL:
+            if not vital or error.errno not in _FULL:
                 raise
             with self._reserve.borrowed():
                 self._write(path, data, given_up)
@@ -401,6 +401,6 @@ def _remove_tree(folder: Path) -> None:
 def _translated(address: str, error: OSError) -> ObjectError:
     if isinstance(error, FileNotFoundError | NotADirectoryError | IsADirectoryError):
         return ObjectMissing(address)
-    kind = StoreFull if error.errno in FULL else StoreFailed
+    kind = StoreFull if error.errno in _FULL else StoreFailed
     # The text of the OSError would name the path on this machine.
     return kind(address, os.strerror(error.errno) if error.errno else type(error).__name__)

@@ -22,7 +22,7 @@ from typing import Final, TypeVar
 from storage.errors import StorageError
 from storage.objects.base import StoreFailed, StoreFull
 from storage.objects.disk import SYNC_SECONDS
-from storage.objects.disk_threads import FILES
+from storage.objects.disk_threads import FILES, DiskThreads
 from storage.objects.store import MediaStore
 
 __all__ = [
@@ -171,16 +171,22 @@ class IncomingFile:
             self.path.unlink(missing_ok=True)
 
 
-def check_free(file: int, min_free_bytes: int) -> None:
-    """Raise ENOSPC if the disk of an open file has less than `min_free_bytes`, unless that is 0."""
+def check_free(file: int | Path, min_free_bytes: int) -> None:
+    """Raise ENOSPC if the disk of a file has less than `min_free_bytes` free, unless that is 0."""
     if min_free_bytes:
-        room = os.fstatvfs(file)
+        room = os.statvfs(file)
         if room.f_bavail * room.f_frsize < min_free_bytes:
             raise OSError(errno.ENOSPC, "less room than must stay free")
 
 
-async def in_thread(work: Callable[[], T], seconds: float = _SECONDS) -> T:
-    """Run blocking file work in a thread and translate its errors.
+async def in_thread(
+    work: Callable[[], T],
+    seconds: float = _SECONDS,
+    *,
+    name: str = _NAME,
+    threads: DiskThreads = FILES,
+) -> T:
+    """Run blocking file work in a thread and translate its errors, which show `name`.
 
     Raises:
         StoreFull: the disk has no room.
@@ -188,13 +194,13 @@ async def in_thread(work: Callable[[], T], seconds: float = _SECONDS) -> T:
     """
     try:
         async with asyncio.timeout(seconds):
-            return await FILES.run(work)
+            return await threads.run(work)
     except TimeoutError as error:
-        raise StoreFailed(_NAME, f"no answer within {seconds:.0f} s") from error
+        raise StoreFailed(name, f"no answer within {seconds:.0f} s") from error
     except OSError as error:
         kind = StoreFull if error.errno in _FULL else StoreFailed
         # The text of the OSError would name the path on this machine.
-        raise kind(_NAME, os.strerror(error.errno or errno.EIO)) from error
+        raise kind(name, os.strerror(error.errno or errno.EIO)) from error
 
 
 @asynccontextmanager

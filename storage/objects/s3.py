@@ -2,38 +2,32 @@
 
 Files that arrive in several requests are written to the scratch, under the addresses that they
 would have on a disk, until `send` sends them to the bucket; calls for such addresses therefore go
-to both. What is read as a file is copied to the scratch (`file_cache`) once for all its
-readers.
+to both. What is read as a file is copied to the scratch (`file_cache`) once for all its readers.
 """
 
-import asyncio
 import copy
-import errno
 import logging
 import os
-from collections.abc import AsyncGenerator, Callable, Collection, Mapping
+from collections.abc import AsyncGenerator, Collection, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
 
 from storage.objects.addresses import UPLOADS, checked
-from storage.objects.base import ObjectMissing, ObjectStat, StoreFailed, StoreFull
-from storage.objects.disk import FULL, DiskObjects
+from storage.objects.base import ObjectMissing, ObjectStat
+from storage.objects.disk import DiskObjects
 from storage.objects.disk_threads import FILES, VIEWERS, DiskThreads
 from storage.objects.file_cache import FileCache, MakeRoom
+from storage.objects.incoming_file import check_free, in_thread
 from storage.objects.s3_bucket import PIECE_BYTES, S3Bucket, S3Place
 
 __all__ = ["S3Objects"]
 
 log = logging.getLogger(__name__)
 
-_SECONDS: Final = 20.0  # as for other objects: a disk that does not answer for this long is broken
-
 _SOURCES: Final = "sources"
 _IMPORT: Final = "import"  # the last part of a partial import's address begins so
-
-T = TypeVar("T")
 
 
 class S3Objects(S3Bucket):
@@ -185,15 +179,15 @@ class S3Objects(S3Bucket):
     ) -> int:
         """Write an object to a file, which gets the time of the object's last change."""
         temporary = self.scratch.temporary()
-        on_disk = partial(_on_disk, threads, address)
+        on_disk = partial(in_thread, name=address, threads=threads)
         await on_disk(partial(_create, temporary))
         try:
-            stat: ObjectStat | None = None
 
             async def begin(found: ObjectStat) -> None:
                 await make_room(found.size)
                 if found.size > PIECE_BYTES:
-                    await on_disk(partial(_require_room, temporary, self._min_free_bytes, found))
+                    least = self._min_free_bytes + found.size
+                    await on_disk(partial(check_free, temporary, least))
 
             async def write(start: int, data: memoryview) -> None:
                 await on_disk(partial(_write, temporary, data, start))
@@ -204,18 +198,6 @@ class S3Objects(S3Bucket):
             threads.submit(partial(temporary.unlink, missing_ok=True))
             raise
         return stat.size
-
-
-async def _on_disk(threads: DiskThreads, address: str, work: Callable[[], T]) -> T:
-    """Run blocking work in a thread and translate its errors: nothing is missing in the bucket."""
-    try:
-        async with asyncio.timeout(_SECONDS):
-            return await threads.run(work)
-    except TimeoutError as error:
-        raise StoreFailed(address, f"the disk did not answer within {_SECONDS:.0f} s") from error
-    except OSError as error:
-        kind = StoreFull if error.errno in FULL else StoreFailed
-        raise kind(address, error.strerror or type(error).__name__) from error
 
 
 def _arrives(address: str) -> bool:
@@ -236,12 +218,6 @@ def _may_change(address: str) -> bool:
 
 def _create(path: Path) -> None:
     os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-
-
-def _require_room(path: Path, least: int, wanted: ObjectStat) -> None:
-    room = os.statvfs(path)
-    if room.f_bavail * room.f_frsize - wanted.size < least:
-        raise OSError(errno.ENOSPC, "less room than must stay free")
 
 
 def _write(path: Path, data: memoryview, start: int) -> None:

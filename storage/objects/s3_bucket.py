@@ -165,7 +165,9 @@ class S3Bucket:
         """Delete objects that exist (see `Objects`)."""
         if addresses:
             keys = [self._key(address) for address in addresses]
-            await _answer(next(iter(addresses)), self._delete(keys), _MANY_SECONDS)
+            # Deleting what is not there is no error in S3.
+            deleted = obstore.delete_async(self._store, keys)
+            await _answer(next(iter(addresses)), deleted, _MANY_SECONDS)
 
     async def addresses(self, prefix: str) -> list[str]:
         """Return the sorted addresses of all objects below `prefix`."""
@@ -268,10 +270,6 @@ class S3Bucket:
 
     def _key(self, address: str) -> str:
         return self._prefix + checked(address)
-
-    async def _delete(self, keys: Sequence[str]) -> None:
-        # Deleting what is not there is no error in S3.
-        await obstore.delete_async(self._store, keys)
 
     async def _walk(self, prefix: str) -> list["_Listed"]:
         """Return all objects below a folder."""
