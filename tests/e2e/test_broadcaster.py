@@ -32,6 +32,7 @@ from tests.support.e2e.websocket_clients import (
     options,
     publish,
 )
+from tests.support.free_ports import free_port
 
 pytestmark = pytest.mark.e2e
 
@@ -59,12 +60,6 @@ def headend(own: Running) -> Running:
 def stands(events: list[Told]) -> Told:
     """Return how the last event says that a stream stands."""
     return {name: events[-1][name] for name in STATES[0]} if events else {}
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 @contextmanager

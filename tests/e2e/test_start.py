@@ -15,8 +15,9 @@ import pytest
 
 from headend.install.certificates import ensure_local_certificates
 from headend.security_log import security_log_path
-from tests.e2e.test_broadcaster import free_port, redis_server
+from tests.e2e.test_broadcaster import redis_server
 from tests.support.e2e.service import SCALE, fetch, service
+from tests.support.free_ports import free_port
 from tests.support.waiting import poll
 
 pytestmark = pytest.mark.e2e

@@ -2,7 +2,6 @@
 
 import asyncio
 import shutil
-import socket
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
@@ -12,14 +11,9 @@ import pytest
 from storage.bus.base import Bus, BusMessage, BusUnavailable, Mailbox, MessagesLost
 from storage.bus.memory import MemoryBus
 from storage.bus.redis import open_redis_bus
+from tests.support.free_ports import free_port
 
 OpenBus = Callable[[], AbstractAsyncContextManager[Bus]]
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 @asynccontextmanager

@@ -2,7 +2,6 @@
 
 import itertools
 import shutil
-import socket
 import subprocess
 import tempfile
 import urllib.request
@@ -17,6 +16,7 @@ import obstore
 from obstore.store import S3Store
 
 from storage.objects.s3_bucket import S3Place
+from tests.support.free_ports import free_ports
 from tests.support.waiting import poll
 
 __all__ = ["S3Server", "running_s3"]
@@ -174,17 +174,9 @@ def running_s3() -> Generator[S3Server]:
     """Run a server for the length of the block."""
     assert all(map(shutil.which, _TOOLS)), _MISSING
     with tempfile.TemporaryDirectory(prefix="s3-") as folder:
-        server = S3Server(Path(folder), *_free_ports(2))
+        server = S3Server(Path(folder), *free_ports(2))
         try:
             server.start()
             yield server
         finally:
             server.stop()
-
-
-def _free_ports(count: int) -> list[int]:
-    with ExitStack() as stack:
-        taken = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in taken:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in taken]

@@ -1,0 +1,21 @@
+"""Ports of loopback that nothing listens on yet, for servers that must be told theirs."""
+
+import socket
+from contextlib import ExitStack
+
+__all__ = ["free_port", "free_ports"]
+
+
+def free_port() -> int:
+    """Return a port that was free a moment ago."""
+    (port,) = free_ports(1)
+    return port
+
+
+def free_ports(count: int) -> list[int]:
+    """Return so many different ports that were free a moment ago."""
+    with ExitStack() as stack:
+        taken = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in taken:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in taken]
