@@ -30,6 +30,7 @@ from tests.support.e2e.hls_reader import multivariant
 from tests.support.e2e.publishers import persisting
 from tests.support.e2e.service import Running, service
 from tests.support.e2e.uploaded_videos import completed, upload
+from tests.support.free_ports import free_port
 from tests.support.postgres import PostgresServer
 from tests.support.storage.full_disk import MIB, small_disk
 from tests.support.waiting import poll
@@ -70,9 +71,7 @@ def without_database(folder: Path, request: pytest.FixtureRequest) -> Generator[
 def without_redis(folder: Path, _: pytest.FixtureRequest) -> Generator[Surroundings]:
     program = shutil.which("redis-server")
     assert program is not None, "redis-server is missing: apt-get install redis-server"
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = int(probe.getsockname()[1])
+    port = free_port()
     command = [program, "--bind", "127.0.0.1", "--port", str(port), "--save", ""]
     running: list[subprocess.Popen[bytes]] = []
 

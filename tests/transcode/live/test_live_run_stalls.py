@@ -58,6 +58,14 @@ def stalled_disk() -> Generator[None]:
         going_on.set()
 
 
+def is_whole(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The run ended as if nothing had happened to it."""
+    assert "engine silent" not in caplog.text
+    made = playlist(folder)
+    assert made.ended
+    assert not any(segment.discontinuity for segment in made.segments)
+
+
 def test_an_engine_is_not_blamed_for_a_disk_that_stalls(
     tmp_path: Path, source: Source, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -77,10 +85,7 @@ def test_an_engine_is_not_blamed_for_a_disk_that_stalls(
             return run.metrics.deaths
 
     assert asyncio.run(story()) == 0
-    assert "engine silent" not in caplog.text
-    made = playlist(tmp_path)
-    assert made.ended
-    assert not any(segment.discontinuity for segment in made.segments)
+    is_whole(tmp_path, caplog)
 
 
 def test_an_engine_that_is_silent_is_killed(
@@ -186,10 +191,7 @@ def test_an_engine_is_not_blamed_for_a_loop_that_was_held_up(
             return run.metrics.deaths
 
     assert asyncio.run(story()) == 0
-    assert "engine silent" not in caplog.text
-    made = playlist(tmp_path)
-    assert made.ended
-    assert not any(segment.discontinuity for segment in made.segments)
+    is_whole(tmp_path, caplog)
 
 
 def test_an_engine_that_is_silent_after_a_loop_was_held_up_is_killed(
