@@ -6,6 +6,7 @@
         ├── CatalogBusy            the world's: another process holds the write lock; try again
         ├── CatalogNotEmpty        the operator's: a catalog is copied to an empty database only
         ├── CatalogUnavailable     the world's: the database cannot be read or written
+        ├── HostGone               nobody's: the host's row was removed; it registers again
         ├── HashTaken              nobody's: a random public name collided; try again
         ├── NameTaken              the caller's: a tag or category of this name exists
         ├── NoSuchLabel            the caller's: a tag, category or player to link does not exist
@@ -36,6 +37,7 @@ __all__ = [
     "CatalogNotEmpty",
     "CatalogUnavailable",
     "HashTaken",
+    "HostGone",
     "NameTaken",
     "NoSuchLabel",
     "NoSuchProject",
@@ -124,6 +126,14 @@ class HashTaken(CatalogError):
     def __init__(self, hash_: str) -> None:
         super().__init__(f"the name {hash_} is taken")
         self.hash = hash_
+
+
+class HostGone(CatalogError):
+    """The host that claims a stream is not registered, or no longer."""
+
+    def __init__(self, host: int) -> None:
+        super().__init__(f"the host {host} is not registered")
+        self.host = host
 
 
 class UploadLinkSpent(CatalogError):

@@ -6,7 +6,7 @@ share it. Media are not here: they are objects and files, which rows name by the
 
 Read `engine` (connections and transactions), `schema` (tables), `records` (the values returned),
 `queries` (what several nouns share), `events`, and then the nouns: `projects`, `library`,
-`streams`, `videos`, `uploads`; `maintenance` checks the whole.
+`streams`, `videos`, `uploads`, `hosts`; `maintenance` checks the whole.
 """
 
 from collections.abc import AsyncGenerator
@@ -18,6 +18,8 @@ from storage.catalog.engine.clock import DatabaseClock
 from storage.catalog.engine.database import Database, database_url, open_database
 from storage.catalog.events.broadcast import BroadcastOutbox
 from storage.catalog.events.log import EventLog
+from storage.catalog.hosts.owners import StreamOwners
+from storage.catalog.hosts.repository import Hosts
 from storage.catalog.library.labels import Labels
 from storage.catalog.library.players import Players
 from storage.catalog.library.tokens import Tokens
@@ -57,6 +59,8 @@ class Catalog:
         self._database = database
         self.place = database.place
         """The database's address, without a password."""
+        self.is_shared = database.is_shared
+        """Whether processes on other machines may use it, too: then hosts own streams."""
         self.clock = DatabaseClock(database.now_us)
         """By which leases are made and judged; whoever leases work reads it now and then."""
         self.installation = Installation(database)
@@ -72,6 +76,8 @@ class Catalog:
         self.settings = SettingsRepository(database)
         self.live_state = LiveStates(database)
         self.commands = Commands(database)
+        self.hosts = Hosts(database)
+        self.owners = StreamOwners(database)
         self.videos = Videos(database)
         self.visibility = Visibility(database)
         self.recordings = Recordings(database)

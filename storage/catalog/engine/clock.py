@@ -7,9 +7,19 @@ are. Between two readings the time goes on by this host's monotonic clock.
 import time
 from collections.abc import Awaitable, Callable
 
+from sqlalchemy import BigInteger, ColumnElement, literal_column
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from storage.catalog.engine import postgres, sqlite
 from storage.wall_clock import wall_clock_us
 
-__all__ = ["DatabaseClock"]
+__all__ = ["DatabaseClock", "now_in"]
+
+
+def now_in(connection: AsyncConnection) -> ColumnElement[int]:
+    """Return the expression for the present time of the database's clock, in microseconds."""
+    served = connection.dialect.name == "postgresql"
+    return literal_column(postgres.NOW_US if served else sqlite.NOW_US, BigInteger())
 
 
 def _monotonic_us() -> int:

@@ -13,7 +13,7 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 import psycopg
-from sqlalchemy import URL, Row, Select, make_url, text
+from sqlalchemy import URL, Row, Select, make_url, select, text
 from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
@@ -21,6 +21,7 @@ from sqlalchemy.util import greenlet_spawn
 
 from media.no_op import do_nothing
 from storage.catalog.engine import postgres, sqlite
+from storage.catalog.engine.clock import now_in
 from storage.catalog.engine.lock_order import DEFERRED, DeferredWrites, Rank
 from storage.errors import CatalogBusy, CatalogError, CatalogUnavailable
 
@@ -104,7 +105,9 @@ class Database:
         self._reading_seconds = reading_seconds
         self.after_outbox_commit: Callable[[], None] = do_nothing
         """Called after each writing transaction that wrote to the outbox."""
-        if url.get_backend_name() == "postgresql":
+        self.is_shared = url.get_backend_name() == "postgresql"
+        """Whether processes on other machines may use it, too."""
+        if self.is_shared:
             self.place = postgres.address_of(url)
             self._served: URL | None = url
             self._reader, self._writer = postgres.engines(url, busy_ms)
@@ -135,9 +138,8 @@ class Database:
         Raises:
             CatalogError: the database did not answer.
         """
-        statement = sqlite.NOW_US if self._served is None else postgres.NOW_US
         async with self.reading() as connection:
-            return int((await connection.execute(text(statement))).scalar_one())
+            return (await connection.execute(select(now_in(connection)))).scalar_one()
 
     async def row(
         self, statement: Select[*tuple[Any, ...]], parameters: Mapping[str, object]

@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 DRIVER: Final = "postgresql+psycopg"
-NOW_US: Final = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
+NOW_US: Final = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 # Of each process; a server lets 100 in unless it is told otherwise: enough for eight processes.
 _READERS: Final = 5
 _WRITERS: Final = 5

@@ -22,7 +22,7 @@ __all__ = ["DRIVER", "NOW_US", "engines", "translation"]
 
 DRIVER: Final = "sqlite+aiosqlite"
 # To the millisecond, from the Julian day of the Unix epoch on.
-NOW_US: Final = "SELECT CAST(round((julianday('now') - 2440587.5) * 86400000) AS INTEGER) * 1000"
+NOW_US: Final = "CAST(round((julianday('now') - 2440587.5) * 86400000) AS INTEGER) * 1000"
 # Each has a page cache of up to 2 MB. One writer: more would only queue for the one
 # lock, by polling, and keep readers from a connection meanwhile.
 _READERS: Final = 4

@@ -10,7 +10,6 @@ from typing import Any, Final, Literal
 
 import msgspec
 from sqlalchemy import Row, Table, delete, insert, select, update
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -19,6 +18,7 @@ from storage.catalog.events import log as event_log
 from storage.catalog.library import label_locks
 from storage.catalog.queries import counters, named_rows, project_lookup
 from storage.catalog.queries.casefold import fold
+from storage.catalog.queries.insert_missing import insert_missing
 from storage.catalog.records.common import CategoryRecord, LabelRecord, Page, Sort, TagRecord
 from storage.catalog.schema.tables import categories, stream_tags, tags, video_tags
 from storage.errors import CatalogBusy, NameTaken, NoSuchLabel
@@ -239,12 +239,8 @@ async def _with_folds(
 
 async def _make(connection: AsyncConnection, row: dict[str, object]) -> int | None:
     """Make a tag; None where there is one of that name (a failing insert would undo the rest)."""
-    # The same words in both dialects, and in SQLAlchemy's general insert not to be had.
-    if connection.dialect.name == "postgresql":
-        statement = postgresql.insert(tags).values(row).on_conflict_do_nothing()
-    else:
-        statement = sqlite.insert(tags).values(row).on_conflict_do_nothing()
-    return (await connection.execute(statement.returning(tags.c.id))).scalar_one_or_none()
+    statement = insert_missing(connection, tags, row).returning(tags.c.id)
+    return (await connection.execute(statement)).scalar_one_or_none()
 
 
 async def tags_of(

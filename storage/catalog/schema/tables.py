@@ -32,12 +32,14 @@ __all__ = [
     "categories",
     "commands",
     "events",
+    "hosts",
     "installation",
     "jobs",
     "notices",
     "players",
     "projects",
     "stream_backups",
+    "stream_owners",
     "stream_resolutions",
     "stream_tags",
     "streams",
@@ -426,3 +428,30 @@ commands = Table(
     sqlite_autoincrement=True,
 )
 Index("ix_commands_answered_us_id", commands.c.answered_us, commands.c.id)
+
+# The processes that receive streams, while they run: `seen_us` is renewed by each once a second.
+# Both times are the database's. `address` is what other hosts connect to (null: none may).
+hosts = Table(
+    "hosts",
+    METADATA,
+    Column("id", Integer, primary_key=True),
+    Column("name", String(255), nullable=False, unique=True),
+    Column("role", String(20), nullable=False),
+    Column("address", String(255)),
+    Column("version", String(64), nullable=False),
+    Column("started_us", BigInteger, nullable=False),
+    Column("seen_us", BigInteger, nullable=False),
+    sqlite_autoincrement=True,
+)
+
+# Which host runs a stream's engine (null: none). `generation` counts the owners of a stream.
+# Without a foreign key to streams: the owner of a deleted stream must still end its run.
+stream_owners = Table(
+    "stream_owners",
+    METADATA,
+    Column("stream_id", Integer, primary_key=True, autoincrement=False),
+    Column("host_id", Integer, ForeignKey("hosts.id", ondelete="SET NULL")),
+    Column("generation", Integer, nullable=False),
+    Column("taken_us", BigInteger, nullable=False),
+)
+Index("ix_stream_owners_host_id", stream_owners.c.host_id)

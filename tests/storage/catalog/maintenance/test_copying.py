@@ -96,6 +96,16 @@ async def test_every_row_is_copied_in_order_and_numbering_goes_on(
         await _check(catalog, token)
 
 
+async def test_hosts_and_owners_of_streams_stay_behind(file: Path, empty_server_place: str) -> None:
+    async with open_catalog(migrated(file), migrate=True) as catalog:
+        await catalog.owners.claim(
+            1, await catalog.hosts.register("here", "ingest", None, "1"), dead_seconds=60
+        )
+    await copy_catalog(file, empty_server_place)
+    after = await _rows(empty_server_place)
+    assert (after["hosts"], after["stream_owners"]) == ([], [])
+
+
 async def _check(catalog: Catalog, token: str) -> None:
     """See that the copy works: its key, its token, its counters and its next numbers."""
     assert await catalog.installation.find_key() == "k" * 32

@@ -1,0 +1,119 @@
+"""Owners of streams (`catalog.owners`): which host runs the engine of a stream and publishes.
+
+The `generation` of a stream counts its owners. It never goes back, so that what an older owner
+still writes is told from what the present one writes.
+"""
+
+import msgspec
+from sqlalchemy import null, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from storage.catalog.engine.clock import now_in
+from storage.catalog.engine.database import Database
+from storage.catalog.queries.insert_missing import insert_missing
+from storage.catalog.queries.living_hosts import is_living
+from storage.catalog.schema.tables import hosts, stream_owners
+from storage.errors import HostGone
+
+__all__ = ["StreamOwner", "StreamOwners"]
+
+
+class StreamOwner(msgspec.Struct, frozen=True, kw_only=True):
+    """The host that owns a stream, by its number and `name`.
+
+    Other hosts connect to it at `address`; None: they cannot.
+    """
+
+    host: int
+    name: str
+    address: str | None
+    generation: int
+
+
+class StreamOwners:
+    """The owners of a catalog's streams; a method is one transaction."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def claim(
+        self, stream: int, host: int, *, dead_seconds: float, gone: int | None = None
+    ) -> StreamOwner:
+        """Return the stream's owner: `host` where it owns the stream already, or may from now on.
+
+        It may where no host owns the stream, or where the owner was not seen for `dead_seconds`, or
+        where the owner has the generation `gone`: the caller knows that its process has ended. Then
+        the generation is one higher. Of several hosts that claim at once, one becomes the owner,
+        and the others get that one.
+
+        Raises:
+            HostGone: the claiming host is not registered.
+        """
+        async with self._database.writing() as connection:
+            # First, as whoever removes a host locks it before its streams' rows.
+            claiming = await _lock_host(connection, host)
+            owner, generation = await _lock_owner(connection, stream)
+            if owner == host:
+                return _record(claiming, generation)
+            living = await _find_living(connection, owner, dead_seconds)
+            if living is not None and generation != gone:
+                return _record(living, generation)
+            taken = update(stream_owners).where(stream_owners.c.stream_id == stream)
+            await connection.execute(
+                taken.values(host_id=host, generation=generation + 1, taken_us=now_in(connection))
+            )
+            return _record(claiming, generation + 1)
+
+    async def release(self, stream: int, host: int, generation: int) -> None:
+        """Let go of a stream that the host owns by this generation; else nothing changes."""
+        owners = stream_owners.c
+        mine = (owners.stream_id == stream, owners.host_id == host, owners.generation == generation)
+        async with self._database.writing() as connection:
+            await connection.execute(update(stream_owners).where(*mine).values(host_id=null()))
+
+    async def owned_by(self, host: int) -> dict[int, int]:
+        """Return the generations by which a host owns streams, by the streams' numbers."""
+        owners = stream_owners.c
+        asked = select(owners.stream_id, owners.generation).where(owners.host_id == host)
+        async with self._database.reading() as connection:
+            return dict((await connection.execute(asked)).all())
+
+
+_Host = tuple[int, str, str | None]  # number, name, address
+
+
+def _record(host: _Host, generation: int) -> StreamOwner:
+    number, name, address = host
+    return StreamOwner(host=number, name=name, address=address, generation=generation)
+
+
+async def _lock_host(connection: AsyncConnection, host: int) -> _Host:
+    """Keep a host from being removed; it may be seen meanwhile."""
+    asked = select(hosts.c.id, hosts.c.name, hosts.c.address).where(hosts.c.id == host)
+    row = await connection.execute(asked.with_for_update(read=True, key_share=True))
+    found = row.one_or_none()
+    if found is None:
+        raise HostGone(host)
+    return found
+
+
+async def _lock_owner(connection: AsyncConnection, stream: int) -> tuple[int | None, int]:
+    """Lock the row of a stream's owner, added if it is missing: its host and its generation."""
+    owners = stream_owners.c
+    asked = select(owners.host_id, owners.generation).where(owners.stream_id == stream)
+    locked = asked.with_for_update()
+    found = (await connection.execute(locked)).one_or_none()
+    if found is None:
+        row = {"stream_id": stream, "generation": 0, "taken_us": 0}
+        await connection.execute(insert_missing(connection, stream_owners, row))
+        found = (await connection.execute(locked)).one()
+    return found
+
+
+async def _find_living(
+    connection: AsyncConnection, host: int | None, dead_seconds: float
+) -> _Host | None:
+    asked = select(hosts.c.id, hosts.c.name, hosts.c.address).where(
+        hosts.c.id == host, is_living(connection, dead_seconds)
+    )
+    return (await connection.execute(asked)).one_or_none()

@@ -1,0 +1,122 @@
+"""Hosts (`catalog.hosts`): the processes that receive streams, each a row while it runs.
+
+All times are the database's, whatever the clocks of the hosts are.
+"""
+
+from typing import Final
+
+import msgspec
+from sqlalchemy import delete, func, insert, select, update
+
+from media.ticks import MICROSECONDS
+from storage.catalog.engine.clock import now_in
+from storage.catalog.engine.database import Database
+from storage.catalog.queries.living_hosts import is_living
+from storage.catalog.schema.tables import hosts, stream_owners, streams
+
+__all__ = ["HostRecord", "Hosts"]
+
+# Of rows that nobody removed: a host that was killed may never return under its name.
+_KEPT_US: Final = 86_400 * MICROSECONDS
+
+
+class HostRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A process that receives streams.
+
+    Other hosts connect to it at `address`; None: they cannot. `silent_us` is how long ago it was
+    last seen, `streams` how many streams it owns. One that is not `alive` owns them in name only.
+    """
+
+    id: int
+    name: str
+    role: str
+    address: str | None
+    version: str
+    started_us: int
+    silent_us: int
+    alive: bool
+    streams: int
+
+
+class Hosts:
+    """The hosts of a catalog; a method is one transaction."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def register(self, name: str, role: str, address: str | None, version: str) -> int:
+        """Add a host that has just started, and return its number, which was never given before.
+
+        A host of the same name is removed, and so nobody owns its streams any more. Hosts that were
+        not seen for a day are removed, too, and the owners of streams that were deleted.
+        """
+        table, owners = hosts.c, stream_owners.c
+        async with self._database.writing() as connection:
+            now = now_in(connection)
+            old = (table.name == name) | (table.seen_us < now - _KEPT_US)
+            locked = select(table.id).where(old).order_by(table.id).with_for_update()
+            numbers = (await connection.execute(locked)).scalars().all()
+            await connection.execute(delete(hosts).where(table.id.in_(numbers)))
+            deleted = ~select(streams.c.id).where(streams.c.id == owners.stream_id).exists()
+            left = (owners.host_id.is_(None), owners.taken_us < now - _KEPT_US, deleted)
+            await connection.execute(delete(stream_owners).where(*left))
+            row = {"name": name, "role": role, "address": address, "version": version}
+            added = insert(hosts).values(**row, started_us=now, seen_us=now)
+            return (await connection.execute(added.returning(table.id))).scalar_one()
+
+    async def beat(self, host: int) -> bool:
+        """Record that a host was seen now; return False if its row is gone."""
+        async with self._database.writing() as connection:
+            seen = update(hosts).where(hosts.c.id == host).values(seen_us=now_in(connection))
+            return (await connection.execute(seen)).rowcount == 1
+
+    async def leave(self, host: int) -> None:
+        """Remove a host that ends; nobody owns its streams any more."""
+        async with self._database.writing() as connection:
+            await connection.execute(delete(hosts).where(hosts.c.id == host))
+
+    async def find_all(self, dead_seconds: float) -> tuple[HostRecord, ...]:
+        """Return all hosts by their names, also those not seen for `dead_seconds`."""
+        table = hosts.c
+        owned = (
+            select(func.count())
+            .where(stream_owners.c.host_id == table.id)
+            .correlate(hosts)
+            .scalar_subquery()
+        )
+        async with self._database.reading() as connection:
+            asked = select(
+                table.id,
+                table.name,
+                table.role,
+                table.address,
+                table.version,
+                table.started_us,
+                now_in(connection) - table.seen_us,
+                is_living(connection, dead_seconds),
+                owned,
+            ).order_by(table.name)
+            return tuple(
+                HostRecord(
+                    id=number,
+                    name=name,
+                    role=role,
+                    address=address,
+                    version=version,
+                    started_us=started_us,
+                    silent_us=silent_us,
+                    alive=alive,
+                    streams=count,
+                )
+                for (
+                    number,
+                    name,
+                    role,
+                    address,
+                    version,
+                    started_us,
+                    silent_us,
+                    alive,
+                    count,
+                ) in await connection.execute(asked)
+            )

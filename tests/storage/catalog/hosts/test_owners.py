@@ -1,0 +1,173 @@
+"""One host owns a stream: who claims it, when another may take it, and what its generation is."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+
+from storage.catalog import Catalog, open_catalog
+from storage.catalog.hosts.owners import StreamOwner
+from storage.errors import HostGone
+from tests.support.sql import run_sql
+from tests.support.storage.concurrent_calls import Call, count_refused
+
+DEAD = 3.0  # seconds
+STREAM = 7
+
+
+async def claim(
+    catalog: Catalog, host: int, *, stream: int = STREAM, gone: int | None = None
+) -> tuple[int, int]:
+    """Claim a stream; return the owner's number, and the generation."""
+    owner = await catalog.owners.claim(stream, host, dead_seconds=DEAD, gone=gone)
+    return owner.host, owner.generation
+
+
+@pytest.fixture
+async def a(catalog: Catalog) -> int:
+    return await catalog.hosts.register("a", "ingest", "10.0.0.1:1937", "1")
+
+
+@pytest.fixture
+async def b(catalog: Catalog) -> int:
+    return await catalog.hosts.register("b", "ingest", None, "1")
+
+
+def last_seen(place: str | Path, host: int, seconds: float) -> None:
+    """Have a host be seen that many seconds ago."""
+    ago_us = round(seconds * 1_000_000)
+    run_sql(place, f"UPDATE hosts SET seen_us = seen_us - {ago_us} WHERE id = {host}")
+
+
+async def test_the_first_claim_owns_and_every_later_one_gets_that_owner(
+    catalog: Catalog, a: int, b: int
+) -> None:
+    owner = StreamOwner(host=a, name="a", address="10.0.0.1:1937", generation=1)
+    assert await catalog.owners.claim(STREAM, a, dead_seconds=DEAD) == owner
+    assert await catalog.owners.claim(STREAM, b, dead_seconds=DEAD) == owner
+    assert await catalog.owners.claim(STREAM, a, dead_seconds=DEAD) == owner
+    other = await catalog.owners.claim(STREAM + 1, b, dead_seconds=DEAD)
+    assert other == StreamOwner(host=b, name="b", address=None, generation=1)
+    assert await catalog.owners.owned_by(a) == {STREAM: 1}
+    assert await catalog.owners.owned_by(b) == {STREAM + 1: 1}
+
+
+async def test_an_owner_that_was_not_seen_loses_to_the_next_claim(
+    catalog: Catalog, place: str | Path, a: int, b: int
+) -> None:
+    await claim(catalog, a)
+    last_seen(place, a, DEAD)
+    assert await claim(catalog, b) == (b, 2)
+    assert await catalog.owners.owned_by(a) == {}
+    # It comes back, and is told so.
+    assert await catalog.hosts.beat(a)
+    assert await claim(catalog, a) == (b, 2)
+
+
+async def test_an_owner_that_was_seen_in_time_stays(
+    catalog: Catalog, place: str | Path, a: int, b: int
+) -> None:
+    await claim(catalog, a)
+    last_seen(place, a, 60)
+    owner = await catalog.owners.claim(STREAM, b, dead_seconds=120)
+    assert (owner.host, owner.generation) == (a, 1)
+    # And it keeps what nobody else has claimed, however long it was away.
+    assert await claim(catalog, a) == (a, 1)
+
+
+async def test_an_owner_known_to_be_gone_loses_once(catalog: Catalog, a: int, b: int) -> None:
+    await claim(catalog, a)
+    assert await claim(catalog, b, gone=0) == (a, 1)
+    assert await claim(catalog, b, gone=1) == (b, 2)
+    # Another host that saw the same owner go comes too late.
+    assert await claim(catalog, a, gone=1) == (b, 2)
+
+
+async def test_a_released_stream_is_free_and_its_generation_goes_on(
+    catalog: Catalog, a: int, b: int
+) -> None:
+    await claim(catalog, a)
+    await catalog.owners.release(STREAM, a, 1)
+    assert await catalog.owners.owned_by(a) == {}
+    assert await claim(catalog, b) == (b, 2)
+
+
+async def test_only_the_present_owner_releases(catalog: Catalog, a: int, b: int) -> None:
+    await claim(catalog, a)
+    assert await claim(catalog, b, gone=1) == (b, 2)
+    assert await claim(catalog, a, gone=2) == (a, 3)
+    await catalog.owners.release(STREAM, a, 1)  # what it released is no longer its
+    await catalog.owners.release(STREAM, b, 3)
+    await catalog.owners.release(STREAM + 1, a, 1)
+    assert await catalog.owners.owned_by(a) == {STREAM: 3}
+
+
+async def test_a_host_that_is_not_registered_owns_nothing(catalog: Catalog, a: int, b: int) -> None:
+    await claim(catalog, b)
+    await catalog.hosts.leave(a)
+    for stream in (STREAM, STREAM + 1):
+        with pytest.raises(HostGone, match=f"host {a} is not registered"):
+            await claim(catalog, a, stream=stream)
+    assert await catalog.owners.owned_by(b) == {STREAM: 1}
+
+
+async def test_a_stream_that_was_deleted_may_be_owned(catalog: Catalog, a: int) -> None:
+    assert await claim(catalog, a, stream=999_999) == (a, 1)
+
+
+@pytest.fixture
+async def processes(place: str | Path, catalog: Catalog) -> AsyncGenerator[list[Catalog]]:
+    """The same catalog, as four processes have it open."""
+    async with AsyncExitStack() as stack:
+        opened = [open_catalog(place, migrate=False) for _ in range(3)]
+        yield [catalog, *[await stack.enter_async_context(each) for each in opened]]
+
+
+async def claim_at_once(
+    processes: list[Catalog], hosts: list[int], stream: int, gone: int | None = None
+) -> tuple[int, int]:
+    """Claim a stream for each host at once; return the owner that all of them got."""
+    async with asyncio.TaskGroup() as tasks:
+        claims = [
+            tasks.create_task(claim(catalog, host, stream=stream, gone=gone))
+            for catalog, host in zip(processes, hosts, strict=False)
+        ]
+    (answer,) = {each.result() for each in claims}
+    assert answer[0] in hosts
+    return answer
+
+
+async def test_of_claims_at_once_exactly_one_wins(processes: list[Catalog]) -> None:
+    hosts = [
+        await catalog.hosts.register(str(number), "ingest", None, "1")
+        for number, catalog in enumerate(processes)
+    ]
+    for stream in range(1, 9):
+        owner, generation = await claim_at_once(processes, hosts, stream)  # there is no row yet
+        assert generation == 1
+        await processes[0].owners.release(stream, owner, 1)
+        owner, generation = await claim_at_once(processes, hosts, stream)
+        assert generation == 2
+        others = [host for host in hosts if host != owner]
+        assert (await claim_at_once(processes, others, stream, gone=2))[1] == 3
+
+
+async def test_hosts_that_come_and_go_do_not_wait_for_each_other(
+    processes: list[Catalog],
+) -> None:
+    """A deadlock would be a refusal."""
+
+    def calls(catalog: Catalog, name: str) -> Sequence[Call]:
+        async def start() -> None:
+            number = await catalog.hosts.register(name, "ingest", None, "1")
+            for stream in (1, 2, 3):
+                await catalog.owners.claim(stream, number, dead_seconds=DEAD, gone=1)
+                await catalog.hosts.beat(number)
+
+        return 5 * [start]
+
+    names = [str(number) for number in range(len(processes))]
+    callers = [calls(catalog, name) for catalog, name in zip(processes, names, strict=True)]
+    assert await count_refused(callers) == 0

@@ -1,0 +1,113 @@
+"""Hosts register, are seen, and leave; what they leave behind is removed."""
+
+from pathlib import Path
+
+from storage.catalog import Catalog
+from storage.catalog.records.common import ProjectRecord
+from storage.wall_clock import wall_clock_us
+from tests.support.sql import run_sql
+
+DEAD = 3.0  # seconds
+SECOND_US = 1_000_000
+DAY_US = 86_400 * SECOND_US
+
+
+async def register(catalog: Catalog, name: str = "a", address: str | None = None) -> int:
+    return await catalog.hosts.register(name, "ingest", address, "1.0")
+
+
+def last_seen(place: str | Path, host: int, *, ago_us: int) -> None:
+    """Have a host be seen that long ago."""
+    run_sql(place, f"UPDATE hosts SET seen_us = seen_us - {ago_us} WHERE id = {host}")
+
+
+async def test_a_host_is_found_with_what_it_said_of_itself(catalog: Catalog) -> None:
+    before_us = wall_clock_us()
+    number = await catalog.hosts.register("b", "serve", "10.0.0.1:1937", "2.1")
+    other = await register(catalog)
+    await catalog.owners.claim(7, number, dead_seconds=DEAD)
+    await catalog.owners.claim(8, number, dead_seconds=DEAD)
+    first, second = await catalog.hosts.find_all(DEAD)
+    assert (first.id, first.name, first.address, first.streams) == (other, "a", None, 0)
+    assert (second.id, second.name, second.role, second.address, second.version) == (
+        number, "b", "serve", "10.0.0.1:1937", "2.1",
+    )  # fmt: skip
+    assert (second.alive, second.streams) == (True, 2)
+    # The database of the test is on this host; SQLite counts milliseconds.
+    assert before_us - 2_000 <= second.started_us <= wall_clock_us() + 2_000
+    assert 0 <= second.silent_us < 60 * SECOND_US
+
+
+async def test_a_host_that_was_not_seen_is_no_longer_alive_until_it_is(
+    catalog: Catalog, place: str | Path
+) -> None:
+    number = await register(catalog)
+    last_seen(place, number, ago_us=3 * SECOND_US)
+    (dead,) = await catalog.hosts.find_all(DEAD)
+    assert not dead.alive
+    assert dead.silent_us >= 3 * SECOND_US
+    assert (await catalog.hosts.find_all(60))[0].alive
+    assert await catalog.hosts.beat(number)
+    (alive,) = await catalog.hosts.find_all(DEAD)
+    assert alive.alive
+    assert alive.silent_us < dead.silent_us
+    assert alive.started_us == dead.started_us
+
+
+async def test_a_host_that_was_seen_before_the_clock_was_set_back_is_not_alive(
+    catalog: Catalog, place: str | Path
+) -> None:
+    last_seen(place, await register(catalog), ago_us=-3600 * SECOND_US)
+    assert not (await catalog.hosts.find_all(DEAD))[0].alive
+
+
+async def test_a_host_that_left_is_gone_with_its_streams(catalog: Catalog) -> None:
+    number, other = await register(catalog), await register(catalog, "other")
+    await catalog.owners.claim(7, number, dead_seconds=DEAD)
+    await catalog.hosts.leave(number)
+    assert [each.id for each in await catalog.hosts.find_all(DEAD)] == [other]
+    assert not await catalog.hosts.beat(number)
+    assert await catalog.owners.owned_by(number) == {}
+    assert (await catalog.owners.claim(7, other, dead_seconds=DEAD)).host == other
+
+
+async def test_a_new_start_takes_the_name_and_frees_the_streams(catalog: Catalog) -> None:
+    before = await register(catalog)
+    other = await register(catalog, "other")
+    await catalog.owners.claim(7, before, dead_seconds=DEAD)
+    after = await register(catalog)
+    assert after > other > before
+    assert [each.id for each in await catalog.hosts.find_all(DEAD)] == [after, other]
+    assert not await catalog.hosts.beat(before)
+    assert await catalog.hosts.beat(after)
+    assert await catalog.owners.owned_by(after) == {}
+    claimed = await catalog.owners.claim(7, other, dead_seconds=DEAD)
+    assert (claimed.host, claimed.generation) == (other, 2)
+
+
+async def test_numbers_of_hosts_are_not_given_again(catalog: Catalog) -> None:
+    first = await register(catalog)
+    await catalog.hosts.leave(first)
+    assert await register(catalog) > first
+
+
+async def test_a_start_removes_hosts_not_seen_for_a_day_and_owners_of_deleted_streams(
+    catalog: Catalog, place: str | Path, project: ProjectRecord
+) -> None:
+    kept = await catalog.streams.add(project.id, "kept", 1)
+    deleted = await catalog.streams.add(project.id, "deleted", 1)
+    running = await catalog.streams.add(project.id, "deleted while it runs", 1)
+    old, recent = await register(catalog, "old"), await register(catalog, "recent")
+    for stream in (kept, deleted):
+        await catalog.owners.claim(stream.id, old, dead_seconds=DEAD)
+    await catalog.owners.claim(running.id, recent, dead_seconds=DEAD)
+    for stream in (deleted, running):
+        assert await catalog.streams.remove(stream.id, by=None, now_us=2) is not None
+    last_seen(place, old, ago_us=DAY_US + 60 * SECOND_US)
+    last_seen(place, recent, ago_us=DAY_US - 60 * SECOND_US)
+    run_sql(place, f"UPDATE stream_owners SET taken_us = taken_us - {DAY_US + SECOND_US}")
+    new = await register(catalog)
+    assert {each.id for each in await catalog.hosts.find_all(DEAD)} == {recent, new}
+    assert run_sql(
+        place, "SELECT stream_id, host_id, generation FROM stream_owners ORDER BY stream_id"
+    ) == [(kept.id, None, 1), (running.id, recent, 1)]
