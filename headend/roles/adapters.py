@@ -146,7 +146,7 @@ class EngineSinks:
         self._part_seconds = part_seconds
 
     def run(
-        self, grant: Grant, notify: Callable[[], None]
+        self, grant: Grant, notify: Callable[[], None], generation: int
     ) -> AbstractAsyncContextManager[PacketSink]:
         """Open a run of the stream for the length of a block."""
         return self._transcoding.run(
@@ -157,6 +157,7 @@ class EngineSinks:
                 low_latency=grant.low_latency,
                 part_seconds=self._part_seconds,
                 dvr_seconds=grant.dvr_seconds,
+                generation=generation,
             ),
             notify=notify,
             slate=grant.slate,

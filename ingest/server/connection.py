@@ -30,8 +30,8 @@ from ingest.rtmp.session import Session
 from ingest.server.read_batcher import ReadBatcher
 from ingest.stream.live_stream import SlotOccupied
 from ingest.stream.ports import Grant, KeyDirectory, PortError
-from ingest.stream.registry import LiveStreams
-from ingest.stream.slot_session import CloseReason, SlotSession
+from ingest.stream.registry import LiveStreams, NotRelayed
+from ingest.stream.slot_session import CloseReason, PublisherSession
 from media.loop_lag import LoopLag
 from media.stream_keys import StreamKey
 
@@ -119,7 +119,7 @@ class PublisherConnection(asyncio.Protocol):
         self._clock = asyncio.get_running_loop().time
         self._transport: asyncio.Transport | None = None
         self._session: Session | None = None
-        self._slot_session: SlotSession | None = None
+        self._slot_session: PublisherSession | None = None
         self._address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         self._stream = "-"
         self._closing = False
@@ -144,7 +144,7 @@ class PublisherConnection(asyncio.Protocol):
         """When its last byte arrived, on the event loop's clock."""
         return self._last_received
 
-    def disconnect(self, reason: str) -> None:
+    def disconnect(self, reason: str, *, moved: bool = False) -> None:  # noqa: ARG002 # it comes back
         """Send the encoder the reason and close."""
         if self._session is not None:
             self._session.close_status("NetStream.Unpublish.Success", reason)
@@ -294,10 +294,12 @@ class PublisherConnection(asyncio.Protocol):
             self._refuse("look-up failed", "the service cannot look keys up now")
         except SlotOccupied:
             self._refuse("occupied", "another encoder is sending with this key")
+        except NotRelayed as error:
+            self._refuse("not relayed", str(error))
         except Exception as error:  # noqa: BLE001  # a bug on one connection must not end the others
             self._close_for_own_error(error)
 
-    def _start_publishing(self, slot_session: SlotSession, grant: Grant) -> None:
+    def _start_publishing(self, slot_session: PublisherSession, grant: Grant) -> None:
         if self._closing or self._session is None:
             slot_session.close(goodbye=False)
             return
@@ -326,7 +328,9 @@ class PublisherConnection(asyncio.Protocol):
                 if self._listener.lag.elapsed(began, self._clock()) >= _LOOK_UP_SECONDS:
                     raise
 
-    async def _is_still_valid(self, request: PublishRequested, slot_session: SlotSession) -> bool:
+    async def _is_still_valid(
+        self, request: PublishRequested, slot_session: PublisherSession
+    ) -> bool:
         """Look the key up again; close the slot session if it is no longer valid."""
         valid = False
         try:

@@ -19,7 +19,7 @@ from ingest.server.admission import Admission
 from ingest.server.connection import ConnectionCounters, PublisherConnection
 from ingest.server.log_throttle import LogThrottle, SuppressedLines
 from ingest.server.read_batcher import ReadBatcher
-from ingest.stream.ports import KeyDirectory, LiveJournal, SinkFactory
+from ingest.stream.ports import KeyDirectory, LiveJournal, SinkFactory, StreamOwnership
 from ingest.stream.registry import LiveStreams
 from media.loop_lag import LoopLag
 from media.networks import client_network
@@ -232,16 +232,18 @@ async def listening(
     sockets: Sequence[tuple[socket.socket, ssl.SSLContext | None]],
     drain_seconds: float,
     lag: LoopLag | None = None,
+    ownership: StreamOwnership | None = None,
 ) -> AsyncGenerator[RtmpListener, None]:
     """Accept encoders for the length of the block, then drain.
 
-    `lag` is that of the event loop (see `media.loop_lag`); None if nothing measures it. The
+    `lag` is that of the event loop (see `media.loop_lag`); None if nothing measures it.
+    `ownership` decides which host owns a stream; without it, this one owns them all. The
     listener closes the sockets. At the end encoders get a status, and streams have
     `drain_seconds` to close their last segments; what is left then is cancelled.
     """
     async with asyncio.TaskGroup() as tasks:
         lag = LoopLag() if lag is None else lag
-        streams = LiveStreams(sinks, journal, tasks, lag)
+        streams = LiveStreams(sinks, journal, tasks, lag, ownership=ownership)
         listener = RtmpListener(
             limits=limits, directory=directory, streams=streams, tasks=tasks, lag=lag
         )

@@ -42,6 +42,7 @@ class JournalQueue:
         self._written = asyncio.Event()
         self._more = asyncio.Event()
         self._closed = False
+        self._discarded = False
         self._failing = False
         self._events: deque[LiveEvent] = deque(maxlen=_MAX_EVENTS)
         self._entries: deque[_Entry] = deque()
@@ -53,12 +54,14 @@ class JournalQueue:
 
     def add_event(self, kind: str, facts: dict[str, object]) -> None:
         """Add an event to the entry of the next state."""
+        if self._discarded:
+            return
         self._events.append(LiveEvent(kind=kind, facts=facts))
 
     def set_state(self, state: LiveState) -> None:
         """Queue the state with the events so far, unless there are none and it is unchanged."""
         newest = self._entries[-1].state if self._entries else self._written_state
-        if state == newest and not self._events:
+        if self._discarded or (state == newest and not self._events):
             return
         self._entries.append(_Entry(state, tuple(self._events)))
         self._events.clear()
@@ -86,9 +89,16 @@ class JournalQueue:
         self._closed = True
         self._more.set()
 
+    def discard(self) -> None:
+        """Write nothing more: what is queued and what comes is dropped, and no caller waits."""
+        self._discarded = True
+        self._entries.clear()
+        self._events.clear()
+        self._written.set()
+
     async def wait_for(self, state: Callable[[], LiveState]) -> None:
-        """Wait until the journal has the present state and all events."""
-        while self._written_state != state() or self.is_pending:
+        """Wait until the journal has the present state and all events, or until `discard`."""
+        while not self._discarded and (self._written_state != state() or self.is_pending):
             self._written.clear()
             await self._written.wait()
 

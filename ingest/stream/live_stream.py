@@ -44,7 +44,10 @@ class SlotOccupied(Exception):
 
 
 class LiveStream:
-    """The owner of one stream's run; `lag` is that of the event loop."""
+    """The owner of one stream's run; `lag` is that of the event loop.
+
+    `generation` is that of this host's ownership of the stream (see `ports.Ownership`).
+    """
 
     def __init__(
         self,
@@ -52,7 +55,10 @@ class LiveStream:
         sinks: SinkFactory,
         journal: LiveJournal,
         lag: LoopLag | None = None,
+        generation: int = 0,
     ) -> None:
+        self.hash = grant.hash
+        self.generation = generation
         self._grant = grant
         self._sinks = sinks
         self._clock = asyncio.get_running_loop().time
@@ -246,7 +252,12 @@ class LiveStream:
 
     def drain(self) -> None:
         """Disconnect the publishers and close the segments, but keep the run for a restart."""
-        self._stop_accepting("the service is stopping")
+        self._stop_accepting("the service is stopping", moved=True)
+
+    def surrender(self) -> None:
+        """Disconnect the publishers, because another host owns the stream; store nothing more."""
+        self._stop_accepting("another host serves the stream now", moved=True)
+        self._journal.discard()
 
     async def fail(self) -> None:
         """Disconnect the publishers, because the run cannot be made."""
@@ -260,18 +271,20 @@ class LiveStream:
         await self._journal.wait_for(self._state)
         return True
 
-    def _stop_accepting(self, reason: str) -> None:
+    def _stop_accepting(self, reason: str, *, moved: bool = False) -> None:
         """Disconnect all publishers and accept no more."""
         self._draining = True
         self._wake.set()
-        self._disconnect(self._switcher.sessions.values(), reason)
+        self._disconnect(self._switcher.sessions.values(), reason, moved=moved)
 
-    def _disconnect(self, sessions: Collection[SlotSession], reason: str) -> None:
+    def _disconnect(
+        self, sessions: Collection[SlotSession], reason: str, *, moved: bool = False
+    ) -> None:
         # The session on air goes last, so that none of the others is put on air in its place.
         on_air = self._switcher.on_air_slot
         for session in sorted(sessions, key=lambda session: session.slot == on_air):
             session.close(goodbye=False, reason=CloseReason.CLOSED)
-            session.publisher.disconnect(reason)
+            session.publisher.disconnect(reason, moved=moved)
 
     @property
     def idle(self) -> bool:
@@ -296,7 +309,7 @@ class LiveStream:
     async def _run_once(self) -> None:
         self._run_open = True
         try:
-            async with self._sinks.run(self._grant, self._wake.set) as sink:
+            async with self._sinks.run(self._grant, self._wake.set, self.generation) as sink:
                 log.info("run begins", extra=self._log_fields())
                 self._run_started = True
                 self._feed.open(sink)

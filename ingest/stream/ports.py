@@ -21,9 +21,11 @@ __all__ = [
     "LiveEvent",
     "LiveJournal",
     "LiveState",
+    "Ownership",
     "PacketSink",
     "PortError",
     "SinkFactory",
+    "StreamOwnership",
 ]
 
 
@@ -71,6 +73,39 @@ class KeyDirectory(Protocol):
         ...
 
 
+class Ownership(msgspec.Struct, frozen=True, kw_only=True):
+    """The host that owns a stream: it alone opens its runs.
+
+    `generation` counts the owners of a stream. `address` is where the owner accepts what other
+    hosts relay to it: None if this host is the owner, empty if the owner accepts nothing.
+    """
+
+    generation: int
+    address: str | None
+
+
+class StreamOwnership(Protocol):
+    """Decides which of several hosts owns a stream."""
+
+    async def claim(self, grant: Grant, *, gone: int | None = None) -> Ownership:
+        """Return the stream's owner, which is this host if no other living host owns it.
+
+        `gone` is a generation whose owner is known to have ended: it does not count as living.
+
+        Raises:
+            PortError: the owner cannot be found out at present.
+        """
+        ...
+
+    async def release(self, grant: Grant, generation: int) -> None:
+        """Give a stream up, unless it has another owner than that of the generation by now.
+
+        Raises:
+            PortError: it could not be stored.
+        """
+        ...
+
+
 class PacketSink(Protocol):
     """Receives the media on air of one run. No call waits, so a slow engine delays no publisher."""
 
@@ -113,13 +148,14 @@ class SinkFactory(Protocol):
     """Opens runs."""
 
     def run(
-        self, grant: Grant, notify: Callable[[], None]
+        self, grant: Grant, notify: Callable[[], None], generation: int
     ) -> AbstractAsyncContextManager[PacketSink]:
         """Open a run, or continue one of the same stream that a restart interrupted.
 
-        `notify` is called when `playable` becomes true and when the engine is lost for good. At the
-        end of the block all offered media are processed, within a bounded time. A run whose `end`
-        was not called stays open, so that it can continue after a restart.
+        `generation` is that of this host's `Ownership` of the stream. `notify` is called when
+        `playable` becomes true and when the engine is lost for good. At the end of the block all
+        offered media are processed, within a bounded time. A run whose `end` was not called stays
+        open, so that it can continue after a restart. A block that is cancelled processes no more.
         """
         ...
 

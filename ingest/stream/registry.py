@@ -1,27 +1,58 @@
 """All streams that have a publisher or a run, by their numbers.
 
 The registry creates the owner of a stream for its first publisher, hands later publishers to it,
-and forwards the commands of the outside: end a run, revoke a key, pause, resume, drill.
+and forwards the commands of the outside: end a run, revoke a key, pause, resume, drill. Where
+several hosts take encoders, a stream is served here only while this host owns it.
 """
 
 import asyncio
 import logging
+from typing import Final
+from weakref import WeakValueDictionary
 
 import msgspec
 
 from ingest.stream.live_stream import LiveStream, SlotOccupied
-from ingest.stream.ports import Grant, LiveJournal, SinkFactory
+from ingest.stream.one_host import OneHost
+from ingest.stream.ports import (
+    Grant,
+    LiveJournal,
+    Ownership,
+    PortError,
+    SinkFactory,
+    StreamOwnership,
+)
 from ingest.stream.report import stream_report
-from ingest.stream.slot_session import ConnectedPublisher, SlotSession
+from ingest.stream.slot_session import ConnectedPublisher, PublisherSession, SlotSession
 from media.loop_lag import LoopLag
 
-__all__ = ["LiveStreams"]
+__all__ = ["LiveStreams", "NotRelayed", "OwnedElsewhere"]
 
 log = logging.getLogger(__name__)
 
+# As long as a state may take to be written. A stream that is not released in time is free once this
+# host has not been seen for a while.
+_RELEASE_SECONDS: Final = 5.0
+
+
+class OwnedElsewhere(Exception):
+    """Another host owns the stream: `owner`."""
+
+    def __init__(self, owner: Ownership) -> None:
+        super().__init__(f"generation {owner.generation} at {owner.address or 'no address'}")
+        self.owner = owner
+
+
+class NotRelayed(Exception):
+    """The host that owns the stream does not accept the publisher; in words for the encoder."""
+
 
 class LiveStreams:
-    """All live streams; lives as long as its task group. `lag` is that of the event loop."""
+    """All live streams; lives as long as its task group.
+
+    `lag` is that of the event loop. `ownership` decides which host owns a stream; without it, this
+    one owns them all.
+    """
 
     def __init__(
         self,
@@ -29,11 +60,16 @@ class LiveStreams:
         journal: LiveJournal,
         tasks: asyncio.TaskGroup,
         lag: LoopLag | None = None,
+        *,
+        ownership: StreamOwnership | None = None,
     ) -> None:
         self._sinks = sinks
         self._journal = journal
         self._tasks = tasks
         self._lag = lag
+        self._ownership = OneHost() if ownership is None else ownership
+        # One claim or release of a stream at a time.
+        self._locks: WeakValueDictionary[int, asyncio.Lock] = WeakValueDictionary()
         self._streams: dict[int, LiveStream] = {}
         self._serving: dict[LiveStream, asyncio.Task[None]] = {}
         self._empty = asyncio.Event()
@@ -44,23 +80,61 @@ class LiveStreams:
     def __len__(self) -> int:
         return len(self._streams)
 
-    async def attach(self, grant: Grant, publisher: ConnectedPublisher) -> SlotSession:
+    @property
+    def generations(self) -> dict[int, int]:
+        """The streams that are served here, each with the generation of its ownership."""
+        return {number: stream.generation for number, stream in self._streams.items()}
+
+    async def attach(self, grant: Grant, publisher: ConnectedPublisher) -> PublisherSession:
         """Give a publisher its slot.
 
         Raises:
             SlotOccupied: the slot has a live publisher, or the service is stopping.
+            NotRelayed: another host owns the stream, and does not accept the publisher.
+            PortError: the stream's owner cannot be found out.
         """
+        try:
+            return await self.attach_here(grant, publisher)
+        except OwnedElsewhere as elsewhere:
+            log.info("not relayed", extra={"stream": grant.hash, "owner": elsewhere.owner.address})
+            raise NotRelayed("another host serves this stream") from elsewhere
+
+    async def attach_here(
+        self, grant: Grant, publisher: ConnectedPublisher, *, gone: int | None = None
+    ) -> SlotSession:
+        """Give a publisher its slot if this host owns the stream, or if no other living host does.
+
+        `gone` is a generation whose owner is known to have ended.
+
+        Raises:
+            SlotOccupied: the slot has a live publisher, or the service is stopping.
+            OwnedElsewhere: another host owns the stream.
+            PortError: the stream's owner cannot be found out.
+        """
+        stream = self._streams.get(grant.stream)
+        if stream is None:
+            async with self._lock(grant.stream):
+                stream = self._streams.get(grant.stream) or await self._open(grant, gone)
+        return await stream.attach(grant, publisher)  # never waits if the stream is empty
+
+    async def _open(self, grant: Grant, gone: int | None) -> LiveStream:
+        """Claim a stream and serve it; the caller attaches a publisher at once."""
         if self._draining:
             raise SlotOccupied
-        stream = self._streams.get(grant.stream)
-        if stream is not None:
-            return await stream.attach(grant, publisher)
-        stream = LiveStream(grant, self._sinks, self._journal, self._lag)
+        owner = await self._ownership.claim(grant, gone=gone)
+        if owner.address is not None:
+            raise OwnedElsewhere(owner)
+        stream = LiveStream(grant, self._sinks, self._journal, self._lag, owner.generation)
+        if self._draining:
+            await self._release(grant, stream)
+            raise SlotOccupied
         self._streams[grant.stream] = stream
-        session = await stream.attach(grant, publisher)  # never waits: the stream is empty
         self._empty.clear()
         self._serving[stream] = self._tasks.create_task(self._serve(grant, stream))
-        return session
+        return stream
+
+    def _lock(self, stream: int) -> asyncio.Lock:
+        return self._locks.setdefault(stream, asyncio.Lock())
 
     @property
     def revocations(self) -> int:
@@ -102,6 +176,24 @@ class LiveStreams:
         report = stream_report(None, {}, frozenset(), 0.0) if served is None else served.report()
         return msgspec.to_builtins(report)
 
+    async def surrender(self, stream: int, generation: int) -> bool:
+        """Stop serving a stream that another host owns; return False if it is not served.
+
+        `generation` is that of the ownership that was lost. The publishers are disconnected.
+        Nothing is written any more: what is stored of the stream belongs to its new owner.
+        """
+        async with self._lock(stream):
+            served = self._streams.get(stream)
+            if served is None or served.generation != generation:
+                return False
+            log.warning("surrendered", extra={"stream": served.hash, "generation": generation})
+            del self._streams[stream]
+            serving = self._serving[served]
+            serving.cancel()
+            served.surrender()
+            await asyncio.wait([serving])
+            return True
+
     def drain(self) -> None:
         """Stop every stream but keep its run for a restart; the tasks end by themselves."""
         self._draining = True
@@ -126,8 +218,19 @@ class LiveStreams:
             log.exception("stream failed", extra={"stream": grant.hash})
             await stream.fail()
         finally:
-            if self._streams.get(grant.stream) is stream:
+            if self._streams.get(grant.stream) is stream:  # it was not surrendered
                 del self._streams[grant.stream]
+                async with self._lock(grant.stream):
+                    if grant.stream not in self._streams:  # no publisher came meanwhile
+                        await self._release(grant, stream)
             del self._serving[stream]
             if not self._serving:
                 self._empty.set()
+
+    async def _release(self, grant: Grant, stream: LiveStream) -> None:
+        try:
+            async with asyncio.timeout(_RELEASE_SECONDS):
+                await self._ownership.release(grant, stream.generation)
+        except (TimeoutError, PortError) as error:
+            about = {"stream": grant.hash, "cause": repr(error)}
+            log.warning("stream not released", extra=about)

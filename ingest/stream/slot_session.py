@@ -16,7 +16,13 @@ from media.loop_lag import LoopLag
 from media.packet import MediaPacket
 from media.track import Track
 
-__all__ = ["CloseReason", "ConnectedPublisher", "SlotSession", "SlotSessionOwner"]
+__all__ = [
+    "CloseReason",
+    "ConnectedPublisher",
+    "PublisherSession",
+    "SlotSession",
+    "SlotSessionOwner",
+]
 
 # Media this late is old: a network or an encoder was held up and is catching up now.
 _LATE_SECONDS: Final = 1.0
@@ -45,8 +51,36 @@ class ConnectedPublisher(Protocol):
         """When its last byte arrived."""
         ...
 
-    def disconnect(self, reason: str) -> None:
-        """Send the encoder the reason and close its connection."""
+    def disconnect(self, reason: str, *, moved: bool = False) -> None:
+        """Send the encoder the reason and close its connection.
+
+        `moved`: another host can serve the stream from now on, so an encoder that was relayed to
+        this one may stay connected.
+        """
+        ...
+
+
+class PublisherSession(Protocol):
+    """One publisher's stay in a slot, as its connection sees it; times are of arrival."""
+
+    def receive_track(self, track: Track, now: float) -> None:
+        """Handle a new decoder configuration."""
+        ...
+
+    def receive_packet(self, packet: MediaPacket, now: float) -> None:
+        """Handle a packet of the newest track of its kind."""
+        ...
+
+    def receive_part(self, now: float) -> None:
+        """Handle the arrival of a packet's bytes before its last one."""
+        ...
+
+    def clock_jumped(self) -> None:
+        """Handle a restart of the encoder's clock."""
+        ...
+
+    def close(self, *, goodbye: bool, reason: CloseReason | None = None) -> None:
+        """End the session; without a `reason`, `goodbye` tells a farewell from a loss."""
         ...
 
 

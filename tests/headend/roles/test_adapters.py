@@ -88,8 +88,12 @@ async def test_a_run_has_the_settings_of_the_grant_that_opens_it(tmp_path: Path)
     with DiskObjects(tmp_path) as objects:
         transcoding = LiveTranscoding(objects=objects, edge=MemoryEdge(), window=LiveWindow())
         sinks = EngineSinks(transcoding, part_seconds=0.25)
-        async with sinks.run(grant, lambda: None) as run:
+        async with sinks.run(grant, lambda: None, 5) as run:
             assert isinstance(run, LiveRun)
             assert run.settings == RunSettings(
-                resume_seconds=7.0, low_latency=False, part_seconds=0.25, dvr_seconds=3600.0
+                resume_seconds=7.0,
+                low_latency=False,
+                part_seconds=0.25,
+                dvr_seconds=3600.0,
+                generation=5,
             )

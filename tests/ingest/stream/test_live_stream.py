@@ -5,9 +5,9 @@ from contextlib import asynccontextmanager
 import pytest
 
 from ingest.stream.live_stream import ANSWER_SECONDS, SlotOccupied
-from ingest.stream.ports import Grant, LiveEvent, LiveState, PortError
+from ingest.stream.ports import Grant, LiveEvent, LiveState, PortError, StreamOwnership
 from ingest.stream.registry import LiveStreams
-from ingest.stream.slot_session import SlotSession
+from ingest.stream.slot_session import PublisherSession
 from media.packet import MediaPacket
 from media.stream_keys import Slot
 from media.track import AudioCodec, AudioTrack, Track, VideoCodec, VideoTrack
@@ -72,6 +72,7 @@ class FakePorts:
 
     def __init__(self, *, opening: float = 0.0, broken: bool = False) -> None:
         self.sinks: list[Sink] = []
+        self.generations: list[int] = []
         self.closed = 0
         self.states: list[LiveState] = []
         self.told: list[LiveEvent] = []
@@ -82,7 +83,10 @@ class FakePorts:
         self._broken = broken
 
     @asynccontextmanager
-    async def run(self, grant: Grant, notify: Callable[[], None]) -> AsyncGenerator[Sink, None]:
+    async def run(
+        self, grant: Grant, notify: Callable[[], None], generation: int
+    ) -> AsyncGenerator[Sink, None]:
+        self.generations.append(generation)
         await asyncio.sleep(self._opening)
         if self._broken:
             raise RuntimeError("no engine")
@@ -121,14 +125,16 @@ class FakePublisher:
         self.peer = "192.0.2.1:5"
         self.last: float | None = None
         self.disconnected: str | None = None
-        self.session: SlotSession | None = None
+        self.moved = False
+        self.session: PublisherSession | None = None
 
     @property
     def last_received(self) -> float:
         return asyncio.get_running_loop().time() if self.last is None else self.last
 
-    def disconnect(self, reason: str) -> None:
+    def disconnect(self, reason: str, *, moved: bool = False) -> None:
         self.disconnected = reason
+        self.moved = moved
 
     def send(self, video: VideoTrack = VIDEO, packets: int = 2, *, sound: bool = True) -> None:
         assert self.session is not None
@@ -142,9 +148,11 @@ class FakePublisher:
 
 
 @asynccontextmanager
-async def streams(place: FakePorts) -> AsyncGenerator[LiveStreams, None]:
+async def streams(
+    place: FakePorts, ownership: StreamOwnership | None = None
+) -> AsyncGenerator[LiveStreams, None]:
     async with asyncio.TaskGroup() as tasks:
-        live = LiveStreams(place, place, tasks)
+        live = LiveStreams(place, place, tasks, ownership=ownership)
         yield live
         live.drain()
 

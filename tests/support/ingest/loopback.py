@@ -133,7 +133,7 @@ class LoopbackPorts:
 
     @asynccontextmanager
     async def run(
-        self, grant: Grant, notify: Callable[[], None]
+        self, grant: Grant, notify: Callable[[], None], generation: int
     ) -> AsyncGenerator[RecordedRun, None]:
         run = RecordedRun(self, notify)
         self.runs.append(run)
