@@ -1,0 +1,10 @@
+"""Publishers of streams that another host owns: their media on the way to the owner.
+
+A *host* is a process of the ingest role, the *owner* of a stream is the host that runs its engine,
+and a host with an encoder of a stream that another host owns *relays* it. Which host owns a stream
+is decided behind `ingest.stream.ports.StreamOwnership`. No address and no key is known here: TLS
+contexts and sockets come as arguments.
+
+Read in this order: `frames` and `messages` (the protocol, without I/O), `media_ring` (what a
+relaying host keeps).
+"""

@@ -1,0 +1,165 @@
+"""The newest media of an encoder whose stream another host owns.
+
+When the owner goes away, another host continues the run, and needs what was received after the
+newest media that the old owner stored. The ring consists of whole groups of pictures with the times
+at which they arrived. Pure; times are seconds.
+"""
+
+from collections import deque
+from enum import Enum
+from typing import Final
+
+import msgspec
+
+from media.packet import PACKET_OVERHEAD, MediaPacket
+from media.track import AudioTrack, Track, VideoTrack
+
+__all__ = ["RING_BYTES", "RING_SECONDS", "Arrival", "Jump", "MediaRing"]
+
+# Media are stored at most 8 s after they arrived: a segment of 4 s, and as long for its way to the
+# store. A dead owner is replaced within 4 s.
+RING_SECONDS: Final = 15.0
+# 9 s at 20 Mbit/s, the highest average rate that an encoder may send at.
+RING_BYTES: Final = 24 << 20
+# Sound without a picture can be cut anywhere; this is fine enough.
+_AUDIO_GROUP_SECONDS: Final = 0.5
+
+
+class Jump(Enum):
+    """A restart of the encoder's clock."""
+
+    JUMP = "jump"
+
+
+class Arrival(msgspec.Struct, frozen=True, gc=False):
+    """What arrived, and when: a decoder configuration, a packet, or a restart of the clock."""
+
+    at: float
+    item: Track | MediaPacket | Jump
+
+
+class _Group:
+    """A keyframe and what follows it, up to the next one; `tracks` are those before it."""
+
+    __slots__ = ("arrivals", "began", "number", "size_bytes", "tracks")
+
+    def __init__(self, number: int, began: float, tracks: tuple[Track, ...]) -> None:
+        self.number = number  # of its first arrival
+        self.began = began
+        self.tracks = tracks
+        self.arrivals: list[Arrival] = []
+        self.size_bytes = 0
+
+
+class MediaRing:
+    """The media of the last `RING_SECONDS`, from a keyframe on, in at most `RING_BYTES`."""
+
+    def __init__(self) -> None:
+        self._video: VideoTrack | None = None
+        self._audio: AudioTrack | None = None
+        self._groups: deque[_Group] = deque()
+        self._size_bytes = 0
+        self._count = 0  # of all arrivals that were ever kept
+        self._stored_until: float | None = None
+
+    @property
+    def has_media(self) -> bool:
+        """True once the ring holds media that decoding can begin with."""
+        return bool(self._groups)
+
+    @property
+    def size_bytes(self) -> int:
+        """What the ring takes in memory."""
+        return self._size_bytes
+
+    def add_track(self, track: Track, now: float) -> None:
+        """Add a new decoder configuration."""
+        if isinstance(track, VideoTrack):
+            self._video = track
+        else:
+            self._audio = track
+        self._append(Arrival(now, track), PACKET_OVERHEAD)
+
+    def add_packet(self, packet: MediaPacket, now: float) -> None:
+        """Add a packet of the newest track of its kind; dropped while no group has begun."""
+        if self._begins_group(packet, now):
+            self._groups.append(_Group(self._count, now, self._tracks()))
+            self._drop_groups_before(now - RING_SECONDS)
+        self._append(Arrival(now, packet), packet.memory_bytes)
+
+    def clock_jumped(self, now: float) -> None:
+        """Add a restart of the encoder's clock."""
+        self._append(Arrival(now, Jump.JUMP), PACKET_OVERHEAD)
+
+    def set_stored(self, until: float) -> None:
+        """Record that what arrived until then survives the owner; groups before it are dropped."""
+        if self._stored_until is None or until > self._stored_until:
+            self._stored_until = until
+            self._drop_groups_before(until)
+
+    def clear(self) -> None:
+        """Drop all media; the tracks remain known."""
+        self._groups.clear()
+        self._size_bytes = 0
+
+    def read_unstored(self, now: float) -> tuple[list[Arrival], int]:
+        """Return what a new owner needs, and the position after it.
+
+        That is the tracks, then all media from the keyframe on that is nearest to the end of what
+        is stored; everything if that is unknown. Of two at the same distance, the later one.
+        """
+        groups = list(self._groups)
+        if not groups:
+            return [Arrival(now, each) for each in self._tracks()], self._count
+        stored = self._stored_until
+        if stored is not None:
+            nearest = min(reversed(groups), key=lambda group: round(abs(group.began - stored), 3))
+            groups = groups[groups.index(nearest) :]
+        return self._read(groups), self._count
+
+    def read_from(self, position: int) -> tuple[list[Arrival], int]:
+        """Return what arrived since a position was returned, and the position after it.
+
+        If that is no longer complete, it begins with the oldest group, as `read_unstored` does.
+        """
+        if self._groups and position < self._groups[0].number:
+            return self._read(list(self._groups)), self._count
+        arrivals = [
+            arrival
+            for group in self._groups
+            for number, arrival in enumerate(group.arrivals, group.number)
+            if number >= position
+        ]
+        return arrivals, self._count
+
+    def _read(self, groups: list[_Group]) -> list[Arrival]:
+        first = groups[0]
+        tracks = [Arrival(first.began, track) for track in first.tracks]
+        return tracks + [arrival for group in groups for arrival in group.arrivals]
+
+    def _tracks(self) -> tuple[Track, ...]:
+        return tuple(each for each in (self._video, self._audio) if each is not None)
+
+    def _begins_group(self, packet: MediaPacket, now: float) -> bool:
+        if self._video is not None:
+            return packet.key and isinstance(packet.track, VideoTrack)
+        return not self._groups or now - self._groups[-1].began >= _AUDIO_GROUP_SECONDS
+
+    def _append(self, arrival: Arrival, size_bytes: int) -> None:
+        if not self._groups:
+            return
+        newest = self._groups[-1]
+        newest.arrivals.append(arrival)
+        newest.size_bytes += size_bytes
+        self._size_bytes += size_bytes
+        self._count += 1
+        while self._size_bytes > RING_BYTES:
+            self._drop_oldest()
+
+    def _drop_groups_before(self, moment: float) -> None:
+        """Drop the groups that a later one replaces as the beginning at that moment."""
+        while len(self._groups) > 1 and self._groups[1].began <= moment:
+            self._drop_oldest()
+
+    def _drop_oldest(self) -> None:
+        self._size_bytes -= self._groups.popleft().size_bytes

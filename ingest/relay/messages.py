@@ -1,0 +1,182 @@
+"""What two hosts send each other about the publishers that one relays to the other.
+
+Each message is one frame, in MessagePack. `number` is that of a relayed session: the relaying host
+chooses it, and uses it once a connection. Packets belong to the newest track of their kind, as in
+an RTMP session, so that a decoder configuration is sent once. Sans-IO.
+"""
+
+from typing import Annotated, Final
+
+import msgspec
+
+from ingest.relay.frames import HEADER_BYTES, RelayProtocolError
+from ingest.stream.ports import Grant
+from ingest.stream.slot_session import CloseReason
+from media.track import Track
+
+__all__ = [
+    "VERSION",
+    "Attach",
+    "AttachRefused",
+    "Attached",
+    "Close",
+    "Disconnect",
+    "Hello",
+    "Message",
+    "PartReceived",
+    "Ping",
+    "RelayedJump",
+    "RelayedPacket",
+    "RelayedTrack",
+    "Stored",
+    "decode",
+    "encode",
+]
+
+VERSION: Final = 1
+
+_MAX_AGE_MS: Final = 60_000  # a relaying host keeps media of 15 s, or of one long GOP
+_Number = Annotated[int, msgspec.Meta(ge=0, lt=1 << 31)]
+_Milliseconds = Annotated[int, msgspec.Meta(ge=0, le=_MAX_AGE_MS)]
+_Text = Annotated[str, msgspec.Meta(max_length=1024)]
+_Ticks = Annotated[int, msgspec.Meta(ge=-(1 << 62), le=1 << 62)]
+
+
+class Hello(msgspec.Struct, frozen=True, array_like=True, tag=0):
+    """The first message of each side; with another `version` the connection ends."""
+
+    version: int
+
+
+class Ping(msgspec.Struct, frozen=True, array_like=True, tag=1):
+    """A sign of life, when there was nothing else to send."""
+
+
+# -- from the relaying host to the owner ----------------------------------------------------------
+
+
+class Attach(msgspec.Struct, frozen=True, array_like=True, tag=2):
+    """Begin a session: an encoder at the address `peer` has a grant."""
+
+    number: _Number
+    grant: Grant
+    peer: _Text
+
+
+class RelayedTrack(msgspec.Struct, frozen=True, array_like=True, tag=3):
+    """A new decoder configuration, which arrived `age_ms` ago."""
+
+    number: _Number
+    age_ms: _Milliseconds
+    track: Track
+
+
+class RelayedPacket(msgspec.Struct, frozen=True, array_like=True, tag=4, gc=False):
+    """A packet of the newest track of its kind (see `media.packet.MediaPacket`).
+
+    It arrived at the relaying host `age_ms` before it was sent.
+    """
+
+    number: _Number
+    age_ms: _Milliseconds
+    video: bool
+    dts: _Ticks
+    pts: _Ticks
+    key: bool
+    data: bytes
+
+
+class PartReceived(msgspec.Struct, frozen=True, array_like=True, tag=5, gc=False):
+    """Bytes of a packet arrived before its last one."""
+
+    number: _Number
+
+
+class RelayedJump(msgspec.Struct, frozen=True, array_like=True, tag=6):
+    """The encoder's clock restarted."""
+
+    number: _Number
+
+
+class Close(msgspec.Struct, frozen=True, array_like=True, tag=7):
+    """The session has ended (see `PublisherSession.close`)."""
+
+    number: _Number
+    goodbye: bool
+    reason: CloseReason | None
+
+
+# -- from the owner to the relaying host ----------------------------------------------------------
+
+
+class Attached(msgspec.Struct, frozen=True, array_like=True, tag=8):
+    """The session has its slot, in an ownership of that generation."""
+
+    number: _Number
+    generation: _Number
+
+
+class AttachRefused(msgspec.Struct, frozen=True, array_like=True, tag=9):
+    """The session has no slot: another encoder is sending (`occupied`), or this is not the owner.
+
+    In the second case the relaying host looks for the owner again.
+    """
+
+    number: _Number
+    occupied: bool
+    reason: _Text
+
+
+class Disconnect(msgspec.Struct, frozen=True, array_like=True, tag=10):
+    """The session has ended here: disconnect the encoder, or find its new owner if it `moved`."""
+
+    number: _Number
+    moved: bool
+    reason: _Text
+
+
+class Stored(msgspec.Struct, frozen=True, array_like=True, tag=11):
+    """Media that arrived up to `age_ms` ago are stored, and survive the owner."""
+
+    number: _Number
+    age_ms: _Milliseconds
+
+
+Message = (
+    Hello
+    | Ping
+    | Attach
+    | RelayedTrack
+    | RelayedPacket
+    | PartReceived
+    | RelayedJump
+    | Close
+    | Attached
+    | AttachRefused
+    | Disconnect
+    | Stored
+)
+
+_encoder: Final = msgspec.msgpack.Encoder()
+_decoder: Final = msgspec.msgpack.Decoder(Message)
+
+
+def encode(message: Message) -> bytes:
+    """Return a message as a frame."""
+    body = _encoder.encode(message)
+    return len(body).to_bytes(HEADER_BYTES) + body
+
+
+def decode(frame: bytes) -> Message:
+    """Return the message in a frame's content.
+
+    Raises:
+        RelayProtocolError: it is none.
+    """
+    try:
+        message = _decoder.decode(frame)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise RelayProtocolError(f"no message: {error}") from error
+    if isinstance(message, RelayedTrack) and message.track.scale < 1:
+        raise RelayProtocolError("a track without a time base")
+    return message

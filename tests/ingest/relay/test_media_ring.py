@@ -1,0 +1,152 @@
+"""What a relaying host keeps: whole groups of pictures, bounded in time and size."""
+
+import pytest
+
+from ingest.relay.media_ring import RING_BYTES, RING_SECONDS, Arrival, Jump, MediaRing
+from media.packet import MediaPacket
+from tests.ingest.relay.test_messages import AUDIO, VIDEO
+
+
+def picture(at: float, *, key: bool = False, size: int = 10) -> MediaPacket:
+    ticks = round(at * 1000)
+    return MediaPacket(track=VIDEO, dts=ticks, pts=ticks, key=key, data=bytes(size))
+
+
+def sound(at: float) -> MediaPacket:
+    ticks = round(at * 1000)
+    return MediaPacket(track=AUDIO, dts=ticks, pts=ticks, key=True, data=b"s")
+
+
+def ring_with(seconds: float, *, gop: float = 2.0, size: int = 10) -> MediaRing:
+    """A ring that was fed four pictures a second from 0 s on."""
+    ring = MediaRing()
+    ring.add_track(VIDEO, 0.0)
+    ring.add_track(AUDIO, 0.0)
+    for number in range(round(seconds * 4)):
+        at = number / 4
+        ring.add_packet(picture(at, key=at % gop == 0, size=size), at)
+    return ring
+
+
+def first_picture(arrivals: list[Arrival]) -> float:
+    packets = [each for each in arrivals if isinstance(each.item, MediaPacket)]
+    assert packets[0].item == picture(packets[0].at, key=True)
+    return packets[0].at
+
+
+def test_it_begins_with_the_tracks_and_a_keyframe() -> None:
+    ring = MediaRing()
+    assert not ring.has_media
+    ring.add_track(VIDEO, 0.5)
+    ring.add_packet(picture(1.0), 1.0)
+    assert not ring.has_media
+    assert ring.read_unstored(1.5)[0] == [Arrival(1.5, VIDEO)]
+    ring.add_packet(picture(2.0, key=True), 2.0)
+    ring.add_packet(sound(2.1), 2.1)
+    assert ring.has_media
+    assert ring.read_unstored(3.0)[0] == [
+        Arrival(2.0, VIDEO),
+        Arrival(2.0, picture(2.0, key=True)),
+        Arrival(2.1, sound(2.1)),
+    ]
+
+
+def test_it_keeps_the_group_that_was_current_when_its_time_began() -> None:
+    arrivals, _ = ring_with(30.0).read_unstored(30.0)
+    assert first_picture(arrivals) == 12.0  # the newest group began at 28 s
+    assert 28.0 - RING_SECONDS - 2.0 < 12.0 <= 28.0 - RING_SECONDS
+
+
+def test_it_never_takes_more_than_its_bytes() -> None:
+    ring = MediaRing()
+    ring.add_track(VIDEO, 0.0)
+    most = 0
+    for number in range(400):
+        ring.add_packet(picture(number / 40, key=number % 20 == 0, size=1 << 18), number / 40)
+        most = max(most, ring.size_bytes)
+    assert RING_BYTES - (6 << 20) < most <= RING_BYTES
+    assert first_picture_size(ring) == 1 << 18
+
+
+def first_picture_size(ring: MediaRing) -> int:
+    first = ring.read_unstored(0.0)[0][1].item
+    assert isinstance(first, MediaPacket)
+    assert first.key
+    return len(first.data)
+
+
+def test_one_group_that_is_too_large_is_dropped_up_to_the_next_keyframe() -> None:
+    ring = ring_with(1.0)
+    for number in range(30):
+        ring.add_packet(picture(1 + number / 30, size=1 << 20), 1 + number / 30)
+    assert not ring.has_media
+    assert ring.size_bytes == 0
+    ring.add_packet(picture(2.0, key=True), 2.0)
+    assert first_picture(ring.read_unstored(2.0)[0]) == 2.0
+
+
+@pytest.mark.parametrize(
+    ("stored", "expected"),
+    [(4.0, 4.0), (4.9, 4.0), (5.0, 6.0), (5.1, 6.0), (11.0, 8.0), (-3.0, 0.0)],
+)
+def test_a_new_owner_gets_the_keyframe_nearest_to_what_is_stored(
+    stored: float, expected: float
+) -> None:
+    ring = ring_with(10.0)
+    assert first_picture(ring.read_unstored(10.0)[0]) == 0.0
+    ring.set_stored(stored)
+    assert first_picture(ring.read_unstored(10.0)[0]) == expected
+
+
+def test_what_is_stored_is_dropped_and_never_becomes_less() -> None:
+    ring = ring_with(10.0)
+    before = ring.size_bytes
+    ring.set_stored(6.5)
+    assert ring.size_bytes < before / 2
+    ring.set_stored(1.0)
+    assert first_picture(ring.read_unstored(10.0)[0]) == 6.0
+
+
+def test_tracks_that_change_come_before_the_media_that_need_them() -> None:
+    ring = ring_with(4.0)
+    other = type(VIDEO)(codec=VIDEO.codec, config=b"other", width=640, height=360)
+    ring.add_track(other, 4.0)
+    ring.add_packet(picture(4.0, key=True), 4.0)
+    ring.clock_jumped(4.1)
+    arrivals, _ = ring.read_unstored(4.2)
+    changes = [each.item for each in arrivals if not isinstance(each.item, MediaPacket)]
+    assert changes == [VIDEO, AUDIO, other, Jump.JUMP]
+    ring.set_stored(4.0)
+    arrivals, _ = ring.read_unstored(4.2)
+    assert [each.item for each in arrivals] == [other, AUDIO, picture(4.0, key=True), Jump.JUMP]
+
+
+def test_sound_without_a_picture_is_cut_into_short_groups() -> None:
+    ring = MediaRing()
+    ring.add_track(AUDIO, 0.0)
+    for number in range(100):
+        ring.add_packet(sound(number / 10), number / 10)
+    ring.set_stored(8.1)
+    arrivals, _ = ring.read_unstored(10.0)
+    assert [arrivals[0].item, arrivals[1].at] == [AUDIO, 8.0]
+
+
+def test_reading_goes_on_where_it_ended() -> None:
+    ring = ring_with(4.0)
+    _, position = ring.read_unstored(4.0)
+    assert ring.read_from(position) == ([], position)
+    ring.add_packet(picture(4.0, key=True), 4.0)
+    ring.add_packet(sound(4.1), 4.1)
+    arrivals, position = ring.read_from(position)
+    assert arrivals == [Arrival(4.0, picture(4.0, key=True)), Arrival(4.1, sound(4.1))]
+    assert ring.read_from(position)[0] == []
+
+
+def test_a_reader_that_was_overtaken_begins_anew() -> None:
+    ring = ring_with(4.0)
+    _, position = ring.read_unstored(4.0)
+    for number in range(16, 120):
+        ring.add_packet(picture(number / 4, key=number % 8 == 0), number / 4)
+    arrivals, _ = ring.read_from(position)
+    assert [each.item for each in arrivals[:2]] == [VIDEO, AUDIO]
+    assert first_picture(arrivals) > 4.0
