@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from api.schemas.urls import Addresses
+from headend.config.host_settings import HostsSettings
 from headend.config.settings import ServiceSettings
 
 __all__ = ["AddressError", "ListenSockets", "bind", "host_of", "parse", "port_of", "public_base"]
@@ -111,6 +112,7 @@ class ListenSockets(msgspec.Struct, frozen=True, kw_only=True):
     rtmp: socket.socket | None = None
     rtmps: socket.socket | None = None
     status: socket.socket | None = None
+    relay: socket.socket | None = None
 
     @classmethod
     def bind(
@@ -123,7 +125,8 @@ class ListenSockets(msgspec.Struct, frozen=True, kw_only=True):
     ) -> "ListenSockets":
         """Bind the sockets of origin (HTTP), of ingest (RTMP, RTMPS) or both, until `stack` ends.
 
-        Both have one for health and metrics, if the settings name an address for it.
+        Both have one for health and metrics, if the settings name an address for it. An ingest that
+        shares a database of PostgreSQL has one for what other hosts relay, likewise.
 
         Raises:
             AddressError: one cannot be bound.
@@ -138,7 +141,29 @@ class ListenSockets(msgspec.Struct, frozen=True, kw_only=True):
             rtmp=optional(settings.rtmp.listen) if ingest else None,
             rtmps=optional(settings.rtmps.listen) if ingest else None,
             status=optional(status),
+            relay=optional(settings.hosts.relay_listen)
+            if ingest and settings.database.url
+            else None,
         )
+
+    def relay_address(self, hosts: HostsSettings) -> str | None:
+        """Return the address that other hosts relay to; None without a socket for it.
+
+        Raises:
+            AddressError: the settings name none that others can connect to.
+        """
+        if self.relay is None:
+            return None
+        if hosts.relay_address:
+            parse(hosts.relay_address)
+            return hosts.relay_address
+        host = parse(hosts.relay_listen)[0]
+        if host in _EVERYWHERE:
+            raise AddressError(
+                f"hosts.relay_listen is {hosts.relay_listen}, which is every address of this"
+                " machine: set hosts.relay_address to the one that other hosts connect to"
+            )
+        return f"{f'[{host}]' if ':' in host else host}:{port_of(self.relay)}"
 
     def addresses(self, settings: ServiceSettings) -> Addresses:
         """Return the public addresses that follow from the settings and the bound ports.

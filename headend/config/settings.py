@@ -15,6 +15,7 @@ import msgspec
 from api.pusher.limits import PusherSettings as Broadcaster
 from api.uploads.limits import UploadLimits
 from headend.config.bucket_address import bucket_errors
+from headend.config.host_settings import HostsSettings
 from headend.http.connections import CONNECTIONS
 from ingest.rtmp.limits import Limits
 from media.hls.playlist import TARGET_SECONDS
@@ -451,6 +452,7 @@ class ServiceSettings(_Section, frozen=True, kw_only=True):
     rtmp: RtmpSettings = RtmpSettings()
     rtmps: RtmpsSettings = RtmpsSettings()
     ingest: IngestSettings = IngestSettings()
+    hosts: HostsSettings = HostsSettings()
     status: StatusSettings = StatusSettings()
     live: LiveSettings = LiveSettings()
     failover: FailoverSettings = FailoverSettings()

@@ -38,6 +38,7 @@ from headend.install.certificates import RtmpsCertificate
 from headend.install.installation import OWNER_TOKEN
 from headend.install.media_store import bucket_of
 from headend.roles.context import RoleContext, open_context
+from headend.roles.host_presence import open_presence
 from headend.roles.ingest_role import run_ingest
 from headend.roles.media_remover import StoredMedia, keep_deleting_expired_recordings
 from headend.roles.origin_role import OriginRole
@@ -88,6 +89,7 @@ async def _serve(settings: ServiceSettings) -> AsyncGenerator[RunningService, No
     async with (
         open_context(settings, origin=True, ingest=True) as context,
         _open_origin(context) as origin,
+        open_presence(context, "serve"),
         run_ingest(context) as ingest,
         run_in_background(
             *file_workers(context, lambda: not ingest.is_shedding()),
@@ -121,6 +123,7 @@ async def _ingest(settings: ServiceSettings) -> AsyncGenerator[RunningService, N
     """Accept encoders; other processes serve origin."""
     async with (
         open_context(settings, origin=False, ingest=True) as context,
+        open_presence(context, "ingest"),
         run_ingest(context) as ingest,
         _serve_status(context, settings.ingest.status, ingest.metrics) as status,
     ):

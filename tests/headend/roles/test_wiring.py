@@ -1,12 +1,16 @@
 """The roles, each on a data folder of its own: what it serves, and when it is ready."""
 
 from pathlib import Path
+from socket import gethostname
 
 import httpx
 import pytest
 
+from headend.install.installation import install
 from headend.roles.wiring import API, INGEST, SERVE, TRANSCODE, Role
-from tests.support.headend.installed import installed
+from storage.catalog import open_catalog
+from tests.support.headend.installed import installed, settings_of
+from tests.support.postgres import PostgresServer
 
 
 @pytest.mark.parametrize(
@@ -36,6 +40,20 @@ async def test_a_role_runs_what_it_is_for(
         if serves:
             page = await client.get(running.addresses.http + "/schema/openapi.json")
             assert page.json()["info"]["title"] == "Headend"
+
+
+@pytest.mark.parametrize("role", [SERVE, INGEST], ids=lambda role: role.name)
+async def test_a_role_that_receives_streams_is_a_host_of_a_shared_database(
+    tmp_path: Path, postgres_server: PostgresServer, role: Role
+) -> None:
+    with postgres_server.fresh_database() as url:
+        settings = settings_of(tmp_path, database__url=url)
+        await install(tmp_path, url)
+        async with open_catalog(url, migrate=False) as catalog:
+            async with role.service(settings):
+                (host,) = await catalog.hosts.find_all(60)
+                assert (host.name, host.role) == (f"{gethostname()}/{role.name}", role.name)
+            assert await catalog.hosts.find_all(60) == ()
 
 
 async def test_a_full_disk_makes_a_service_not_ready_and_alive(tmp_path: Path) -> None:

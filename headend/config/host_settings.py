@@ -1,0 +1,46 @@
+"""The settings of ingest hosts that share a database of PostgreSQL."""
+
+from typing import Annotated
+
+import msgspec
+
+__all__ = ["HostsSettings"]
+
+
+class HostsSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How a process that receives streams is known to the others, and when it counts as gone."""
+
+    name: Annotated[
+        str,
+        msgspec.Meta(
+            description="unique name of this process; empty: the machine's name and the role",
+            max_length=255,
+        ),
+    ] = ""
+    dead_seconds: Annotated[
+        float,
+        msgspec.Meta(
+            description="a process that was not seen for this long loses its streams to others",
+            extra={
+                "unit": "s",
+                "reason": "each is seen once a second; two may be late on a busy machine",
+            },
+            ge=2,
+            le=60,
+        ),
+    ] = 3.0
+    relay_listen: Annotated[
+        str,
+        msgspec.Meta(
+            description="address where others relay encoders to this process; empty: they cannot",
+            extra={"unit": "HOST:PORT"},
+        ),
+    ] = ""
+    relay_address: Annotated[
+        str,
+        msgspec.Meta(
+            description="where the others connect to; empty: relay_listen",
+            extra={"unit": "HOST:PORT"},
+            max_length=255,
+        ),
+    ] = ""

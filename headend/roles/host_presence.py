@@ -1,0 +1,192 @@
+"""Keeps this process among the hosts of the catalog while it runs (`storage.catalog.hosts`).
+
+A host is seen once a second, by the database's clock. Where it was not seen for
+`hosts.dead_seconds`, other hosts take its streams: so it counts itself as no owner from that moment
+on, by its own clock, which runs from before the last time that it was seen.
+"""
+
+import asyncio
+import logging
+import socket
+import time
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+from typing import Final
+
+import msgspec
+
+from headend.roles.context import RoleContext
+from headend.roles.supervision import BackgroundTask, run_in_background
+from media.no_op import do_nothing
+from storage.catalog import Catalog
+from storage.errors import StorageError
+
+__all__ = ["HostIdentity", "HostPresence", "open_presence"]
+
+log = logging.getLogger(__name__)
+
+INTERVAL_SECONDS: Final = 1.0
+# A database that does not answer at the end must not hold the exit up.
+_LEAVE_SECONDS: Final = 2.0
+
+
+class HostIdentity(msgspec.Struct, frozen=True, kw_only=True):
+    """How a host is known to the others (see `storage.catalog.hosts.repository.HostRecord`)."""
+
+    name: str
+    role: str
+    address: str | None
+    version: str
+
+
+def _uptime() -> float:
+    # Unlike CLOCK_MONOTONIC it goes on while a virtual machine is suspended.
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+class HostPresence:
+    """The registration of this process; `open_presence` runs it.
+
+    Attributes:
+        host: The number by which it claims streams; None while it is not registered.
+        on_owned: Called each time that it was seen, with the generations of the streams that it
+            owns, by their numbers. What it served and is not among them has another owner.
+        on_lost: Called once when others may own its streams: it was not seen for too long, or its
+            row was removed. It owns streams again from the next `on_owned` on.
+    """
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        identity: HostIdentity,
+        *,
+        dead_seconds: float,
+        interval: float = INTERVAL_SECONDS,
+        now: Callable[[], float] = _uptime,
+    ) -> None:
+        self.host: int | None = None
+        self.on_owned: Callable[[Mapping[int, int]], None] = do_nothing
+        self.on_lost: Callable[[], None] = do_nothing
+        self._catalog = catalog
+        self._identity = identity
+        self._dead_seconds = dead_seconds
+        self._interval = interval
+        self._now = now
+        self._seen = now()  # at the latest
+        self._is_lost = False
+        self._trouble = ""  # the cause that was logged last, "" if there is none
+
+    async def register(self) -> None:
+        """Become a host: from now on it must be seen, by `keep_seen`.
+
+        Raises:
+            StorageError: the catalog does not answer.
+        """
+        began = self._now()
+        each = self._identity
+        self.host = await self._catalog.hosts.register(
+            each.name, each.role, each.address, each.version
+        )
+        self._seen = began
+        log.info("host registered", extra={"host": each.name, "number": self.host})
+
+    async def keep_seen(self) -> None:
+        """Be seen once a second, and report what it owns, until cancelled."""
+        while True:
+            began = self._now()
+            left = self._seen + self._dead_seconds - began
+            if left <= 0:
+                self._lose()
+            try:
+                async with asyncio.timeout(self._dead_seconds if self._is_lost else left):
+                    owned = await self._renew()
+            except (StorageError, TimeoutError) as error:
+                self._report(repr(error))
+            else:
+                if owned is not None:
+                    self._regain()
+                    self.on_owned(owned)
+            await asyncio.sleep(max(0.0, self._next_turn(began) - self._now()))
+
+    def _next_turn(self, began: float) -> float:
+        turn = began + self._interval
+        return turn if self._is_lost else min(turn, self._seen + self._dead_seconds)
+
+    async def _renew(self) -> dict[int, int] | None:
+        """Be seen, and return what it owns; None if another process has its name."""
+        began = self._now()
+        if self.host is not None and not await self._catalog.hosts.beat(self.host):
+            self.host = None
+            self._lose()
+        if self.host is None:
+            if await self._is_name_taken():
+                self._report("another process has its name: set hosts.name")
+                return None
+            await self.register()
+            return {}
+        self._seen = began
+        return await self._catalog.owners.owned_by(self.host)
+
+    async def _is_name_taken(self) -> bool:
+        found = await self._catalog.hosts.find_all(self._dead_seconds)
+        return any(each.alive and each.name == self._identity.name for each in found)
+
+    def _lose(self) -> None:
+        if not self._is_lost:
+            self._is_lost = True
+            log.warning("host not seen: it owns no stream", extra={"host": self._identity.name})
+            self.on_lost()
+
+    def _regain(self) -> None:
+        if self._trouble or self._is_lost:
+            log.info("host seen again", extra={"host": self._identity.name})
+        self._is_lost, self._trouble = False, ""
+
+    def _report(self, cause: str) -> None:
+        if cause != self._trouble:  # once, however long it lasts
+            log.warning("host not seen", extra={"host": self._identity.name, "cause": cause})
+        self._trouble = cause
+
+    async def leave(self) -> None:
+        """Stop being a host, so that others need not wait to take its streams."""
+        if self.host is None:
+            return
+        try:
+            async with asyncio.timeout(_LEAVE_SECONDS):
+                await self._catalog.hosts.leave(self.host)
+        except (StorageError, TimeoutError) as error:
+            log.warning("host not removed", extra={"cause": repr(error)})
+        self.host = None
+
+
+@asynccontextmanager
+async def open_presence(
+    context: RoleContext, role: str
+) -> AsyncGenerator[HostPresence | None, None]:
+    """Be a host for the length of the block; None with SQLite, which only one process writes to.
+
+    Raises:
+        AddressError: others cannot connect to the address at which it accepts relayed encoders.
+        StorageError: the catalog does not answer.
+    """
+    settings, catalog = context.settings.hosts, context.catalog
+    if not catalog.is_shared:
+        yield None
+        return
+    presence = HostPresence(
+        catalog,
+        HostIdentity(
+            name=settings.name or f"{socket.gethostname()}/{role}"[:255],
+            role=role,
+            address=context.sockets.relay_address(settings),
+            version=version("headend"),
+        ),
+        dead_seconds=settings.dead_seconds,
+    )
+    await presence.register()
+    try:
+        async with run_in_background(BackgroundTask("host presence", presence.keep_seen)):
+            yield presence
+    finally:
+        await presence.leave()
