@@ -27,7 +27,7 @@ __all__ = [
 TARGET_SECONDS: Final = 4
 
 
-class PlaylistSegment(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class PlaylistSegment(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=False):
     """One segment of a media playlist.
 
     `map_uri` is its init section. `discontinuity`: it does not continue its predecessor. `wall_us`
@@ -43,7 +43,7 @@ class PlaylistSegment(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     gap: bool = False
 
 
-class PartialSegment(msgspec.Struct, frozen=True, gc=False):
+class PartialSegment(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A part of a segment, as a low-latency playlist lists it (EXT-X-PART, 4.4.4.9).
 
     `duration` is in ticks of 90 000 a second. `independent`: it contains a sync sample. `gap`: its

@@ -14,31 +14,18 @@ Source: draft-pantos-hls-rfc8216bis, sections 4.4.4.9 (parts), 6.2.2 (live playl
 (delivery directives).
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Final
 
 import msgspec
 
-from media.hls.m3u8 import (
-    Lines,
-    closing_text,
-    merge_lines,
-    opening_lines,
-    seconds_text,
-    uri_text,
-)
+from media.hls.m3u8 import Lines, uri_text
 from media.hls.playlist import TARGET_SECONDS, PartialSegment, PlaylistSegment, RenditionReport
+from media.hls.timeline_segments import ClosedSegment, OpenSegment, SegmentPage
 from media.ticks import VIDEO_SCALE
 
-__all__ = [
-    "HOLD_BACK_PARTS",
-    "PAGE_SEGMENTS",
-    "ClosedSegment",
-    "OpenSegment",
-    "SegmentPage",
-    "Timeline",
-]
+__all__ = ["HOLD_BACK_PARTS", "PAGE_SEGMENTS", "Timeline"]
 
 # A page of 2 s segments spans two minutes. The newest segments, as many at least, are not in pages:
 # they span more than the skip boundary (24 s), so a delta update begins among them.
@@ -57,69 +44,7 @@ _SEGMENTS_AHEAD: Final = 2
 _SECONDS_AHEAD: Final = 3
 
 
-class OpenSegment(msgspec.Struct, frozen=True, kw_only=True):
-    """The segment that is being made, and its parts so far; `lines` is its text."""
-
-    map_uri: str | None
-    discontinuity: bool
-    wall_us: int | None
-    parts: tuple[PartialSegment, ...] = ()
-    lines: Lines
-
-
-class ClosedSegment(msgspec.Struct, frozen=True):
-    """A finished segment, with its text.
-
-    Near the end of the playlist it has parts, and `parted` is the text with them.
-    """
-
-    segment: PlaylistSegment
-    lines: Lines
-    parts: tuple[PartialSegment, ...] = ()
-    parted: Lines | None = None
-
-    def without_parts(self) -> "ClosedSegment":
-        """Return the segment without its parts."""
-        return ClosedSegment(self.segment, self.lines)
-
-
-class SegmentPage(msgspec.Struct, frozen=True):
-    """Consecutive closed segments without parts; their text is rendered once.
-
-    `portions` is the text: one portion, or one for each segment while the oldest are being removed.
-    """
-
-    segments: tuple[PlaylistSegment, ...]
-    portions: tuple[Lines, ...]
-    duration: int
-    discontinuities: int
-
-    @classmethod
-    def of(cls, segments: Sequence[ClosedSegment]) -> "SegmentPage":
-        """Gather segments into a page."""
-        return cls(
-            tuple(one.segment for one in segments),
-            (merge_lines(one.lines for one in segments),),
-            sum(one.segment.duration for one in segments),
-            sum(one.segment.discontinuity for one in segments),
-        )
-
-    def without(self, count: int) -> "SegmentPage":
-        """Return the page without its `count` oldest segments."""
-        gone, rest = self.segments[:count], self.segments[count:]
-        if len(self.portions) == len(self.segments):
-            portions = self.portions[count:]
-        else:
-            portions = tuple(_closed(segment).lines for segment in rest)
-        return SegmentPage(
-            rest,
-            portions,
-            self.duration - sum(segment.duration for segment in gone),
-            self.discontinuities - sum(segment.discontinuity for segment in gone),
-        )
-
-
-class Timeline(msgspec.Struct, frozen=True, kw_only=True):
+class Timeline(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """One rendition of a live run.
 
     `target` is EXT-X-TARGETDURATION in seconds. `part_target` is the longest duration of a part; 0
@@ -164,7 +89,7 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True):
         Raises:
             M3u8Error: a playlist cannot contain a URI or a time.
         """
-        closed = [_closed(_without_map(segment)) for segment in segments]
+        closed = [ClosedSegment.of(_without_map(segment)) for segment in segments]
         pages: list[SegmentPage] = []
         following, begin = sequence + len(closed), 0
         while paged := _page_end(following, len(closed) - begin):
@@ -314,10 +239,7 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True):
             M3u8Error: a playlist cannot contain the URI or time.
         """
         self._check_growing()
-        lines = opening_lines(map_uri, discontinuity=discontinuity, wall_us=wall_us)
-        opened = OpenSegment(
-            map_uri=map_uri, discontinuity=discontinuity, wall_us=wall_us, lines=lines
-        )
+        opened = OpenSegment.of(map_uri, discontinuity=discontinuity, wall_us=wall_us)
         return self._with(opened=opened, hint=_checked(hint))
 
     def with_part(self, part: PartialSegment, *, hint: str | None = None) -> "Timeline":
@@ -327,13 +249,7 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True):
             ValueError: no segment is open.
             M3u8Error: a playlist cannot contain the URI.
         """
-        opened = self._opened()
-        opened = msgspec.structs.replace(
-            opened,
-            parts=(*opened.parts, part),
-            lines=_appended(opened.lines, _part_text(part)),
-        )
-        return self._with(opened=opened, hint=_checked(hint))
+        return self._with(opened=self._opened().with_part(part), hint=_checked(hint))
 
     def close(
         self, uri: str, duration: int, *, gap: bool = False, hint: str | None = None
@@ -356,11 +272,7 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True):
             wall_us=opened.wall_us,
             gap=gap,
         )
-        closed = _closed(segment)
-        if opened.parts:
-            parted = _appended(opened.lines, closing_text(uri, duration, gap=gap))
-            closed = ClosedSegment(segment, closed.lines, opened.parts, parted)
-        return self._append(closed, hint)
+        return self._append(opened.closed(segment), hint)
 
     def with_segment(self, segment: PlaylistSegment, *, hint: str | None = None) -> "Timeline":
         """Return the timeline with a whole segment without parts, or a gap.
@@ -370,7 +282,7 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True):
             M3u8Error: a playlist cannot contain its URIs or time.
         """
         self._check_growing()
-        return self._append(_closed(_without_map(segment)), hint)
+        return self._append(ClosedSegment.of(_without_map(segment)), hint)
 
     def with_gap(self, msn: int) -> "Timeline":
         """Return the timeline with a listed segment as a gap, since its media was lost.
@@ -386,15 +298,15 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True):
         if msn >= first:
             recent = list(self.recent)
             gap = msgspec.structs.replace(recent[msn - first].segment, gap=True, map_uri=None)
-            recent[msn - first] = _closed(gap)
+            recent[msn - first] = ClosedSegment.of(gap)
             return self._with(recent=tuple(recent))
         pages = list(self.pages)
         start = self.sequence
         for number, page in enumerate(pages):
             if msn < start + len(page.segments):
-                segments = [_closed(segment) for segment in page.segments]
+                segments = [ClosedSegment.of(segment) for segment in page.segments]
                 gap = msgspec.structs.replace(segments[msn - start].segment, gap=True, map_uri=None)
-                segments[msn - start] = _closed(gap)
+                segments[msn - start] = ClosedSegment.of(gap)
                 pages[number] = SegmentPage.of(segments)
                 break
             start += len(page.segments)
@@ -548,31 +460,6 @@ def _page_end(next_msn: int, recent: int) -> int:
     first = next_msn - recent
     page = PAGE_SEGMENTS - first % PAGE_SEGMENTS
     return page if recent >= page + PAGE_SEGMENTS else 0
-
-
-def _closed(segment: PlaylistSegment) -> ClosedSegment:
-    """Render a segment without parts; one that is a gap needs EXT-X-MAP if parts needed it."""
-    lines = opening_lines(
-        segment.map_uri,
-        discontinuity=segment.discontinuity,
-        wall_us=segment.wall_us,
-        after=closing_text(segment.uri, segment.duration, gap=segment.gap),
-    )
-    return ClosedSegment(segment, lines)
-
-
-def _appended(lines: Lines, text: str) -> Lines:
-    """Append a text to the lines of one segment."""
-    if lines.map_uri is None:
-        return Lines(lines.lead + text)
-    return Lines(lines.lead, lines.map_uri, lines.body + text, lines.last_map_uri)
-
-
-def _part_text(part: PartialSegment) -> str:
-    independent = ",INDEPENDENT=YES" if part.independent else ""
-    gap = ",GAP=YES" if part.gap else ""
-    duration = seconds_text(part.duration)
-    return f'#EXT-X-PART:DURATION={duration},URI="{uri_text(part.uri)}"{independent}{gap}\n'
 
 
 def _checked(hint: str | None) -> str | None:

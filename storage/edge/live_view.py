@@ -28,8 +28,14 @@ class LiveView:
         """Replace the timelines of some renditions."""
         self._timelines.update(timelines)
         for name, timeline in timelines.items():
-            if timeline.newest is not None:
-                self._reports[name] = timeline.report(f"../{name}/index.m3u8")
+            if timeline.newest is None:
+                continue
+            if name not in self._reports:
+                # In one order everywhere, so that all processes render the same texts.
+                names = sorted([*self._reports, name])
+                known = self._reports
+                self._reports = {each: known[each] for each in names if each in known}
+            self._reports[name] = timeline.report(f"../{name}/index.m3u8")
         self._low.clear()  # each playlist reports on all renditions
 
     def timeline(self, rendition: str) -> Timeline | None:

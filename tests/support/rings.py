@@ -27,6 +27,7 @@ _PURE: Final = (
     "tests/storage/bus/test_memory",
     "tests/storage/catalog/queries/test_digest",
     "tests/storage/catalog/records/",
+    "tests/storage/edge/test_changes",
     "tests/storage/live/test_expiry",
     "tests/storage/live/test_run_state",
     "tests/storage/live/test_step_builder",

@@ -1,0 +1,344 @@
+"""What the edge has of a stream, and how that changes, as bytes for other processes.
+
+Pure. A timeline crosses as facts, without the texts that are rendered from them, and as what
+differs from an earlier one: a part costs some 100 bytes, however long the window is. The whole is
+what differs from nothing. The receiver's timeline is equal to the sender's in every value, so both
+render the same playlists.
+
+    StorageError
+    └── BadEdgeMessage      not a message of this form, or does not fit what it changes
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Final, TypeVar
+
+import msgspec
+
+from media.hls.m3u8 import M3u8Error
+from media.hls.playlist import PartialSegment, PlaylistSegment
+from media.hls.timeline import Timeline
+from media.hls.timeline_segments import ClosedSegment, OpenSegment, SegmentPage
+from storage.errors import StorageError
+
+__all__ = ["BadEdgeMessage", "EdgeChange", "EdgeMessage", "EdgeState", "TimelineChange"]
+
+# Processes of another form ignore messages, and serve what is stored.
+_FORM: Final = 1
+
+_T = TypeVar("_T")
+_Step = TypeVar("_Step")
+
+
+class BadEdgeMessage(StorageError):
+    """Bytes are no message of this form, or do not fit what they change."""
+
+
+class _Kept(msgspec.Struct, frozen=True, array_like=True, tag=0):
+    """Pages or segments that the earlier timeline has."""
+
+    start: int
+    count: int
+
+
+class _Shortened(msgspec.Struct, frozen=True, array_like=True, tag=1):
+    """A page of the earlier timeline without its oldest segments."""
+
+    index: int
+    gone: int
+
+
+class _Page(msgspec.Struct, frozen=True, array_like=True, tag=2):
+    """A page that the earlier timeline does not have."""
+
+    segments: tuple[PlaylistSegment, ...]
+    split: bool
+
+
+class _Unparted(msgspec.Struct, frozen=True, array_like=True, tag=1):
+    """A segment of the earlier timeline without its parts."""
+
+    index: int
+
+
+class _Closed(msgspec.Struct, frozen=True, array_like=True, tag=2):
+    """A closed segment that the earlier timeline does not have."""
+
+    segment: PlaylistSegment
+    parts: tuple[PartialSegment, ...]
+
+
+class _Opened(msgspec.Struct, frozen=True, array_like=True):
+    """The open segment; its first `kept` parts are those of the earlier timeline's."""
+
+    map_uri: str | None
+    discontinuity: bool
+    wall_us: int | None
+    kept: int
+    parts: tuple[PartialSegment, ...]
+
+
+class TimelineChange(msgspec.Struct, frozen=True, array_like=True):
+    """What differs between two timelines of a rendition; `pages`, `recent` None: nothing of them.
+
+    `facts` is the later timeline without its segments.
+    """
+
+    facts: Timeline
+    pages: tuple[_Kept | _Shortened | _Page, ...] | None
+    recent: tuple[_Kept | _Unparted | _Closed, ...] | None
+    opened: _Opened | None
+
+    @classmethod
+    def between(cls, old: Timeline, new: Timeline) -> "TimelineChange":
+        """Return what makes `new` of `old`; small if `new` grew from it."""
+        pages = None
+        if new.pages is not old.pages:
+            pages = tuple(_steps(old.pages, new.pages, partial(_page_step, old.pages)))
+        recent = None
+        if new.recent is not old.recent:
+            recent = tuple(_steps(old.recent, new.recent, partial(_recent_step, old.recent)))
+        return cls(
+            msgspec.structs.replace(new, pages=(), recent=(), opened=None),
+            pages,
+            recent,
+            None if new.opened is None else _opened(old.opened, new.opened),
+        )
+
+    def applied(self, old: Timeline) -> Timeline:
+        """Return the later timeline.
+
+        Raises:
+            BadEdgeMessage: this is not a change of `old`.
+        """
+        try:
+            pages = old.pages
+            if self.pages is not None:
+                pages = tuple(page for step in self.pages for page in _made_pages(step, pages))
+            recent = old.recent
+            if self.recent is not None:
+                recent = tuple(one for step in self.recent for one in _made_closed(step, recent))
+            opened = None if self.opened is None else _made_open(self.opened, old.opened)
+        except (IndexError, M3u8Error) as error:
+            raise BadEdgeMessage(f"no change of this timeline: {error}") from error
+        if len(recent) + sum(len(page.segments) for page in pages) != self.facts.count:
+            raise BadEdgeMessage("no change of this timeline: segments are missing")
+        return msgspec.structs.replace(self.facts, pages=pages, recent=recent, opened=opened)
+
+    def new_parts(self) -> Iterator[str]:
+        """Yield the URIs of parts that the earlier timeline may not have, oldest first."""
+        for step in self.recent or ():
+            if isinstance(step, _Closed):
+                yield from (part.uri for part in step.parts)
+        if self.opened is not None:
+            yield from (part.uri for part in self.opened.parts)
+
+
+class EdgeState(msgspec.Struct, frozen=True, kw_only=True):
+    """What the edge has of a stream: the timelines of its newest run, and its playlists.
+
+    `folder` is that of the run; "" if there is none. `timelines` are by rendition, and `playlists`
+    are multivariant ones by address.
+    """
+
+    folder: str = ""
+    low_latency: bool = True
+    timelines: Mapping[str, Timeline] = {}
+    playlists: Mapping[str, str] = {}
+
+    def with_timelines(
+        self, folder: str, timelines: Mapping[str, Timeline], *, low_latency: bool
+    ) -> "EdgeState":
+        """Return the state with some timelines; those of another run replace all there are."""
+        known = self.timelines_of(folder)
+        return msgspec.structs.replace(
+            self, folder=folder, low_latency=low_latency, timelines={**known, **timelines}
+        )
+
+    def timelines_of(self, folder: str) -> Mapping[str, Timeline]:
+        """Return the timelines of a run, none if it is another."""
+        return self.timelines if folder == self.folder else _NONE
+
+    def with_playlists(self, playlists: Mapping[str, str]) -> "EdgeState":
+        """Return the state with some playlists."""
+        return msgspec.structs.replace(self, playlists={**self.playlists, **playlists})
+
+    @property
+    def has_ended(self) -> bool:
+        """True once all timelines have ended."""
+        return bool(self.timelines) and all(each.ended for each in self.timelines.values())
+
+
+class EdgeChange(msgspec.Struct, frozen=True, array_like=True):
+    """What differs between two states of a stream; none is taken away but with its run."""
+
+    folder: str
+    low_latency: bool
+    timelines: dict[str, TimelineChange]
+    playlists: dict[str, str]
+
+    @classmethod
+    def between(cls, old: EdgeState, new: EdgeState) -> "EdgeChange":
+        """Return what makes `new` of `old`."""
+        known = old.timelines_of(new.folder)
+        return cls(
+            new.folder,
+            new.low_latency,
+            {
+                name: TimelineChange.between(known.get(name, _EMPTY), timeline)
+                for name, timeline in new.timelines.items()
+                if known.get(name) is not timeline
+            },
+            {
+                address: text
+                for address, text in new.playlists.items()
+                if old.playlists.get(address) != text
+            },
+        )
+
+    def applied(self, old: EdgeState) -> EdgeState:
+        """Return the later state.
+
+        Raises:
+            BadEdgeMessage: this is not a change of `old`.
+        """
+        known = old.timelines_of(self.folder)
+        timelines = {
+            name: change.applied(known.get(name, _EMPTY)) for name, change in self.timelines.items()
+        }
+        new = old.with_timelines(self.folder, timelines, low_latency=self.low_latency)
+        return new.with_playlists(self.playlists)
+
+    def by_rendition(self) -> "Iterator[EdgeChange]":
+        """Yield changes of one rendition each, then that of the playlists, for other work between.
+
+        A window of 12 h takes 0.1 s for each rendition.
+        """
+        for name, change in self.timelines.items():
+            yield EdgeChange(self.folder, self.low_latency, {name: change}, {})
+        yield EdgeChange(self.folder, self.low_latency, {}, self.playlists)
+
+
+class EdgeMessage(msgspec.Struct, frozen=True, array_like=True):
+    """A change of a stream's state from revision `base` to `revision`; base None: from nothing."""
+
+    base: int | None
+    revision: int
+    change: EdgeChange
+    form: int = _FORM
+
+    def encode(self) -> bytes:
+        """Return the message as bytes."""
+        return _ENCODER.encode(self)
+
+    @classmethod
+    def decode(cls, data: bytes) -> "EdgeMessage":
+        """Return the message that bytes are.
+
+        Raises:
+            BadEdgeMessage: they are none of this form.
+        """
+        try:
+            message = _DECODER.decode(data)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise BadEdgeMessage(f"no message of the edge: {error}") from error
+        if message.form != _FORM:
+            raise BadEdgeMessage(f"a message of form {message.form}")
+        return message
+
+
+_EMPTY: Final = Timeline()
+_NONE: Final[Mapping[str, Timeline]] = {}
+_ENCODER: Final = msgspec.msgpack.Encoder()
+_DECODER: Final = msgspec.msgpack.Decoder(EdgeMessage)
+
+
+def _steps(
+    old: Sequence[_T], new: Iterable[_T], make: Callable[[_T], _Step]
+) -> Iterator[_Kept | _Step]:
+    """Yield what of `new` is in `old`, in runs, and what `make` makes of the rest."""
+    places = {id(one): index for index, one in enumerate(old)}
+    start = count = 0
+    for one in new:
+        place = places.get(id(one))
+        if count and place == start + count:
+            count += 1
+            continue
+        if count:
+            yield _Kept(start, count)
+            count = 0
+        if place is None:
+            yield make(one)
+        else:
+            start, count = place, 1
+    if count:
+        yield _Kept(start, count)
+
+
+def _page_step(old: Sequence[SegmentPage], page: SegmentPage) -> _Shortened | _Page:
+    return _shortened(old, page) or _Page(page.segments, page.is_split)
+
+
+def _shortened(old: Sequence[SegmentPage], page: SegmentPage) -> _Shortened | None:
+    """Return how a page is one of `old` without its oldest segments, if it is."""
+    for index, each in enumerate(old):
+        gone = len(each.segments) - len(page.segments)
+        if gone > 0 and each.segments[-1] is page.segments[-1] and each.without(gone) == page:
+            return _Shortened(index, gone)
+    return None
+
+
+def _recent_step(old: Sequence[ClosedSegment], one: ClosedSegment) -> _Unparted | _Closed:
+    for index, each in enumerate(old):
+        if each.segment is one.segment and each.without_parts() == one:
+            return _Unparted(index)
+    return _Closed(one.segment, one.parts)
+
+
+def _opened(old: OpenSegment | None, new: OpenSegment) -> _Opened:
+    kept = 0
+    for one, other in zip(() if old is None else old.parts, new.parts, strict=False):
+        if one is not other:
+            break
+        kept += 1
+    return _Opened(new.map_uri, new.discontinuity, new.wall_us, kept, new.parts[kept:])
+
+
+def _made_pages(
+    step: _Kept | _Shortened | _Page, old: Sequence[SegmentPage]
+) -> Sequence[SegmentPage]:
+    match step:
+        case _Kept():
+            return _run(old, step)
+        case _Shortened(index, gone):
+            return [old[index].without(gone)]
+        case _Page(segments, split):
+            return [SegmentPage.of([ClosedSegment.of(each) for each in segments], split=split)]
+
+
+def _made_closed(
+    step: _Kept | _Unparted | _Closed, old: Sequence[ClosedSegment]
+) -> Sequence[ClosedSegment]:
+    match step:
+        case _Kept():
+            return _run(old, step)
+        case _Unparted(index):
+            return [old[index].without_parts()]
+        case _Closed(segment, parts):
+            return [ClosedSegment.of(segment, parts)]
+
+
+def _made_open(step: _Opened, old: OpenSegment | None) -> OpenSegment:
+    known = () if old is None else old.parts
+    return OpenSegment.of(
+        step.map_uri,
+        (*_run(known, _Kept(0, step.kept)), *step.parts),
+        discontinuity=step.discontinuity,
+        wall_us=step.wall_us,
+    )
+
+
+def _run(old: Sequence[_T], kept: _Kept) -> Sequence[_T]:
+    if not 0 <= kept.start <= kept.start + kept.count <= len(old):
+        raise IndexError("it has less")
+    return old[kept.start : kept.start + kept.count]
