@@ -1,8 +1,8 @@
 """Executes the commands that API processes send to the process that runs ingest.
 
 Commands are rows (`storage.catalog.streams.commands`), so it makes no difference whether the API
-runs in this process or in another one on the same data folder. The rows are read four times a
-second, and immediately when this process adds one.
+runs in this process or in another one. The rows are read four times a second, and immediately when
+this process adds one. Of several hosts the one that owns the stream executes a command.
 """
 
 import asyncio
@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable
 from typing import Final, Protocol, assert_never
 
+from headend.roles.host_presence import HostPresence
 from storage.catalog import Catalog
 from storage.catalog.streams.commands import CommandKind, CommandRecord, StreamCommand
 from storage.errors import StorageError
@@ -74,7 +75,11 @@ class StreamMediaRemover(Protocol):
 
 
 class CommandExecutor:
-    """Executes the commands of one catalog in this process."""
+    """Executes the commands of one catalog in this process.
+
+    With a `presence` these are the commands that are for its host
+    (`storage.catalog.streams.commands.Commands.find_for_host`), else all.
+    """
 
     def __init__(
         self,
@@ -84,8 +89,10 @@ class CommandExecutor:
         unfinished_runs: UnfinishedRuns,
         media: StreamMediaRemover,
         now_us: Callable[[], int],
+        presence: HostPresence | None = None,
     ) -> None:
         self._catalog = catalog
+        self._presence = presence
         self._streams = streams
         self._unfinished_runs = unfinished_runs
         self._media = media
@@ -121,7 +128,7 @@ class CommandExecutor:
     async def _waiting(self) -> tuple[CommandRecord, ...]:
         try:
             async with asyncio.timeout(_DATABASE_SECONDS):
-                found = await self._catalog.commands.find_unanswered()
+                found = await self._find()
         except (StorageError, TimeoutError) as error:
             if not self._unread:  # logged once per outage; the next poll tries again
                 log.warning("commands not read", extra={"cause": repr(error)})
@@ -129,6 +136,14 @@ class CommandExecutor:
             return ()
         self._unread = False
         return found
+
+    async def _find(self) -> tuple[CommandRecord, ...]:
+        if self._presence is None:
+            return await self._catalog.commands.find_unanswered()
+        host = self._presence.host
+        if host is None:
+            return ()
+        return await self._catalog.commands.find_for_host(host, self._presence.dead_seconds)
 
     async def _execute(self, record: CommandRecord) -> None:
         command = record.command

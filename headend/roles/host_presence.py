@@ -49,6 +49,7 @@ class HostPresence:
     """The registration of this process; `open_presence` runs it.
 
     Attributes:
+        dead_seconds: How long a host lives that is not seen.
         host: The number by which it claims streams; None while it is not registered.
         on_owned: Called each time that it was seen, with the generations of the streams that it
             owns, by their numbers. What it served and is not among them has another owner.
@@ -65,12 +66,12 @@ class HostPresence:
         interval: float = INTERVAL_SECONDS,
         now: Callable[[], float] = _uptime,
     ) -> None:
+        self.dead_seconds = dead_seconds
         self.host: int | None = None
         self.on_owned: Callable[[Mapping[int, int]], None] = do_nothing
         self.on_lost: Callable[[], None] = do_nothing
         self._catalog = catalog
         self._identity = identity
-        self._dead_seconds = dead_seconds
         self._interval = interval
         self._now = now
         self._seen = now()  # at the latest
@@ -95,11 +96,11 @@ class HostPresence:
         """Be seen once a second, and report what it owns, until cancelled."""
         while True:
             began = self._now()
-            left = self._seen + self._dead_seconds - began
+            left = self._seen + self.dead_seconds - began
             if left <= 0:
                 self._lose()
             try:
-                async with asyncio.timeout(self._dead_seconds if self._is_lost else left):
+                async with asyncio.timeout(self.dead_seconds if self._is_lost else left):
                     owned = await self._renew()
             except (StorageError, TimeoutError) as error:
                 self._report(repr(error))
@@ -111,7 +112,7 @@ class HostPresence:
 
     def _next_turn(self, began: float) -> float:
         turn = began + self._interval
-        return turn if self._is_lost else min(turn, self._seen + self._dead_seconds)
+        return turn if self._is_lost else min(turn, self._seen + self.dead_seconds)
 
     async def _renew(self) -> dict[int, int] | None:
         """Be seen, and return what it owns; None if another process has its name."""
@@ -129,7 +130,7 @@ class HostPresence:
         return await self._catalog.owners.owned_by(self.host)
 
     async def _is_name_taken(self) -> bool:
-        found = await self._catalog.hosts.find_all(self._dead_seconds)
+        found = await self._catalog.hosts.find_all(self.dead_seconds)
         return any(each.alive and each.name == self._identity.name for each in found)
 
     def _lose(self) -> None:

@@ -23,6 +23,7 @@ from headend.roles.adapters import (
 )
 from headend.roles.command_executor import CommandExecutor
 from headend.roles.context import RoleContext
+from headend.roles.host_presence import HostPresence
 from headend.roles.ingest_metrics import IngestMetrics
 from headend.roles.media_remover import StoredMedia
 from headend.roles.supervision import BackgroundTask, run_in_background
@@ -55,8 +56,13 @@ class IngestRole(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @asynccontextmanager
-async def run_ingest(context: RoleContext) -> AsyncGenerator[IngestRole, None]:
-    """Accept encoders and execute commands for the length of the block."""
+async def run_ingest(
+    context: RoleContext, presence: HostPresence | None = None
+) -> AsyncGenerator[IngestRole, None]:
+    """Accept encoders and execute commands for the length of the block.
+
+    `presence` is that of this process where several hosts share the catalog.
+    """
     settings, catalog, sockets = context.settings, context.catalog, context.sockets
     await catalog.live_state.reset(wall_clock_us())
     tls = (
@@ -130,6 +136,7 @@ async def run_ingest(context: RoleContext) -> AsyncGenerator[IngestRole, None]:
             unfinished_runs=transcoding,
             media=StoredMedia(context.objects, context.edge),
             now_us=wall_clock_us,
+            presence=presence,
         )
         async with run_in_background(BackgroundTask("commands", executor.run)):
             yield IngestRole(

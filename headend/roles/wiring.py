@@ -89,8 +89,8 @@ async def _serve(settings: ServiceSettings) -> AsyncGenerator[RunningService, No
     async with (
         open_context(settings, origin=True, ingest=True) as context,
         _open_origin(context) as origin,
-        open_presence(context, "serve"),
-        run_ingest(context) as ingest,
+        open_presence(context, "serve") as presence,
+        run_ingest(context, presence) as ingest,
         run_in_background(
             *file_workers(context, lambda: not ingest.is_shedding()),
             *_cleanups(context),
@@ -123,8 +123,8 @@ async def _ingest(settings: ServiceSettings) -> AsyncGenerator[RunningService, N
     """Accept encoders; other processes serve origin."""
     async with (
         open_context(settings, origin=False, ingest=True) as context,
-        open_presence(context, "ingest"),
-        run_ingest(context) as ingest,
+        open_presence(context, "ingest") as presence,
+        run_ingest(context, presence) as ingest,
         _serve_status(context, settings.ingest.status, ingest.metrics) as status,
     ):
         yield RunningService(

@@ -17,7 +17,7 @@ from enum import StrEnum
 from typing import Any, Final, cast
 
 import msgspec
-from sqlalchemy import Row, delete, insert, or_, select, update
+from sqlalchemy import Row, and_, delete, func, insert, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.stream_keys import PublicHash
@@ -25,7 +25,8 @@ from media.ticks import MICROSECONDS
 from storage.catalog.engine.database import Database
 from storage.catalog.events import broadcast
 from storage.catalog.events import log as event_log
-from storage.catalog.schema.tables import commands, streams
+from storage.catalog.queries.living_hosts import is_living, select_owned
+from storage.catalog.schema.tables import commands, hosts, stream_owners, streams
 
 __all__ = [
     "CommandKind",
@@ -49,6 +50,9 @@ _COLUMNS: Final = (
     commands.c.facts,
     commands.c.answered_us,
     commands.c.answer,
+)
+_UNANSWERED: Final = (
+    select(*_COLUMNS).where(commands.c.answered_us.is_(None)).order_by(commands.c.id).limit(_MOST)
 )
 
 
@@ -167,10 +171,23 @@ class Commands:
 
     async def find_unanswered(self) -> tuple[CommandRecord, ...]:
         """Return what is not answered, oldest first: a few dozen at most."""
-        asked = select(*_COLUMNS).where(commands.c.answered_us.is_(None))
         async with self._database.reading() as connection:
-            rows = await connection.execute(asked.order_by(commands.c.id).limit(_MOST))
-            return tuple(_record(row) for row in rows)
+            return tuple(_record(row) for row in await connection.execute(_UNANSWERED))
+
+    async def find_for_host(self, host: int, dead_seconds: float) -> tuple[CommandRecord, ...]:
+        """Return the unanswered commands that a host carries out, oldest first, as above.
+
+        These are the commands of streams that it owns. Those of streams that no living host owns
+        are carried out by the living host with the smallest number.
+        """
+        owners, stream = stream_owners.c, commands.c.stream_id
+        async with self._database.reading() as connection:
+            first = select(func.min(hosts.c.id)).where(is_living(connection, dead_seconds))
+            mine = stream.in_(select(owners.stream_id).where(owners.host_id == host))
+            nobodys = stream.not_in(select_owned(connection, dead_seconds))
+            is_first = first.scalar_subquery() == host
+            asked = _UNANSWERED.where(or_(mine, and_(is_first, nobodys)))
+            return tuple(_record(row) for row in await connection.execute(asked))
 
     async def find(self, number: int) -> CommandRecord | None:
         """Return a command and how it stands; None where there is none, or not any more."""

@@ -10,6 +10,7 @@ import msgspec
 from api.streams.command_client import IngestClient
 from headend.roles.adapters import CatalogDirectory, CatalogJournal, GrantDefaults
 from headend.roles.command_executor import CommandExecutor
+from headend.roles.host_presence import HostIdentity, HostPresence
 from headend.roles.media_remover import StoredMedia
 from ingest.stream.failover import Mode, Policy
 from ingest.stream.registry import LiveStreams
@@ -32,6 +33,7 @@ from transcode.live.service import LiveTranscoding
 
 NOW = 1_000
 BY = 1
+NEVER = 1000.0  # seconds, which no test takes
 NEWS = ("paused", "slate", "resumed", "back on air")
 
 
@@ -71,14 +73,25 @@ class Room(msgspec.Struct, kw_only=True):
         return await self.ingest.wait_or_withdraw(number, NOW)
 
 
+async def registered(catalog: Catalog) -> HostPresence:
+    identity = HostIdentity(name="here", role="ingest", address=None, version="1")
+    presence = HostPresence(catalog, identity, dead_seconds=NEVER)
+    await presence.register()
+    return presence
+
+
 @asynccontextmanager
-async def room(folder: Path, *, nudged: bool = True) -> AsyncGenerator[Room, None]:
+async def room(
+    folder: Path, *, nudged: bool = True, shared: bool = False
+) -> AsyncGenerator[Room, None]:
+    """Run an ingest, which is one host of a catalog that several share where `shared` is on."""
     edge = MemoryEdge()
     with DiskObjects(folder / "objects") as objects:
         async with open_catalog(migrated(folder / "catalog.db"), migrate=True) as catalog:
             stream = (await catalog.installation.first_start(1)).stream
             assert stream is not None
             place = FakePorts()
+            presence = await registered(catalog) if shared else None
             async with asyncio.TaskGroup() as tasks:
                 streams = LiveStreams(place, CatalogJournal(catalog, lambda: NOW), tasks)
                 orders = CommandExecutor(
@@ -91,6 +104,7 @@ async def room(folder: Path, *, nudged: bool = True) -> AsyncGenerator[Room, Non
                     ),
                     media=StoredMedia(objects, edge),
                     now_us=lambda: NOW,
+                    presence=presence,
                 )
                 nudge = (orders.nudge,) if nudged else ()
                 carrying = tasks.create_task(orders.run())
@@ -108,12 +122,43 @@ async def room(folder: Path, *, nudged: bool = True) -> AsyncGenerator[Room, Non
                 carrying.cancel()
 
 
-def play(folder: Path, story: Callable[[Room], Awaitable[None]], *, nudged: bool = True) -> None:
+def play(
+    folder: Path,
+    story: Callable[[Room], Awaitable[None]],
+    *,
+    nudged: bool = True,
+    shared: bool = False,
+) -> None:
     async def go() -> None:
-        async with asyncio.timeout(60), room(folder, nudged=nudged) as inside:
+        async with asyncio.timeout(60), room(folder, nudged=nudged, shared=shared) as inside:
             await story(inside)
 
     asyncio.run(go())
+
+
+def test_a_command_of_a_stream_is_carried_out_by_the_host_that_owns_it(tmp_path: Path) -> None:
+    async def story(inside: Room) -> None:
+        catalog = inside.catalog
+        free = await catalog.streams.add(inside.stream.project, "nobody's", NOW)
+        owner = await catalog.hosts.register("owner", "ingest", None, "1")
+        await catalog.owners.claim(inside.stream.id, owner, dead_seconds=NEVER)
+        number = await catalog.streams.ask_end(inside.stream.id, now_us=NOW, deadline_us=NOW, by=BY)
+        assert number is not None
+        # What comes after it is carried out, as this host is the first one.
+        later = await catalog.streams.ask_end(free.id, now_us=NOW, deadline_us=NOW, by=BY)
+        assert later is not None
+        came = await inside.ingest.wait_or_withdraw(later, NOW)
+        assert came is not None
+        assert came.status is CommandStatus.DONE
+        waiting = await catalog.commands.find(number)
+        assert waiting is not None
+        assert waiting.status is CommandStatus.WAITING
+        await catalog.hosts.leave(owner)
+        came = await inside.ingest.wait_or_withdraw(number, NOW)
+        assert came is not None
+        assert came.status is CommandStatus.DONE
+
+    play(tmp_path, story, shared=True)
 
 
 def test_an_end_is_carried_out_and_answered(tmp_path: Path) -> None:

@@ -3,13 +3,16 @@
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.records.common import StreamRecord
 from storage.catalog.streams.commands import CommandKind, CommandStatus, StreamCommand
 from storage.errors import StreamStateConflict
+from tests.support.sql import run_sql
 
+DEAD = 60.0  # seconds
 DAY_US = 86_400 * 1_000_000
 END = StreamCommand(stream=1, hash="Ab3dEf6hIj9l", kind=CommandKind.END, deadline_us=100, by=1)
 FORGET = StreamCommand(stream=9, hash="Zz3dEf6hIj9l", kind=CommandKind.FORGET)
@@ -177,3 +180,32 @@ async def test_what_nobody_has_is_not_found(catalog: Catalog) -> None:
     assert not await catalog.commands.start(12, 1)
     assert not await catalog.commands.withdraw(12, 1)
     await catalog.commands.answer(12, {}, 1)
+
+
+async def test_a_host_gets_the_commands_of_its_streams_and_the_first_also_what_nobody_owns(
+    catalog: Catalog, place: str | Path
+) -> None:
+    first, second, third = [
+        await catalog.hosts.register(name, "ingest", None, "1") for name in "abc"
+    ]
+    for stream, host in ((1, first), (2, second), (3, third), (4, second)):
+        await catalog.owners.claim(stream, host, dead_seconds=DEAD)
+    await catalog.owners.release(4, second, 1)
+    for stream in range(1, 6):  # 4 is released, nobody ever owned 5
+        await catalog.commands.add(msgspec.structs.replace(END, stream=stream), 10)
+
+    async def streams_of(host: int) -> list[int]:
+        found = await catalog.commands.find_for_host(host, DEAD)
+        return [each.command.stream for each in found]
+
+    assert [await streams_of(host) for host in (first, second, third)] == [[1, 4, 5], [2], [3]]
+    # A host that is not seen any more loses what others may carry out.
+    silent = f"UPDATE hosts SET seen_us = seen_us - 2 * {round(DEAD)} * 1000000 WHERE id = "
+    run_sql(place, f"{silent} {first}")
+    assert [await streams_of(host) for host in (second, third)] == [[1, 2, 4, 5], [3]]
+    run_sql(place, f"{silent} {third}")
+    assert await streams_of(second) == [1, 2, 3, 4, 5]
+    assert len(await catalog.commands.find_unanswered()) == 5
+    await catalog.commands.start(2, 50)
+    await catalog.commands.answer(2, {}, 60)
+    assert await streams_of(second) == [1, 3, 4, 5]
