@@ -26,6 +26,7 @@ from media.ladder import Rendition
 from media.ticks import MICROSECONDS, VIDEO_SCALE
 from storage.edge.base import Edge
 from storage.errors import StorageError
+from storage.live.run_objects import SOLE_OWNER, RunObjects, RunOwner
 from storage.live.run_state import (
     LiveWindow,
     RunState,
@@ -66,6 +67,8 @@ _AT_ONCE: Final = 8
 # size: half a minute of five renditions. Then the oldest become gaps.
 _UNSTORED_BYTES: Final = 64 << 20
 _PART_TARGET: Final = VIDEO_SCALE // 2
+# A host stores an init section for each source, and lists a source's media within seconds.
+_UNLISTED_INITS: Final = 8
 # A run is resumed with so many steps at least, from which its recording continues.
 _RECORDED: Final = 64
 
@@ -94,7 +97,7 @@ class Publication:
 
     def __init__(
         self,
-        objects: Objects,
+        written: RunObjects,
         edge: Edge,
         run: StoredRun,
         known: Sequence[Step] = (),
@@ -116,11 +119,13 @@ class Publication:
         state = run.state
         following = max(state.next_sequence, state.opened)
         epoch = state.tail[-1].epoch if state.tail else None
-        self._steps = StepBuilder(
-            following, next_init_numbers(state), epoch, state.announced_codecs
-        )
+        inits = next_init_numbers(state)
+        if written.fenced:
+            # The host before this one may have stored some for media that were never listed.
+            inits = {name: number + _UNLISTED_INITS for name, number in inits.items()}
+        self._steps = StepBuilder(following, inits, epoch, state.announced_codecs)
         self._writer = RunWriter(
-            objects, edge, run, self._steps, known, window=window, now_us=now_us, clock=clock
+            written, edge, run, self._steps, known, window=window, now_us=now_us, clock=clock
         )
         self._end = state.end
         self._listed_ticks = round(window.listed_seconds * VIDEO_SCALE)
@@ -144,32 +149,48 @@ class Publication:
         now_us: int,
         window: LiveWindow,
         low_latency: bool = True,
+        owner: RunOwner = SOLE_OWNER,
         clock: Callable[[], float] = time.monotonic,
     ) -> "Publication":
         """Begin a run of the stream, and end the previous one if it has not ended.
 
         `now_us` is the wall clock, `clock` a monotonic one in seconds. Runs older than the previous
         one, and runs that never listed anything, are deleted.
+
+        Raises:
+            OwnershipLost: a host of a later generation than the `owner` has the stream.
+            ObjectError: the store failed.
         """
         previous = await newest_run(objects, hash)
         if previous is not None and not previous.state.ended:
-            known = await read_steps(objects, previous, previous.state.first)
-            if await is_complete(objects, previous, known):
-                old = cls(objects, edge, previous, known, window=window, now_us=now_us, clock=clock)
-                await old._restore(known, [])  # an instance of this class
-                await old.finish()
-            else:  # a power cut: better no playlist than one that names unreadable files
-                await objects.delete(live_variants(hash))
+            claimed = await RunObjects.of_claimed_run(objects, previous, owner)
+            if claimed is not None:
+                left, written = claimed
+                known = await read_steps(objects, left, left.state.first)
+                if await is_complete(objects, left, known, durable=owner.fenced):
+                    old = cls(written, edge, left, known, window=window, now_us=now_us, clock=clock)
+                    await old._restore(known, [])  # an instance of this class
+                    await old.finish()
+                else:  # a power cut: better no playlist than one that names unreadable files
+                    await objects.delete(live_variants(hash))
         last = previous.run if previous is not None else None
         for run in await delete_older_runs(objects, hash, last):
             await edge.drop_folder(live_run(hash, run))
-        new = StoredRun(hash=hash, run=next_run_name(now_us, last), state=RunState())
+        state = RunState(generation=owner.generation)
+        new = StoredRun(hash=hash, run=next_run_name(now_us, last), state=state)
+        written = await RunObjects.of_new_run(objects, hash, new.run, owner)
         return cls(
-            objects, edge, new, window=window, now_us=now_us, clock=clock, low_latency=low_latency
+            written,
+            edge,
+            new,
+            window=window,
+            now_us=now_us,
+            clock=clock,
+            low_latency=low_latency,
         )
 
     @classmethod
-    async def resume(
+    async def resume(  # noqa: PLR0913  # a stream, its stores, its owner and its settings, by name
         cls,
         objects: Objects,
         edge: Edge,
@@ -179,6 +200,7 @@ class Publication:
         window: LiveWindow,
         within_seconds: float,
         low_latency: bool = True,
+        owner: RunOwner = SOLE_OWNER,
         clock: Callable[[], float] = time.monotonic,
     ) -> "Publication | None":
         """Resume the stream's newest run, or return None if it cannot be resumed.
@@ -186,20 +208,28 @@ class Publication:
         A run can be resumed if it has not ended, its last step is at most `within_seconds` old, and
         what it lists is there (`run_store.is_complete`). What only memory had is gone; its numbers
         become gaps, since viewers may have seen parts of them.
+
+        Raises:
+            OwnershipLost: a host of a later generation than the `owner` has the stream.
+            ObjectError: the store failed.
         """
         found = await newest_run(objects, hash)
         if found is None or found.state.ended:
             return None
         if now_us - found.state.written_us > within_seconds * MICROSECONDS:
             return None
+        claimed = await RunObjects.of_claimed_run(objects, found, owner)
+        if claimed is None:
+            return None
+        found, written = claimed
         state = found.state
         known = await read_steps(objects, found, min(state.first, state.next_sequence - _RECORDED))
         listed = [step for step in known if step.sequence >= state.first]
-        if not await is_complete(objects, found, listed):
+        if not await is_complete(objects, found, listed, durable=owner.fenced):
             log.warning("run not whole: another begins", extra={"stream": hash, "run": found.run})
             return None
         publication = cls(
-            objects,
+            written,
             edge,
             found,
             known,

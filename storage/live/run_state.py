@@ -142,7 +142,8 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     step, and `opened` the first number of which viewers have not seen any part. `oldest_shown` is
     the oldest step that the playlists on disk may name, since those may be older than this state;
     `oldest` is the oldest step that may have media on disk, and `oldest_inits` are the oldest init
-    sections, by rendition. `announced` is the current multivariant playlist.
+    sections, by rendition. `announced` is the current multivariant playlist. `generation` is that
+    of the host that wrote the state (`storage.live.run_objects`).
     """
 
     form: int = 2
@@ -160,6 +161,7 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     announced: MultivariantPlaylist | None = None
     written_us: int = 0
     ended: bool = False
+    generation: int = 0
 
     @property
     def end(self) -> int:

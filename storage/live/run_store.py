@@ -111,15 +111,20 @@ async def read_steps(objects: Objects, run: StoredRun, since: int) -> list[Step]
     return [step for step in (*steps, *state.tail) if step.sequence >= since]
 
 
-async def is_complete(objects: Objects, run: StoredRun, listed: Sequence[Step]) -> bool:
+async def is_complete(
+    objects: Objects, run: StoredRun, listed: Sequence[Step], *, durable: bool = False
+) -> bool:
     """Return whether a run can be resumed; `listed` are the steps of its playlists that were found.
 
     None may be missing. The newest media must have their full size, since a power cut may leave
-    short files; older ones are not looked at, because the kernel has written them to the disk.
+    short files; older ones are not looked at, because the kernel has written them to the disk. In a
+    store that is `durable` nothing is looked at: it has what it acknowledged.
     """
     state = run.state
     if [step.sequence for step in listed] != list(range(state.first, state.next_sequence)):
         return False
+    if durable:
+        return bool(listed)
     inits: set[str] = set()
     for step in listed[-_CHECKED_STEPS:]:
         for name, segment in step.segments.items():
@@ -155,4 +160,6 @@ async def _announced(objects: Objects, hash_: str) -> str | None:
 
 
 async def _runs(objects: Objects, hash_: str) -> set[str]:
-    return {name for name in await objects.folders(live_stream(hash_)) if _NAME.fullmatch(name)}
+    return {
+        name for name in await objects.folder_names(live_stream(hash_)) if _NAME.fullmatch(name)
+    }

@@ -26,6 +26,7 @@ from media.ticks import MICROSECONDS
 from storage.edge.base import NORMAL_LATENCY, Edge
 from storage.errors import StorageError
 from storage.live.expiry import Expiry
+from storage.live.run_objects import RunObjects
 from storage.live.run_state import PAGE_STEPS, LiveWindow, RunState, Step, rendition_names
 from storage.live.run_store import StoredRun, run_log
 from storage.live.step_builder import StepBuilder
@@ -40,7 +41,6 @@ from storage.objects.addresses import (
     live_state,
     live_variants,
 )
-from storage.objects.base import Objects
 
 __all__ = ["PublicationObserver", "RunWriter"]
 
@@ -66,12 +66,13 @@ class RunWriter:
     """The stored side of one run; `steps` tells which steps are under way.
 
     `known` are the newest steps of a run that is resumed, among them all that its playlists list.
-    `now_us` is the wall clock, `clock` a monotonic one in seconds. One task at a time may use it.
+    `now_us` is the wall clock, `clock` a monotonic one in seconds. `written` writes what other
+    hosts may believe to own. One task at a time may use it.
     """
 
     def __init__(
         self,
-        objects: Objects,
+        written: RunObjects,
         edge: Edge,
         run: StoredRun,
         steps: StepBuilder,
@@ -82,14 +83,15 @@ class RunWriter:
         clock: Callable[[], float],
     ) -> None:
         self._hash, self._run = run.hash, run.run
-        self._objects = objects
+        self._objects = written.store
+        self._written = written
         self._edge = edge
         self._steps = steps
         self._window = window
         self._clock = clock
         self._clock_began_us = now_us - round(clock() * MICROSECONDS)
         self.state = run.state
-        self._log = run_log(objects, run.hash, run.run)
+        self._log = run_log(written.store, run.hash, run.run)
         listed = [step for step in known if step.sequence >= run.state.first]
         self._tail = _playlist_tail(run.state, listed)
         self._newest = deque(known, maxlen=_REMEMBERED_STEPS)
@@ -156,14 +158,15 @@ class RunWriter:
         if rendition in self._unstored:
             init = self._unstored[rendition]
             address = live_init(self._hash, self._run, rendition, init.number)
-            await self._objects.put(address, init.data)
+            await self._written.create(address, init.data)
             self._unstored.pop(rendition, None)  # another segment may have stored it as well
 
     async def store_segment(self, rendition: str, sequence: int, data: bytes) -> None:
         """Store a segment; on failure it becomes a gap of its step."""
         try:
             await self._store_init(rendition)
-            await self._objects.put(live_segment(self._hash, self._run, rendition, sequence), data)
+            address = live_segment(self._hash, self._run, rendition, sequence)
+            await self._written.create(address, data)
         except StorageError:
             self.leave_out(rendition, sequence)
             raise
@@ -200,6 +203,8 @@ class RunWriter:
         If the disk refuses that, the next start ends the run on disk.
         """
         try:
+            if self._written.lost:
+                return
             if self.state.announced is None:  # nothing could be played
                 await self._objects.delete_tree(live_run(self._hash, self._run))
                 return
@@ -300,7 +305,7 @@ class RunWriter:
             opened=max(self._steps.opened, state.next_sequence) + ahead,
         )
         address = live_state(self._hash, self._run)
-        await self._objects.put(address, msgspec.json.encode(state), vital=True)
+        await self._written.replace({address: msgspec.json.encode(state)})
 
     async def _write_playlists(self) -> None:
         """Write the playlists for other processes; the next step writes what the disk refuses.
@@ -315,11 +320,11 @@ class RunWriter:
             live_playlist(self._hash, self._run, name): text.encode()
             for name, text in texts.items()
         }
-        await self._objects.put_all(media, vital=True)
+        await self._written.replace(media)
         self._expiry.mark_published(state.first, self._clock())
         if self._variants_due and state.announced is not None:
             text = render(state.announced)
-            await self._objects.put(live_variants(self._hash), text.encode(), vital=True)
+            await self._written.replace({live_variants(self._hash): text.encode()})
         self._variants_due = False
 
     # -- trimming ---------------------------------------------------------------------------------
@@ -329,6 +334,8 @@ class RunWriter:
 
         This runs even when steps fail, since nothing else frees room on a full disk.
         """
+        if self._written.lost:
+            return
         due = self._expiry.due(now)
         names = rendition_names(self.state.renditions)
         for sequence in due:

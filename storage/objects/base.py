@@ -3,6 +3,7 @@
     StorageError
     └── ObjectError             an object store could not do what was asked
         ├── ObjectMissing       nobody's: there is no such object
+        ├── ObjectChanged       nobody's: another writer was faster
         ├── StoreFull           the operator's: no room (ENOSPC, EDQUOT)
         └── StoreFailed         the world's: the disk or the network failed (EIO and all else)
 
@@ -17,7 +18,15 @@ import msgspec
 
 from storage.errors import StorageError
 
-__all__ = ["ObjectError", "ObjectMissing", "ObjectStat", "Objects", "StoreFailed", "StoreFull"]
+__all__ = [
+    "ObjectChanged",
+    "ObjectError",
+    "ObjectMissing",
+    "ObjectStat",
+    "Objects",
+    "StoreFailed",
+    "StoreFull",
+]
 
 
 class ObjectError(StorageError):
@@ -34,6 +43,13 @@ class ObjectMissing(ObjectError):
 
     def __init__(self, address: str) -> None:
         super().__init__(address, "no such object")
+
+
+class ObjectChanged(ObjectError):
+    """The object is not the version that was to be replaced."""
+
+    def __init__(self, address: str) -> None:
+        super().__init__(address, "another writer has changed it")
 
 
 class StoreFull(ObjectError):
@@ -65,6 +81,23 @@ class Objects(Protocol):
         """Write objects by address, in any order, as `put` does.
 
         After a failure the others are still written; the last one is raised.
+        """
+        ...
+
+    async def version(self, address: str) -> str | None:
+        """Return what names the present version of an object, or None if there is none."""
+        ...
+
+    async def put_if(
+        self, address: str, data: bytes, version: str | None, *, vital: bool = False
+    ) -> str:
+        """Write an object in the place of one version of it, and return the new version.
+
+        With `version` None there must be no such object. Of several writers that know the same
+        version one succeeds. After `StoreFailed` it may have been written all the same.
+
+        Raises:
+            ObjectChanged: another version is there.
         """
         ...
 
@@ -120,6 +153,10 @@ class Objects(Protocol):
 
         Times are microseconds since the Unix epoch. Without such a folder the result is empty.
         """
+        ...
+
+    async def folder_names(self, prefix: str) -> set[str]:
+        """Return the names of the folders below `prefix`, however much is in them."""
         ...
 
     async def delete_tree(self, prefix: str) -> None:

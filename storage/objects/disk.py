@@ -32,7 +32,14 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from storage.objects.addresses import checked
-from storage.objects.base import ObjectError, ObjectMissing, ObjectStat, StoreFailed, StoreFull
+from storage.objects.base import (
+    ObjectChanged,
+    ObjectError,
+    ObjectMissing,
+    ObjectStat,
+    StoreFailed,
+    StoreFull,
+)
 from storage.objects.disk_threads import FILES, DiskThreads
 from storage.objects.durable import place_file, sync_file, sync_tree
 from storage.objects.reserve import RESERVE_BYTES, Reserve
@@ -66,6 +73,7 @@ class DiskObjects:
         self._own, self._lock = self._claim()
         self._numbers = count()
         self._reserve = Reserve(self._own / "reserve", reserve_bytes)
+        self._comparing = threading.Lock()  # from a look at a version to its replacement
         self.threads = FILES
 
     def using(self, threads: DiskThreads) -> "DiskObjects":
@@ -168,6 +176,37 @@ class DiskObjects:
             given_up.set()
             raise
 
+    async def version(self, address: str) -> str | None:
+        """Return what names the present version of an object, or None if there is none."""
+        return await self._run(address, partial(_version, self.path(address)))
+
+    async def put_if(
+        self, address: str, data: bytes, version: str | None, *, vital: bool = False
+    ) -> str:
+        """Write an object in the place of one version of it (see `Objects`).
+
+        Writers of other processes are not noticed between the look and the write: one process
+        writes runs to a folder.
+        """
+        path = self.path(address)
+        given_up = threading.Event()
+
+        def put() -> str | None:
+            with self._comparing:
+                if _version(path) != version:
+                    return None
+                self._put(path, data, given_up, vital=vital)
+                return _version(path)
+
+        try:
+            written = await self._run(address, put)
+        except BaseException:
+            given_up.set()
+            raise
+        if written is None:
+            raise ObjectChanged(address)
+        return written
+
     async def link(self, source: str, target: str) -> None:
         """Give an object a second address, replacing any object there (see `Objects`)."""
         given_up = threading.Event()
@@ -235,6 +274,10 @@ class DiskObjects:
             return await self._run(prefix, partial(_folders, self.path(prefix)))
         except ObjectMissing:
             return {}
+
+    async def folder_names(self, prefix: str) -> set[str]:
+        """Return the names of the folders below `prefix`."""
+        return set(await self.folders(prefix))
 
     async def delete_tree(self, prefix: str) -> None:
         """Delete all objects below `prefix`."""
@@ -361,6 +404,14 @@ class DiskObjects:
 
 def _stat(found: os.stat_result) -> ObjectStat:
     return ObjectStat(size=found.st_size, modified_us=found.st_mtime_ns // 1000)
+
+
+def _version(path: Path) -> str | None:
+    try:
+        found = path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return f"{found.st_ino}-{found.st_mtime_ns}"
 
 
 def _read(path: Path) -> bytes | None:

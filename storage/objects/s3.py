@@ -74,6 +74,14 @@ class S3Objects(S3Bucket):
         await super().put_all(objects, vital=vital)
         await self._drop(objects)
 
+    async def put_if(
+        self, address: str, data: bytes, version: str | None, *, vital: bool = False
+    ) -> str:
+        """Write an object in the place of one version of it (see `Objects`)."""
+        written = await super().put_if(address, data, version, vital=vital)
+        await self._drop([address])
+        return written
+
     async def link(self, source: str, target: str) -> None:
         """Make a copy of an object, within the bucket (see `Objects`)."""
         await super().link(source, target)
@@ -119,6 +127,11 @@ class S3Objects(S3Bucket):
             for name, changed_us in (await self.scratch.folders(prefix)).items():
                 found[name] = max(found.get(name, 0), changed_us)
         return found
+
+    async def folder_names(self, prefix: str) -> set[str]:
+        """Return the names of the folders below `prefix`."""
+        found = await super().folder_names(prefix)
+        return found | (await self.scratch.folder_names(prefix) if _may_arrive(prefix) else set())
 
     async def delete_tree(self, prefix: str) -> None:
         """Delete all objects below `prefix`."""

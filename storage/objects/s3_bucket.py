@@ -18,18 +18,20 @@ from urllib.parse import urlsplit
 import msgspec
 import obstore
 from obstore.exceptions import (
+    AlreadyExistsError,
     BaseError,
     PermissionDeniedError,
+    PreconditionError,
     UnauthenticatedError,
 )
 from obstore.store import S3Store
 
 from storage.errors import StorageError
 from storage.objects.addresses import INSTALLATION, checked
-from storage.objects.base import ObjectMissing, ObjectStat, StoreFailed
+from storage.objects.base import ObjectChanged, ObjectMissing, ObjectStat, StoreFailed
 
 if TYPE_CHECKING:  # these exist for types alone
-    from obstore import ObjectMeta
+    from obstore import ObjectMeta, PutMode
     from obstore.store import ClientConfig, RetryConfig, S3Config
 
 __all__ = ["PIECE_BYTES", "S3Bucket", "S3Place"]
@@ -86,6 +88,7 @@ class S3Bucket:
         self.place = str(place)
         self._prefix = f"{place.prefix}/" if place.prefix else ""
         self._store = _open(place)
+        self._bare_tags = False
 
     async def put(self, address: str, data: bytes, *, vital: bool = False) -> None:
         """Write an object and replace any that has the address (see `Objects`)."""
@@ -105,6 +108,38 @@ class S3Bucket:
                 raise StoreFailed(address, "there is no such bucket") from error
 
         await _each(objects, put)
+
+    async def version(self, address: str) -> str | None:
+        """Return the entity tag of an object, or None if there is none."""
+        try:
+            found = await _answer(address, obstore.head_async(self._store, self._key(address)))
+        except ObjectMissing:
+            return None
+        return _tag(address, found["e_tag"])
+
+    async def put_if(
+        self, address: str, data: bytes, version: str | None, *, vital: bool = False
+    ) -> str:
+        """Write an object in the place of one version of it (see `Objects`)."""
+        del vital  # a bucket keeps no reserve
+        if version is not None and self._bare_tags:
+            version = version.strip('"')
+        mode: PutMode = "create" if version is None else {"e_tag": version}
+        sent = obstore.put_async(
+            self._store, self._key(address), data, mode=mode, use_multipart=False
+        )
+        try:
+            return _tag(address, (await _answer(address, sent))["e_tag"])
+        except ObjectMissing as error:
+            if version is not None:  # it was deleted
+                raise ObjectChanged(address) from error
+            raise StoreFailed(address, "there is no such bucket") from error
+        except ObjectChanged:
+            # Ceph, and services made of it, know a tag only without its quotes.
+            if self._bare_tags or version is None or await self.version(address) != version:
+                raise
+            self._bare_tags = True
+        return await self.put_if(address, data, version)
 
     async def link(self, source: str, target: str) -> None:
         """Make a copy of an object, within the bucket (see `Objects`)."""
@@ -186,6 +221,14 @@ class S3Bucket:
             if slash:
                 found[name] = max(found.get(name, 0), each.modified_us)
         return found
+
+    async def folder_names(self, prefix: str) -> set[str]:
+        """Return the names of the folders below `prefix`, which the server tells apart."""
+        listed = obstore.list_with_delimiter_async(  # pyright: ignore[reportUnknownMemberType]  # for tables, not used
+            self._store, f"{self._key(prefix)}/"
+        )
+        found = await _answer(prefix, listed, _MANY_SECONDS)
+        return {each.rstrip("/").rpartition("/")[2] for each in found["common_prefixes"]}
 
     async def size(self, prefix: str) -> int:
         """Return the size in bytes of an object or a folder."""
@@ -330,6 +373,8 @@ async def _answer(address: str, call: Awaitable[T], seconds: float | None = _SEC
         raise StoreFailed(address, f"no answer within {seconds or 0:.0f} s") from error
     except FileNotFoundError as error:
         raise ObjectMissing(address) from error
+    except (AlreadyExistsError, PreconditionError, FileExistsError) as error:
+        raise ObjectChanged(address) from error
     except (BaseError, OSError) as error:
         raise StoreFailed(address, _reason(error)) from error
 
@@ -365,6 +410,12 @@ def _reason(error: Exception) -> str:
 
 def _listed(meta: "ObjectMeta", begin: int) -> _Listed:
     return _Listed(meta["path"][begin:], meta["size"], _microseconds(meta["last_modified"]))
+
+
+def _tag(address: str, tag: str | None) -> str:
+    if tag is None:
+        raise StoreFailed(address, "the bucket names no versions")
+    return tag
 
 
 def _stat(meta: "ObjectMeta") -> ObjectStat:

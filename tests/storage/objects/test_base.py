@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 import pytest
 
 from storage.objects.addresses import BadAddress
-from storage.objects.base import ObjectMissing, Objects
+from storage.objects.base import ObjectChanged, ObjectMissing, Objects
 from storage.objects.store import MediaStore
 
 pytestmark = pytest.mark.anyio
@@ -31,6 +32,49 @@ async def test_objects_are_put_replaced_listed_and_deleted(media_store: MediaSto
     assert await media_store.addresses("nowhere") == []
 
 
+async def test_one_version_is_replaced_and_no_other(media_store: MediaStore) -> None:
+    address = "live/a/state.json"
+    assert await media_store.version(address) is None
+    first = await media_store.put_if(address, b"first", None, vital=True)
+    assert await media_store.version(address) == first
+    with pytest.raises(ObjectChanged):
+        await media_store.put_if(address, b"late", None)
+    second = await media_store.put_if(address, b"second", first)
+    assert second != first
+    for version in (None, first):
+        with pytest.raises(ObjectChanged):
+            await media_store.put_if(address, b"late", version)
+    assert await media_store.get(address) == b"second"
+    await media_store.put(address, b"another")
+    with pytest.raises(ObjectChanged):
+        await media_store.put_if(address, b"late", second)
+    await media_store.delete(address)
+    with pytest.raises(ObjectChanged):
+        await media_store.put_if(address, b"late", second)
+    assert await media_store.version(address) is None
+
+
+async def write_if(
+    store: MediaStore, address: str, number: int, version: str | None, written: list[int]
+) -> None:
+    with suppress(ObjectChanged):
+        await store.put_if(address, bytes([number]), version)
+        written.append(number)
+
+
+async def test_of_writers_that_know_the_same_version_one_succeeds(media_store: MediaStore) -> None:
+    version = await media_store.put_if("live/a/state.json", b"", None)
+    for known in (version, None):
+        address = "live/a/state.json" if known else "live/a/1.m4s"
+        faster: list[int] = []
+
+        async with asyncio.TaskGroup() as writers:
+            for number in range(8):
+                writers.create_task(write_if(media_store, address, number, known, faster))
+        assert len(faster) == 1
+        assert await media_store.get(address) == bytes(faster)
+
+
 async def test_a_folder_is_not_what_begins_as_it_does(media_store: MediaStore) -> None:
     await media_store.put_all({"videos/a/1": b"1", "videos/ab/2": b"2", "videos/ab/c/3": b"3"})
     assert await media_store.addresses("videos/a") == ["videos/a/1"]
@@ -38,6 +82,10 @@ async def test_a_folder_is_not_what_begins_as_it_does(media_store: MediaStore) -
     assert await media_store.addresses("videos") == ["videos/ab/2", "videos/ab/c/3"]
     found = await media_store.folders("videos")
     assert list(found) == ["ab"]
+    await media_store.put("videos/x/y/1", b"")
+    assert await media_store.folder_names("videos") == {"ab", "x"}
+    assert await media_store.folder_names("nowhere") == set()
+    await media_store.delete_tree("videos/x")
     newest = await media_store.stat("videos/ab/c/3")
     assert newest is not None
     assert abs(found["ab"] - newest.modified_us) < 2_000_000

@@ -13,6 +13,7 @@ from media.hls.timeline import Timeline
 from media.ladder import AUDIO_RENDITION, Rendition
 from storage.edge.memory import MemoryEdge
 from storage.live.publication import LiveWindow, Publication
+from storage.live.run_objects import SOLE_OWNER, RunOwner
 from storage.objects.base import ObjectError, Objects, ObjectStat, StoreFull
 from storage.objects.disk import DiskObjects
 from storage.objects.reserve import RESERVE_BYTES
@@ -193,6 +194,17 @@ class FailingObjects:
         if failure is not None:
             raise failure
 
+    async def version(self, address: str) -> str | None:
+        return await self.disk.version(address)
+
+    async def put_if(
+        self, address: str, data: bytes, version: str | None, *, vital: bool = False
+    ) -> str:
+        self.count()
+        if any(address.endswith(end) for end in self.full):
+            raise StoreFull(address, "No space left on device")
+        return await self.disk.put_if(address, data, version, vital=vital)
+
     async def link(self, source: str, target: str) -> None:
         self.count()
         if any(target.endswith(end) for end in self.full):
@@ -226,6 +238,9 @@ class FailingObjects:
 
     async def stat(self, address: str) -> ObjectStat | None:
         return await self.disk.stat(address)
+
+    async def folder_names(self, prefix: str) -> set[str]:
+        return await self.disk.folder_names(prefix)
 
     async def addresses(self, prefix: str) -> list[str]:
         return await self.disk.addresses(prefix)
@@ -316,9 +331,10 @@ async def open_run(
     *,
     now_us: int = NOON_US,
     window: LiveWindow = WINDOW,
+    owner: RunOwner = SOLE_OWNER,
 ) -> Publication:
     return await Publication.open(
-        objects, edge, hash=HASH, now_us=now_us, window=window, clock=clock
+        objects, edge, hash=HASH, now_us=now_us, window=window, clock=clock, owner=owner
     )
 
 
@@ -330,6 +346,7 @@ async def resume_run(
     now_us: int = NOON_US,
     within_seconds: float = 60.0,
     window: LiveWindow = WINDOW,
+    owner: RunOwner = SOLE_OWNER,
 ) -> Publication | None:
     return await Publication.resume(
         objects,
@@ -339,6 +356,7 @@ async def resume_run(
         window=window,
         within_seconds=within_seconds,
         clock=clock,
+        owner=owner,
     )
 
 

@@ -1,0 +1,214 @@
+"""Writes the objects of a run, where several hosts may believe that they own its stream.
+
+A host that was frozen or cut off may wake up in the middle of a write, after another host has taken
+its run over. Where runs are `fenced`, such a write changes nothing: media are only written where
+there are none, and the run's state and playlists only in the place of the version that this host
+knows. Whoever takes a run over writes its generation into the run's state first (`claim_run`). A
+host that finds another version than it knows looks there, and writes nothing more if the generation
+is later than its own.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import msgspec
+
+from media.no_op import do_nothing
+from storage.errors import StorageError
+from storage.live.run_state import rendition_names
+from storage.live.run_store import StoredRun, newest_run, read_state
+from storage.objects.addresses import live_playlist, live_state, live_variants
+from storage.objects.base import ObjectChanged, ObjectError, Objects
+
+__all__ = ["SOLE_OWNER", "OwnershipLost", "RunObjects", "RunOwner"]
+
+log = logging.getLogger(__name__)
+
+# How often a run's state may change while it is taken over, or a playlist while it is replaced: a
+# host writes each once a step.
+_ATTEMPTS: Final = 5
+
+Versions = dict[str, str | None]  # by address; None: there is no such object
+
+
+class RunOwner(msgspec.Struct, frozen=True, kw_only=True):
+    """What a host is to the runs of a stream.
+
+    `generation` counts the owners of the stream. With `fenced` other hosts may believe that they
+    are the owner and write to the same store. `on_lost` is called once another host has taken over.
+    """
+
+    generation: int = 0
+    fenced: bool = False
+    on_lost: Callable[[], None] = do_nothing
+
+
+SOLE_OWNER: Final = RunOwner()
+
+
+class OwnershipLost(ObjectError):
+    """Another host has taken over the run of which this object is."""
+
+    def __init__(self, address: str) -> None:
+        super().__init__(address, "another host has taken over the stream")
+
+
+class RunObjects:
+    """The objects that a run of the stream `hash_` writes to a `store`, for the host that owns it.
+
+    `versions` are those of state and playlists as far as they are known.
+    """
+
+    def __init__(
+        self,
+        store: Objects,
+        hash_: str,
+        owner: RunOwner = SOLE_OWNER,
+        versions: Mapping[str, str | None] | None = None,
+    ) -> None:
+        self.store = store
+        self.lost = False
+        self._hash = hash_
+        self._owner = owner
+        self._versions: Versions = dict(versions or {})
+
+    @property
+    def fenced(self) -> bool:
+        """True if other hosts may write the run, too."""
+        return self._owner.fenced
+
+    @classmethod
+    async def of_new_run(
+        cls, store: Objects, hash_: str, run: str, owner: RunOwner
+    ) -> "RunObjects":
+        """Return the objects of a run that is to begin.
+
+        Raises:
+            ObjectError: the store failed.
+        """
+        if not owner.fenced:
+            return cls(store, hash_)
+        top = live_variants(hash_)
+        versions = {live_state(hash_, run): None, top: await store.version(top)}
+        return cls(store, hash_, owner, versions)
+
+    @classmethod
+    async def of_claimed_run(
+        cls, store: Objects, run: StoredRun, owner: RunOwner
+    ) -> tuple[StoredRun, "RunObjects"] | None:
+        """Take over a run from the host that wrote it, whose writes are refused from now on.
+
+        The result has the run as that host left it; None if the run has ended meanwhile.
+
+        Raises:
+            OwnershipLost: a host of a later generation has it.
+            ObjectError: the store failed.
+        """
+        if not owner.fenced:
+            return run, cls(store, run.hash)
+        address = live_state(run.hash, run.run)
+        for _ in range(_ATTEMPTS):
+            version = await store.version(address)
+            state = await read_state(store, run.hash, run.run)
+            if state is None or state.ended:
+                return None
+            if state.generation > owner.generation:
+                break
+            state = msgspec.structs.replace(state, generation=owner.generation)
+            try:
+                claimed = await store.put_if(
+                    address, msgspec.json.encode(state), version, vital=True
+                )
+            except ObjectChanged:  # the other host still writes
+                continue
+            media = [
+                live_playlist(run.hash, run.run, each) for each in rendition_names(state.renditions)
+            ]
+            versions = await _versions(store, (live_variants(run.hash), *media))
+            written = cls(store, run.hash, owner, {address: claimed, **versions})
+            return msgspec.structs.replace(run, state=state), written
+        raise OwnershipLost(address)
+
+    async def create(self, address: str, data: bytes) -> None:
+        """Write a segment or an init section, whose address is used once.
+
+        Raises:
+            OwnershipLost: another host has taken over the run.
+            ObjectError: the store failed, or other media have that address.
+        """
+        if not self._owner.fenced:
+            await self.store.put(address, data)
+            return
+        self._check(address)
+        try:
+            await self.store.put_if(address, data, None)
+        except ObjectChanged:
+            # This host may have written it, in a request that seemed to fail.
+            if await self.store.get(address) != data:
+                raise
+
+    async def replace(self, objects: Mapping[str, bytes]) -> None:
+        """Write the state or playlists of the run, by address; after a failure, the others.
+
+        Raises:
+            OwnershipLost: another host has taken over the run.
+            ObjectError: the store failed.
+        """
+        if not self._owner.fenced:
+            await self.store.put_all(objects, vital=True)
+            return
+        failures: list[StorageError] = []
+
+        async def replace(address: str) -> None:
+            try:
+                await self._replace(address, objects[address])
+            except StorageError as error:
+                failures.append(error)
+
+        async with asyncio.TaskGroup() as group:
+            for address in objects:
+                group.create_task(replace(address))
+        if failures:
+            raise failures[-1]
+
+    async def _replace(self, address: str, data: bytes) -> None:
+        for _ in range(_ATTEMPTS):
+            self._check(address)
+            if address not in self._versions:
+                await self._look(address)
+            try:
+                self._versions[address] = await self.store.put_if(
+                    address, data, self._versions[address], vital=True
+                )
+            except ObjectChanged:
+                await self._look(address)
+            else:
+                return
+        raise ObjectChanged(address)
+
+    async def _look(self, address: str) -> None:
+        """Learn the present version of an object, unless another host has taken over the run.
+
+        In this order: a version that is learned after another host has taken over is never used.
+        """
+        version = await self.store.version(address)
+        newest = await newest_run(self.store, self._hash)
+        if newest is not None and newest.state.generation > self._owner.generation:
+            if not self.lost:
+                self.lost = True
+                log.warning("another host has taken over", extra={"stream": self._hash})
+                self._owner.on_lost()
+            raise OwnershipLost(address)
+        self._versions[address] = version
+
+    def _check(self, address: str) -> None:
+        if self.lost:
+            raise OwnershipLost(address)
+
+
+async def _versions(store: Objects, addresses: tuple[str, ...]) -> Versions:
+    async with asyncio.TaskGroup() as group:
+        tasks = {each: group.create_task(store.version(each)) for each in addresses}
+    return {address: task.result() for address, task in tasks.items()}

@@ -1,0 +1,200 @@
+"""A host that freezes at any write, the one that takes its run over, and the first one's return.
+
+The frozen host wakes up in the middle of its write and goes on, as it knows of nothing.
+"""
+
+import asyncio
+from collections.abc import Collection
+from pathlib import Path
+
+import pytest
+
+from media.ladder import AUDIO_RENDITION
+from storage.live.publication import Publication
+from storage.live.run_objects import OwnershipLost, RunOwner
+from storage.objects.disk import DiskObjects
+from tests.support.storage.engine_reports import (
+    HASH,
+    NOON_US,
+    TOP,
+    CheckedEdge,
+    FailingObjects,
+    FakeClock,
+    ReportMaker,
+    append_until_full,
+    check_named_addresses,
+    on_disk,
+    open_run,
+    resume_run,
+)
+
+pytestmark = pytest.mark.anyio
+
+NAMES = (TOP.name, AUDIO_RENDITION)
+SECOND_US = 1_000_000
+
+
+class FreezingObjects(FailingObjects):
+    """A store on whose n-th write its host freezes, until it is woken."""
+
+    def __init__(self, disk: DiskObjects, *, freeze_at: int | None) -> None:
+        super().__init__(disk)
+        self.frozen = asyncio.Event()
+        self.woken = asyncio.Event()
+        self._freeze_at = freeze_at
+
+    async def put(self, address: str, data: bytes, *, vital: bool = False) -> None:
+        await self._wait()
+        await super().put(address, data, vital=vital)
+
+    async def put_if(
+        self, address: str, data: bytes, version: str | None, *, vital: bool = False
+    ) -> str:
+        await self._wait()
+        return await super().put_if(address, data, version, vital=vital)
+
+    async def delete_all(self, addresses: Collection[str]) -> None:
+        await self._wait()
+        await super().delete_all(addresses)
+
+    async def _wait(self) -> None:
+        if self.writes == self._freeze_at:
+            self.frozen.set()
+            await self.woken.wait()
+
+
+async def steps(publication: Publication, studio: ReportMaker, clock: FakeClock, count: int) -> int:
+    """Publish a source of so many steps; return how often storing failed."""
+    await publication.prepare(studio.epoch, studio.renditions, NOON_US)
+    failures = await append_until_full(publication, studio.begin())
+    for number in range(count):
+        reports = studio.step(discontinuity=studio.epoch > 0 and number == 0)
+        failures += await append_until_full(publication, reports)
+        clock.now += 2.0
+    studio.epoch += 1
+    return failures
+
+
+def contents(disk: DiskObjects) -> dict[str, bytes]:
+    found = (path for path in disk.path(f"live/{HASH}").rglob("*") if path.is_file())
+    return {path.relative_to(disk.root).as_posix(): path.read_bytes() for path in found}
+
+
+class FirstHost:
+    """The host that begins the run, and learns that it has lost it."""
+
+    def __init__(self, disk: DiskObjects, freeze_at: int | None) -> None:
+        self.objects = FreezingObjects(disk, freeze_at=freeze_at)
+        self.clock = FakeClock()
+        self.losses = 0
+        self.finished = False
+
+    async def broadcast(self) -> None:
+        edge = CheckedEdge(self.objects.disk)
+        owner = RunOwner(generation=1, fenced=True, on_lost=self.lose)
+        publication = await open_run(self.objects, edge, self.clock, owner=owner)
+        studio = ReportMaker(TOP, salt="first")
+        await steps(publication, studio, self.clock, 3)
+        await steps(publication, studio, self.clock, 14)
+        await publication.finish()
+        self.finished = True
+
+    def lose(self) -> None:
+        self.losses += 1
+
+
+async def take_over(disk: DiskObjects, *, at: FakeClock) -> tuple[Publication, ReportMaker]:
+    """Resume the run as another host, or begin one where there is nothing to resume."""
+    objects, clock = FailingObjects(disk), FakeClock()
+    owner, now_us = RunOwner(generation=2, fenced=True), NOON_US + 40 * SECOND_US
+    edge = CheckedEdge(disk)
+    clock.now = at.now
+    publication = await resume_run(objects, edge, clock, now_us=now_us, owner=owner)
+    if publication is None:
+        publication = await open_run(objects, edge, clock, now_us=now_us, owner=owner)
+        studio = ReportMaker(TOP, salt="second")
+    else:
+        studio = ReportMaker.continuing(publication, salt="second")
+    assert await steps(publication, studio, clock, 2) == 0
+    return publication, studio
+
+
+def check_playlists(disk: DiskObjects, run: str) -> None:
+    for name in NAMES:
+        address = f"live/{HASH}/{run}/{name}/index.m3u8"
+        check_named_addresses(disk, address, disk.path(address).read_text())
+
+
+async def check_return(folder: Path, freeze_at: int) -> bool:
+    """Freeze the first host, let another take over, wake the first; False if it never froze."""
+    disk = DiskObjects(folder)
+    first = FirstHost(disk, freeze_at)
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(first.broadcast())
+        frozen = group.create_task(first.objects.frozen.wait())
+        await asyncio.wait((task, frozen), return_when=asyncio.FIRST_COMPLETED)
+        if not first.objects.frozen.is_set():
+            frozen.cancel()
+            return False
+        publication, studio = await take_over(disk, at=first.clock)
+        before = contents(disk)
+        first.objects.woken.set()
+    assert first.finished
+    after = contents(disk)
+    # It may delete what had expired before it froze, and add media that no playlist names.
+    assert {name: after.get(name, data) for name, data in before.items()} == before, freeze_at
+    check_playlists(disk, publication.run)
+    clock = FakeClock()
+    clock.now = first.clock.now
+    assert await steps(publication, studio, clock, 2) == 0
+    check_playlists(disk, publication.run)
+    for name in NAMES:
+        playlist = on_disk(disk, name, publication.run)
+        newest = int(playlist.segments[-1].uri.removesuffix(".m4s"))
+        assert newest == publication.next_sequence - 1
+        data = disk.path(f"live/{HASH}/{publication.run}/{name}/{newest}.m4s").read_bytes()
+        assert b"second" in data
+    disk.close()
+    return True
+
+
+@pytest.mark.parametrize("stride", [13, pytest.param(1, marks=pytest.mark.prove)])
+async def test_a_host_that_wakes_up_changes_no_byte(tmp_path: Path, stride: int) -> None:
+    count = 0
+    while await check_return(tmp_path / str(count), count * stride):
+        count += 1
+    assert count * stride > 100
+
+
+async def test_a_host_that_lost_its_run_learns_of_it_once_and_writes_nothing_more(
+    tmp_path: Path,
+) -> None:
+    with DiskObjects(tmp_path) as disk:
+        first = FirstHost(disk, None)
+        owner = RunOwner(generation=1, fenced=True, on_lost=first.lose)
+        publication = await open_run(disk, CheckedEdge(disk), first.clock, owner=owner)
+        studio = ReportMaker(TOP, salt="first")
+        assert await steps(publication, studio, first.clock, 3) == 0
+        await take_over(disk, at=first.clock)
+        before = contents(disk)
+        assert await steps(publication, studio, first.clock, 2) > 0
+        assert first.losses == 1
+        assert await steps(publication, studio, first.clock, 2) > 0
+        await publication.finish()
+        assert first.losses == 1
+        kept = contents(disk)
+        assert {name: kept[name] for name in before} == before
+
+
+async def test_an_older_host_takes_nothing_over(tmp_path: Path) -> None:
+    with DiskObjects(tmp_path) as disk:
+        clock = FakeClock()
+        edge, owner = CheckedEdge(disk), RunOwner(generation=3, fenced=True)
+        publication = await open_run(disk, edge, clock, owner=owner)
+        studio = ReportMaker(TOP)
+        await steps(publication, studio, clock, 3)
+        late = RunOwner(generation=2, fenced=True)
+        for begin in (resume_run, open_run):
+            with pytest.raises(OwnershipLost):
+                await begin(disk, CheckedEdge(disk), clock, owner=late)
+        assert await steps(publication, studio, clock, 1) == 0

@@ -1,0 +1,116 @@
+"""What a host may write of a run, where another one may have taken it over."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from storage.live.run_objects import SOLE_OWNER, OwnershipLost, RunObjects, RunOwner
+from storage.live.run_state import RunState
+from storage.live.run_store import StoredRun, read_state
+from storage.objects.addresses import live_segment, live_state, live_variants
+from storage.objects.base import ObjectChanged, StoreFailed
+from storage.objects.disk import DiskObjects
+from tests.support.storage.engine_reports import HASH, RUN
+
+pytestmark = pytest.mark.anyio
+
+STATE = live_state(HASH, RUN)
+SEGMENT = live_segment(HASH, RUN, "720p", 7)
+FIRST = RunOwner(generation=1, fenced=True)
+SECOND = RunOwner(generation=2, fenced=True)
+
+
+class LosingAnswers(DiskObjects):
+    """A disk as a bucket behind a bad network: the first answers to writes are lost."""
+
+    lost_answers = 1
+
+    async def put_if(
+        self, address: str, data: bytes, version: str | None, *, vital: bool = False
+    ) -> str:
+        written = await super().put_if(address, data, version, vital=vital)
+        if self.lost_answers:
+            self.lost_answers -= 1
+            raise StoreFailed(address, "no answer within 20 s")
+        return written
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> LosingAnswers:
+    disk = LosingAnswers(tmp_path)
+    disk.lost_answers = 0
+    return disk
+
+
+def state(generation: int, sequence: int = 0) -> bytes:
+    return msgspec.json.encode(RunState(generation=generation, next_sequence=sequence))
+
+
+async def test_a_sole_owner_writes_whatever_there_is(disk: LosingAnswers) -> None:
+    await disk.put(STATE, state(9))
+    await disk.put(SEGMENT, b"older")
+    written = await RunObjects.of_new_run(disk, HASH, RUN, SOLE_OWNER)
+    await written.create(SEGMENT, b"newer")
+    await written.replace({STATE: state(0), live_variants(HASH): b"top"})
+    assert await disk.get(SEGMENT) == b"newer"
+    assert await disk.get(STATE) == state(0)
+
+
+async def test_media_are_written_once(disk: LosingAnswers) -> None:
+    written = await RunObjects.of_new_run(disk, HASH, RUN, FIRST)
+    await written.create(SEGMENT, b"media")
+    await written.create(SEGMENT, b"media")
+    with pytest.raises(ObjectChanged):
+        await written.create(SEGMENT, b"other media")
+    assert await disk.get(SEGMENT) == b"media"
+    assert not written.lost
+
+
+async def test_a_write_whose_answer_was_lost_is_not_another_hosts(disk: LosingAnswers) -> None:
+    written = await RunObjects.of_new_run(disk, HASH, RUN, FIRST)
+    disk.lost_answers = 1
+    with pytest.raises(StoreFailed):
+        await written.replace({STATE: state(1)})
+    disk.lost_answers = 1
+    with pytest.raises(StoreFailed):
+        await written.create(SEGMENT, b"media")
+    await written.create(SEGMENT, b"media")
+    await written.replace({STATE: state(1, 2), live_variants(HASH): b"top"})
+    assert await disk.get(STATE) == state(1, 2)
+    assert not written.lost
+
+
+async def test_a_run_that_was_taken_over_is_written_by_its_new_owner_alone(
+    disk: LosingAnswers,
+) -> None:
+    losses: list[bool] = []
+    owner = msgspec.structs.replace(FIRST, on_lost=lambda: losses.append(True))
+    first = await RunObjects.of_new_run(disk, HASH, RUN, owner)
+    await first.replace({STATE: state(1), live_variants(HASH): b"top"})
+    stored = StoredRun(hash=HASH, run=RUN, state=RunState())  # as it was a while ago
+    claimed = await RunObjects.of_claimed_run(disk, stored, SECOND)
+    assert claimed is not None
+    run, second = claimed
+    assert run.state == RunState(generation=2)
+    for _ in range(2):
+        with pytest.raises(OwnershipLost):
+            await first.replace({STATE: state(1, 3)})
+    with pytest.raises(OwnershipLost):
+        await first.create(SEGMENT, b"media")
+    assert losses == [True]
+    assert first.lost
+    await second.replace({STATE: state(2, 3), live_variants(HASH): b"another top"})
+    assert await read_state(disk, HASH, RUN) == RunState(generation=2, next_sequence=3)
+    assert await disk.get(live_variants(HASH)) == b"another top"
+    assert await disk.stat(SEGMENT) is None
+
+
+async def test_a_run_that_has_ended_is_not_taken_over(disk: LosingAnswers) -> None:
+    stored = StoredRun(hash=HASH, run=RUN, state=RunState())
+    assert await RunObjects.of_claimed_run(disk, stored, SECOND) is None
+    await disk.put(STATE, msgspec.json.encode(RunState(ended=True)))
+    assert await RunObjects.of_claimed_run(disk, stored, SECOND) is None
+    await disk.put(STATE, state(3))
+    with pytest.raises(OwnershipLost):
+        await RunObjects.of_claimed_run(disk, stored, SECOND)
