@@ -26,6 +26,7 @@ from headend.roles.context import RoleContext
 from headend.roles.host_presence import HostPresence
 from headend.roles.ingest_metrics import IngestMetrics
 from headend.roles.media_remover import StoredMedia
+from headend.roles.stale_streams import keep_resetting_unowned_streams
 from headend.roles.supervision import BackgroundTask, run_in_background
 from ingest.server.listener import listening
 from ingest.stream.failover import Mode
@@ -64,7 +65,7 @@ async def run_ingest(
     `presence` is that of this process where several hosts share the catalog.
     """
     settings, catalog, sockets = context.settings, context.catalog, context.sockets
-    await catalog.live_state.reset(wall_clock_us())
+    await _reset_streams(catalog, presence)
     tls = (
         RtmpsCertificate(settings, context.folder / "tls", context.addresses)
         if sockets.rtmps
@@ -106,6 +107,7 @@ async def run_ingest(
             BackgroundTask("posters of streams", posters.run),
             BackgroundTask("recordings", recorder.run),
             BackgroundTask("events of runs", events.run),
+            *_reset_later(catalog, presence),
         ),
         events.written_at_exit(),
         listening(
@@ -145,6 +147,24 @@ async def run_ingest(
                 nudge=executor.nudge,
                 is_shedding=lambda: transcoding.is_shedding,
             )
+
+
+async def _reset_streams(catalog: Catalog, presence: HostPresence | None) -> None:
+    """Mark the streams off air that a killed process left, but not those of other hosts."""
+    if presence is None:
+        await catalog.live_state.reset(wall_clock_us())
+    else:
+        await catalog.live_state.reset_unowned(
+            wall_clock_us(), dead_seconds=presence.dead_seconds, besides=presence.host
+        )
+
+
+def _reset_later(catalog: Catalog, presence: HostPresence | None) -> tuple[BackgroundTask, ...]:
+    """Return the task that does so when another host is gone, if there may be others."""
+    if presence is None:
+        return ()
+    resetting = partial(keep_resetting_unowned_streams, catalog, presence.dead_seconds)
+    return (BackgroundTask("stale streams", resetting),)
 
 
 def _create_recorder(context: RoleContext) -> Recorder:

@@ -1,7 +1,9 @@
-"""Resets stale live states in the catalog while no process runs ingest.
+"""Resets stale live states in the catalog, which a killed ingest process left on air.
 
-An ingest process that was killed leaves its streams on air in the catalog, which the API and the
-pages show. The next ingest resets them when it starts; until then an API process does.
+The API and the pages show these states. With SQLite the next ingest resets them when it starts;
+until then an API process does, by the lock of the data folder. Several hosts that share a catalog
+may have no folder in common: there each ingest and each API process resets the streams of hosts
+that do not live any more.
 """
 
 import asyncio
@@ -14,7 +16,7 @@ from storage.catalog import Catalog
 from storage.errors import StorageError
 from storage.wall_clock import wall_clock_us
 
-__all__ = ["keep_resetting_stale_streams"]
+__all__ = ["keep_resetting_stale_streams", "keep_resetting_unowned_streams"]
 
 log = logging.getLogger(__name__)
 
@@ -23,6 +25,7 @@ INTERVAL_SECONDS: Final = 2.0
 GRACE_SECONDS: Final = 8.0
 # Less than a starting writer waits for the lock.
 _WRITE_SECONDS: Final = 1.0
+_READ_SECONDS: Final = 5.0
 
 
 async def keep_resetting_stale_streams(
@@ -58,4 +61,53 @@ async def _reset_streams(catalog: Catalog) -> bool:
         log.warning("streams not taken off the air", extra={"cause": repr(error)})
         return False
     log.warning("no ingest: all streams are off the air")
+    return True
+
+
+async def keep_resetting_unowned_streams(
+    catalog: Catalog,
+    dead_seconds: float,
+    *,
+    interval: float = INTERVAL_SECONDS,
+    grace: float = GRACE_SECONDS,
+) -> None:
+    """Set streams off air whose owner has not lived for `grace` seconds, until cancelled.
+
+    `interval` is the time between two looks at the hosts, in seconds. Streams are looked at once
+    after the start, and when a host is gone.
+    """
+    clock = asyncio.get_running_loop().time
+    lived: frozenset[int] = frozenset()
+    due: float | None = clock() + grace
+    unread = False
+    while True:
+        await asyncio.sleep(interval)
+        try:
+            async with asyncio.timeout(_READ_SECONDS):
+                hosts = await catalog.hosts.find_all(dead_seconds)
+        except (StorageError, TimeoutError) as error:
+            if not unread:  # logged once per outage
+                log.warning("hosts not read", extra={"cause": repr(error)})
+            unread, due = True, clock() + grace  # they could not be seen meanwhile, either
+            continue
+        unread = False
+        living = frozenset(host.id for host in hosts if host.alive)
+        if lived - living:
+            due = clock() + grace
+        lived = living
+        if due is not None and clock() >= due and await _reset_unowned(catalog, dead_seconds):
+            due = None
+
+
+async def _reset_unowned(catalog: Catalog, dead_seconds: float) -> bool:
+    try:
+        async with asyncio.timeout(_WRITE_SECONDS):
+            count = await catalog.live_state.reset_unowned(
+                wall_clock_us(), dead_seconds=dead_seconds
+            )
+    except (StorageError, TimeoutError) as error:
+        log.warning("streams not taken off the air", extra={"cause": repr(error)})
+        return False
+    if count:
+        log.warning("hosts gone: their streams are off the air", extra={"streams": count})
     return True

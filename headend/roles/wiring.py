@@ -43,7 +43,10 @@ from headend.roles.ingest_role import run_ingest
 from headend.roles.media_remover import StoredMedia, keep_deleting_expired_recordings
 from headend.roles.origin_role import OriginRole
 from headend.roles.project_remover import keep_removing_projects
-from headend.roles.stale_streams import keep_resetting_stale_streams
+from headend.roles.stale_streams import (
+    keep_resetting_stale_streams,
+    keep_resetting_unowned_streams,
+)
 from headend.roles.supervision import BackgroundTask, run_in_background
 from headend.roles.transcode_role import file_workers, import_rules
 from headend.roles.upload_intake import create_intake, quota_limits
@@ -144,10 +147,7 @@ async def _api(settings: ServiceSettings) -> AsyncGenerator[RunningService, None
         open_context(settings, origin=True, ingest=False) as context,
         _open_origin(context) as origin,
         run_in_background(
-            BackgroundTask(
-                "stale streams",
-                partial(keep_resetting_stale_streams, context.catalog, context.folder),
-            ),
+            _reset_stale_streams(context),
             _remove_projects(context),
             # Beside a bucket, only this process may see what it received.
             *([_remove_expired_uploads(context)] if bucket_of(settings) is not None else []),
@@ -232,6 +232,17 @@ def _remove_expired_uploads(context: RoleContext) -> BackgroundTask:
             context.verify,
         ),
     )
+
+
+def _reset_stale_streams(context: RoleContext) -> BackgroundTask:
+    """Return the task that takes the streams of killed ingest processes off the air."""
+    catalog = context.catalog
+    resetting = (
+        partial(keep_resetting_unowned_streams, catalog, context.settings.hosts.dead_seconds)
+        if catalog.is_shared
+        else partial(keep_resetting_stale_streams, catalog, context.folder)
+    )
+    return BackgroundTask("stale streams", resetting)
 
 
 def _remove_projects(context: RoleContext) -> BackgroundTask:

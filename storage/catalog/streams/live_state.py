@@ -1,13 +1,14 @@
 """What ingest reads and writes of streams: their keys and their state on air.
 
-The state that the catalog holds is that of the ingest process: it is reset when ingest starts.
+The state that the catalog holds is that of the ingest process: it is reset when ingest starts, and
+where several hosts share a catalog, when the host that owned a stream does not live.
 """
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final, NamedTuple, NotRequired, TypedDict, Unpack
 
-from sqlalchemy import or_, select, update
+from sqlalchemy import ColumnElement, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.ladder import BOX_LABELS
@@ -17,9 +18,17 @@ from storage.catalog.events import broadcast
 from storage.catalog.events import log as event_log
 from storage.catalog.queries import project_lookup
 from storage.catalog.queries.digest import digest
+from storage.catalog.queries.living_hosts import is_living, select_owned
 from storage.catalog.records.common import IngestRecord
 from storage.catalog.records.settings import effective_settings
-from storage.catalog.schema.tables import projects, stream_backups, stream_resolutions, streams
+from storage.catalog.schema.tables import (
+    hosts,
+    projects,
+    stream_backups,
+    stream_owners,
+    stream_resolutions,
+    streams,
+)
 from storage.catalog.streams.settings import project_slate, stream_slate
 
 __all__ = ["AirState", "LiveStates"]
@@ -238,40 +247,29 @@ class LiveStates:
 
     async def reset(self, now_us: int) -> None:
         """Mark every stream off air; ingest has not started, so a killed process left these."""
-        table = streams.c
-        stale = or_(
-            table.live,
-            table.processing,
-            table.on_air.is_not(None),
-            table.receiving_count != 0,
-            table.no_audio,
-        )
-        columns = select(table.id, table.project_id, table.hash, table.live, table.receiving_count)
-        locked = columns.where(stale).order_by(table.id).with_for_update()
         async with self._database.writing() as connection:
-            rows = (await connection.execute(locked)).all()
-            sent = await _reset_backups(connection)
-            for row in rows:
-                await connection.execute(
-                    update(streams)
-                    .where(table.id == row.id)
-                    .values(
-                        live=False,
-                        processing=False,
-                        on_air=None,
-                        receiving_count=0,
-                        no_audio=False,
-                        version=table.version + 1,
-                    )
-                )
-                events = _encoders_off(row.receiving_count, sent[row.id])
-                if row.live:
-                    events.append(("off air", {"cause": _NO_INGEST}))
-                for kind, facts in events:
-                    await event_log.record(
-                        connection, row.project_id, kind, facts, now_us, subject=row.hash
-                    )
-                await broadcast.enqueue_stream(connection, row.id, now_us)
+            await _reset(connection, await _lock_stale(connection), now_us)
+
+    async def reset_unowned(
+        self, now_us: int, *, dead_seconds: float, besides: int | None = None
+    ) -> int:
+        """Mark streams off air that had an owner which does not live; return their number.
+
+        Where no host lives but the host `besides`, which has just started, these are all streams.
+        """
+        owners = stream_owners.c
+        async with self._database.writing() as connection:
+            living = select(hosts.c.id).where(is_living(connection, dead_seconds))
+            others = living.where(hosts.c.id != besides) if besides is not None else living
+            gone = or_(owners.host_id.is_(None), owners.host_id.not_in(living))
+            unowned = streams.c.id.in_(select(owners.stream_id).where(gone))
+            rows = await _lock_stale(connection, or_(unowned, ~others.exists()))
+            # One that was taken while its row was waited for may be on air again.
+            taken = (await connection.execute(select_owned(connection, dead_seconds))).scalars()
+            owned = frozenset(taken)
+            left = [row for row in rows if row.id not in owned]
+            await _reset(connection, left, now_us)
+            return len(left)
 
     async def end_pauses(self, hashes: Collection[PublicHash], now_us: int) -> None:
         """End the pauses of those of these streams that have no run any more."""
@@ -291,12 +289,64 @@ class LiveStates:
                     await broadcast.enqueue_stream(connection, stream, now_us)
 
 
-async def _reset_backups(connection: AsyncConnection) -> defaultdict[int, list[int]]:
-    """Mark all backups as not sending; returns the slots that were, by stream."""
+class _StaleRow(NamedTuple):
+    """The columns of a stream that is marked off air, in their order."""
+
+    id: int
+    project: int
+    hash: str
+    live: bool
+    receiving_count: int
+
+
+async def _lock_stale(connection: AsyncConnection, *which: ColumnElement[bool]) -> list[_StaleRow]:
+    """Lock those of these streams whose rows say that they are on air."""
+    table = streams.c
+    stale = or_(
+        table.live,
+        table.processing,
+        table.on_air.is_not(None),
+        table.receiving_count != 0,
+        table.no_audio,
+    )
+    columns = select(table.id, table.project_id, table.hash, table.live, table.receiving_count)
+    locked = columns.where(stale, *which).order_by(table.id).with_for_update()
+    return [_StaleRow(*row) for row in await connection.execute(locked)]
+
+
+async def _reset(connection: AsyncConnection, rows: Sequence[_StaleRow], now_us: int) -> None:
+    """Mark locked streams off air, with the events of what ended."""
+    table = streams.c
+    sent = await _reset_backups(connection, [row.id for row in rows])
+    for row in rows:
+        await connection.execute(
+            update(streams)
+            .where(table.id == row.id)
+            .values(
+                live=False,
+                processing=False,
+                on_air=None,
+                receiving_count=0,
+                no_audio=False,
+                version=table.version + 1,
+            )
+        )
+        events = _encoders_off(row.receiving_count, sent[row.id])
+        if row.live:
+            events.append(("off air", {"cause": _NO_INGEST}))
+        for kind, facts in events:
+            await event_log.record(connection, row.project, kind, facts, now_us, subject=row.hash)
+        await broadcast.enqueue_stream(connection, row.id, now_us)
+
+
+async def _reset_backups(
+    connection: AsyncConnection, ids: Sequence[int]
+) -> defaultdict[int, list[int]]:
+    """Mark the backups of some streams as not sending; returns the slots that were, by stream."""
     backups = stream_backups.c
     rows = await connection.execute(
         update(stream_backups)
-        .where(backups.live)
+        .where(backups.live, backups.stream_id.in_(ids))
         .values(live=False)
         .returning(backups.stream_id, backups.number)
     )

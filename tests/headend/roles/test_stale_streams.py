@@ -4,10 +4,17 @@ import asyncio
 from contextlib import ExitStack
 from pathlib import Path
 
+import pytest
+
 from headend.install.installation import DATABASE, install
 from headend.install.locks import writer_lock
-from headend.roles.stale_streams import keep_resetting_stale_streams
+from headend.roles.stale_streams import (
+    keep_resetting_stale_streams,
+    keep_resetting_unowned_streams,
+)
 from storage.catalog import Catalog, open_catalog
+from tests.support.sql import run_sql
+from tests.support.waiting import until
 
 LOOK, PATIENCE = 0.02, 0.2
 
@@ -66,5 +73,70 @@ async def test_a_folder_that_cannot_be_looked_at_ends_nothing(tmp_path: Path) ->
         await asyncio.sleep(10 * LOOK)
         assert not keeping.done()
         hidden.mkdir()
+        await off_the_air(catalog)
+        keeping.cancel()
+
+
+async def test_streams_of_a_host_that_is_gone_go_off_the_air_and_others_stay(
+    tmp_path: Path,
+) -> None:
+    await install(tmp_path)
+    async with (
+        open_catalog(tmp_path / DATABASE, migrate=False) as catalog,
+        asyncio.TaskGroup() as tasks,
+    ):
+        stream = (await catalog.streams.find_all())[0]
+        await catalog.hosts.register("another", "ingest", None, "1")
+        keeping = tasks.create_task(
+            keep_resetting_unowned_streams(catalog, 60, interval=LOOK, grace=PATIENCE)
+        )
+        for _ in range(2):  # a second absence is noticed as the first was
+            host = await catalog.hosts.register("owner", "ingest", None, "1")
+            await catalog.owners.claim(stream.id, host, dead_seconds=60)
+            await go_live(catalog)
+            await asyncio.sleep(3 * PATIENCE)
+            assert await is_live(catalog)
+            await catalog.hosts.leave(host)
+            await off_the_air(catalog)
+        keeping.cancel()
+
+
+async def test_streams_that_are_taken_over_in_time_stay_on_the_air(tmp_path: Path) -> None:
+    await install(tmp_path)
+    async with (
+        open_catalog(tmp_path / DATABASE, migrate=False) as catalog,
+        asyncio.TaskGroup() as tasks,
+    ):
+        stream = (await catalog.streams.find_all())[0]
+        first, second = [await catalog.hosts.register(name, "ingest", None, "1") for name in "ab"]
+        await catalog.owners.claim(stream.id, first, dead_seconds=60)
+        await go_live(catalog)
+        keeping = tasks.create_task(
+            keep_resetting_unowned_streams(catalog, 60, interval=LOOK, grace=PATIENCE)
+        )
+        await asyncio.sleep(3 * PATIENCE)
+        await catalog.owners.claim(stream.id, second, dead_seconds=60, gone=1)
+        await catalog.hosts.leave(first)
+        await asyncio.sleep(3 * PATIENCE)
+        assert await is_live(catalog)
+        keeping.cancel()
+
+
+async def test_a_catalog_that_cannot_be_read_ends_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    await install(tmp_path)
+    place = tmp_path / DATABASE
+    async with open_catalog(place, migrate=False) as catalog, asyncio.TaskGroup() as tasks:
+        await go_live(catalog)
+        run_sql(place, "ALTER TABLE hosts RENAME TO hidden")
+        keeping = tasks.create_task(
+            keep_resetting_unowned_streams(catalog, 60, interval=LOOK, grace=PATIENCE)
+        )
+        await until(lambda: "hosts not read" in caplog.messages)
+        await asyncio.sleep(3 * PATIENCE)
+        assert await is_live(catalog)
+        assert caplog.messages.count("hosts not read") == 1
+        run_sql(place, "ALTER TABLE hidden RENAME TO hosts")
         await off_the_air(catalog)
         keeping.cancel()

@@ -1,17 +1,27 @@
 """Keys, live states and what viewers may know."""
 
+import asyncio
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, event
+from sqlalchemy import Engine, event, update
 
 from media.stream_keys import StreamKey, new_hash
 from storage.catalog import Catalog, open_catalog
+from storage.catalog.engine.database import database_url, open_database
 from storage.catalog.records.common import StreamRecord
+from storage.catalog.schema.tables import streams
 from tests.support.sql import run_sql
+from tests.support.waiting import until
+
+DEAD = 60.0  # seconds
+# How many sessions of the database wait for a row.
+WAITING = """
+    SELECT count(*) FROM pg_stat_activity
+    WHERE datname = current_database() AND wait_event_type = 'Lock'"""
 
 
 @contextmanager
@@ -283,6 +293,80 @@ async def test_a_pause_whose_run_nobody_came_back_to_is_taken_back(place: str | 
         record = await _now(catalog, stream)
         assert (record.paused, record.version) == (False, stream.version + 1)
         assert (await _events(catalog))[-1][0] == "resumed"
+
+
+async def _owned_streams(catalog: Catalog, count: int) -> list[StreamRecord]:
+    """Return streams that are on air, each owned by a host of its own."""
+    first = await _first(catalog)
+    added = [await catalog.streams.add(first.project, str(n), 1) for n in range(count - 1)]
+    for stream in (first, *added):
+        host = await catalog.hosts.register(stream.title, "ingest", None, "1")
+        await catalog.owners.claim(stream.id, host, dead_seconds=DEAD)
+        await _set(catalog, stream.id, sending=(0, 1))
+    return [first, *added]
+
+
+async def _live(catalog: Catalog) -> list[bool]:
+    return [each.live for each in await catalog.streams.find_all()]
+
+
+async def test_streams_whose_owner_does_not_live_are_reset_and_others_are_not(
+    catalog: Catalog, place: str | Path
+) -> None:
+    dead, left, living, unowned = await _owned_streams(catalog, 4)
+    hosts = {host.name: host for host in await catalog.hosts.find_all(DEAD)}
+    run_sql(
+        place,
+        f"UPDATE hosts SET seen_us = seen_us - 2 * {round(DEAD)} * 1000000"
+        f" WHERE id = {hosts[dead.title].id}",
+        # As a process that owns no streams by rows left it.
+        f"DELETE FROM stream_owners WHERE stream_id = {unowned.id}",
+    )
+    await catalog.hosts.leave(hosts[left.title].id)
+    assert await catalog.live_state.reset_unowned(60, dead_seconds=DEAD) == 2
+    assert await _live(catalog) == [False, False, True, True]
+    gone = await _now(catalog, dead)
+    assert (gone.on_air, gone.processing, gone.receiving_count) == (None, False, 0)
+    assert [backup.live for backup in gone.backups] == [False]
+    stays = await _now(catalog, living)
+    assert (stays.on_air, stays.processing, stays.receiving_count) == (0, True, 2)
+    assert [backup.live for backup in stays.backups] == [True]
+    assert await catalog.live_state.reset_unowned(60, dead_seconds=DEAD) == 0
+
+
+async def test_where_no_other_host_lives_every_stream_is_reset(
+    catalog: Catalog, place: str | Path
+) -> None:
+    await _owned_streams(catalog, 2)
+    run_sql(place, "DELETE FROM stream_owners", "DELETE FROM hosts")
+    other = await catalog.hosts.register("other", "ingest", None, "1")
+    started = await catalog.hosts.register("started", "ingest", None, "1")
+    reset = catalog.live_state.reset_unowned
+    assert await reset(60, dead_seconds=DEAD, besides=started) == 0
+    await catalog.hosts.leave(other)
+    assert await reset(60, dead_seconds=DEAD) == 0
+    assert await reset(60, dead_seconds=DEAD, besides=started) == 2
+    assert await _live(catalog) == [False, False]
+
+
+async def test_a_stream_that_is_taken_while_it_is_to_be_reset_stays_on_air(
+    server_place: str,
+) -> None:
+    async with (
+        open_catalog(server_place, migrate=False) as catalog,
+        open_database(database_url(server_place), create=False) as database,
+    ):
+        (stream,) = await _owned_streams(catalog, 1)
+        (before,) = await catalog.hosts.find_all(DEAD)
+        after = await catalog.hosts.register("after", "ingest", None, "1")
+        await catalog.hosts.leave(before.id)
+        async with asyncio.TaskGroup() as tasks, database.writing() as connection:
+            await connection.execute(update(streams).values(title="the next owner's"))
+            reset = tasks.create_task(catalog.live_state.reset_unowned(60, dead_seconds=DEAD))
+            await until(lambda: run_sql(server_place, WAITING) == [(1,)])
+            await catalog.owners.claim(stream.id, after, dead_seconds=DEAD)
+        assert reset.result() == 0
+        assert await _live(catalog) == [True]
 
 
 @pytest.mark.parametrize("sending", [(), (0,), (1,), (0, 1)])
