@@ -30,6 +30,7 @@ from headend.install.locks import DataFolderError
 from headend.install.media_store import bucket_of
 from headend.roles.wiring import API, INGEST, SERVE, TRANSCODE, Role
 from headend.run import StartError, run
+from media.ticks import MICROSECONDS
 from storage.catalog import Catalog, open_catalog
 from storage.errors import StorageError
 from storage.wall_clock import wall_clock_us
@@ -221,6 +222,28 @@ def streams(config: Path | None, **given: str | None) -> None:
     async def work(catalog: Catalog) -> None:
         for record in await catalog.streams.find_all():
             click.echo(f"{record.id}\t{record.hash}\t{record.key.text}\t{record.title}")
+
+    _with_catalog(settings, work)
+
+
+@main.command()
+@_settings_options
+def hosts(config: Path | None, **given: str | None) -> None:
+    """Print the processes that receive streams: name, role, version, seconds since each was seen,
+    alive or gone, streams that it owns, address that others relay to."""
+    settings = _read(config, **given)[0]
+
+    async def work(catalog: Catalog) -> None:
+        if not catalog.is_shared:
+            click.echo("with SQLite one process receives streams: there are no hosts", err=True)
+        for host in await catalog.hosts.find_all(settings.hosts.dead_seconds):
+            state = "alive" if host.alive else "gone"
+            seen = f"{host.silent_us / MICROSECONDS:.1f}"
+            address = host.address or "-"
+            click.echo(
+                f"{host.name}\t{host.role}\t{host.version}\t{seen}\t{state}\t{host.streams}"
+                f"\t{address}"
+            )
 
     _with_catalog(settings, work)
 

@@ -44,6 +44,7 @@ from storage.objects import addresses
 from storage.objects.read_only import ReadOnlyObjects
 from storage.objects.s3_bucket import S3Bucket
 from storage.objects.trash import empty_trash, find_trash
+from storage.wall_clock import wall_clock_us
 from transcode.sandbox.landlock import landlock_abi, landlock_text
 from transcode.sandbox.rlimits import SandboxError
 
@@ -54,6 +55,7 @@ __all__ = ["clean", "examine"]
 _CERTIFICATE_DAYS: Final = 14
 # Clocks that are set by NTP differ by less than a second.
 _AHEAD_US: Final = 60 * MICROSECONDS
+_SKEW_US: Final = MICROSECONDS
 _AT_ONCE: Final = 500
 _DAY_US: Final = 86_400 * MICROSECONDS
 _MOST_SHOWN: Final = 50
@@ -62,10 +64,12 @@ StoredFiles = ReadOnlyObjects | S3Bucket
 _VERSION: Final = "import av; print(av.__version__, av.ffmpeg_version_info)"
 
 
-async def examine(settings: ServiceSettings, now_us: int) -> tuple[Finding, ...]:
-    """Examine an installation and return the findings; `now_us` is the wall clock.
+async def examine(
+    settings: ServiceSettings, now_us: int, *, wall_us: Callable[[], int] = wall_clock_us
+) -> tuple[Finding, ...]:
+    """Examine an installation and return the findings; `now_us` is the wall clock at the start.
 
-    A check that fails is a finding, too.
+    A check that fails is a finding, too. `wall_us` is compared with the clock of the database.
     """
     folder = Path(settings.data)
     found = [await _engine(), _box(), _countries(settings)]
@@ -81,7 +85,7 @@ async def examine(settings: ServiceSettings, now_us: int) -> tuple[Finding, ...]
                 partial(_installation, catalog, files),
                 partial(_damage, catalog),
                 partial(_jobs, catalog, now_us),
-                partial(_clock, catalog, now_us),
+                partial(_clock, catalog, now_us, wall_us),
                 partial(_missing, catalog, files),
                 partial(_leftovers, catalog, files, now_us),
                 partial(_uploads, catalog, files, now_us),
@@ -246,7 +250,17 @@ async def _jobs(catalog: Catalog, now_us: int) -> Finding:
     return Finding(topic="jobs", verdict="act", text=text, items=tuple(items))
 
 
-async def _clock(catalog: Catalog, now_us: int) -> Finding:
+async def _clock(catalog: Catalog, now_us: int, wall_us: Callable[[], int]) -> Finding:
+    if catalog.is_shared:
+        await catalog.clock.synchronize()
+        skew = wall_us() - catalog.clock.now_us()
+        if abs(skew) > _SKEW_US:
+            way = "ahead of" if skew > 0 else "behind"
+            text = (
+                f"this machine's clock is {abs(skew) / MICROSECONDS:.1f} s {way} the database's:"
+                " use NTP on both"
+            )
+            return Finding(topic="clock", verdict="act", text=text)
     ahead = await catalog.health.find_newest_us() - now_us
     if ahead <= _AHEAD_US:
         return Finding(topic="clock", verdict="well", text="no record is ahead of it")

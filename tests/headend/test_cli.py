@@ -1,5 +1,6 @@
 """The commands on a real data folder: what each prints, and what it refuses."""
 
+import asyncio
 import json
 import os
 from pathlib import Path
@@ -9,6 +10,9 @@ from click.testing import CliRunner, Result
 
 from headend.cli import main
 from headend.install.installation import DATABASE, OWNER_TOKEN
+from storage.catalog import open_catalog
+from tests.support.postgres import PostgresServer
+from tests.support.sql import run_sql
 
 
 @pytest.fixture
@@ -61,7 +65,34 @@ def test_the_streams_and_the_broadcaster_are_those_of_the_installation(data: Pat
     assert names == ["app", "key", "secret"]
 
 
-@pytest.mark.parametrize("command", ["streams", "broadcaster"])
+def test_with_sqlite_there_are_no_hosts(data: Path) -> None:
+    shown = headend("hosts", data=data)
+    assert (shown.exit_code, shown.stdout) == (0, "")
+    assert "one process receives streams" in shown.stderr
+
+
+def test_hosts_are_shown_with_what_they_own(
+    tmp_path: Path, postgres_server: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fill(url: str) -> int:
+        async with open_catalog(url, migrate=False) as catalog:
+            alive = await catalog.hosts.register("a", "ingest", "10.0.0.1:1937", "1.0")
+            await catalog.owners.claim(1, alive, dead_seconds=60)
+            return await catalog.hosts.register("b", "serve", None, "2.0")
+
+    with postgres_server.fresh_database() as url:
+        monkeypatch.setenv("HEADEND_DATABASE__URL", url)
+        monkeypatch.setenv("HEADEND_HOSTS__DEAD_SECONDS", "60")
+        gone = asyncio.run(fill(url))
+        run_sql(url, f"UPDATE hosts SET seen_us = seen_us - 3600000000 WHERE id = {gone}")
+        first, second = fields(headend("hosts", data=tmp_path))
+    assert (first[:3], first[4:]) == (["a", "ingest", "1.0"], ["alive", "1", "10.0.0.1:1937"])
+    assert 0 <= float(first[3]) < 60
+    assert (second[:3], second[4:]) == (["b", "serve", "2.0"], ["gone", "0", "-"])
+    assert 3600 <= float(second[3]) < 3700
+
+
+@pytest.mark.parametrize("command", ["streams", "broadcaster", "hosts"])
 def test_without_an_installation_a_command_names_the_one_that_makes_it(
     tmp_path: Path, command: str
 ) -> None:

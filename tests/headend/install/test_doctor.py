@@ -17,9 +17,13 @@ from headend.cli import main
 from headend.config.settings import GeoSettings, HttpSettings, ServiceSettings
 from headend.install.certificates import ensure_local_certificates
 from headend.install.doctor import examine
+from headend.install.installation import install
 from storage.catalog import open_catalog
 from storage.cleanup.orphans import AGE_US
 from storage.objects.disk import DiskObjects
+from storage.wall_clock import wall_clock_us
+from tests.support.headend.installed import settings_of
+from tests.support.postgres import PostgresServer
 from tests.support.storage.new_videos import new_video
 
 HASH, STRAY = "AAAAAAAAAAAA", "BBBBBBBBBBBB"
@@ -136,6 +140,26 @@ def test_a_job_that_nobody_takes_needs_someone(film: Path) -> None:
     code, found = doctor(film)
     assert (code, found["jobs"]["verdict"]) == (1, "act")
     assert HASH in str(found["jobs"]["things"])
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(2.5, "s ahead of the database's"), (-2.5, "s behind the database's"), (0, "")],
+)
+async def test_a_clock_that_differs_from_the_database_s_needs_someone(
+    tmp_path: Path, postgres_server: PostgresServer, seconds: float, words: str
+) -> None:
+    def wall_us() -> int:
+        return wall_clock_us() + round(seconds * 1_000_000)
+
+    with postgres_server.fresh_database() as url:
+        await install(tmp_path, url)
+        settings = settings_of(tmp_path, database__url=url)
+        found = {
+            each.topic: each for each in await examine(settings, wall_clock_us(), wall_us=wall_us)
+        }
+    clock = found["clock"]
+    assert (clock.verdict, words in clock.text) == ("act" if words else "well", True), clock
 
 
 def test_a_clock_that_runs_late_needs_someone(film: Path) -> None:
