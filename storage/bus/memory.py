@@ -14,6 +14,14 @@ class Topics:
     def __init__(self) -> None:
         self._boxes: dict[str, list[Mailbox]] = {}
 
+    def __contains__(self, topic: str) -> bool:
+        return topic in self._boxes
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The topics that have subscribers."""
+        return tuple(self._boxes)
+
     @asynccontextmanager
     async def subscribe(self, topics: Iterable[str]) -> AsyncGenerator[Mailbox, None]:
         """Subscribe a new mailbox to topics for the length of a block."""
@@ -34,9 +42,10 @@ class Topics:
         for box in self._boxes.get(topic, ()):
             box.put(BusMessage(topic, data))
 
-    def mark_lost(self) -> None:
-        """Mark in every mailbox that messages may be missing."""
-        for box in {box for boxes in self._boxes.values() for box in boxes}:
+    def mark_lost(self, topic: str | None = None) -> None:
+        """Mark in the mailboxes of a topic, or in all, that messages may be missing."""
+        topics = self._boxes.values() if topic is None else [self._boxes.get(topic, [])]
+        for box in {box for boxes in topics for box in boxes}:
             box.mark_lost()
 
 

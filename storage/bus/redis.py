@@ -5,12 +5,15 @@ costs Redis nothing, and the order of subscriptions cannot matter. Messages are 
 connection is watched and reopened with growing pauses when Redis goes away. Each time Redis
 confirms the pattern, all subscribers receive `MessagesLost`, which also covers the silent
 reconnections of redis-py.
+
+Where messages are many, a bus subscribes to the topics that it has subscribers for instead; each
+receives `MessagesLost` once its topic is confirmed.
 """
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import asynccontextmanager, suppress
 from typing import Any, Final
 
 from redis import asyncio as aioredis
@@ -21,7 +24,7 @@ from redis.exceptions import RedisError
 from storage.bus.base import BusUnavailable, Mailbox, checked_topic
 from storage.bus.memory import Topics
 
-__all__ = ["RedisBus", "open_redis_bus"]
+__all__ = ["REDIS_ERRORS", "RedisBus", "open_redis_bus", "open_redis_client", "running_redis_bus"]
 
 log = logging.getLogger(__name__)
 
@@ -30,16 +33,26 @@ _SECONDS: Final = 5.0  # for each operation of Redis
 _QUIET_SECONDS: Final = 5.0
 _FIRST_PAUSE: Final = 0.05
 _LONGEST_PAUSE: Final = 2.0
-_UNAVAILABLE: Final = (RedisError, OSError, TimeoutError)
+# What redis-py raises if Redis cannot be reached, or refuses.
+REDIS_ERRORS: Final = (RedisError, OSError, TimeoutError)
 
 
 class RedisBus:
-    """Messages over Redis (see `storage.bus.base.Bus`); open it with `open_redis_bus`."""
+    """Messages over Redis (see `storage.bus.base.Bus`); open it with `open_redis_bus`.
+
+    With `every_topic` it receives all messages of the namespace, otherwise those of the topics that
+    it has subscribers for. The log calls it by its `name`.
+    """
 
     # Any: redis-py annotates its client in part only.
-    def __init__(self, client: Any, namespace: str) -> None:
+    def __init__(
+        self, client: Any, namespace: str, *, every_topic: bool = True, name: str = "bus"
+    ) -> None:
         self._client = client
+        self._name = name
         self._prefix = f"{namespace}:"
+        self._every_topic = every_topic
+        self._pubsub: Any = None  # redis-py's, while it receives messages
         self._topics = Topics()
         self._connected = asyncio.Event()
         self._tried = asyncio.Event()
@@ -54,7 +67,7 @@ class RedisBus:
         try:
             async with asyncio.timeout(_SECONDS):
                 await self._client.publish(channel, data)
-        except _UNAVAILABLE as error:
+        except REDIS_ERRORS as error:
             raise BusUnavailable(f"notice not published: {type(error).__name__}") from error
 
     @asynccontextmanager
@@ -63,8 +76,33 @@ class RedisBus:
 
         While Redis is unavailable no message arrives; `MessagesLost` follows when it is back.
         """
-        async with self._topics.subscribe(topics) as box:
-            yield box
+        try:
+            async with self._topics.subscribe(topics) as box:
+                await self._subscribe_to(topics)
+                yield box
+        finally:
+            await self._unsubscribe_from(topics)
+
+    async def _subscribe_to(self, topics: Iterable[str]) -> None:
+        """Subscribe to topics; without a connection, this happens when there is one."""
+        channels = [self._prefix + topic for topic in topics]
+        if channels and self._has_own_topics():
+            with suppress(*REDIS_ERRORS):
+                async with asyncio.timeout(_SECONDS):
+                    await self._pubsub.subscribe(*channels)
+
+    async def _unsubscribe_from(self, topics: Iterable[str]) -> None:
+        """Unsubscribe from those of the topics that have no subscriber any more."""
+        channels = [self._prefix + topic for topic in topics if topic not in self._topics]
+        if channels and self._has_own_topics():
+            with suppress(*REDIS_ERRORS):
+                async with asyncio.timeout(_SECONDS):
+                    await self._pubsub.unsubscribe(*channels)
+
+    def _has_own_topics(self) -> bool:
+        """Return whether topics are subscribed to one by one, over a connection that is open."""
+        pubsub = self._pubsub
+        return not self._every_topic and pubsub is not None and pubsub.connection.is_connected
 
     async def run(self) -> None:
         """Receive messages and reconnect, until cancelled."""
@@ -72,10 +110,10 @@ class RedisBus:
         while True:
             try:
                 await self._listen()
-            except _UNAVAILABLE as error:
+            except REDIS_ERRORS as error:
                 if self._connected.is_set() or not self._tried.is_set():
                     # Once an outage; processes poll meanwhile.
-                    log.warning("bus lost", extra={"reason": type(error).__name__})
+                    log.warning("%s lost", self._name, extra={"reason": type(error).__name__})
                     pause = _FIRST_PAUSE
                 self._connected.clear()
                 self._tried.set()
@@ -87,12 +125,16 @@ class RedisBus:
         pubsub = self._client.pubsub()
         try:
             async with asyncio.timeout(_SECONDS):
-                await pubsub.psubscribe(f"{self._prefix}*")
+                if self._every_topic:
+                    await pubsub.psubscribe(f"{self._prefix}*")
+                else:  # to none yet, so that there is a connection to watch
+                    await pubsub.subscribe(self._prefix)
+            self._pubsub = pubsub
             pinged = False
             while True:
                 message = await pubsub.get_message(timeout=_QUIET_SECONDS)
                 if message is not None:
-                    self._handle_message(message)
+                    await self._handle_message(message)
                 elif pinged:
                     raise TimeoutError("no answer to the ping")
                 else:
@@ -100,18 +142,26 @@ class RedisBus:
                         await pubsub.ping()
                 pinged = message is None
         finally:
+            self._pubsub = None
             await pubsub.aclose()
 
-    def _handle_message(self, message: dict[str, Any]) -> None:  # Any: redis-py's
-        if message["type"] == "psubscribe":
-            # Earlier messages were missed; from now on all arrive.
-            self._topics.mark_lost()
+    async def _handle_message(self, message: dict[str, Any]) -> None:  # Any: redis-py's
+        kind = message["type"]
+        if kind == "pong":
+            return
+        topic = message["channel"].decode(errors="replace").removeprefix(self._prefix)
+        if kind in {"pmessage", "message"}:
+            self._topics.deliver(topic, message["data"])
+        elif kind == "psubscribe" or (kind == "subscribe" and not topic):
+            if self._every_topic:
+                # Earlier messages were missed; from now on all arrive.
+                self._topics.mark_lost()
             self._connected.set()
             self._tried.set()
-            log.info("bus listens")
-        elif message["type"] == "pmessage":
-            topic = message["channel"].decode(errors="replace").removeprefix(self._prefix)
-            self._topics.deliver(topic, message["data"])
+            log.info("%s listens", self._name)
+            await self._subscribe_to(self._topics.names)
+        elif kind == "subscribe":
+            self._topics.mark_lost(topic)
 
     async def wait_tried(self) -> None:
         """Wait until the bus receives messages, or could not reach Redis."""
@@ -119,10 +169,8 @@ class RedisBus:
 
 
 @asynccontextmanager
-async def open_redis_bus(url: str, *, namespace: str = "headend") -> AsyncGenerator[RedisBus, None]:
-    """Open the bus for the length of the block; services that share a Redis differ in namespace.
-
-    Redis need not be there: the bus looks for it, also after outages.
+async def open_redis_client(url: str) -> AsyncGenerator[Any, None]:  # Any: redis-py's client
+    """Open connections to Redis for the length of the block; Redis need not be there.
 
     Raises:
         BusUnavailable: the URL is none of Redis.
@@ -142,15 +190,39 @@ async def open_redis_bus(url: str, *, namespace: str = "headend") -> AsyncGenera
     except ValueError:
         # The URL may hold a password, and so may the text of the error: neither is shown.
         raise BusUnavailable("the address of Redis is no redis:// URL") from None
-    bus = RedisBus(client, namespace)
     try:
-        async with asyncio.TaskGroup() as tasks:
-            running = tasks.create_task(bus.run())
-            try:
-                # The first attempt ends in `_SECONDS`.
-                await bus.wait_tried()
-                yield bus
-            finally:
-                running.cancel()
+        yield client
     finally:
         await client.aclose()
+
+
+@asynccontextmanager
+async def open_redis_bus(url: str, *, namespace: str = "headend") -> AsyncGenerator[RedisBus, None]:
+    """Open the bus for the length of the block; services that share a Redis differ in namespace.
+
+    Redis need not be there: the bus looks for it, also after outages.
+
+    Raises:
+        BusUnavailable: the URL is none of Redis.
+    """
+    async with open_redis_client(url) as client, running_redis_bus(client, namespace) as bus:
+        await bus.wait_tried()  # the first attempt ends in `_SECONDS`
+        yield bus
+
+
+@asynccontextmanager
+async def running_redis_bus(
+    client: Any,  # redis-py's
+    namespace: str,
+    *,
+    every_topic: bool = True,
+    name: str = "bus",
+) -> AsyncGenerator[RedisBus, None]:
+    """Run a bus over open connections for the length of the block (see `RedisBus`)."""
+    bus = RedisBus(client, namespace, every_topic=every_topic, name=name)
+    async with asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(bus.run())
+        try:
+            yield bus
+        finally:
+            running.cancel()

@@ -50,11 +50,18 @@ class Edge(Protocol):
         ...
 
     async def put_timelines(
-        self, folder: str, timelines: Mapping[str, Timeline], *, low_latency: bool
+        self,
+        folder: str,
+        timelines: Mapping[str, Timeline],
+        *,
+        low_latency: bool,
+        generation: int = 0,
     ) -> None:
         """Publish timelines of a live run, by rendition, and wake the requests that wait for them.
 
         `folder` is that of the run. With `low_latency` its playlists have the tags of low latency.
+        `generation` counts the processes that have made the stream: other processes get nothing
+        from one whose generation is over.
         """
         ...
 

@@ -59,7 +59,12 @@ class MemoryEdge:
         return len(self._waiting)
 
     async def put_timelines(
-        self, folder: str, timelines: Mapping[str, Timeline], *, low_latency: bool
+        self,
+        folder: str,
+        timelines: Mapping[str, Timeline],
+        *,
+        low_latency: bool,
+        generation: int = 0,  # noqa: ARG002  # other processes' matter
     ) -> None:
         """Publish timelines of a live run, and wake the requests that wait for them."""
         run = self._runs.get(folder)

@@ -17,6 +17,7 @@ __all__ = [
     "BadAddress",
     "checked",
     "imported_source",
+    "is_live_segment",
     "live_init",
     "live_page",
     "live_part",
@@ -27,6 +28,7 @@ __all__ = [
     "live_segment",
     "live_state",
     "live_stream",
+    "live_stream_of",
     "live_variants",
     "media_init",
     "media_segment",
@@ -91,6 +93,12 @@ def live_stream(hash_: str) -> str:
     return f"live/{hash_}"
 
 
+def live_stream_of(address: str) -> str | None:
+    """Return the hash of the live stream that an address belongs to; None if it is of none."""
+    room, _, rest = address.partition("/")
+    return rest.partition("/")[0] if room == "live" else None
+
+
 def live_variants(hash_: str) -> str:
     """Return the multivariant playlist of a live stream, whose address never changes."""
     return f"live/{hash_}/index.m3u8"
@@ -129,6 +137,12 @@ def live_segment(hash_: str, run: str, rendition: str, sequence: int) -> str:
 def live_part(hash_: str, run: str, rendition: str, sequence: int, index: int) -> str:
     """Return a part of a segment; parts exist only at the edge."""
     return f"live/{hash_}/{run}/{rendition}/{sequence}.{index}.m4s"
+
+
+def is_live_segment(address: str) -> bool:
+    """Return whether an address in a run's folder is that of a segment, not of a part of one."""
+    name, _, ending = address.rpartition("/")[2].partition(".")
+    return name.isdecimal() and ending == "m4s"
 
 
 def media_init(folder: str, rendition: str, number: int) -> str:

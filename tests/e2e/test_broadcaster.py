@@ -6,12 +6,11 @@ import json
 import os
 import re
 import shutil
-import socket
 import subprocess
 import threading
 import time
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from itertools import groupby
 from pathlib import Path
 from typing import cast
@@ -33,6 +32,7 @@ from tests.support.e2e.websocket_clients import (
     publish,
 )
 from tests.support.free_ports import free_port
+from tests.support.redis_server import RedisServer, redis_server
 
 pytestmark = pytest.mark.e2e
 
@@ -60,27 +60,6 @@ def headend(own: Running) -> Running:
 def stands(events: list[Told]) -> Told:
     """Return how the last event says that a stream stands."""
     return {name: events[-1][name] for name in STATES[0]} if events else {}
-
-
-@contextmanager
-def redis_server(port: int, folder: Path) -> Generator[None]:
-    program = shutil.which("redis-server")
-    assert program is not None, "redis-server is missing: apt-get install redis-server"
-    command = [program, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", folder]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-    try:
-        deadline = time.monotonic() + 10 * SCALE
-        while True:
-            try:
-                socket.create_connection(("127.0.0.1", port), timeout=1).close()
-                break
-            except OSError:
-                assert time.monotonic() < deadline, "redis-server did not start"
-                time.sleep(0.05)
-        yield
-    finally:
-        process.kill()
-        process.wait()
 
 
 @pytest.mark.parametrize("library", ["pusher", _ECHO])
@@ -156,11 +135,13 @@ def test_two_api_processes_tell_each_others_events_and_survive_a_restart_of_redi
     packages: Path, tmp_path: Path
 ) -> None:
     data = tmp_path / "data"
-    port = free_port()
-    environment = {"HEADEND_REDIS__URL": f"redis://127.0.0.1:{port}/0"}
     # Where encoders would connect: the addresses are given out, nothing is bound.
     ingest = ("--rtmp", "127.0.0.1:1935", "--rtmps", "127.0.0.1:1936")
     assert run("migrate", "--data", str(data)).returncode == 0
+
+    def api_on(redis: RedisServer) -> AbstractContextManager[Running]:
+        environment = {"HEADEND_REDIS__URL": redis.url}
+        return service(data, role="api", environment=environment, arguments=ingest)
 
     def both_hear(one: Running, two: Running, here: Client, there: Client, words: str) -> None:
         for teller in (one, two):
@@ -171,21 +152,19 @@ def test_two_api_processes_tell_each_others_events_and_survive_a_restart_of_redi
             )
 
     with (
-        redis_server(port, tmp_path),
-        service(data, role="api", environment=environment, arguments=ingest) as one,
-        service(data, role="api", environment=environment, arguments=ingest) as two,
+        redis_server(tmp_path) as redis,
+        api_on(redis) as one,
+        api_on(redis) as two,
         client(packages, one, "lobby") as here,
         client(packages, two, "lobby", library="echo") as there,
     ):
         for viewer in (here, there):
             viewer.wait_for("subscribed", channel="lobby")
         both_hear(one, two, here, there, "with Redis")
-        subprocess.run(
-            ["redis-cli", "-p", str(port), "shutdown", "nosave"], check=False, timeout=10
-        )
+        redis.stop()
         both_hear(one, two, here, there, "without Redis")
-        with redis_server(port, tmp_path):
-            both_hear(one, two, here, there, "with Redis again")
+        redis.start()
+        both_hear(one, two, here, there, "with Redis again")
         for viewer in (here, there):
             assert len(viewer.events("lobby")) == 6, "nothing twice, nothing lost"
 

@@ -6,9 +6,7 @@ that the playlists name; afterwards the clock says which pictures are missing.
 
 import os
 import re
-import shutil
 import signal
-import socket
 import subprocess
 import threading
 import time
@@ -30,8 +28,8 @@ from tests.support.e2e.hls_reader import multivariant
 from tests.support.e2e.publishers import persisting
 from tests.support.e2e.service import Running, service
 from tests.support.e2e.uploaded_videos import completed, upload
-from tests.support.free_ports import free_port
 from tests.support.postgres import PostgresServer
+from tests.support.redis_server import redis_server
 from tests.support.storage.full_disk import MIB, small_disk
 from tests.support.waiting import poll
 
@@ -69,30 +67,11 @@ def without_database(folder: Path, request: pytest.FixtureRequest) -> Generator[
 
 @contextmanager
 def without_redis(folder: Path, _: pytest.FixtureRequest) -> Generator[Surroundings]:
-    program = shutil.which("redis-server")
-    assert program is not None, "redis-server is missing: apt-get install redis-server"
-    port = free_port()
-    command = [program, "--bind", "127.0.0.1", "--port", str(port), "--save", ""]
-    running: list[subprocess.Popen[bytes]] = []
-
-    def answers() -> bool:
-        with socket.socket() as caller:
-            return caller.connect_ex(("127.0.0.1", port)) == 0
-
-    def start() -> None:
-        running.append(subprocess.Popen(command, stdout=subprocess.DEVNULL, cwd=folder))
-        poll(answers, within=10, what="Redis")
-
-    def stop() -> None:
-        running[-1].kill()
-        running[-1].wait()
-
-    start()
-    try:
-        environment = {"HEADEND_REDIS__URL": f"redis://127.0.0.1:{port}/0"}
-        yield Surroundings(folder / "data", environment, lambda _: stop(), lambda _: start(), 30)
-    finally:
-        stop()
+    with redis_server(folder) as redis:
+        environment = {"HEADEND_REDIS__URL": redis.url}
+        yield Surroundings(
+            folder / "data", environment, lambda _: redis.stop(), lambda _: redis.start(), 30
+        )
 
 
 @contextmanager

@@ -15,9 +15,9 @@ import pytest
 
 from headend.install.certificates import ensure_local_certificates
 from headend.security_log import security_log_path
-from tests.e2e.test_broadcaster import redis_server
 from tests.support.e2e.service import SCALE, fetch, service
 from tests.support.free_ports import free_port
+from tests.support.redis_server import redis_server
 from tests.support.waiting import poll
 
 pytestmark = pytest.mark.e2e
@@ -196,7 +196,7 @@ def test_a_redis_that_is_not_there_is_said_once_and_used_once_it_is(tmp_path: Pa
         assert "Without Redis" in read.text
         log = running.log.read_text()
         assert (log.count('event="bus lost"'), log.count('event="bus listens"')) == (1, 0)
-        with redis_server(port, tmp_path):
+        with redis_server(tmp_path, port):
             poll(lambda: 'event="bus listens"' in running.log.read_text(), within=10,
                  what="the bus")  # fmt: skip
             assert fetch(f"{running.http}/readyz").json["problems"] == []

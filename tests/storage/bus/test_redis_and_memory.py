@@ -1,7 +1,6 @@
 """Both buses behave alike; Redis may go away and come back. Runs a real redis-server."""
 
 import asyncio
-import shutil
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
@@ -10,35 +9,12 @@ import pytest
 
 from storage.bus.base import Bus, BusMessage, BusUnavailable, Mailbox, MessagesLost
 from storage.bus.memory import MemoryBus
-from storage.bus.redis import open_redis_bus
+from storage.bus.redis import RedisBus, open_redis_bus, open_redis_client, running_redis_bus
 from tests.support.free_ports import free_port
+from tests.support.redis_server import RedisServer, redis_server
+from tests.support.waiting import until
 
 OpenBus = Callable[[], AbstractAsyncContextManager[Bus]]
-
-
-@asynccontextmanager
-async def redis_server(port: int, folder: Path) -> AsyncGenerator[asyncio.subprocess.Process, None]:
-    program = shutil.which("redis-server")
-    if program is None:
-        pytest.fail("redis-server is missing: apt-get install redis-server")
-    server = await asyncio.create_subprocess_exec(
-        program, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(folder),
-        "--unixsocket", str(folder / "redis.socket"),
-        stdout=asyncio.subprocess.PIPE,
-    )  # fmt: skip
-    try:
-        async with asyncio.timeout(10):
-            assert server.stdout is not None
-            async for line in server.stdout:
-                if b"Ready to accept connections" in line:
-                    break
-            else:
-                pytest.fail("redis-server did not start")
-        yield server
-    finally:
-        if server.returncode is None:
-            server.kill()
-        await server.wait()
 
 
 @asynccontextmanager
@@ -48,9 +24,9 @@ async def memory_bus(_: Path) -> AsyncGenerator[Bus, None]:
 
 @asynccontextmanager
 async def redis_bus(folder: Path) -> AsyncGenerator[Bus, None]:
-    port = free_port()
-    async with redis_server(port, folder), open_redis_bus(f"redis://127.0.0.1:{port}/0") as bus:
-        yield bus
+    with redis_server(folder) as server:
+        async with open_redis_bus(server.url) as bus:
+            yield bus
 
 
 OPENERS = [pytest.param(memory_bus, id="memory"), pytest.param(redis_bus, id="redis")]
@@ -110,84 +86,132 @@ async def test_a_mailbox_that_is_full_says_that_notices_were_lost() -> None:
 async def test_redis_that_went_away_and_came_back_is_heard_again_and_the_hole_is_told(
     tmp_path: Path,
 ) -> None:
-    port = free_port()
-    async with (
-        redis_server(port, tmp_path) as server,
-        open_redis_bus(f"redis://127.0.0.1:{port}/0") as bus,
-        bus.subscribe("t") as box,
-    ):
-        await bus.publish("t", b"before")
-        assert await read(box) == BusMessage("t", b"before")
-        server.kill()
-        await server.wait()
-        with pytest.raises(BusUnavailable):
-            await bus.publish("t", b"to nobody")
-        async with redis_server(port, tmp_path):
+    with redis_server(tmp_path) as server:
+        async with open_redis_bus(server.url) as bus, bus.subscribe("t") as box:
+            await bus.publish("t", b"before")
+            assert await read(box) == BusMessage("t", b"before")
+            server.stop()
+            with pytest.raises(BusUnavailable):
+                await bus.publish("t", b"to nobody")
+            server.start()
             assert await read(box) == MessagesLost()
             await bus.publish("t", b"after")
             assert await read(box) == BusMessage("t", b"after")
 
 
+def disconnect_listeners(server: RedisServer) -> None:
+    assert server.command("CLIENT", "KILL", "TYPE", "pubsub") == 1
+
+
 async def test_a_listener_that_redis_disconnects_is_told_though_publishing_never_failed(
     tmp_path: Path,
 ) -> None:
-    port = free_port()
-    async with (
-        redis_server(port, tmp_path),
-        open_redis_bus(f"redis://127.0.0.1:{port}/0") as bus,
-        bus.subscribe("t") as box,
-    ):
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        writer.write(b"CLIENT KILL TYPE pubsub\r\n")
-        assert await reader.readline() == b":1\r\n"
-        writer.close()
-        await writer.wait_closed()
-        assert await read(box) == MessagesLost()
-        await bus.publish("t", b"after")
-        assert await read(box) == BusMessage("t", b"after")
+    with redis_server(tmp_path) as server:
+        async with open_redis_bus(server.url) as bus, bus.subscribe("t") as box:
+            disconnect_listeners(server)
+            assert await read(box) == MessagesLost()
+            await bus.publish("t", b"after")
+            assert await read(box) == BusMessage("t", b"after")
 
 
 async def test_two_services_in_one_redis_do_not_hear_each_other(tmp_path: Path) -> None:
-    port = free_port()
-    url = f"redis://127.0.0.1:{port}/0"
-    async with (
-        redis_server(port, tmp_path),
-        open_redis_bus(url, namespace="one") as one,
-        open_redis_bus(url, namespace="two") as two,
-        one.subscribe("t") as box,
-    ):
-        await two.publish("t", b"of two")
-        await one.publish("t", b"of one")
-        assert await read(box) == BusMessage("t", b"of one")
+    with redis_server(tmp_path) as server:
+        async with (
+            open_redis_bus(server.url, namespace="one") as one,
+            open_redis_bus(server.url, namespace="two") as two,
+            one.subscribe("t") as box,
+        ):
+            await two.publish("t", b"of two")
+            await one.publish("t", b"of one")
+            assert await read(box) == BusMessage("t", b"of one")
 
 
 async def test_redis_is_reached_by_a_socket_of_its_host(tmp_path: Path) -> None:
-    async with (
-        redis_server(free_port(), tmp_path),
-        open_redis_bus(f"unix://{tmp_path / 'redis.socket'}") as bus,
-        bus.subscribe("t") as box,
-    ):
-        await bus.publish("t", b"heard")
-        assert await read(box) == BusMessage("t", b"heard")
+    with redis_server(tmp_path) as server:
+        async with open_redis_bus(f"unix://{server.socket}") as bus, bus.subscribe("t") as box:
+            await bus.publish("t", b"heard")
+            assert await read(box) == BusMessage("t", b"heard")
 
 
 async def test_no_redis_at_the_start_is_said_once_and_looked_for(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    port = free_port()
-    async with (
-        open_redis_bus(f"redis://127.0.0.1:{port}/0") as bus,
-        bus.subscribe("t") as box,
-    ):
+    server = RedisServer(free_port(), tmp_path)
+    async with open_redis_bus(server.url) as bus, bus.subscribe("t") as box:
         for _ in range(2):
             with pytest.raises(BusUnavailable):
                 await bus.publish("t", b"to nobody")
-        async with redis_server(port, tmp_path):
+        server.start()
+        try:
             assert await read(box) == MessagesLost()
             await bus.publish("t", b"heard")
             assert await read(box) == BusMessage("t", b"heard")
             lost = [each for each in caplog.records if each.message == "bus lost"]
             assert len(lost) == 1
+        finally:
+            server.stop()
+
+
+# -- a bus that subscribes to its topics one by one -----------------------------------------------
+
+
+@asynccontextmanager
+async def bus_of_topics(url: str) -> AsyncGenerator[RedisBus, None]:
+    async with (
+        open_redis_client(url) as client,
+        running_redis_bus(client, "few", every_topic=False) as bus,
+    ):
+        yield bus
+
+
+def channels(server: RedisServer) -> set[str]:
+    found = server.command("PUBSUB", "CHANNELS")
+    return {each.decode().removeprefix("few:") for each in found} - {""}
+
+
+async def test_a_bus_of_topics_receives_those_alone_that_have_subscribers(tmp_path: Path) -> None:
+    with redis_server(tmp_path) as server:
+        async with bus_of_topics(server.url) as bus:
+            async with bus.subscribe("a") as one, bus.subscribe("a") as other:
+                assert await read(one) == MessagesLost()
+                await until(lambda: channels(server) == {"a"})
+                async with bus.subscribe("b") as both:
+                    assert await read(both) == MessagesLost()
+                    assert channels(server) == {"a", "b"}
+                await until(lambda: channels(server) == {"a"})
+                for topic in ("a", "b"):
+                    await bus.publish(topic, topic.encode())
+                for box in (one, other):
+                    heard = [each async for each in until_message(box)]
+                    assert heard[-1] == BusMessage("a", b"a")
+                    assert {*heard[:-1]} <= {MessagesLost()}
+            await until(lambda: channels(server) == set())
+
+
+async def until_message(box: Mailbox) -> AsyncGenerator[BusMessage | MessagesLost, None]:
+    """Yield what a subscriber gets, up to the first message."""
+    while True:
+        message = await read(box)
+        yield message
+        if isinstance(message, BusMessage):
+            return
+
+
+async def test_a_bus_of_topics_hears_them_again_after_any_outage(tmp_path: Path) -> None:
+    with redis_server(tmp_path) as server:
+        async with bus_of_topics(server.url) as bus, bus.subscribe("early") as early:
+            assert await read(early) == MessagesLost()
+            disconnect_listeners(server)
+            assert await read(early) == MessagesLost()
+            server.stop()
+            async with bus.subscribe("late") as late:  # while there is no Redis
+                server.start()
+                assert await read(early) == await read(late) == MessagesLost()
+                await until(lambda: channels(server) == {"early", "late"})
+                for topic, box in (("early", early), ("late", late)):
+                    await bus.publish(topic, b"again")
+                    heard = [each async for each in until_message(box)]
+                    assert heard[-1] == BusMessage(topic, b"again")
 
 
 @pytest.mark.parametrize("topic", ["", "a b", "a*", "x" * 201, "a\n"])

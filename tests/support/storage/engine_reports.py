@@ -262,9 +262,16 @@ class CheckedEdge(MemoryEdge):
         await super().put_playlists(playlists)
 
     async def put_timelines(
-        self, folder: str, timelines: Mapping[str, Timeline], *, low_latency: bool
+        self,
+        folder: str,
+        timelines: Mapping[str, Timeline],
+        *,
+        low_latency: bool,
+        generation: int = 0,
     ) -> None:
-        await super().put_timelines(folder, timelines, low_latency=low_latency)
+        await super().put_timelines(
+            folder, timelines, low_latency=low_latency, generation=generation
+        )
         texts: dict[str, str] = {}
         for name, timeline in timelines.items():
             if timeline.count:

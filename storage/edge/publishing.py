@@ -1,0 +1,350 @@
+"""The edge of a process that makes live streams: memory for its viewers, and Redis for the others.
+
+Viewers of this process are served from memory and notice nothing of Redis. What is put into memory
+is also queued; a task writes what is queued of all streams in one go, so that a slow Redis gets
+fewer and larger writes. The queue holds parts up to a size, of which the oldest are dropped, and
+the present state of each stream: after an outage of Redis that state is written, not its history.
+
+A segment has the bytes of its parts, which other processes can join. It is queued by itself only if
+it is not stored after some seconds.
+"""
+
+import asyncio
+import logging
+import secrets
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from typing import Final
+
+import msgspec
+
+from media.hls.timeline import Timeline
+from storage.edge.changes import EdgeChange, EdgeMessage, EdgeState
+from storage.edge.memory import MAX_RUNS, MemoryEdge
+from storage.edge.redis import (
+    PART_SECONDS,
+    SEGMENT_SECONDS,
+    EdgeUnavailable,
+    EdgeWrite,
+    RedisEdgeStore,
+    WriteOutcome,
+)
+from storage.objects.addresses import is_live_segment, live_stream, live_stream_of
+
+__all__ = ["PublishingEdge"]
+
+log = logging.getLogger(__name__)
+
+# Parts that wait for Redis: 5 s at 100 Mbit/s. They are mostly the same objects as in memory.
+MAX_QUEUED_BYTES: Final = 64 << 20
+# Parts of one write: 30 ms of a gigabit link.
+_WRITE_BYTES: Final = 4 << 20
+# The whole is written after so many changes: a process that reads them applies them in 10 ms.
+MAX_CHANGES: Final = 256
+# Storing takes a bucket some 100 ms. Parts outlast this time by far.
+_STORED_SECONDS: Final = 5.0
+_LOOK_SECONDS: Final = 1.0
+_FIRST_PAUSE: Final = 0.05
+_LONGEST_PAUSE: Final = 2.0
+
+
+def _random_revision() -> int:
+    return secrets.randbits(48)
+
+
+class _Outgoing:
+    """What is to be written of one stream, and what Redis has of it."""
+
+    def __init__(self) -> None:
+        self.generation: int | None = None  # not known before the first timelines
+        self.state = EdgeState()
+        self.written: EdgeState | None = None  # None: not known
+        self.revision = 0
+        self.changes = 0  # since the whole was written
+        self.parts: dict[str, bytes] = {}
+        self.segments: dict[str, tuple[float, bytes]] = {}  # not stored, since when
+        self.kept: set[str] = set()  # segments that Redis has
+        self.dropped: set[str] = set()  # of these, the ones that are stored now
+        self.is_fenced = False  # another process makes the stream now
+
+    @property
+    def is_due(self) -> bool:
+        """True if there is something to write."""
+        if self.generation is None or self.is_fenced:
+            return False
+        return bool(self.parts or self.dropped) or self.state is not self.written
+
+
+class PublishingEdge(MemoryEdge):
+    """The newest media of all streams of this process, which `run` publishes.
+
+    `clock` is in seconds; `new_revision` returns a number that no state had.
+    """
+
+    def __init__(
+        self,
+        store: RedisEdgeStore,
+        *,
+        max_queued_bytes: int = MAX_QUEUED_BYTES,
+        clock: Callable[[], float] = time.monotonic,
+        new_revision: Callable[[], int] = _random_revision,
+    ) -> None:
+        super().__init__()
+        self._store = store
+        self._max_queued_bytes = max_queued_bytes
+        self._clock = clock
+        self._new_revision = new_revision
+        self._streams: dict[str, _Outgoing] = {}  # by hash; the one changed last is last
+        self._due: dict[str, None] = {}  # streams with something to write, oldest first
+        self._queued_bytes = 0
+        self._more = asyncio.Event()
+        self._next_look = 0.0  # at segments that are not stored
+        self._is_reached = True
+
+    @property
+    def queued_bytes(self) -> int:
+        """The size in bytes of the parts that wait for Redis."""
+        return self._queued_bytes
+
+    # -- what is put into memory ------------------------------------------------------------------
+
+    async def put_part(self, address: str, data: bytes) -> None:
+        """Store a part, an init section or a segment, and queue it."""
+        await super().put_part(address, data)
+        hash_ = live_stream_of(address)
+        if hash_ is None:
+            return
+        stream = self._stream(hash_)
+        if stream.is_fenced:
+            return
+        if is_live_segment(address):
+            stream.segments[address] = self._clock(), data
+            return
+        self._queue(stream, address, data)
+        self._mark(hash_, stream)
+
+    async def put_timelines(
+        self,
+        folder: str,
+        timelines: Mapping[str, Timeline],
+        *,
+        low_latency: bool,
+        generation: int = 0,
+    ) -> None:
+        """Publish timelines of a live run here, and queue them."""
+        await super().put_timelines(folder, timelines, low_latency=low_latency)
+        hash_ = live_stream_of(folder)
+        if hash_ is None:
+            return
+        stream = self._stream(hash_)
+        if stream.generation is None or generation > stream.generation:
+            stream.generation = generation
+            stream.written = None  # another process may have written
+            stream.is_fenced = False
+        if folder >= stream.state.folder:  # names of runs are in the order of time
+            state = stream.state.with_timelines(folder, timelines, low_latency=low_latency)
+            stream.state = state
+        self._mark(hash_, stream)
+
+    async def put_playlists(self, playlists: Mapping[str, str]) -> None:
+        """Store multivariant playlists here, and queue them."""
+        await super().put_playlists(playlists)
+        for address, text in playlists.items():
+            hash_ = live_stream_of(address)
+            if hash_ is not None:
+                stream = self._stream(hash_)
+                stream.state = stream.state.with_playlists({address: text})
+                self._mark(hash_, stream)
+
+    async def drop_parts(self, addresses: Iterable[str]) -> None:
+        """Drop parts here and in the queue, and stored segments in Redis too."""
+        gone = list(addresses)
+        await super().drop_parts(gone)
+        for address in gone:
+            hash_ = live_stream_of(address)
+            stream = None if hash_ is None else self._streams.get(hash_)
+            if hash_ is None or stream is None:
+                continue
+            stream.segments.pop(address, None)
+            self._queued_bytes -= len(stream.parts.pop(address, b""))
+            if address in stream.kept:
+                stream.kept.remove(address)
+                stream.dropped.add(address)
+                self._mark(hash_, stream)
+
+    async def drop_folder(self, prefix: str) -> None:
+        """Drop everything below `prefix` here; in Redis it expires."""
+        await super().drop_folder(prefix)
+        hash_ = live_stream_of(prefix)
+        if hash_ is not None and prefix == live_stream(hash_):
+            self._forget(hash_)
+
+    # -- the queue --------------------------------------------------------------------------------
+
+    def _stream(self, hash_: str) -> _Outgoing:
+        stream = self._streams.pop(hash_, None) or _Outgoing()
+        self._streams[hash_] = stream
+        while len(self._streams) > MAX_RUNS:
+            self._forget(next(iter(self._streams)))
+        return stream
+
+    def _forget(self, hash_: str) -> None:
+        self._due.pop(hash_, None)
+        stream = self._streams.pop(hash_, None)
+        if stream is not None:
+            self._queued_bytes -= sum(map(len, stream.parts.values()))
+
+    def _queue(self, stream: _Outgoing, address: str, data: bytes) -> None:
+        self._queued_bytes += len(data) - len(stream.parts.pop(address, b""))
+        stream.parts[address] = data
+        while self._queued_bytes > self._max_queued_bytes and stream.parts:
+            oldest = next(iter(stream.parts))
+            self._queued_bytes -= len(stream.parts.pop(oldest))
+
+    def _mark(self, hash_: str, stream: _Outgoing) -> None:
+        if stream.is_due:
+            self._due[hash_] = None
+            self._more.set()
+
+    # -- writing ----------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Write what is queued, until cancelled."""
+        pause = _FIRST_PAUSE
+        while True:
+            await self._wait()
+            try:
+                await self.publish()
+            except EdgeUnavailable as error:
+                if self._is_reached:  # once an outage
+                    log.warning("edge not published", extra={"reason": str(error)})
+                    pause = _FIRST_PAUSE
+                self._is_reached = False
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, _LONGEST_PAUSE)
+            else:
+                if not self._is_reached:
+                    log.info("edge published again")
+                self._is_reached = True
+
+    async def _wait(self) -> None:
+        """Wait until something is queued, or a segment may have to be."""
+        if not self._due:
+            self._more.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_LOOK_SECONDS):
+                    await self._more.wait()
+
+    async def publish(self) -> None:
+        """Write once what is queued, up to some megabytes.
+
+        Raises:
+            EdgeUnavailable: Redis cannot be reached; it is still queued.
+        """
+        self._queue_unstored()
+        writes: list[tuple[_Outgoing, EdgeState, EdgeWrite]] = []
+        size = 0
+        for hash_ in list(self._due):
+            if size >= _WRITE_BYTES:
+                break
+            del self._due[hash_]
+            stream = self._streams[hash_]
+            state = stream.state
+            write = _write_of(hash_, stream, self._new_revision, _WRITE_BYTES - size)
+            writes.append((stream, state, write))
+            size += sum(len(data) for _, data, _ in write.parts)
+        if not writes:
+            return
+        try:
+            outcomes = await self._store.write([write for _, _, write in writes])
+        except EdgeUnavailable:
+            for stream, _, write in writes:
+                stream.written = None
+                if self._streams.get(write.stream) is stream:
+                    self._due[write.stream] = None
+            raise
+        for (stream, state, write), outcome in zip(writes, outcomes, strict=True):
+            self._written(stream, state, write, outcome)
+
+    def _queue_unstored(self) -> None:
+        """Queue the segments that should have been stored by now."""
+        now = self._clock()
+        if now < self._next_look:
+            return
+        self._next_look = now + _LOOK_SECONDS
+        latest = now - _STORED_SECONDS
+        for hash_, stream in self._streams.items():
+            for address, (since, data) in list(stream.segments.items()):
+                if since > latest or stream.generation is None:
+                    break
+                del stream.segments[address]
+                self._queue(stream, address, data)
+                self._due[hash_] = None
+
+    def _written(
+        self, stream: _Outgoing, state: EdgeState, write: EdgeWrite, outcome: WriteOutcome
+    ) -> None:
+        """Record what became of a write."""
+        hash_ = write.stream
+        if self._streams.get(hash_) is not stream or write.generation != stream.generation:
+            return  # forgotten, or made anew, meanwhile
+        if outcome is WriteOutcome.FENCED:
+            log.warning("stream made by another process", extra={"stream": hash_})
+            self._forget(hash_)
+            fenced = self._stream(hash_)
+            fenced.generation, fenced.is_fenced = write.generation, True
+            return
+        for address, data, _ in write.parts:
+            self._written_part(stream, address, data)
+        stream.dropped.difference_update(write.dropped)
+        if outcome is WriteOutcome.BEHIND:
+            stream.written = None
+        elif write.change or write.whole:
+            stream.written, stream.revision = state, write.revision
+            stream.changes = 0 if write.whole else stream.changes + 1
+        if stream.is_due:
+            self._due[hash_] = None
+        elif state.has_ended and not stream.segments and not stream.kept:
+            self._forget(hash_)
+
+    def _written_part(self, stream: _Outgoing, address: str, data: bytes) -> None:
+        queued = stream.parts.get(address) is data
+        if queued:
+            self._queued_bytes -= len(stream.parts.pop(address))
+        if is_live_segment(address):  # if it is not queued any more, it was stored meanwhile
+            (stream.kept if queued else stream.dropped).add(address)
+
+
+def _write_of(
+    hash_: str, stream: _Outgoing, new_revision: Callable[[], int], max_bytes: int
+) -> EdgeWrite:
+    """Return what to write of a stream now: parts, and the state once all parts are written."""
+    parts: list[tuple[str, bytes, float]] = []
+    for address, data in stream.parts.items():
+        if max_bytes <= 0:
+            break
+        max_bytes -= len(data)
+        seconds = SEGMENT_SECONDS if is_live_segment(address) else PART_SECONDS
+        parts.append((address, data, seconds))
+    write = EdgeWrite(
+        stream=hash_,
+        generation=stream.generation or 0,
+        parts=parts,
+        dropped=sorted(stream.dropped),
+    )
+    if len(parts) < len(stream.parts) or stream.state is stream.written:
+        return write
+    base, revision = stream.revision, stream.revision + 1
+    change = whole = b""
+    if stream.written is not None:
+        change = _message(base, revision, stream.written, stream.state)
+    else:
+        base, revision = 0, new_revision()
+    if stream.written is None or stream.changes >= MAX_CHANGES:
+        whole = _message(None, revision, EdgeState(), stream.state)
+    return msgspec.structs.replace(write, base=base, revision=revision, change=change, whole=whole)
+
+
+def _message(base: int | None, revision: int, old: EdgeState, new: EdgeState) -> bytes:
+    return EdgeMessage(base, revision, EdgeChange.between(old, new)).encode()

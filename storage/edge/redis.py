@@ -1,0 +1,216 @@
+"""The edge in Redis: what one process publishes of its streams, and others read.
+
+A stream's state (`storage.edge.changes.EdgeState`) is one value, the whole of some moment, and the
+changes since then, in order; each change is also published on the stream's topic. A state has a
+revision, which a change names as the one that it begins with, so none is applied to another state.
+Parts, init sections and segments are values of their own. All of it expires some time after its
+last change.
+
+A write names the generation of its process. Redis remembers the newest of each stream, and a write
+of an older one changes nothing: a process that was replaced while it was frozen or cut off cannot
+do harm. Scripts make that atomic.
+
+    StorageError
+    └── EdgeUnavailable     the world's: Redis cannot be reached, or refuses
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from enum import Enum
+from typing import Any, Final, TypeVar, cast
+
+import msgspec
+
+from storage.bus.base import Bus
+from storage.bus.redis import REDIS_ERRORS, open_redis_client, running_redis_bus
+from storage.errors import StorageError
+
+__all__ = ["EdgeUnavailable", "EdgeWrite", "RedisEdgeStore", "WriteOutcome", "open_edge_store"]
+
+# Low-latency playlists list parts for three target durations, 12 s.
+PART_SECONDS: Final = 30.0
+STATE_SECONDS: Final = 30.0
+# Segments that cannot be stored stay as long as they are listed, unless their process is gone.
+SEGMENT_SECONDS: Final = 300.0
+# Longer than a process may be frozen and then go on.
+_GENERATION_SECONDS: Final = 86_400
+_READ_SECONDS: Final = 1.0  # viewers wait for it
+_WRITE_SECONDS: Final = 5.0
+
+_FENCE: Final = f"""
+local newest = tonumber(redis.call('GET', KEYS[1]) or '-1')
+local generation = tonumber(ARGV[1])
+if generation < newest then return -1 end
+if generation > newest then redis.call('SET', KEYS[1], ARGV[1], 'EX', {_GENERATION_SECONDS}) end
+"""
+_PUT: Final = _FENCE + "redis.call('SET', KEYS[2], ARGV[2], 'PX', ARGV[3]) return 1"
+_DROP: Final = _FENCE + "redis.call('UNLINK', unpack(KEYS, 2)) return 1"
+# ARGV: generation, base and revision, the change, the whole or '', the channel, milliseconds.
+_CHANGE: Final = (
+    _FENCE
+    + f"""
+local follows = redis.call('HGET', KEYS[2], 'revision') == ARGV[2]
+if ARGV[5] == '' then
+    if not follows then return 0 end
+    redis.call('RPUSH', KEYS[3], ARGV[4])
+    redis.call('HSET', KEYS[2], 'revision', ARGV[3])
+else
+    redis.call('DEL', KEYS[3])
+    redis.call('HSET', KEYS[2], 'revision', ARGV[3], 'whole', ARGV[5])
+end
+redis.call('PEXPIRE', KEYS[2], ARGV[7])
+redis.call('PEXPIRE', KEYS[3], ARGV[7])
+redis.call('EXPIRE', KEYS[1], {_GENERATION_SECONDS})
+redis.call('PUBLISH', ARGV[6], follows and ARGV[4] or '')
+return 1
+"""
+)
+
+_T = TypeVar("_T")
+
+
+class EdgeUnavailable(StorageError):
+    """Redis cannot be reached, or refuses."""
+
+
+class WriteOutcome(Enum):
+    """What became of a write."""
+
+    DONE = 1
+    BEHIND = 0  # the state has another revision: write the whole
+    FENCED = -1  # another process makes the stream now
+
+
+class EdgeWrite(msgspec.Struct, frozen=True, kw_only=True):
+    """What to write of a stream: first `parts`, then the state that lists them.
+
+    `parts` are addresses, data and for how many seconds they are kept; `dropped` are addresses.
+    `change` makes the state of `revision` of that of `base`; "" if only parts are written. With
+    `whole` it is written as a whole.
+    """
+
+    stream: str
+    generation: int
+    parts: Sequence[tuple[str, bytes, float]] = ()
+    dropped: Sequence[str] = ()
+    base: int = 0
+    revision: int = 0
+    change: bytes = b""
+    whole: bytes = b""
+
+
+class RedisEdgeStore:
+    """The edge in Redis; open it with `open_edge_store`.
+
+    `state_seconds` is how long a state lasts without a change.
+    """
+
+    # Any: redis-py annotates its client in part only.
+    def __init__(
+        self, client: Any, namespace: str, *, state_seconds: float = STATE_SECONDS
+    ) -> None:
+        self._client = client
+        self._namespace = namespace
+        self._prefix = f"{namespace}:"
+        self._state_ms = round(state_seconds * 1000)
+
+    async def write(self, writes: Sequence[EdgeWrite]) -> list[WriteOutcome]:
+        """Write streams in one go; return what became of each.
+
+        Raises:
+            EdgeUnavailable: nothing is known of what was written.
+        """
+        pipeline: Any = self._client.pipeline(transaction=False)
+        ends: list[int] = []  # of each write's commands
+        for each in writes:
+            self._add(pipeline, each)
+            ends.append(len(pipeline))
+        results = cast("list[int]", await _done(pipeline.execute(), _WRITE_SECONDS))
+        begins = [0, *ends]
+        return [
+            WriteOutcome(min(results[begin:end], default=1))
+            for begin, end in zip(begins, ends, strict=False)
+        ]
+
+    def _add(self, pipeline: Any, write: EdgeWrite) -> None:
+        stream, generation = write.stream, write.generation
+        fence = self._key("generation", stream)
+        for address, data, seconds in write.parts:
+            milliseconds = round(seconds * 1000)
+            key = self._key("part", address)
+            pipeline.eval(_PUT, 2, fence, key, generation, data, milliseconds)
+        if write.dropped:
+            keys = [self._key("part", address) for address in write.dropped]
+            pipeline.eval(_DROP, 1 + len(keys), fence, *keys, generation)
+        if write.change or write.whole:
+            pipeline.eval(
+                _CHANGE, 3, fence, self._key("state", stream), self._key("changes", stream),
+                generation, write.base, write.revision, write.change, write.whole,
+                self._prefix + stream, self._state_ms,
+            )  # fmt: skip
+
+    async def read_state(self, stream: str) -> list[bytes] | None:
+        """Return the whole of a stream's state and the changes since, None if there is none.
+
+        Raises:
+            EdgeUnavailable: Redis cannot be reached.
+        """
+        pipeline: Any = self._client.pipeline(transaction=True)
+        pipeline.hget(self._key("state", stream), "whole")
+        pipeline.lrange(self._key("changes", stream), 0, -1)
+        whole, changes = await _done(pipeline.execute(), _READ_SECONDS)
+        return None if whole is None else [whole, *changes]
+
+    async def read_revision(self, stream: str) -> int | None:
+        """Return the revision of a stream's state, None if there is none.
+
+        Raises:
+            EdgeUnavailable: Redis cannot be reached.
+        """
+        found: bytes | None = await _done(
+            self._client.hget(self._key("state", stream), "revision"), _READ_SECONDS
+        )
+        return None if found is None else int(found)
+
+    async def read_part(self, address: str) -> bytes | None:
+        """Return a part, an init section or a segment, None if there is none.
+
+        Raises:
+            EdgeUnavailable: Redis cannot be reached.
+        """
+        return await _done(self._client.get(self._key("part", address)), _READ_SECONDS)
+
+    def receive_changes(self) -> AbstractAsyncContextManager[Bus]:
+        """Open a bus for the length of the block, whose topics are streams, by hash.
+
+        A subscriber gets the changes of a stream's state. `MessagesLost` comes first, and whenever
+        changes may be missing: read the state. A message without data says so too.
+        """
+        return running_redis_bus(self._client, self._namespace, every_topic=False, name="edge bus")
+
+    def _key(self, kind: str, name: str) -> str:
+        return f"{self._prefix}{kind}:{name}"
+
+
+async def _done(work: Awaitable[_T], seconds: float) -> _T:
+    try:
+        async with asyncio.timeout(seconds):
+            return await work
+    except REDIS_ERRORS as error:
+        raise EdgeUnavailable(f"the edge in Redis: {type(error).__name__}") from error
+
+
+@asynccontextmanager
+async def open_edge_store(
+    url: str, *, namespace: str, state_seconds: float = STATE_SECONDS
+) -> AsyncGenerator[RedisEdgeStore, None]:
+    """Open the edge in Redis for the length of the block; Redis need not be there.
+
+    Services that share a Redis differ in namespace.
+
+    Raises:
+        BusUnavailable: the URL is none of Redis.
+    """
+    async with open_redis_client(url) as client:
+        yield RedisEdgeStore(client, f"{namespace}.edge", state_seconds=state_seconds)

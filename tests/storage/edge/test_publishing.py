@@ -1,0 +1,300 @@
+"""What a process publishes of its streams to a real Redis, and what an outage costs it."""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from media.hls.timeline import Timeline
+from storage.edge.changes import EdgeMessage, EdgeState
+from storage.edge.memory import MemoryEdge
+from storage.edge.publishing import MAX_CHANGES, PublishingEdge
+from storage.edge.redis import EdgeUnavailable, RedisEdgeStore, open_edge_store
+from storage.objects.disk import DiskObjects
+from tests.support.media.timelines import grown, part
+from tests.support.redis_server import RedisServer, redis_server
+from tests.support.storage.engine_reports import (
+    HASH,
+    RUN,
+    TOP,
+    FakeClock,
+    ReportMaker,
+    append_all,
+    begin_epoch,
+    open_run,
+)
+from tests.support.waiting import until
+
+FOLDER = f"live/{HASH}/{RUN}"
+PLAYLIST = f"{FOLDER}/720p/index.m3u8"
+NEXT_RUN = FOLDER[:-1] + "4"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    with redis_server(tmp_path_factory.mktemp("redis")) as running:
+        yield running
+
+
+@pytest.fixture
+async def store(server: RedisServer) -> AsyncGenerator[RedisEdgeStore, None]:
+    server.command("FLUSHALL")
+    async with open_edge_store(server.url, namespace="one") as opened:
+        yield opened
+
+
+@asynccontextmanager
+async def running(edge: PublishingEdge) -> AsyncGenerator[None, None]:
+    async with asyncio.TaskGroup() as tasks:
+        task = tasks.create_task(edge.run())
+        yield
+        task.cancel()
+
+
+async def published(store: RedisEdgeStore) -> EdgeState:
+    """The state as another process reads it."""
+    state = EdgeState()
+    for data in await store.read_state(HASH) or ():
+        state = EdgeMessage.decode(data).change.applied(state)
+    return state
+
+
+async def put(edge: MemoryEdge, timeline: Timeline, *, generation: int = 0) -> None:
+    await edge.put_timelines(FOLDER, {"720p": timeline}, low_latency=True, generation=generation)
+
+
+async def put_next_part(edge: MemoryEdge, timeline: Timeline, *, size: int = 10) -> Timeline:
+    """Publish a part as a publication does: its bytes, then the timeline that lists it."""
+    msn, index = timeline.next_msn, len(timeline.parts)
+    if timeline.opened is None:
+        timeline = timeline.open("init-0.mp4")
+    await edge.put_part(f"{FOLDER}/720p/{msn}.{index}.m4s", bytes(size))
+    timeline = timeline.with_part(part(msn, index))
+    await put(edge, timeline)
+    return timeline
+
+
+async def test_a_run_is_published_as_it_is_in_memory(store: RedisEdgeStore, tmp_path: Path) -> None:
+    """At any moment what is listed can be read, and the playlists are those of this process."""
+    edge = PublishingEdge(store)
+    publication = await open_run(DiskObjects(tmp_path), edge, FakeClock())
+    maker = ReportMaker(TOP)
+    state = EdgeState()
+    await begin_epoch(publication, maker)
+    for number in range(12):
+        for report in maker.step(discontinuity=number == 7):
+            await append_all(publication, [report])
+            await edge.publish()
+            state = await published(store)
+            assert state.timelines == {
+                name: edge.timeline(f"{FOLDER}/{name}/index.m3u8") for name in state.timelines
+            }
+            for name, timeline in state.timelines.items():
+                for one in timeline.parts:
+                    address = f"{FOLDER}/{name}/{one.uri}"
+                    assert await store.read_part(address) == edge.local_part(address) is not None
+    assert state.folder == FOLDER
+    assert set(state.timelines) == {"720p", "audio"}
+    for address, text in state.playlists.items():
+        known = edge.local_playlist(address)
+        assert known is not None
+        assert known.body.decode() == text
+    assert set(state.playlists) == {f"live/{HASH}/index.m3u8{each}" for each in NORMAL}
+    assert await store.read_part(f"{FOLDER}/720p/init-0.mp4") == b"init 720p 0 "
+    await publication.finish()
+    await edge.publish()
+    assert (await published(store)).has_ended
+
+
+NORMAL = ("", "?latency=normal")
+
+
+async def test_several_changes_between_two_writes_are_one(store: RedisEdgeStore) -> None:
+    edge = PublishingEdge(store)
+    timeline = grown(Timeline(), 3)
+    await put(edge, timeline)
+    await edge.publish()
+    for _ in range(5):
+        timeline = await put_next_part(edge, timeline)
+    await edge.publish()
+    found = await store.read_state(HASH)
+    assert found is not None
+    assert len(found) == 2
+    assert (await published(store)).timelines == {"720p": timeline}
+    revision = await store.read_revision(HASH)
+    await edge.publish()
+    assert await store.read_revision(HASH) == revision
+
+
+async def test_the_whole_is_written_again_after_many_changes(store: RedisEdgeStore) -> None:
+    edge = PublishingEdge(store)
+    timeline = Timeline()
+    lengths: list[int] = []
+    for _ in range(MAX_CHANGES + 2):
+        timeline = await put_next_part(edge, timeline)
+        await edge.publish()
+        lengths.append(len(await store.read_state(HASH) or ()))
+    assert lengths == [*range(1, MAX_CHANGES + 2), 1]
+    assert (await published(store)).timelines == {"720p": timeline}
+
+
+async def test_another_run_replaces_the_one_before_and_is_not_replaced_by_it(
+    store: RedisEdgeStore,
+) -> None:
+    edge = PublishingEdge(store)
+    await put(edge, grown(Timeline(), 3))
+    await edge.put_timelines(NEXT_RUN, {"360p": grown(Timeline(), 1)}, low_latency=False)
+    await put(edge, grown(Timeline(), 3).end())
+    await edge.publish()
+    state = await published(store)
+    assert (state.folder, list(state.timelines), state.low_latency) == (NEXT_RUN, ["360p"], False)
+
+
+async def test_a_segment_is_written_only_if_it_is_not_stored_in_time(
+    store: RedisEdgeStore,
+) -> None:
+    clock = FakeClock()
+    edge = PublishingEdge(store, clock=clock)
+    await put(edge, Timeline())
+    early, late = (f"{FOLDER}/720p/{number}.m4s" for number in range(2))
+    for address in (early, late):
+        await edge.put_part(address, b"segment")
+    await edge.publish()
+    await edge.drop_parts([early])
+    clock.now += 6
+    await edge.publish()
+    assert await store.read_part(early) is None
+    assert await store.read_part(late) == b"segment"
+    await edge.drop_parts([late])
+    await edge.publish()
+    assert await store.read_part(late) is None
+
+
+async def test_a_new_generation_fences_the_old_one(
+    store: RedisEdgeStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    old, new = PublishingEdge(store), PublishingEdge(store)
+    before, after = grown(Timeline(), 2), grown(Timeline(), 3)
+    await put(old, before, generation=1)
+    await old.publish()
+    await put(new, after, generation=2)
+    await new.publish()
+    name = f"{FOLDER}/720p/9.0.m4s"
+    for number in range(2):
+        await old.put_part(name, b"old")
+        await put(old, grown(before, 5 + number), generation=1)
+        await old.publish()
+    assert await store.read_part(name) is None
+    assert (await published(store)).timelines == {"720p": after}
+    assert [each.message for each in caplog.records] == ["stream made by another process"]
+    assert old.queued_bytes == 0
+    # Its own viewers keep what they have, and it may make the stream again.
+    assert old.local_part(name) == b"old"
+    await put(old, before, generation=3)
+    await old.publish()
+    assert (await published(store)).timelines == {"720p": before}
+
+
+async def test_a_state_that_another_process_wrote_is_replaced_as_a_whole(
+    store: RedisEdgeStore,
+) -> None:
+    one, other = PublishingEdge(store), PublishingEdge(store)
+    await put(one, grown(Timeline(), 2))
+    await one.publish()
+    await put(other, grown(Timeline(), 3))
+    await other.publish()
+    after = grown(Timeline(), 4)
+    await put(one, after)
+    for _ in range(2):  # the first finds out
+        await one.publish()
+    assert (await published(store)).timelines == {"720p": after}
+
+
+async def test_a_redis_that_lost_everything_gets_the_present_state(
+    store: RedisEdgeStore, server: RedisServer
+) -> None:
+    edge = PublishingEdge(store)
+    timeline = await put_next_part(edge, Timeline())
+    async with running(edge):
+        await until(lambda: server.command("DBSIZE") > 0)
+        server.command("FLUSHALL")
+        timeline = await put_next_part(edge, timeline)
+
+        async def is_there() -> bool:
+            return (await published(store)).timelines == {"720p": timeline}
+
+        await until(is_there)
+
+
+async def test_viewers_of_the_process_notice_no_outage_and_memory_stays_bounded(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """While Redis is away parts are dropped beyond a bound; afterwards the newest are there."""
+    caplog.set_level(logging.INFO, "storage.edge.publishing")
+    async with AsyncExitStack() as stack:
+        server = stack.enter_context(redis_server(tmp_path))
+        store = await stack.enter_async_context(open_edge_store(server.url, namespace="one"))
+        edge = PublishingEdge(store, max_queued_bytes=5_000)
+        beside = MemoryEdge()
+        await stack.enter_async_context(running(edge))
+        timelines = [Timeline(), Timeline()]
+        for number in range(60):
+            for place, each in enumerate((edge, beside)):
+                timelines[place] = await put_next_part(each, timelines[place], size=1000)
+            if number == 20:
+                server.stop()
+            await asyncio.sleep(0)
+            assert edge.queued_bytes <= 5_000
+            assert edge.local_playlist(PLAYLIST, low_latency=True) == beside.local_playlist(
+                PLAYLIST, low_latency=True
+            )
+        await until(lambda: "edge not published" in caplog.text)
+        server.start()
+
+        async def is_there() -> bool:
+            try:
+                return (await published(store)).timelines == {"720p": timelines[0]}
+            except EdgeUnavailable:
+                return False
+
+        await until(is_there)
+        await until(lambda: "edge published again" in caplog.text)
+        assert edge.queued_bytes == 0
+        newest = f"{FOLDER}/720p/{timelines[0].parts[-1].uri}"
+        assert await store.read_part(newest) == bytes(1000)
+    assert [each.message for each in caplog.records if each.message.startswith("edge ")] == [
+        "edge not published",
+        "edge published again",
+    ]
+
+
+async def test_parts_are_written_before_what_lists_them_in_writes_of_some_megabytes(
+    store: RedisEdgeStore,
+) -> None:
+    edge = PublishingEdge(store)
+    timeline = Timeline()
+    for _ in range(3):
+        timeline = await put_next_part(edge, timeline, size=3 << 20)
+    await edge.publish()
+    assert (await published(store)).timelines == {}
+    await edge.publish()
+    assert (await published(store)).timelines == {"720p": timeline}
+    assert edge.queued_bytes == 0
+
+
+async def test_a_deleted_stream_and_an_ended_run_are_forgotten(store: RedisEdgeStore) -> None:
+    edge = PublishingEdge(store)
+    await put_next_part(edge, Timeline())
+    await edge.drop_folder(f"live/{HASH}")
+    assert edge.queued_bytes == 0
+    await edge.publish()
+    assert await store.read_state(HASH) is None
+    await put(edge, grown(Timeline(), 1).end())
+    await edge.publish()
+    after = grown(Timeline(), 2)
+    await edge.put_timelines(NEXT_RUN, {"720p": after}, low_latency=True)
+    await edge.publish()
+    assert (await published(store)).timelines == {"720p": after}

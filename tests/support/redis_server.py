@@ -1,0 +1,83 @@
+"""A real Redis for tests: keeps nothing on disk, may be stopped and started again."""
+
+import shutil
+import signal
+import subprocess
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from redis import Redis
+from redis.exceptions import RedisError
+
+from tests.support.free_ports import free_port
+from tests.support.waiting import poll
+
+__all__ = ["RedisServer", "redis_server"]
+
+
+class RedisServer:
+    """A server on a port of loopback, and on a socket in a folder."""
+
+    def __init__(self, port: int, folder: Path) -> None:
+        self.port = port
+        self.url = f"redis://127.0.0.1:{port}/0"
+        self.socket = folder / "redis.socket"
+        self._folder = folder
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        program = shutil.which("redis-server")
+        assert program is not None, "redis-server is missing: apt-get install redis-server"
+        self._process = subprocess.Popen(
+            [program, "--port", str(self.port), "--bind", "127.0.0.1", "--save", "",
+             "--dir", self._folder, "--unixsocket", self.socket],
+            stdout=subprocess.DEVNULL,
+        )  # fmt: skip
+        poll(self._answers, within=10, what="Redis")
+
+    def stop(self) -> None:
+        """Kill it, if it runs; what it had is gone."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.wait()
+
+    def freeze(self) -> None:
+        """Let it answer nothing, with its connections open, until `thaw`."""
+        self._signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let it go on."""
+        self._signal(signal.SIGCONT)
+
+    def command(self, *words: str) -> Any:  # Any: as Redis answers
+        """Return what it answers to a command."""
+        client = Redis(port=self.port)
+        try:
+            return client.execute_command(*words)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]  # redis-py annotates in part only
+        finally:
+            client.close()
+
+    def _signal(self, number: int) -> None:
+        assert self._process is not None
+        self._process.send_signal(number)
+
+    def _answers(self) -> bool:
+        try:
+            return bool(self.command("PING"))
+        except RedisError:
+            return False
+
+
+@contextmanager
+def redis_server(folder: Path, port: int | None = None) -> Generator[RedisServer]:
+    """Run a server for the length of the block, on a free port or on this one."""
+    server = RedisServer(free_port() if port is None else port, folder)
+    server.start()
+    try:
+        yield server
+    finally:
+        server.stop()
