@@ -110,11 +110,12 @@ class Database:
         if self.is_shared:
             self.place = postgres.address_of(url)
             self._served: URL | None = url
-            self._reader, self._writer = postgres.engines(url, busy_ms)
+            self._reader, self._writer, self._beats = postgres.engines(url, busy_ms)
         else:
             self.place = url.database or ""
             self._served = None
             self._reader, self._writer = sqlite.engines(url, busy_ms)
+            self._beats = self._writer
 
     def reading(self) -> AbstractAsyncContextManager[AsyncConnection]:
         """Read within one snapshot, to answer a request.
@@ -183,6 +184,16 @@ class Database:
         if deferred.has(Rank.OUTBOX):
             self.after_outbox_commit()
 
+    def beating(self) -> AbstractAsyncContextManager[AsyncConnection]:
+        """Write that this process is there, however many other transactions wait for connections.
+
+        On PostgreSQL these transactions have a connection of their own. They broadcast nothing.
+
+        Raises:
+            CatalogError: the database did not answer in time.
+        """
+        return _bounded(self._beats, self._reading_seconds)
+
     @asynccontextmanager
     async def migrating(self) -> AsyncGenerator[AsyncConnection]:
         """Make or migrate the tables, one process at a time; the block may take its time.
@@ -210,6 +221,7 @@ class Database:
         """Close every connection."""
         await self._reader.dispose()
         await self._writer.dispose()
+        await self._beats.dispose()
 
 
 @asynccontextmanager

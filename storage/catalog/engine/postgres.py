@@ -127,12 +127,13 @@ def address_of(url: URL) -> str:
     return f"postgresql://{user}{host}{port}/{url.database}"
 
 
-def engines(url: URL, busy_ms: int) -> tuple[AsyncEngine, AsyncEngine]:
-    """Return the engine of readers and that of writers; `busy_ms` is how long either waits."""
+def engines(url: URL, busy_ms: int) -> tuple[AsyncEngine, AsyncEngine, AsyncEngine]:
+    """Return the engines of readers, of writers and of beats; `busy_ms` is how long each waits."""
     pool = {"pool_timeout": busy_ms / 1000, "max_overflow": 0, "pool_pre_ping": True}
     found = (
         _engine(url, _limits(busy_ms) | _READING, **pool, pool_size=_READERS),
         _engine(url, _limits(busy_ms) | _WRITING, **pool, pool_size=_WRITERS),
+        _engine(url, _limits(busy_ms) | _WRITING, **pool, pool_size=1),
     )
     for engine in found:
         event.listen(engine.sync_engine, "connect", _prepare)

@@ -75,7 +75,8 @@ class StreamOwners:
         """Return the generations by which a host owns streams, by the streams' numbers."""
         owners = stream_owners.c
         asked = select(owners.stream_id, owners.generation).where(owners.host_id == host)
-        async with self._database.reading() as connection:
+        # A host asks for it with each beat.
+        async with self._database.beating() as connection:
             return dict((await connection.execute(asked)).all())
 
 

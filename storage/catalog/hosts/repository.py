@@ -66,7 +66,7 @@ class Hosts:
 
     async def beat(self, host: int) -> bool:
         """Record that a host was seen now; return False if its row is gone."""
-        async with self._database.writing() as connection:
+        async with self._database.beating() as connection:
             seen = update(hosts).where(hosts.c.id == host).values(seen_us=now_in(connection))
             return (await connection.execute(seen)).rowcount == 1
 

@@ -3,6 +3,7 @@
 import asyncio
 import stat
 import traceback
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
@@ -88,6 +89,21 @@ async def test_writers_of_one_process_read_what_the_one_before_wrote(place: str 
                 tasks.create_task(count_up())
         async with database.reading() as connection:
             assert (await connection.execute(select(installation.c.created_us))).scalar_one() == 40
+
+
+async def test_a_beat_waits_for_no_other_transaction_of_the_process(server_place: str) -> None:
+    async with (
+        open_database(database_url(server_place), create=False) as database,
+        AsyncExitStack() as held,
+    ):
+        for kind in 5 * [database.writing, database.reading]:
+            connection = await held.enter_async_context(kind())
+            await connection.execute(select(projects.c.id))
+        async with asyncio.timeout(60):
+            async with database.beating() as connection:
+                await connection.execute(insert(projects).values(key="a", name="a", created_us=1))
+            async with database.beating() as connection:
+                assert (await connection.execute(select(projects.c.name))).scalars().all() == ["a"]
 
 
 async def test_a_missing_file_is_not_made_by_looking(file: Path) -> None:
