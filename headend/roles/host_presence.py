@@ -117,7 +117,9 @@ class HostPresence:
     async def _renew(self) -> dict[int, int] | None:
         """Be seen, and return what it owns; None if another process has its name."""
         began = self._now()
-        if self.host is not None and not await self._catalog.hosts.beat(self.host):
+        if self.host is not None and not await self._catalog.hosts.beat(
+            self.host, self.dead_seconds
+        ):
             self.host = None
             self._lose()
         if self.host is None:

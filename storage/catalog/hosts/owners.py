@@ -8,6 +8,7 @@ import msgspec
 from sqlalchemy import null, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from media.ticks import MICROSECONDS
 from storage.catalog.engine.clock import now_in
 from storage.catalog.engine.database import Database
 from storage.catalog.queries.insert_missing import insert_missing
@@ -46,18 +47,22 @@ class StreamOwners:
         the generation is one higher. Of several hosts that claim at once, one becomes the owner,
         and the others get that one.
 
+        A host judges that another was not seen only if it was seen itself for as long: after the
+        database was away for all of them, none loses its streams to the one that is back first.
+
         Raises:
             HostGone: the claiming host is not registered.
         """
         async with self._database.writing() as connection:
             # First, as whoever removes a host locks it before its streams' rows.
-            claiming = await _lock_host(connection, host)
+            claiming, is_steady = await _lock_host(connection, host, dead_seconds)
             owner, generation = await _lock_owner(connection, stream)
             if owner == host:
                 return _record(claiming, generation)
-            living = await _find_living(connection, owner, dead_seconds)
-            if living is not None and generation != gone:
-                return _record(living, generation)
+            if generation != gone:
+                present = await _find_owner(connection, owner, dead_seconds, silent=not is_steady)
+                if present is not None:
+                    return _record(present, generation)
             taken = update(stream_owners).where(stream_owners.c.stream_id == stream)
             await connection.execute(
                 taken.values(host_id=host, generation=generation + 1, taken_us=now_in(connection))
@@ -88,14 +93,19 @@ def _record(host: _Host, generation: int) -> StreamOwner:
     return StreamOwner(host=number, name=name, address=address, generation=generation)
 
 
-async def _lock_host(connection: AsyncConnection, host: int) -> _Host:
-    """Keep a host from being removed; it may be seen meanwhile."""
-    asked = select(hosts.c.id, hosts.c.name, hosts.c.address).where(hosts.c.id == host)
+async def _lock_host(
+    connection: AsyncConnection, host: int, dead_seconds: float
+) -> tuple[_Host, bool]:
+    """Keep a host from being removed; it may be seen meanwhile. Return if it is seen steadily."""
+    seen_us = now_in(connection) - hosts.c.steady_us
+    is_steady = seen_us >= round(dead_seconds * MICROSECONDS)
+    asked = select(hosts.c.id, hosts.c.name, hosts.c.address, is_steady).where(hosts.c.id == host)
     row = await connection.execute(asked.with_for_update(read=True, key_share=True))
     found = row.one_or_none()
     if found is None:
         raise HostGone(host)
-    return found
+    number, name, address, steady = found
+    return (number, name, address), steady
 
 
 async def _lock_owner(connection: AsyncConnection, stream: int) -> tuple[int | None, int]:
@@ -111,10 +121,11 @@ async def _lock_owner(connection: AsyncConnection, stream: int) -> tuple[int | N
     return found
 
 
-async def _find_living(
-    connection: AsyncConnection, host: int | None, dead_seconds: float
+async def _find_owner(
+    connection: AsyncConnection, host: int | None, dead_seconds: float, *, silent: bool
 ) -> _Host | None:
-    asked = select(hosts.c.id, hosts.c.name, hosts.c.address).where(
-        hosts.c.id == host, is_living(connection, dead_seconds)
-    )
+    """Return a host that lives, or with `silent` that may live; None where there is none."""
+    asked = select(hosts.c.id, hosts.c.name, hosts.c.address).where(hosts.c.id == host)
+    if not silent:
+        asked = asked.where(is_living(connection, dead_seconds))
     return (await connection.execute(asked)).one_or_none()

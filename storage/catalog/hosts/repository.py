@@ -6,7 +6,7 @@ All times are the database's, whatever the clocks of the hosts are.
 from typing import Final
 
 import msgspec
-from sqlalchemy import delete, func, insert, select, update
+from sqlalchemy import case, delete, func, insert, select, update
 
 from media.ticks import MICROSECONDS
 from storage.catalog.engine.clock import now_in
@@ -61,13 +61,18 @@ class Hosts:
             left = (owners.host_id.is_(None), owners.taken_us < now - _KEPT_US, deleted)
             await connection.execute(delete(stream_owners).where(*left))
             row = {"name": name, "role": role, "address": address, "version": version}
-            added = insert(hosts).values(**row, started_us=now, seen_us=now)
+            added = insert(hosts).values(**row, started_us=now, seen_us=now, steady_us=now)
             return (await connection.execute(added.returning(table.id))).scalar_one()
 
-    async def beat(self, host: int) -> bool:
-        """Record that a host was seen now; return False if its row is gone."""
+    async def beat(self, host: int, dead_seconds: float) -> bool:
+        """Record that a host was seen now; return False if its row is gone.
+
+        Where it was not seen for `dead_seconds` before, it begins anew to be seen without a break.
+        """
         async with self._database.beating() as connection:
-            seen = update(hosts).where(hosts.c.id == host).values(seen_us=now_in(connection))
+            now = now_in(connection)
+            steady = case((is_living(connection, dead_seconds), hosts.c.steady_us), else_=now)
+            seen = update(hosts).where(hosts.c.id == host).values(seen_us=now, steady_us=steady)
             return (await connection.execute(seen)).rowcount == 1
 
     async def leave(self, host: int) -> None:

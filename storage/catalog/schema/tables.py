@@ -429,8 +429,9 @@ commands = Table(
 )
 Index("ix_commands_answered_us_id", commands.c.answered_us, commands.c.id)
 
-# The processes that receive streams, while they run: `seen_us` is renewed by each once a second.
-# Both times are the database's. `address` is what other hosts connect to (null: none may).
+# The processes that receive streams, while they run: `seen_us` is renewed by each once a second,
+# and since `steady_us` without a break. All times are the database's. `address` is what other hosts
+# connect to (null: none may).
 hosts = Table(
     "hosts",
     METADATA,
@@ -441,6 +442,7 @@ hosts = Table(
     Column("version", String(64), nullable=False),
     Column("started_us", BigInteger, nullable=False),
     Column("seen_us", BigInteger, nullable=False),
+    Column("steady_us", BigInteger, nullable=False),
     sqlite_autoincrement=True,
 )
 

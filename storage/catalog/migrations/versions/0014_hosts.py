@@ -20,6 +20,7 @@ def upgrade() -> None:
         sa.Column("version", sa.String(length=64), nullable=False),
         sa.Column("started_us", sa.BigInteger(), nullable=False),
         sa.Column("seen_us", sa.BigInteger(), nullable=False),
+        sa.Column("steady_us", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_hosts")),
         sa.UniqueConstraint("name", name=op.f("uq_hosts_name")),
         sqlite_autoincrement=True,

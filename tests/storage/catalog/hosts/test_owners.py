@@ -13,7 +13,7 @@ from storage.errors import HostGone
 from tests.support.sql import run_sql
 from tests.support.storage.concurrent_calls import Call, count_refused
 
-DEAD = 3.0  # seconds
+DEAD = 60.0  # seconds: no test takes as long
 STREAM = 7
 
 
@@ -33,6 +33,12 @@ async def a(catalog: Catalog) -> int:
 @pytest.fixture
 async def b(catalog: Catalog) -> int:
     return await catalog.hosts.register("b", "ingest", None, "1")
+
+
+def seen_steadily(place: str | Path, host: int, seconds: float = DEAD) -> None:
+    """Have a host be seen without a break since that many seconds ago."""
+    ago_us = round(seconds * 1_000_000)
+    run_sql(place, f"UPDATE hosts SET steady_us = seen_us - {ago_us} WHERE id = {host}")
 
 
 def last_seen(place: str | Path, host: int, seconds: float) -> None:
@@ -59,10 +65,11 @@ async def test_an_owner_that_was_not_seen_loses_to_the_next_claim(
 ) -> None:
     await claim(catalog, a)
     last_seen(place, a, DEAD)
+    seen_steadily(place, b)
     assert await claim(catalog, b) == (b, 2)
     assert await catalog.owners.owned_by(a) == {}
     # It comes back, and is told so.
-    assert await catalog.hosts.beat(a)
+    assert await catalog.hosts.beat(a, DEAD)
     assert await claim(catalog, a) == (b, 2)
 
 
@@ -70,11 +77,32 @@ async def test_an_owner_that_was_seen_in_time_stays(
     catalog: Catalog, place: str | Path, a: int, b: int
 ) -> None:
     await claim(catalog, a)
-    last_seen(place, a, 60)
-    owner = await catalog.owners.claim(STREAM, b, dead_seconds=120)
-    assert (owner.host, owner.generation) == (a, 1)
+    last_seen(place, a, DEAD / 2)
+    seen_steadily(place, b)
+    assert await claim(catalog, b) == (a, 1)
+    last_seen(place, a, DEAD)
     # And it keeps what nobody else has claimed, however long it was away.
     assert await claim(catalog, a) == (a, 1)
+
+
+async def test_after_the_database_was_away_the_first_that_is_back_takes_nothing(
+    catalog: Catalog, place: str | Path, a: int, b: int
+) -> None:
+    await claim(catalog, a)
+    for host in (a, b):
+        seen_steadily(place, host, 3600)
+        last_seen(place, host, 10 * DEAD)
+    assert await catalog.hosts.beat(b, DEAD)
+    assert await claim(catalog, b) == (a, 1)
+    assert await catalog.hosts.beat(a, DEAD)
+    assert await catalog.owners.owned_by(a) == {STREAM: 1}
+    # Once it was seen for long enough itself, it notices that another is not.
+    last_seen(place, a, DEAD)
+    seen_steadily(place, b, DEAD / 2)
+    assert await claim(catalog, b) == (a, 1)
+    seen_steadily(place, b)
+    assert await catalog.hosts.beat(b, DEAD)
+    assert await claim(catalog, b) == (b, 2)
 
 
 async def test_an_owner_known_to_be_gone_loses_once(catalog: Catalog, a: int, b: int) -> None:
@@ -164,7 +192,7 @@ async def test_hosts_that_come_and_go_do_not_wait_for_each_other(
             number = await catalog.hosts.register(name, "ingest", None, "1")
             for stream in (1, 2, 3):
                 await catalog.owners.claim(stream, number, dead_seconds=DEAD, gone=1)
-                await catalog.hosts.beat(number)
+                await catalog.hosts.beat(number, DEAD)
 
         return 5 * [start]
 
