@@ -1,7 +1,8 @@
 """The roles of a process: ingest, origin and API, transcoding, or all of them.
 
 `wiring` assembles them; `context` opens what they share. `ingest_role`, `origin_role` and
-`transcode_role` build the parts, with `adapters` for the ports of `ingest`. `command_executor`,
+`transcode_role` build the parts, with `adapters` for the ports of `ingest`. `host_presence` and
+`stream_ownership` are what several hosts of one catalog need. `command_executor`,
 `stale_streams`, `media_remover` and `project_remover` are their background tasks, `upload_intake`
 accepts files, and `ingest_metrics` shows counters.
 """

@@ -61,7 +61,7 @@ class LiveStreamControl(Protocol):
 class UnfinishedRuns(Protocol):
     """Runs that a restart left open (see `transcode.live.service.LiveTranscoding`)."""
 
-    async def end_interrupted(self, stream: str) -> bool:
+    async def end_interrupted(self, stream: int, hash_: str) -> bool:
         """End such a run of a stream; return False if there is none."""
         ...
 
@@ -177,7 +177,7 @@ class CommandExecutor:
         match command.kind:
             case CommandKind.END:
                 ended = await self._streams.end(command.stream, _ENDED)
-                left = await self._unfinished_runs.end_interrupted(command.hash)
+                left = await self._unfinished_runs.end_interrupted(command.stream, command.hash)
                 return {"ended": ended or left}
             case CommandKind.DISCONNECT:
                 async with asyncio.timeout(_DATABASE_SECONDS):
@@ -188,7 +188,7 @@ class CommandExecutor:
                 # With no valid key, nothing can begin again.
                 taken_off = await self._streams.disconnect(command.stream, None, _DELETED)
                 await self._streams.end(command.stream, _DELETED)
-                await self._unfinished_runs.end_interrupted(command.hash)
+                await self._unfinished_runs.end_interrupted(command.stream, command.hash)
                 await self._media.remove([command.hash])
                 return {"disconnected": taken_off}
             case CommandKind.PAUSE | CommandKind.RESUME:

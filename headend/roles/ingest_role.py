@@ -14,6 +14,7 @@ import msgspec
 from api.http.filenames import slug
 from headend.config.listen_sockets import ListenSockets
 from headend.install.certificates import RtmpsCertificate
+from headend.install.media_store import bucket_of
 from headend.roles.adapters import (
     CatalogDirectory,
     CatalogEventLog,
@@ -21,12 +22,18 @@ from headend.roles.adapters import (
     EngineSinks,
     GrantDefaults,
 )
-from headend.roles.command_executor import CommandExecutor
+from headend.roles.command_executor import CommandExecutor, UnfinishedRuns
 from headend.roles.context import RoleContext
 from headend.roles.host_presence import HostPresence
 from headend.roles.ingest_metrics import IngestMetrics
 from headend.roles.media_remover import StoredMedia
 from headend.roles.stale_streams import keep_resetting_unowned_streams
+from headend.roles.stream_ownership import (
+    CatalogOwnership,
+    LeftRuns,
+    OwnershipWatch,
+    SoleRuns,
+)
 from headend.roles.supervision import BackgroundTask, run_in_background
 from ingest.server.listener import listening
 from ingest.stream.failover import Mode
@@ -90,19 +97,13 @@ async def run_ingest(
         posters=posters,
         recorder=recorder,
         lag=context.lag,
+        fenced=presence is not None and bucket_of(settings) is not None,
     )
-    left: defaultdict[float, list[PublicHash]] = defaultdict(list)
-    for hash_, window_seconds in (await catalog.live_state.find_reconnect_windows()).items():
-        own = window_seconds is not None
-        left[window_seconds if own else settings.live.reconnect_seconds].append(hash_)
+    ownership = None if presence is None else CatalogOwnership(catalog, presence)
+    abandoned = () if presence is not None else await _abandoned(context, transcoding)
     async with (
         run_in_background(
-            *(
-                BackgroundTask(
-                    "abandoned runs", partial(_end_abandoned, transcoding, catalog, hashes, seconds)
-                )
-                for seconds, hashes in left.items()
-            ),
+            *abandoned,
             BackgroundTask("load shedding", transcoding.shed_load),
             BackgroundTask("posters of streams", posters.run),
             BackgroundTask("recordings", recorder.run),
@@ -130,17 +131,33 @@ async def run_ingest(
             sockets=_listening_sockets(sockets, tls),
             drain_seconds=settings.drain_seconds,
             lag=context.lag,
+            ownership=ownership,
         ) as listener,
     ):
+        unfinished_runs: UnfinishedRuns = SoleRuns(transcoding)
+        tasks: tuple[BackgroundTask, ...] = ()
+        if presence is not None and ownership is not None:
+            watch = OwnershipWatch(listener.streams, context.edge)
+            presence.on_owned, transcoding.on_lost = watch.on_owned, watch.on_run_lost
+            unfinished_runs = left = LeftRuns(
+                ownership,
+                listener.streams,
+                transcoding,
+                reconnect_seconds=settings.live.reconnect_seconds,
+            )
+            tasks = (
+                BackgroundTask("ownership of streams", watch.run),
+                BackgroundTask("runs of hosts that are gone", left.run),
+            )
         executor = CommandExecutor(
             catalog=catalog,
             streams=listener.streams,
-            unfinished_runs=transcoding,
+            unfinished_runs=unfinished_runs,
             media=StoredMedia(context.objects, context.edge),
             now_us=wall_clock_us,
             presence=presence,
         )
-        async with run_in_background(BackgroundTask("commands", executor.run)):
+        async with run_in_background(BackgroundTask("commands", executor.run), *tasks):
             yield IngestRole(
                 metrics=IngestMetrics(listener, transcoding, context.lag).text,
                 tls=tls,
@@ -186,6 +203,20 @@ async def _save_posters(
 ) -> bool:
     """Save that a stream has new posters (see `transcode.live.posters`)."""
     return await catalog.streams.set_posters(hash_, labels, size, now_us=wall_clock_us())
+
+
+async def _abandoned(context: RoleContext, transcoding: LiveTranscoding) -> list[BackgroundTask]:
+    """Return the tasks that end the runs of the only ingest if their encoders do not return."""
+    catalog, default = context.catalog, context.settings.live.reconnect_seconds
+    left: defaultdict[float, list[PublicHash]] = defaultdict(list)
+    for hash_, own in (await catalog.live_state.find_reconnect_windows()).items():
+        left[default if own is None else own].append(hash_)
+    return [
+        BackgroundTask(
+            "abandoned runs", partial(_end_abandoned, transcoding, catalog, hashes, seconds)
+        )
+        for seconds, hashes in left.items()
+    ]
 
 
 async def _end_abandoned(

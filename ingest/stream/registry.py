@@ -7,6 +7,8 @@ several hosts take encoders, a stream is served here only while this host owns i
 
 import asyncio
 import logging
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from typing import Final
 from weakref import WeakValueDictionary
 
@@ -84,6 +86,17 @@ class LiveStreams:
     def generations(self) -> dict[int, int]:
         """The streams that are served here, each with the generation of its ownership."""
         return {number: stream.generation for number, stream in self._streams.items()}
+
+    @property
+    def hashes(self) -> dict[int, str]:
+        """The public names of the streams that are served here."""
+        return {number: stream.hash for number, stream in self._streams.items()}
+
+    @asynccontextmanager
+    async def unserved(self, stream: int) -> AsyncGenerator[bool]:
+        """Keep a stream from being opened for the length of the block; False if it is served."""
+        async with self._lock(stream):
+            yield stream not in self._streams
 
     async def attach(self, grant: Grant, publisher: ConnectedPublisher) -> PublisherSession:
         """Give a publisher its slot.
@@ -221,7 +234,8 @@ class LiveStreams:
             if self._streams.get(grant.stream) is stream:  # it was not surrendered
                 del self._streams[grant.stream]
                 async with self._lock(grant.stream):
-                    if grant.stream not in self._streams:  # no publisher came meanwhile
+                    # No publisher came meanwhile; and a run that is kept for a restart is left.
+                    if grant.stream not in self._streams and not self._draining:
                         await self._release(grant, stream)
             del self._serving[stream]
             if not self._serving:

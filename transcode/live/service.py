@@ -12,6 +12,7 @@ from media.no_op import do_nothing
 from storage.edge.base import Edge
 from storage.errors import StorageError
 from storage.live.publication import LiveWindow, Publication
+from storage.live.run_objects import RunOwner
 from storage.objects.base import Objects
 from storage.recording.recorder import Recorder
 from storage.wall_clock import wall_clock_us
@@ -43,10 +44,15 @@ class LiveTranscoding:
 
     `record_event` records events for the streams' owners (see `transcode.live.event_queue`).
     `posters` stores posters of the streams (None: none are made); `recorder` turns runs into videos
-    (None: none are recorded). `lag` is that of the event loop.
+    (None: none are recorded). `lag` is that of the event loop. With `fenced` other hosts may write
+    to the same store.
+
+    Attributes:
+        on_lost: Called with a stream and the generation by which this host owned it, once it is
+            found that another host has taken its run over.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # the parts of the service, each by its name
         self,
         *,
         objects: Objects,
@@ -57,7 +63,9 @@ class LiveTranscoding:
         posters: LivePosters | None = None,
         recorder: Recorder | None = None,
         lag: LoopLag | None = None,
+        fenced: bool = False,
     ) -> None:
+        self.on_lost: Callable[[str, int], None] = do_nothing
         self.wall_us = wall_us
         self.record_event = record_event
         self.lag = LoopLag() if lag is None else lag
@@ -67,6 +75,7 @@ class LiveTranscoding:
         self._window = window
         self._posters = posters
         self._recorder = recorder
+        self._fenced = fenced
         self._keep_days: dict[str, int] = {}  # by stream: for how long its recordings are kept
         self._opening = asyncio.Lock()
         self._deaths: dict[str, EngineDeaths] = {}  # of recent engines, by stream
@@ -106,9 +115,10 @@ class LiveTranscoding:
     ) -> Publication:
         """Resume the stream's newest run if a restart interrupted it, else begin another."""
         window = self._window.reaching_back(settings.dvr_seconds)
+        owner = self._owner(stream, settings.generation)
         async with self._opening:
             resumed = await self._resume(
-                stream, settings.resume_seconds, window, low_latency=settings.low_latency
+                stream, settings.resume_seconds, window, owner, low_latency=settings.low_latency
             )
             if resumed is not None:
                 if bool(resumed.renditions) is picture:
@@ -122,9 +132,17 @@ class LiveTranscoding:
                 now_us=self.wall_us(),
                 window=window,
                 low_latency=settings.low_latency,
+                owner=owner,
             )
             self._record(publication)
             return publication
+
+    def _owner(self, stream: str, generation: int) -> RunOwner:
+        return RunOwner(
+            generation=generation,
+            fenced=self._fenced,
+            on_lost=lambda: self.on_lost(stream, generation),
+        )
 
     def _record(self, publication: Publication) -> None:
         """Have a run recorded if its stream is; resume a recording that a restart interrupted."""
@@ -150,14 +168,18 @@ class LiveTranscoding:
                 except StorageError as error:
                     log.warning("run not ended", extra={"stream": stream, "cause": str(error)})
 
-    async def end_interrupted(self, stream: str) -> bool:
-        """End the stream's interrupted run at once; return False if there is none."""
-        return await self._end_abandoned(stream, 0.0)
+    async def end_interrupted(self, stream: str, generation: int = 0) -> bool:
+        """End the stream's interrupted run at once; return False if there is none.
 
-    async def _end_abandoned(self, stream: str, window: float) -> bool:
+        `generation` is that by which this host owns the stream.
+        """
+        return await self._end_abandoned(stream, 0.0, generation)
+
+    async def _end_abandoned(self, stream: str, window: float, generation: int = 0) -> bool:
+        owner = self._owner(stream, generation)
         async with self._opening:
-            resumed = stream in self.runs or await self._resume(stream, window, self._window)
-            left = None if resumed else await self._resume(stream, _ANY_AGE, self._window)
+            resumed = stream in self.runs or await self._resume(stream, window, self._window, owner)
+            left = None if resumed else await self._resume(stream, _ANY_AGE, self._window, owner)
             if left is not None:
                 await left.finish()
                 log.info("run ended", extra={"stream": stream, "run": left.run})
@@ -166,7 +188,13 @@ class LiveTranscoding:
             return left is not None
 
     async def _resume(
-        self, stream: str, within: float, window: LiveWindow, *, low_latency: bool = True
+        self,
+        stream: str,
+        within: float,
+        window: LiveWindow,
+        owner: RunOwner,
+        *,
+        low_latency: bool = True,
     ) -> Publication | None:
         return await Publication.resume(
             self._objects,
@@ -176,6 +204,7 @@ class LiveTranscoding:
             window=window,
             within_seconds=within,
             low_latency=low_latency,
+            owner=owner,
         )
 
     @asynccontextmanager

@@ -5,18 +5,20 @@ still writes is told from what the present one writes.
 """
 
 import msgspec
-from sqlalchemy import null, select, update
+from sqlalchemy import func, null, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from media.stream_keys import PublicHash
 from media.ticks import MICROSECONDS
 from storage.catalog.engine.clock import now_in
 from storage.catalog.engine.database import Database
 from storage.catalog.queries.insert_missing import insert_missing
 from storage.catalog.queries.living_hosts import is_living
-from storage.catalog.schema.tables import hosts, stream_owners
+from storage.catalog.records.settings import effective_settings
+from storage.catalog.schema.tables import hosts, projects, stream_owners, streams
 from storage.errors import HostGone
 
-__all__ = ["StreamOwner", "StreamOwners"]
+__all__ = ["LeftStream", "StreamOwner", "StreamOwners"]
 
 
 class StreamOwner(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,6 +31,18 @@ class StreamOwner(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     address: str | None
     generation: int
+
+
+class LeftStream(msgspec.Struct, frozen=True, kw_only=True):
+    """A stream whose owner is gone without having ended its run.
+
+    `reconnect_seconds` is how long the run waits for its encoder; None: the service's setting.
+    """
+
+    stream: int
+    hash: PublicHash
+    generation: int
+    reconnect_seconds: float | None
 
 
 class StreamOwners:
@@ -70,7 +84,10 @@ class StreamOwners:
             return _record(claiming, generation + 1)
 
     async def release(self, stream: int, host: int, generation: int) -> None:
-        """Let go of a stream that the host owns by this generation; else nothing changes."""
+        """Let go of a stream that the host owns by this generation; else nothing changes.
+
+        Its run has ended. A host that leaves a run open does not let go: see `find_left`.
+        """
         owners = stream_owners.c
         mine = (owners.stream_id == stream, owners.host_id == host, owners.generation == generation)
         async with self._database.writing() as connection:
@@ -83,6 +100,38 @@ class StreamOwners:
         # A host asks for it with each beat.
         async with self._database.beating() as connection:
             return dict((await connection.execute(asked)).all())
+
+    async def find_left(self, host: int, dead_seconds: float) -> tuple[LeftStream, ...]:
+        """Return the streams whose owners are gone; all but the first living host get none.
+
+        The first one has the smallest number.
+        """
+        owners = stream_owners.c
+        columns = select(
+            streams.c.id,
+            streams.c.hash,
+            owners.generation,
+            streams.c.settings,
+            projects.c.settings.label("defaults"),
+        )
+        async with self._database.reading() as connection:
+            lives = is_living(connection, dead_seconds)
+            living = select(hosts.c.id).where(lives)
+            first = select(func.min(hosts.c.id)).where(lives).scalar_subquery()
+            left = (owners.host_id.is_not(None), owners.host_id.not_in(living), first == host)
+            joined = columns.join_from(stream_owners, streams, streams.c.id == owners.stream_id)
+            asked = joined.join(projects, projects.c.id == streams.c.project_id).where(*left)
+            return tuple(
+                LeftStream(
+                    stream=number,
+                    hash=hash_,
+                    generation=generation,
+                    reconnect_seconds=effective_settings(
+                        settings, defaults
+                    ).failover.reconnect_seconds,
+                )
+                for number, hash_, generation, settings, defaults in await connection.execute(asked)
+            )
 
 
 _Host = tuple[int, str, str | None]  # number, name, address

@@ -6,7 +6,7 @@ All times are the database's, whatever the clocks of the hosts are.
 from typing import Final
 
 import msgspec
-from sqlalchemy import case, delete, func, insert, select, update
+from sqlalchemy import case, delete, func, insert, or_, select, update
 
 from media.ticks import MICROSECONDS
 from storage.catalog.engine.clock import now_in
@@ -58,7 +58,8 @@ class Hosts:
             numbers = (await connection.execute(locked)).scalars().all()
             await connection.execute(delete(hosts).where(table.id.in_(numbers)))
             deleted = ~select(streams.c.id).where(streams.c.id == owners.stream_id).exists()
-            left = (owners.host_id.is_(None), owners.taken_us < now - _KEPT_US, deleted)
+            gone = or_(owners.host_id.is_(None), owners.host_id.not_in(select(table.id)))
+            left = (gone, owners.taken_us < now - _KEPT_US, deleted)
             await connection.execute(delete(stream_owners).where(*left))
             row = {"name": name, "role": role, "address": address, "version": version}
             added = insert(hosts).values(**row, started_us=now, seen_us=now, steady_us=now)

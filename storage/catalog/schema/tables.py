@@ -446,13 +446,14 @@ hosts = Table(
     sqlite_autoincrement=True,
 )
 
-# Which host runs a stream's engine (null: none). `generation` counts the owners of a stream.
-# Without a foreign key to streams: the owner of a deleted stream must still end its run.
+# Which host runs a stream's engine (null: none, as its last run has ended). `generation` counts the
+# owners of a stream. Without foreign keys: the owner of a deleted stream must still end its run,
+# and a host that is gone may have left a run open.
 stream_owners = Table(
     "stream_owners",
     METADATA,
     Column("stream_id", Integer, primary_key=True, autoincrement=False),
-    Column("host_id", Integer, ForeignKey("hosts.id", ondelete="SET NULL")),
+    Column("host_id", Integer),
     Column("generation", Integer, nullable=False),
     Column("taken_us", BigInteger, nullable=False),
 )

@@ -12,6 +12,7 @@ from headend.roles.adapters import CatalogDirectory, CatalogJournal, GrantDefaul
 from headend.roles.command_executor import CommandExecutor
 from headend.roles.host_presence import HostIdentity, HostPresence
 from headend.roles.media_remover import StoredMedia
+from headend.roles.stream_ownership import SoleRuns
 from ingest.stream.failover import Mode, Policy
 from ingest.stream.registry import LiveStreams
 from storage.catalog import Catalog, open_catalog
@@ -97,10 +98,12 @@ async def room(
                 orders = CommandExecutor(
                     catalog=catalog,
                     streams=streams,
-                    unfinished_runs=LiveTranscoding(
-                        objects=objects,
-                        edge=edge,
-                        window=LiveWindow(listed_seconds=30.0, kept_seconds=60.0),
+                    unfinished_runs=SoleRuns(
+                        LiveTranscoding(
+                            objects=objects,
+                            edge=edge,
+                            window=LiveWindow(listed_seconds=30.0, kept_seconds=60.0),
+                        )
                     ),
                     media=StoredMedia(objects, edge),
                     now_us=lambda: NOW,

@@ -32,11 +32,10 @@ def upgrade() -> None:
         sa.Column("generation", sa.Integer(), nullable=False),
         sa.Column("taken_us", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("stream_id", name=op.f("pk_stream_owners")),
-        sa.ForeignKeyConstraint(
-            ["host_id"],
-            ["hosts.id"],
-            name=op.f("fk_stream_owners_host_id"),
-            ondelete="SET NULL",
-        ),
     )
     op.create_index("ix_stream_owners_host_id", "stream_owners", ["host_id"])
+    # Runs that are on air while the service is updated count as left by a host that is gone.
+    op.execute(
+        "INSERT INTO stream_owners (stream_id, host_id, generation, taken_us)"
+        " SELECT id, 0, 0, 0 FROM streams WHERE processing"
+    )

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from storage.catalog import Catalog, open_catalog
-from storage.catalog.hosts.owners import StreamOwner
+from storage.catalog.hosts.owners import LeftStream, StreamOwner
 from storage.errors import HostGone
 from tests.support.sql import run_sql
 from tests.support.storage.concurrent_calls import Call, count_refused
@@ -199,3 +199,27 @@ async def test_hosts_that_come_and_go_do_not_wait_for_each_other(
     names = [str(number) for number in range(len(processes))]
     callers = [calls(catalog, name) for catalog, name in zip(processes, names, strict=True)]
     assert await count_refused(callers) == 0
+
+
+async def test_the_first_living_host_finds_the_streams_that_others_left(
+    catalog: Catalog, place: str | Path, a: int, b: int
+) -> None:
+    stream = (await catalog.installation.first_start(1)).stream
+    assert stream is not None
+    await claim(catalog, a, stream=stream.id)
+    find = catalog.owners.find_left
+    assert await find(b, DEAD) == await find(a, DEAD) == ()
+    last_seen(place, a, DEAD)
+    left = LeftStream(stream=stream.id, hash=stream.hash, generation=1, reconnect_seconds=None)
+    assert await find(b, DEAD) == (left,)
+    assert await find(a, DEAD) == ()  # it does not live
+    # What became of its host, that left or is no more, makes no difference.
+    await catalog.hosts.leave(a)
+    assert await find(b, DEAD) == (left,)
+    late = await catalog.hosts.register("c", "ingest", None, "1")
+    assert await find(late, DEAD) == ()
+    # A stream that was let go has no run; one of a living host is not left.
+    assert await claim(catalog, b, stream=stream.id) == (b, 2)
+    assert await find(b, DEAD) == ()
+    await catalog.owners.release(stream.id, b, 2)
+    assert await find(b, DEAD) == ()

@@ -1,0 +1,209 @@
+"""Ownership of streams among the hosts of a shared catalog.
+
+A host claims a stream when its first encoder comes, and lets go of it when its run has ended. When
+another host owns the stream, which the catalog says and every write to the bucket shows, this one
+stops serving it. A host that cannot reach the catalog goes on: nobody can take its streams without
+the catalog, and a host that is cut off alone finds out when it writes.
+"""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from typing import Final
+
+from headend.roles.host_presence import HostPresence
+from ingest.stream.ports import Grant, Ownership, PortError
+from ingest.stream.registry import LiveStreams
+from media.stream_keys import PublicHash
+from storage.catalog import Catalog
+from storage.catalog.hosts.owners import LeftStream
+from storage.edge.base import Edge
+from storage.errors import HostGone, StorageError
+from storage.objects.addresses import live_stream
+from storage.wall_clock import wall_clock_us
+from transcode.live.service import LiveTranscoding
+
+__all__ = ["CatalogOwnership", "LeftRuns", "OwnershipWatch", "SoleRuns"]
+
+log = logging.getLogger(__name__)
+
+_LOOK_SECONDS: Final = 2.0
+
+
+class CatalogOwnership:
+    """Which host owns a stream, by the catalog; an `ingest.stream.ports.StreamOwnership`."""
+
+    def __init__(self, catalog: Catalog, presence: HostPresence) -> None:
+        self._catalog = catalog
+        self._presence = presence
+
+    async def claim(self, grant: Grant, *, gone: int | None = None) -> Ownership:
+        """Return the stream's owner, which is this host if no other living host owns it."""
+        try:
+            return await self.claim_stream(grant.stream, gone=gone)
+        except StorageError as error:
+            raise PortError(str(error)) from error
+
+    async def release(self, grant: Grant, generation: int) -> None:
+        """Let go of a stream whose run has ended."""
+        try:
+            await self.release_stream(grant.stream, generation)
+        except StorageError as error:
+            raise PortError(str(error)) from error
+
+    async def claim_stream(self, stream: int, *, gone: int | None = None) -> Ownership:
+        """Return the owner of the stream with this number, as `claim` does.
+
+        Raises:
+            StorageError: the owner cannot be found out at present.
+        """
+        host = self._presence.host
+        if host is None:
+            raise HostGone(0)
+        owner = await self._catalog.owners.claim(
+            stream, host, dead_seconds=self._presence.dead_seconds, gone=gone
+        )
+        address = None if owner.host == host else (owner.address or "")
+        return Ownership(generation=owner.generation, address=address)
+
+    async def release_stream(self, stream: int, generation: int) -> None:
+        """Let go of the stream with this number, as `release` does.
+
+        Raises:
+            StorageError: it could not be stored.
+        """
+        if self._presence.host is not None:
+            await self._catalog.owners.release(stream, self._presence.host, generation)
+
+    async def find_left(self) -> tuple[LeftStream, ...]:
+        """Return the streams whose owners are gone, if this is the first living host.
+
+        Raises:
+            StorageError: the catalog does not answer.
+        """
+        host = self._presence.host
+        if host is None:
+            return ()
+        return await self._catalog.owners.find_left(host, self._presence.dead_seconds)
+
+    async def end_pause(self, hash_: PublicHash) -> None:
+        """End the pause of a stream that has no run any more.
+
+        Raises:
+            StorageError: the catalog does not answer.
+        """
+        await self._catalog.live_state.end_pauses([hash_], wall_clock_us())
+
+
+class OwnershipWatch:
+    """Stops what this host serves of streams that another host owns by now."""
+
+    def __init__(self, streams: LiveStreams, edge: Edge) -> None:
+        self._streams = streams
+        self._edge = edge
+        self._served: dict[int, int] = {}  # by number, when the catalog was read last
+        self._lost: asyncio.Queue[tuple[int, int]] = asyncio.Queue()
+
+    def on_owned(self, owned: Mapping[int, int]) -> None:
+        """Handle what this host owns: generations, by the numbers of the streams."""
+        served = self._streams.generations
+        for stream, generation in served.items():
+            # What was claimed since the catalog was read is not in `owned` yet.
+            if self._served.get(stream) == generation != owned.get(stream):
+                self._lost.put_nowait((stream, generation))
+        self._served = served
+
+    def on_run_lost(self, hash_: str, generation: int) -> None:
+        """Handle that the run of a stream was taken over."""
+        for stream, served in self._streams.hashes.items():
+            if served == hash_:
+                self._lost.put_nowait((stream, generation))
+
+    async def run(self) -> None:
+        """Stop what was lost, until cancelled."""
+        while True:
+            stream, generation = await self._lost.get()
+            hash_ = self._streams.hashes.get(stream)
+            if hash_ is not None and await self._streams.surrender(stream, generation):
+                # Viewers get what its owner publishes.
+                await self._edge.drop_folder(live_stream(hash_))
+
+
+class SoleRuns:
+    """Ends runs where this host has all streams, without asking."""
+
+    def __init__(self, transcoding: LiveTranscoding) -> None:
+        self._transcoding = transcoding
+
+    async def end_interrupted(self, stream: int, hash_: str) -> bool:
+        """End a run that a restart left open; return False if there is none."""
+        del stream
+        return await self._transcoding.end_interrupted(hash_)
+
+
+class LeftRuns:
+    """Ends runs that no host serves.
+
+    That is at once where the stream's owner wants it, and else where the run's owner is gone and
+    its encoder did not return to any host: players would otherwise wait for ever in a playlist
+    without an end. The first living host does so. `reconnect_seconds` is how long a run waits for
+    its encoder where the stream has no setting.
+    """
+
+    def __init__(
+        self,
+        ownership: CatalogOwnership,
+        streams: LiveStreams,
+        transcoding: LiveTranscoding,
+        *,
+        reconnect_seconds: float,
+    ) -> None:
+        self._ownership = ownership
+        self._streams = streams
+        self._transcoding = transcoding
+        self._reconnect_seconds = reconnect_seconds
+        self._seen: dict[tuple[int, int], float] = {}  # when a run was found left
+
+    async def end_interrupted(self, stream: int, hash_: str) -> bool:
+        """End a run that no host serves; return False if there is none.
+
+        Raises:
+            StorageError: the catalog or the store failed.
+        """
+        async with self._streams.unserved(stream) as free:
+            if not free:
+                return False
+            owner = await self._ownership.claim_stream(stream)
+            if owner.address is not None:
+                return False
+            ended = await self._transcoding.end_interrupted(hash_, owner.generation)
+            await self._ownership.release_stream(stream, owner.generation)
+            return ended
+
+    async def run(self) -> None:
+        """Look for runs whose owners are gone, until cancelled."""
+        clock = asyncio.get_running_loop().time
+        while True:
+            await asyncio.sleep(_LOOK_SECONDS)
+            try:
+                await self.look(clock())
+            except StorageError as error:
+                log.warning("left runs not looked for", extra={"cause": repr(error)})
+
+    async def look(self, now: float) -> None:
+        """End what has been left for too long, by a clock in seconds.
+
+        Raises:
+            StorageError: the catalog or the store failed.
+        """
+        left = await self._ownership.find_left()
+        self._seen = {
+            (each.stream, each.generation): self._seen.get((each.stream, each.generation), now)
+            for each in left
+        }
+        for each in left:
+            own = each.reconnect_seconds
+            patience = self._reconnect_seconds if own is None else own
+            if now - self._seen[each.stream, each.generation] >= patience:
+                await self.end_interrupted(each.stream, each.hash)
+                await self._ownership.end_pause(each.hash)

@@ -1,0 +1,216 @@
+"""Streams among hosts: who owns them, what a host stops serving, and which runs are ended."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from headend.roles.adapters import CatalogJournal
+from headend.roles.host_presence import HostIdentity, HostPresence
+from headend.roles.stream_ownership import CatalogOwnership, LeftRuns, OwnershipWatch, SoleRuns
+from ingest.stream.ports import Ownership, PortError
+from ingest.stream.registry import LiveStreams
+from storage.catalog import Catalog, open_catalog
+from storage.catalog.records.common import StreamRecord
+from storage.edge.memory import MemoryEdge
+from storage.live.publication import LiveWindow, Publication
+from storage.live.run_store import newest_run
+from storage.objects.addresses import live_stream
+from storage.objects.disk import DiskObjects
+from tests.ingest.stream.test_live_stream import GRANT, FakePorts, FakePublisher
+from tests.support.sql import run_sql
+from tests.support.storage.engine_reports import TOP, ReportMaker, append_all, begin_epoch
+from tests.support.waiting import until
+from transcode.live.service import LiveTranscoding
+
+pytestmark = pytest.mark.anyio
+
+DEAD = 60.0  # seconds
+WINDOW = LiveWindow(listed_seconds=30.0, kept_seconds=60.0)
+
+
+@pytest.fixture
+async def catalog(migrated_place: Path) -> AsyncGenerator[Catalog]:
+    async with open_catalog(migrated_place, migrate=False) as opened:
+        yield opened
+
+
+async def presence(catalog: Catalog, name: str, address: str | None = None) -> HostPresence:
+    identity = HostIdentity(name=name, role="ingest", address=address, version="1")
+    made = HostPresence(catalog, identity, dead_seconds=DEAD)
+    await made.register()
+    return made
+
+
+async def test_a_stream_belongs_to_one_host_until_it_lets_go(catalog: Catalog) -> None:
+    here = CatalogOwnership(catalog, await presence(catalog, "here", "10.0.0.1:1937"))
+    there = CatalogOwnership(catalog, await presence(catalog, "there"))
+    assert await here.claim(GRANT) == Ownership(generation=1, address=None)
+    assert await there.claim(GRANT) == Ownership(generation=1, address="10.0.0.1:1937")
+    await there.release(GRANT, 1)  # nothing of its own
+    await here.release(GRANT, 1)
+    assert await there.claim(GRANT) == Ownership(generation=2, address=None)
+    assert await here.claim(GRANT) == Ownership(generation=2, address="")
+    assert await here.claim(GRANT, gone=2) == Ownership(generation=3, address=None)
+
+
+async def test_a_host_that_is_not_registered_claims_nothing(catalog: Catalog) -> None:
+    nobody = await presence(catalog, "here")
+    assert nobody.host is not None
+    await catalog.hosts.leave(nobody.host)
+    with pytest.raises(PortError):
+        await CatalogOwnership(catalog, nobody).claim(GRANT)
+    nobody.host = None
+    with pytest.raises(PortError):
+        await CatalogOwnership(catalog, nobody).claim(GRANT)
+    await CatalogOwnership(catalog, nobody).release(GRANT, 1)
+
+
+@asynccontextmanager
+async def watched(
+    catalog: Catalog, edge: MemoryEdge
+) -> AsyncGenerator[tuple[OwnershipWatch, LiveStreams]]:
+    """Serve a stream that this host owns, and watch that."""
+    ownership = CatalogOwnership(catalog, await presence(catalog, "here"))
+    async with asyncio.TaskGroup() as tasks:
+        streams = LiveStreams(
+            FakePorts(), CatalogJournal(catalog, lambda: 1), tasks, ownership=ownership
+        )
+        watch = OwnershipWatch(streams, edge)
+        running = tasks.create_task(watch.run())
+        await streams.attach(GRANT, FakePublisher())
+        yield watch, streams
+        streams.drain()
+        await streams.wait_closed()
+        running.cancel()
+
+
+async def test_what_another_host_owns_is_served_no_longer(catalog: Catalog) -> None:
+    edge = MemoryEdge()
+    address = f"{live_stream(GRANT.hash)}/run/720p/1.m4s"
+    await edge.put_part(address, b"media")
+    async with watched(catalog, edge) as (watch, streams):
+        watch.on_owned({})  # read before the claim
+        watch.on_owned({GRANT.stream: 1})
+        await asyncio.sleep(0)
+        assert streams.generations == {GRANT.stream: 1}
+        watch.on_owned({})
+        await until(lambda: not streams.generations)
+        await until(lambda: edge.local_part(address) is None)
+
+
+async def test_a_run_that_was_taken_over_is_served_no_longer(catalog: Catalog) -> None:
+    async with watched(catalog, MemoryEdge()) as (watch, streams):
+        watch.on_run_lost("another stream", 1)
+        watch.on_run_lost(GRANT.hash, 0)  # of an earlier ownership
+        watch.on_run_lost(GRANT.hash, 1)
+        await until(lambda: not streams.generations)
+
+
+class Left(msgspec.Struct, kw_only=True):
+    """A stream whose host is gone, and another host that looks for such."""
+
+    catalog: Catalog
+    objects: DiskObjects
+    stream: StreamRecord
+    runs: LeftRuns
+    streams: LiveStreams
+    ownership: CatalogOwnership
+
+    async def ended(self) -> bool:
+        run = await newest_run(self.objects, self.stream.hash)
+        assert run is not None
+        return run.state.ended
+
+
+async def left_run(catalog: Catalog, objects: DiskObjects, tasks: asyncio.TaskGroup) -> Left:
+    """Begin a run on a host, which ends at once, and register another host."""
+    stream = (await catalog.installation.first_start(1)).stream
+    assert stream is not None
+    publication = await Publication.open(
+        objects, MemoryEdge(), hash=stream.hash, now_us=1_700_000_000_000_000, window=WINDOW
+    )
+    studio = ReportMaker(TOP)
+    await begin_epoch(publication, studio)
+    for _ in range(3):
+        await append_all(publication, studio.step())
+    await publication.suspend()
+    gone = await presence(catalog, "gone")
+    assert gone.host is not None
+    await catalog.owners.claim(stream.id, gone.host, dead_seconds=DEAD)
+    await gone.leave()
+    ownership = CatalogOwnership(catalog, await presence(catalog, "here"))
+    streams = LiveStreams(
+        FakePorts(), CatalogJournal(catalog, lambda: 1), tasks, ownership=ownership
+    )
+    transcoding = LiveTranscoding(objects=objects, edge=MemoryEdge(), window=WINDOW, fenced=True)
+    runs = LeftRuns(ownership, streams, transcoding, reconnect_seconds=30.0)
+    return Left(
+        catalog=catalog,
+        objects=objects,
+        stream=stream,
+        runs=runs,
+        streams=streams,
+        ownership=ownership,
+    )
+
+
+async def test_a_run_that_nobody_returns_to_is_ended_in_time(
+    catalog: Catalog, migrated_place: Path, tmp_path: Path
+) -> None:
+    with DiskObjects(tmp_path / "objects") as objects:
+        async with asyncio.TaskGroup() as tasks:
+            left = await left_run(catalog, objects, tasks)
+            run_sql(migrated_place, "UPDATE streams SET paused = 1")
+            await left.runs.look(100.0)
+            await left.runs.look(129.0)
+            assert not await left.ended()
+            await left.runs.look(130.0)
+            assert await left.ended()
+            found = await catalog.streams.find(left.stream.id)
+            assert found is not None
+            assert not found.paused
+            assert await left.ownership.find_left() == ()
+            # Its number goes on with the next owner.
+            owner = await left.ownership.claim_stream(left.stream.id)
+            assert owner == Ownership(generation=3, address=None)
+
+
+async def test_a_run_to_which_its_encoder_returns_is_not_ended(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    with DiskObjects(tmp_path / "objects") as objects:
+        async with asyncio.TaskGroup() as tasks:
+            left = await left_run(catalog, objects, tasks)
+            await left.runs.look(100.0)
+            grant = msgspec.structs.replace(GRANT, stream=left.stream.id, hash=left.stream.hash)
+            await left.streams.attach(grant, FakePublisher())
+            await left.runs.look(130.0)
+            assert not await left.runs.end_interrupted(left.stream.id, left.stream.hash)
+            assert not await left.ended()
+            left.streams.drain()
+            await left.streams.wait_closed()
+
+
+async def test_a_run_of_another_host_is_not_ended(catalog: Catalog, tmp_path: Path) -> None:
+    with DiskObjects(tmp_path / "objects") as objects:
+        async with asyncio.TaskGroup() as tasks:
+            left = await left_run(catalog, objects, tasks)
+            there = CatalogOwnership(catalog, await presence(catalog, "there"))
+            await there.claim_stream(left.stream.id)
+            assert not await left.runs.end_interrupted(left.stream.id, left.stream.hash)
+            assert not await left.ended()
+
+
+async def test_the_only_host_ends_runs_without_asking(catalog: Catalog, tmp_path: Path) -> None:
+    with DiskObjects(tmp_path / "objects") as objects:
+        async with asyncio.TaskGroup() as tasks:
+            left = await left_run(catalog, objects, tasks)
+            transcoding = LiveTranscoding(objects=objects, edge=MemoryEdge(), window=WINDOW)
+            runs = SoleRuns(transcoding)
+            assert await runs.end_interrupted(left.stream.id, left.stream.hash)
+            assert await left.ended()
+            assert not await runs.end_interrupted(left.stream.id, left.stream.hash)
