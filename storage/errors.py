@@ -8,6 +8,7 @@
         ├── CatalogUnavailable     the world's: the database cannot be read or written
         ├── HostGone               nobody's: the host's row was removed; it registers again
         ├── HashTaken              nobody's: a random public name collided; try again
+        ├── HostNameTaken          the operator's: another process runs under the host's name
         ├── NameTaken              the caller's: a tag or category of this name exists
         ├── NoSuchLabel            the caller's: a tag, category or player to link does not exist
         ├── NoSuchProject          the caller's: the project does not exist
@@ -38,6 +39,7 @@ __all__ = [
     "CatalogUnavailable",
     "HashTaken",
     "HostGone",
+    "HostNameTaken",
     "NameTaken",
     "NoSuchLabel",
     "NoSuchProject",
@@ -134,6 +136,16 @@ class HostGone(CatalogError):
     def __init__(self, host: int) -> None:
         super().__init__(f"the host {host} is not registered")
         self.host = host
+
+
+class HostNameTaken(CatalogError):
+    """Another process that runs is registered under the name of this host."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"another process runs as host {name}: set hosts.name to a name of its own on each"
+        )
+        self.name = name
 
 
 class UploadLinkSpent(CatalogError):

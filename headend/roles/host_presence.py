@@ -12,6 +12,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from importlib.metadata import version
+from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -20,7 +21,7 @@ from headend.roles.context import RoleContext
 from headend.roles.supervision import BackgroundTask, run_in_background
 from media.no_op import do_nothing
 from storage.catalog import Catalog
-from storage.errors import StorageError
+from storage.errors import HostNameTaken, StorageError
 
 __all__ = ["HostIdentity", "HostPresence", "open_presence"]
 
@@ -29,6 +30,9 @@ log = logging.getLogger(__name__)
 INTERVAL_SECONDS: Final = 1.0
 # A database that does not answer at the end must not hold the exit up.
 _LEAVE_SECONDS: Final = 2.0
+# A file in the data folder, which only one process of these uses at a time: a start after a kill
+# knows by it that the host of its name is not another process.
+_NUMBER: Final = "host.number"
 
 
 class HostIdentity(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,8 +82,25 @@ class HostPresence:
         self._is_lost = False
         self._trouble = ""  # the cause that was logged last, "" if there is none
 
+    async def start(self, predecessor: int | None) -> None:
+        """Become a host when the process starts; then it must be seen, by `keep_seen`.
+
+        `predecessor` is the number of the process before this one, which has ended. Any other
+        process of this name is waited for, as it may have been killed just now.
+
+        Raises:
+            HostNameTaken: another process of this name runs.
+            StorageError: the catalog does not answer.
+        """
+        until = self._now() + self.dead_seconds + self._interval
+        while await self._find_namesake() not in (None, predecessor):
+            if self._now() >= until:
+                raise HostNameTaken(self._identity.name)
+            await asyncio.sleep(self._interval)
+        await self.register()
+
     async def register(self) -> None:
-        """Become a host: from now on it must be seen, by `keep_seen`.
+        """Become a host in the place of any other of its name.
 
         Raises:
             StorageError: the catalog does not answer.
@@ -123,17 +144,19 @@ class HostPresence:
             self.host = None
             self._lose()
         if self.host is None:
-            if await self._is_name_taken():
-                self._report("another process has its name: set hosts.name")
+            if await self._find_namesake() is not None:
+                self._report(str(HostNameTaken(self._identity.name)))
                 return None
             await self.register()
             return {}
         self._seen = began
         return await self._catalog.owners.owned_by(self.host)
 
-    async def _is_name_taken(self) -> bool:
+    async def _find_namesake(self) -> int | None:
+        """Return the number of the living host of this name, if there is one."""
         found = await self._catalog.hosts.find_all(self.dead_seconds)
-        return any(each.alive and each.name == self._identity.name for each in found)
+        same = (each.id for each in found if each.alive and each.name == self._identity.name)
+        return next(same, None)
 
     def _lose(self) -> None:
         if not self._is_lost:
@@ -163,6 +186,14 @@ class HostPresence:
         self.host = None
 
 
+def _read_number(file: Path) -> int | None:
+    """Return the number of the host that used the data folder before."""
+    try:
+        return int(file.read_text())
+    except (OSError, ValueError):  # the first start, or a full disk cut it off
+        return None
+
+
 @asynccontextmanager
 async def open_presence(
     context: RoleContext, role: str
@@ -171,7 +202,9 @@ async def open_presence(
 
     Raises:
         AddressError: others cannot connect to the address at which it accepts relayed encoders.
+        HostNameTaken: another process of its name runs.
         StorageError: the catalog does not answer.
+        OSError: the data folder cannot be written to.
     """
     settings, catalog = context.settings.hosts, context.catalog
     if not catalog.is_shared:
@@ -187,8 +220,10 @@ async def open_presence(
         ),
         dead_seconds=settings.dead_seconds,
     )
-    await presence.register()
+    file = context.folder / _NUMBER
+    await presence.start(_read_number(file))
     try:
+        file.write_text(f"{presence.host}\n")
         async with run_in_background(BackgroundTask("host presence", presence.keep_seen)):
             yield presence
     finally:

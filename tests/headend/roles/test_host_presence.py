@@ -15,6 +15,7 @@ from headend.roles.context import open_context
 from headend.roles.host_presence import HostIdentity, HostPresence, open_presence
 from headend.roles.supervision import BackgroundTask, run_in_background
 from storage.catalog import Catalog, open_catalog
+from storage.errors import HostNameTaken
 from tests.support.headend.installed import installed, settings_of
 from tests.support.postgres import PostgresServer
 from tests.support.sql import run_sql
@@ -60,6 +61,11 @@ class Host:
         return self.reports[count]
 
 
+async def change(place: Path, statement: str) -> None:
+    """Change rows; the loop goes on meanwhile, as a transaction in it may have the lock."""
+    await asyncio.to_thread(run_sql, place, statement)
+
+
 @pytest.fixture
 async def catalog(migrated_place: Path) -> AsyncGenerator[Catalog]:
     async with open_catalog(migrated_place, migrate=False) as opened:
@@ -84,7 +90,7 @@ async def test_a_host_is_seen_and_reports_what_it_owns(
         other = await catalog.hosts.register("other", "ingest", None, "1")
         await catalog.owners.claim(7, other, dead_seconds=NEVER, gone=1)
         await until(lambda: host.last == {})
-        run_sql(migrated_place, "UPDATE hosts SET seen_us = 0 WHERE name = 'here'")
+        await change(migrated_place, "UPDATE hosts SET seen_us = 0 WHERE name = 'here'")
         await host.next_report()
         await host.next_report()  # of a turn that began after the update
         (record, _) = await catalog.hosts.find_all(NEVER)
@@ -98,8 +104,10 @@ async def test_a_database_that_is_away_for_too_long_loses_the_host_once(
     caplog.set_level(logging.INFO)
     async with running(catalog, dead_seconds=0.5) as host:
         await host.next_report()
-        with closing(sqlite3.connect(migrated_place, isolation_level=None)) as other:
-            other.execute("BEGIN IMMEDIATE")
+        with closing(
+            sqlite3.connect(migrated_place, isolation_level=None, check_same_thread=False)
+        ) as other:
+            await asyncio.to_thread(other.execute, "BEGIN IMMEDIATE")
             await until(lambda: host.last == "lost")
             await asyncio.sleep(1)  # longer than it takes to be lost again
         assert await host.next_report() == {}
@@ -147,6 +155,44 @@ async def test_of_two_processes_of_one_name_the_later_is_the_host(
         assert host.number > later
 
 
+async def test_a_process_whose_name_another_one_has_does_not_start(catalog: Catalog) -> None:
+    async with running(catalog) as first, asyncio.TaskGroup() as tasks:
+        second = Host(catalog, dead_seconds=NEVER)
+        starting = tasks.create_task(refused_start(second.presence))
+        await first.next_report()
+        assert not starting.done(), "the other may have been killed just now"
+        second.suspended += 2 * NEVER
+        assert "runs as host here: set hosts.name" in await starting
+        assert [each.id for each in await catalog.hosts.find_all(NEVER)] == [first.number]
+        assert second.presence.host is None
+
+
+async def refused_start(presence: HostPresence) -> str:
+    with pytest.raises(HostNameTaken) as caught:
+        await presence.start(predecessor=None)
+    return str(caught.value)
+
+
+async def test_a_process_takes_the_place_of_its_predecessor_at_once(catalog: Catalog) -> None:
+    killed = await catalog.hosts.register("here", "ingest", None, "1")
+    host = Host(catalog, dead_seconds=NEVER)
+    await host.presence.start(predecessor=killed)
+    assert [each.id for each in await catalog.hosts.find_all(NEVER)] == [host.number]
+
+
+async def test_a_process_waits_until_another_of_its_name_is_gone(
+    catalog: Catalog, migrated_place: Path
+) -> None:
+    killed = await catalog.hosts.register("here", "ingest", None, "1")
+    host = Host(catalog, dead_seconds=NEVER)
+    async with asyncio.TaskGroup() as tasks:
+        starting = tasks.create_task(host.presence.start(predecessor=killed - 1))
+        await asyncio.sleep(5 * INTERVAL)
+        assert not starting.done()
+        await change(migrated_place, "UPDATE hosts SET seen_us = 0")
+    assert [each.id for each in await catalog.hosts.find_all(NEVER)] == [host.number]
+
+
 async def test_a_host_that_cannot_leave_ends_all_the_same(
     catalog: Catalog, migrated_place: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -173,6 +219,12 @@ async def test_a_role_is_a_host_of_a_shared_database_while_it_runs(
                 assert record.address == context.sockets.relay_address(settings.hosts)
                 assert record.address is not None
             assert await context.catalog.hosts.find_all(60) == ()
+            # It is known after a kill, too.
+            killed = await context.catalog.hosts.register("one", "ingest", None, "1")
+            (tmp_path / "host.number").write_text(str(killed))
+            async with open_presence(context, "ingest") as presence:
+                assert presence is not None
+                assert (tmp_path / "host.number").read_text() == f"{presence.host}\n"
 
 
 async def test_there_are_no_hosts_with_sqlite(tmp_path: Path) -> None:
