@@ -1,9 +1,10 @@
 """The origin: playlists, init sections, segments, parts and posters below `/live` and `/videos`.
 
-Live playlists come from the edge, or from disk if this process does not carry the stream; parts
-come only from the edge, everything else from disk. Access is decided for every request
-(`api.origin.visibility`). Media names are never reused, so caches may keep them for ever; live
-playlists change every 2 s and are fresh for 1 s. Restricted media are never cached.
+Live playlists come from the edge, or from disk if it does not have the stream; parts come only from
+the edge, and so do segments that are not stored yet; everything else comes from disk. Access is
+decided for every request (`api.origin.visibility`). Media names are never reused, so caches may
+keep them for ever; live playlists change every 2 s and are fresh for 1 s. Restricted media are
+never cached.
 
 Nearly all requests find what they need in memory: access was looked up within the last second, the
 playlist is in memory, the segment in the page cache. `Origin.fast_path` answers these without a
@@ -170,6 +171,8 @@ class Origin:
                 return _blocked()
             if not verdict.access.is_visible:
                 return _not_found()
+            if match.re is LIVE and not match["media"] and not match["poster"]:
+                await self._edge.catch_up(match[0][1:])
             pending = self._pending(match, request, verdict, wanted)
             if pending is not None:
                 return pending
@@ -251,11 +254,12 @@ class Origin:
             file = _file(self._files.open_known(self._root + address), match, verdict.access)
             if file is not None or match.re is not LIVE or not match["media"]:
                 return file
-            # It is stored a moment after it was listed.
             return _part(self._edge.local_part(address), match, verdict.access)
         if match["part"]:
             return _part(self._edge.local_part(address), match, verdict.access)
-        text = self._local_playlist(address, match, wanted) or self._remembered(address)
+        text = self._local_playlist(address, match, wanted)
+        if text is None and self._edge.knows(address):
+            text = self._remembered(address)
         return _text(text, match, request, verdict.access)
 
     def _local_playlist(
@@ -274,9 +278,12 @@ class Origin:
         address = None if verdict.shown is None else object_address(match, verdict.shown)
         if held is None and address and (match["media"] or match["poster"] or match["preview"]):
             file = await self._files.open(self._root + address)
-            if file is None:
+            if file is None and match.re is LIVE and match["media"]:
+                # It is stored a moment after it was listed.
+                held = _part(await self._edge.get_part(address), match, verdict.access)
+            if file is None and held is None:
                 file = await self._fetched(address)
-            held = _file(file, match, verdict.access)
+            held = held or _file(file, match, verdict.access)
         if held is not None or match["media"] or match["preview"]:
             return held
         if match["poster"] == DEFAULT_POSTER_LABEL:

@@ -425,12 +425,13 @@ class LogSettings(_Section, frozen=True, kw_only=True):
 
 
 class RedisSettings(_Section, frozen=True, kw_only=True):
-    """The bus between processes."""
+    """What processes tell each other at once, and the live edge for those that serve it."""
 
     url: Annotated[
         str,
         _describe(
-            "redis://:PASSWORD@HOST:6379/0 notifies other processes at once; empty: they poll",
+            "redis://:PASSWORD@HOST:6379/0 notifies other processes at once, and gives "
+            "`headend api` the live edge; empty: they poll, and serve what is stored",
             secret=True,
         ),
     ] = ""

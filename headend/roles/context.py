@@ -1,7 +1,7 @@
 """What every role runs on: catalog and objects of a data folder, sockets, bus, the loop's lag."""
 
 from collections.abc import AsyncGenerator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 
@@ -27,7 +27,11 @@ from storage.bus.memory import MemoryBus
 from storage.bus.redis import open_redis_bus
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.records.common import FirstStart
+from storage.edge.base import Edge
 from storage.edge.memory import MemoryEdge
+from storage.edge.publishing import PublishingEdge
+from storage.edge.redis import EdgeUnavailable, open_edge_store
+from storage.edge.remote import open_remote_edge
 from storage.objects.store import MediaStore
 
 __all__ = ["RoleContext", "open_context"]
@@ -44,7 +48,7 @@ class RoleContext(msgspec.Struct, frozen=True, kw_only=True):
     first: FirstStart
     bus: Bus
     objects: MediaStore
-    edge: MemoryEdge
+    edge: Edge
     lag: LoopLag
 
     async def verify(self) -> None:
@@ -86,6 +90,7 @@ async def open_context(
         )
         objects = stack.enter_context(store)
         await bind_objects(catalog, objects, store=objects.place)
+        edge = _edge(settings, first.broadcaster_key, origin=origin, ingest=ingest)
         yield RoleContext(
             settings=settings,
             folder=folder,
@@ -95,7 +100,7 @@ async def open_context(
             first=first,
             bus=await stack.enter_async_context(_bus(settings, catalog, first.broadcaster_key)),
             objects=objects,
-            edge=MemoryEdge(),
+            edge=await stack.enter_async_context(edge),
             lag=lag,
         )
 
@@ -106,8 +111,35 @@ async def _bus(settings: ServiceSettings, catalog: Catalog, key: str) -> AsyncGe
     async with AsyncExitStack() as stack:
         bus: Bus = MemoryBus()
         if settings.redis.url:
-            # The key keeps installations that share a Redis apart.
-            opened = open_redis_bus(settings.redis.url, namespace=f"headend.{key}")
+            opened = open_redis_bus(settings.redis.url, namespace=_namespace(key))
             bus = await stack.enter_async_context(opened)
         await stack.enter_async_context(announcing_notices(catalog.outbox, bus))
         yield bus
+
+
+@asynccontextmanager
+async def _edge(
+    settings: ServiceSettings, key: str, *, origin: bool, ingest: bool
+) -> AsyncGenerator[Edge, None]:
+    """Open the edge: with Redis, a process that makes streams has it for all that serve them."""
+    if not settings.redis.url or not (origin or ingest):
+        yield MemoryEdge()
+        return
+    async with open_edge_store(settings.redis.url, namespace=_namespace(key)) as store:
+        if not ingest:
+            async with open_remote_edge(store) as remote:
+                yield remote
+            return
+        edge = PublishingEdge(store)
+        async with run_in_background(BackgroundTask("edge in Redis", edge.run)):
+            yield edge
+        with suppress(EdgeUnavailable):
+            await edge.publish()  # the ends of runs
+
+
+def _namespace(key: str) -> str:
+    """Return the names in Redis of the installation with this broadcaster key.
+
+    It keeps installations that share a Redis apart.
+    """
+    return f"headend.{key}"

@@ -23,7 +23,7 @@ from api.schemas.urls import Addresses
 from headend.config.settings import ServiceSettings
 from headend.http.server import Application
 from storage.catalog import Catalog
-from storage.edge.memory import MemoryEdge
+from storage.edge.base import Edge
 from storage.objects.store import MediaStore
 
 __all__ = ["OriginRole"]
@@ -65,7 +65,7 @@ class OriginRole(msgspec.Struct, frozen=True, kw_only=True):
         settings: ServiceSettings,
         catalog: Catalog,
         objects: MediaStore,
-        edge: MemoryEdge,
+        edge: Edge,
         addresses: Addresses,
     ) -> "OriginRole":
         """Create the origin of a data folder.

@@ -1,5 +1,7 @@
 """The newest parts and playlists, cached in memory for viewers.
 
-`base` is the protocol, `memory` the only implementation. Nothing is stored here for good: see
+Read `base` (the protocol) first, then `memory`, which is all that one process needs. With Redis,
+`publishing` also writes what a process makes, and `remote` reads it in processes that serve viewers
+only; `changes` is what crosses, `redis` where it is meanwhile. Nothing is stored here for good: see
 `storage.objects`.
 """

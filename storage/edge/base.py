@@ -60,8 +60,8 @@ class Edge(Protocol):
         """Publish timelines of a live run, by rendition, and wake the requests that wait for them.
 
         `folder` is that of the run. With `low_latency` its playlists have the tags of low latency.
-        `generation` counts the processes that have made the stream: other processes get nothing
-        from one whose generation is over.
+        `generation` counts the owners of the stream: other processes get nothing from one whose
+        generation is over.
         """
         ...
 
@@ -79,6 +79,17 @@ class Edge(Protocol):
 
     async def drop_folder(self, prefix: str) -> None:
         """Drop everything below `prefix`."""
+        ...
+
+    def knows(self, address: str) -> bool:
+        """Return whether this process has what the edge has of the stream of an address.
+
+        If not, `catch_up` may get it.
+        """
+        ...
+
+    async def catch_up(self, address: str) -> None:
+        """Get what the edge has of the stream that an address belongs to, as far as possible."""
         ...
 
     def local_part(self, address: str) -> bytes | None:

@@ -107,6 +107,13 @@ class MemoryEdge:
             del self._runs[folder]
         self._waiting.drop(below)
 
+    def knows(self, address: str) -> bool:  # noqa: ARG002  # the same for all
+        """Return True; this process's memory is the only cache."""
+        return True
+
+    async def catch_up(self, address: str) -> None:
+        """Do nothing; this process's memory is the only cache."""
+
     def local_part(self, address: str) -> bytes | None:
         """Return a part, or None; this process's memory is the only cache."""
         return self._parts.get(address)

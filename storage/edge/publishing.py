@@ -138,6 +138,8 @@ class PublishingEdge(MemoryEdge):
         if hash_ is None:
             return
         stream = self._stream(hash_)
+        if stream.generation is not None and generation < stream.generation:
+            return  # of a run that this process had before
         if stream.generation is None or generation > stream.generation:
             stream.generation = generation
             stream.written = None  # another process may have written
@@ -290,7 +292,7 @@ class PublishingEdge(MemoryEdge):
         if self._streams.get(hash_) is not stream or write.generation != stream.generation:
             return  # forgotten, or made anew, meanwhile
         if outcome is WriteOutcome.FENCED:
-            log.warning("stream made by another process", extra={"stream": hash_})
+            log.warning("stream published by another process", extra={"stream": hash_})
             self._forget(hash_)
             fenced = self._stream(hash_)
             fenced.generation, fenced.is_fenced = write.generation, True

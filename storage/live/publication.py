@@ -117,6 +117,7 @@ class Publication:
         self._low_latency = low_latency
         self._folder = live_run(run.hash, run.run)
         state = run.state
+        self._generation = state.generation
         following = max(state.next_sequence, state.opened)
         epoch = state.tail[-1].epoch if state.tail else None
         inits = next_init_numbers(state)
@@ -461,7 +462,9 @@ class Publication:
         return drop > 0
 
     async def _show(self, timelines: dict[str, Timeline]) -> None:
-        await self._edge.put_timelines(self._folder, timelines, low_latency=self._low_latency)
+        await self._edge.put_timelines(
+            self._folder, timelines, low_latency=self._low_latency, generation=self._generation
+        )
 
     # -- storing ----------------------------------------------------------------------------------
 

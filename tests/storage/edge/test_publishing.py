@@ -9,16 +9,25 @@ from pathlib import Path
 import pytest
 
 from media.hls.timeline import Timeline
+from storage.edge.base import NORMAL_LATENCY
 from storage.edge.changes import EdgeMessage, EdgeState
 from storage.edge.memory import MemoryEdge
 from storage.edge.publishing import MAX_CHANGES, PublishingEdge
 from storage.edge.redis import EdgeUnavailable, RedisEdgeStore, open_edge_store
 from storage.objects.disk import DiskObjects
-from tests.support.media.timelines import grown, part
+from tests.support.media.timelines import grown
 from tests.support.redis_server import RedisServer, redis_server
+from tests.support.storage.edge_runs import (
+    FOLDER,
+    NEXT_RUN,
+    PLAYLIST,
+    VARIANTS,
+    part_data,
+    put,
+    put_next_part,
+)
 from tests.support.storage.engine_reports import (
     HASH,
-    RUN,
     TOP,
     FakeClock,
     ReportMaker,
@@ -27,10 +36,6 @@ from tests.support.storage.engine_reports import (
     open_run,
 )
 from tests.support.waiting import until
-
-FOLDER = f"live/{HASH}/{RUN}"
-PLAYLIST = f"{FOLDER}/720p/index.m3u8"
-NEXT_RUN = FOLDER[:-1] + "4"
 
 
 @pytest.fixture(scope="module")
@@ -62,21 +67,6 @@ async def published(store: RedisEdgeStore) -> EdgeState:
     return state
 
 
-async def put(edge: MemoryEdge, timeline: Timeline, *, generation: int = 0) -> None:
-    await edge.put_timelines(FOLDER, {"720p": timeline}, low_latency=True, generation=generation)
-
-
-async def put_next_part(edge: MemoryEdge, timeline: Timeline, *, size: int = 10) -> Timeline:
-    """Publish a part as a publication does: its bytes, then the timeline that lists it."""
-    msn, index = timeline.next_msn, len(timeline.parts)
-    if timeline.opened is None:
-        timeline = timeline.open("init-0.mp4")
-    await edge.put_part(f"{FOLDER}/720p/{msn}.{index}.m4s", bytes(size))
-    timeline = timeline.with_part(part(msn, index))
-    await put(edge, timeline)
-    return timeline
-
-
 async def test_a_run_is_published_as_it_is_in_memory(store: RedisEdgeStore, tmp_path: Path) -> None:
     """At any moment what is listed can be read, and the playlists are those of this process."""
     edge = PublishingEdge(store)
@@ -102,14 +92,11 @@ async def test_a_run_is_published_as_it_is_in_memory(store: RedisEdgeStore, tmp_
         known = edge.local_playlist(address)
         assert known is not None
         assert known.body.decode() == text
-    assert set(state.playlists) == {f"live/{HASH}/index.m3u8{each}" for each in NORMAL}
+    assert set(state.playlists) == {VARIANTS, VARIANTS + NORMAL_LATENCY}
     assert await store.read_part(f"{FOLDER}/720p/init-0.mp4") == b"init 720p 0 "
     await publication.finish()
     await edge.publish()
     assert (await published(store)).has_ended
-
-
-NORMAL = ("", "?latency=normal")
 
 
 async def test_several_changes_between_two_writes_are_one(store: RedisEdgeStore) -> None:
@@ -189,11 +176,12 @@ async def test_a_new_generation_fences_the_old_one(
         await old.publish()
     assert await store.read_part(name) is None
     assert (await published(store)).timelines == {"720p": after}
-    assert [each.message for each in caplog.records] == ["stream made by another process"]
+    assert [each.message for each in caplog.records] == ["stream published by another process"]
     assert old.queued_bytes == 0
     # Its own viewers keep what they have, and it may make the stream again.
     assert old.local_part(name) == b"old"
     await put(old, before, generation=3)
+    await put(old, grown(before, 9), generation=1)  # of the run that it had
     await old.publish()
     assert (await published(store)).timelines == {"720p": before}
 
@@ -263,8 +251,7 @@ async def test_viewers_of_the_process_notice_no_outage_and_memory_stays_bounded(
         await until(is_there)
         await until(lambda: "edge published again" in caplog.text)
         assert edge.queued_bytes == 0
-        newest = f"{FOLDER}/720p/{timelines[0].parts[-1].uri}"
-        assert await store.read_part(newest) == bytes(1000)
+        assert await store.read_part(f"{FOLDER}/720p/0.59.m4s") == part_data(0, 59, 1000)
     assert [each.message for each in caplog.records if each.message.startswith("edge ")] == [
         "edge not published",
         "edge published again",

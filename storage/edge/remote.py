@@ -1,0 +1,386 @@
+"""The edge of a process that serves viewers of streams which other processes make.
+
+It reads what `storage.edge.publishing` wrote to Redis. A stream is followed from the first request
+for it until some time after the last one: its state is read once, then changed by what is
+published. Parts are read once, however many viewers request them, and kept in memory, in bounds.
+Where viewers wait for the parts of a rendition, each new one is read before the playlist lists it,
+so that their requests find it here.
+
+While Redis is away for longer than a moment, this edge has nothing, and viewers get the playlists
+that are stored.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+from media.hls.timeline import Timeline
+from storage.bus.base import Bus, BusMessage, Mailbox
+from storage.edge.base import CachedPlaylist
+from storage.edge.changes import BadEdgeMessage, EdgeChange, EdgeMessage, EdgeState
+from storage.edge.memory import MAX_RUNS, MemoryEdge
+from storage.edge.redis import EdgeUnavailable, RedisEdgeStore
+from storage.objects.addresses import is_live_segment, live_stream, live_stream_of
+
+__all__ = ["RemoteEdge", "open_remote_edge"]
+
+log = logging.getLogger(__name__)
+
+# A player that is paused or buffers comes back within this time.
+LINGER_SECONDS: Final = 30.0
+# Parts come every second at least. After this silence Redis is asked whether it is the same state.
+SILENCE_SECONDS: Final = 3.0
+# How long the first request for a stream waits for the subscription.
+_FIRST_SECONDS: Final = 1.0
+# For so long after a request that waited, new parts of the rendition are read at once.
+_WANTED_SECONDS: Final = 10.0
+# Reads at the same time: each takes a connection.
+_READS: Final = 32
+# Requests a second for what a stream does not list that Redis is asked about. Another process may
+# have listed it a moment earlier; beyond that they are guesses.
+_GUESSES: Final = 20
+# Changes of a state that are older than the present one by so many revisions are known.
+_KNOWN_REVISIONS: Final = 1 << 20
+
+
+class _Followed:
+    """A stream that is followed; its task alone changes `state` and `revision`."""
+
+    def __init__(self, now: float) -> None:
+        self.used = now  # when a viewer last requested something
+        self.confirmed = now  # when Redis last had this state
+        self.ready = asyncio.Event()  # the state was read, or could not be
+        self.state = EdgeState()
+        self.revision: int | None = None  # None: there is no state
+        self.wanted: dict[str, float] = {}  # renditions whose parts are wanted, since when
+        self.guesses = 0  # in the second `guessed`
+        self.guessed = 0
+
+
+class RemoteEdge(MemoryEdge):
+    """The newest media of streams that other processes make; open it with `open_remote_edge`.
+
+    `clock` is in seconds. More than `max_streams` are not followed at the same time.
+    """
+
+    def __init__(
+        self,
+        store: RedisEdgeStore,
+        bus: Bus,
+        tasks: asyncio.TaskGroup,
+        *,
+        linger_seconds: float = LINGER_SECONDS,
+        silence_seconds: float = SILENCE_SECONDS,
+        max_streams: int = MAX_RUNS,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        super().__init__()
+        self._store = store
+        self._bus = bus
+        self._tasks = tasks
+        self._running: set[asyncio.Task[Any]] = set()
+        self._linger_seconds = linger_seconds
+        self._silence_seconds = silence_seconds
+        self._max_streams = max_streams
+        self._clock = clock
+        self._followed: dict[str, _Followed] = {}  # by hash
+        self._fetching: dict[str, asyncio.Task[bytes | None]] = {}  # by address
+        self._reads = asyncio.Semaphore(_READS)
+
+    @property
+    def followed(self) -> tuple[str, ...]:
+        """The hashes of the streams that are followed."""
+        return tuple(self._followed)
+
+    def close(self) -> None:
+        """Follow no stream any longer, and read nothing."""
+        for task in self._running:
+            task.cancel()
+
+    # -- viewers ----------------------------------------------------------------------------------
+
+    def knows(self, address: str) -> bool:
+        """Return whether the stream that an address belongs to is followed, or is none."""
+        hash_ = live_stream_of(address)
+        if hash_ is None:
+            return True
+        followed = self._followed.get(hash_)
+        return followed is not None and followed.ready.is_set()
+
+    async def catch_up(self, address: str) -> None:
+        """Follow the stream that an address belongs to; return once its state is known."""
+        hash_ = live_stream_of(address)
+        if hash_ is None:
+            return
+        followed = self._followed.get(hash_)
+        if followed is None:
+            if len(self._followed) >= self._max_streams:
+                return
+            followed = self._followed[hash_] = _Followed(self._clock())
+            self._start(self._follow(hash_, followed))
+        followed.used = self._clock()
+        await followed.ready.wait()  # bounded by the task
+
+    async def get_part(self, address: str) -> bytes | None:
+        """Return a part, an init section or a segment, read from Redis if need be."""
+        known = self.local_part(address)
+        if known is not None or live_stream_of(address) is None:
+            return known
+        await self.catch_up(address)
+        followed = self._touch(address)
+        if followed is None:
+            return None
+        rendition = address.split("/")[-2]
+        followed.wanted[rendition] = followed.used
+        if not self._lists(address) and not self._may_guess(followed):
+            return None
+        return await self._fetch(address)
+
+    def local_part(self, address: str) -> bytes | None:
+        """Return a part from this process's memory; `get_part` may still find it elsewhere."""
+        self._touch(address)
+        return super().local_part(address)
+
+    def local_playlist(
+        self, address: str, *, low_latency: bool = False, skip: bool = False
+    ) -> CachedPlaylist | None:
+        """Return a playlist, or None if the stream is not followed or has none."""
+        self._touch(address)
+        return super().local_playlist(address, low_latency=low_latency, skip=skip)
+
+    def timeline(self, address: str) -> Timeline | None:
+        """Return the timeline behind the media playlist at `address` of a live run."""
+        self._touch(address)
+        return super().timeline(address)
+
+    def wait(
+        self, address: str, msn: int, part: int | None, ready: Callable[[], None]
+    ) -> Callable[[], None]:
+        """Call `ready` once a media playlist lists a part; return what cancels that."""
+        followed = self._touch(address)
+        if followed is not None:
+            followed.wanted[address.split("/")[-2]] = followed.used
+        return super().wait(address, msn, part, ready)
+
+    def _touch(self, address: str) -> _Followed | None:
+        """Record that a viewer requests something of a stream; return it if it is followed."""
+        hash_ = live_stream_of(address)
+        followed = None if hash_ is None else self._followed.get(hash_)
+        if followed is not None:
+            followed.used = self._clock()
+        return followed
+
+    # -- parts ------------------------------------------------------------------------------------
+
+    def _lists(self, address: str) -> bool:
+        """Return whether a playlist lists a part, or a segment whose parts it lists."""
+        folder, _, name = address.rpartition("/")
+        timeline = super().timeline(f"{folder}/index.m3u8")
+        if timeline is None:
+            return False
+        if any(part.uri == name for part in timeline.parts):
+            return True
+        return any(
+            one.parts and (one.segment.uri == name or any(part.uri == name for part in one.parts))
+            for one in reversed(timeline.recent)
+        )
+
+    def _may_guess(self, followed: _Followed) -> bool:
+        second = int(followed.used)
+        if second != followed.guessed:
+            followed.guessed, followed.guesses = second, 0
+        followed.guesses += 1
+        return followed.guesses <= _GUESSES
+
+    async def _fetch(self, address: str) -> bytes | None:
+        """Return a part or segment, which is read once for all that request it meanwhile."""
+        return await asyncio.shield(self._reading(address))
+
+    def _reading(self, address: str) -> asyncio.Task[bytes | None]:
+        task = self._fetching.get(address)
+        if task is None:
+            task = self._fetching[address] = self._start(self._read(address))
+            task.add_done_callback(lambda _: self._fetching.pop(address, None))
+        return task
+
+    async def _read(self, address: str) -> bytes | None:
+        data = await self._join(address) if is_live_segment(address) else None
+        if data is None:
+            try:
+                async with self._reads:
+                    data = await self._store.read_part(address)
+            except EdgeUnavailable:
+                return None
+        if data is not None:
+            await self.put_part(address, data)
+        return data
+
+    async def _join(self, address: str) -> bytes | None:
+        """Return a segment joined from its parts, None unless all are there."""
+        folder, _, name = address.rpartition("/")
+        timeline = super().timeline(f"{folder}/index.m3u8")
+        for one in () if timeline is None else reversed(timeline.recent):
+            if one.segment.uri == name and one.parts and not one.segment.gap:
+                found = [await self._part(f"{folder}/{part.uri}") for part in one.parts]
+                parts = [part for part in found if part is not None]
+                return b"".join(parts) if len(parts) == len(found) else None
+        return None
+
+    async def _part(self, address: str) -> bytes | None:
+        known = self._cached(address)
+        return known if known is not None else await self._fetch(address)
+
+    def _cached(self, address: str) -> bytes | None:
+        """Return a part from memory; no viewer requested it."""
+        return super().local_part(address)
+
+    # -- following a stream -----------------------------------------------------------------------
+
+    async def _follow(self, hash_: str, followed: _Followed) -> None:
+        """Keep the state of a stream until it was not requested for some time."""
+        try:
+            async with self._bus.subscribe(hash_) as box:
+                while self._clock() < followed.used + self._linger_seconds:
+                    await self._handle_next(hash_, followed, box)
+                    followed.ready.set()
+        except Exception:  # the per-stream edge: other streams go on
+            log.exception("stream not followed", extra={"stream": hash_})
+        finally:
+            del self._followed[hash_]
+            followed.ready.set()
+            await self.drop_folder(live_stream(hash_))
+
+    async def _handle_next(self, hash_: str, followed: _Followed, box: Mailbox) -> None:
+        """Handle what is published next, or the silence."""
+        is_first = not followed.ready.is_set()
+        try:
+            async with asyncio.timeout(_FIRST_SECONDS if is_first else self._silence_seconds):
+                message = await box.get()
+        except TimeoutError:
+            message = None
+        try:
+            if isinstance(message, BusMessage) and message.data:
+                await self._apply(hash_, followed, EdgeMessage.decode(message.data))
+            elif message is not None or is_first or not await self._is_current(hash_, followed):
+                await self._load(hash_, followed)
+        except EdgeUnavailable:  # the bus says so once
+            await self._lose(hash_, followed)
+        except BadEdgeMessage as error:
+            if is_first or followed.revision is not None:
+                log.warning("edge not read", extra={"stream": hash_, "reason": str(error)})
+            followed.confirmed -= self._silence_seconds
+            await self._lose(hash_, followed)
+
+    async def _is_current(self, hash_: str, followed: _Followed) -> bool:
+        """Return whether Redis has the state that is known.
+
+        Raises:
+            EdgeUnavailable: Redis cannot be reached.
+        """
+        revision = await self._store.read_revision(hash_)
+        if revision is None or revision != followed.revision:
+            return False
+        followed.confirmed = self._clock()
+        return True
+
+    async def _load(self, hash_: str, followed: _Followed) -> None:
+        """Read the present state.
+
+        Raises:
+            EdgeUnavailable: Redis cannot be reached.
+            BadEdgeMessage: the state is not of this form.
+        """
+        messages = await self._store.read_state(hash_)
+        if messages is None:
+            await self._lose(hash_, followed)
+            return
+        state, revision = EdgeState(), None
+        for data in messages:
+            message = EdgeMessage.decode(data)
+            if message.base != revision:
+                raise BadEdgeMessage("a change of another state")
+            for change in message.change.by_rendition():
+                state = change.applied(state)
+                await asyncio.sleep(0)  # other work's turn
+            revision = message.revision
+        await self._show(followed, state, revision)
+
+    async def _apply(self, hash_: str, followed: _Followed, message: EdgeMessage) -> None:
+        """Apply a change that was published; read the state if it is not of the known one.
+
+        Raises:
+            EdgeUnavailable: Redis cannot be reached.
+            BadEdgeMessage: it does not fit.
+        """
+        known = followed.revision
+        if known is not None and message.base == known:
+            state = message.change.applied(followed.state)
+            await self._read_wanted(followed, message.change)
+            await self._show(followed, state, message.revision)
+        elif known is None or not 0 <= known - message.revision < _KNOWN_REVISIONS:
+            await self._load(hash_, followed)
+
+    async def _read_wanted(self, followed: _Followed, change: EdgeChange) -> None:
+        """Read the new parts of renditions whose viewers wait for parts."""
+        oldest = self._clock() - _WANTED_SECONDS
+        reading = [
+            self._reading(address)
+            for name, each in change.timelines.items()
+            if followed.wanted.get(name, oldest) > oldest
+            for uri in each.new_parts()
+            if self._cached(address := f"{change.folder}/{name}/{uri}") is None
+        ]
+        for each in reading:
+            await asyncio.shield(each)
+
+    async def _show(self, followed: _Followed, state: EdgeState, revision: int | None) -> None:
+        """Show viewers what is new in a state."""
+        before, followed.state, followed.revision = followed.state, state, revision
+        followed.confirmed = self._clock()
+        if before.folder not in {"", state.folder} and not before.has_ended:
+            await self.drop_folder(before.folder)  # its end is stored
+        known = before.timelines_of(state.folder)
+        timelines = {
+            name: timeline
+            for name, timeline in state.timelines.items()
+            if known.get(name) is not timeline
+        }
+        if state.playlists != before.playlists:
+            await self.put_playlists(state.playlists)
+        if timelines:
+            await self.put_timelines(state.folder, timelines, low_latency=state.low_latency)
+
+    async def _lose(self, hash_: str, followed: _Followed) -> None:
+        """Drop a state that Redis does not have any more, unless it had it a moment ago."""
+        if followed.revision is None:
+            return
+        if self._clock() >= followed.confirmed + self._silence_seconds:
+            followed.state, followed.revision = EdgeState(), None
+            await self.drop_folder(live_stream(hash_))
+
+    def _start(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        task = self._tasks.create_task(work)
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+        return task
+
+
+@asynccontextmanager
+async def open_remote_edge(
+    store: RedisEdgeStore,
+    *,
+    linger_seconds: float = LINGER_SECONDS,
+    silence_seconds: float = SILENCE_SECONDS,
+) -> AsyncGenerator[RemoteEdge, None]:
+    """Open the edge for the length of the block."""
+    async with store.receive_changes() as bus, asyncio.TaskGroup() as tasks:
+        edge = RemoteEdge(
+            store, bus, tasks, linger_seconds=linger_seconds, silence_seconds=silence_seconds
+        )
+        try:
+            yield edge
+        finally:
+            edge.close()

@@ -1,0 +1,189 @@
+"""Viewers of a process that does not make their stream: low latency by Redis, or what is stored."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from api.http.response import HttpResponse, PendingResponse
+from api.origin.origin import Origin
+from api.origin.visibility import Requester, VisibilityCache
+from media.hls.timeline import Timeline
+from storage.edge.publishing import PublishingEdge
+from storage.edge.redis import open_edge_store
+from storage.edge.remote import RemoteEdge, open_remote_edge
+from storage.objects.disk import DiskObjects
+from tests.support.api.origin_client import PLAYLIST, VARIANTS, FakeShowcase, is_owner, later
+from tests.support.media.timelines import grown
+from tests.support.redis_server import RedisServer, redis_server
+from tests.support.storage.edge_runs import FOLDER, part_data, put, put_next_part
+from tests.support.storage.engine_reports import (
+    HASH,
+    TOP,
+    FakeClock,
+    ReportMaker,
+    append_all,
+    begin_epoch,
+    open_run,
+)
+from tests.support.waiting import until
+
+
+class Site:
+    """An origin on the edge of another process, which makes the stream."""
+
+    def __init__(
+        self, folder: Path, server: RedisServer, maker: PublishingEdge, edge: RemoteEdge
+    ) -> None:
+        self.server = server
+        self.maker = maker
+        self.edge = edge
+        self.objects = DiskObjects(folder / "objects")
+        self.showcase = FakeShowcase()
+        self.showcase.put()
+        verdicts = VisibilityCache(self.showcase, is_owner)
+        self.verdicts = verdicts
+        self.origin = Origin(objects=self.objects, edge=edge, visibility=verdicts)
+        self.timeline = Timeline()
+
+    async def begin(self) -> None:
+        """Make a stream of three segments and a part."""
+        self.timeline = await put_next_part(self.maker, grown(Timeline(part_target=45_000), 3))
+        await self.maker.publish()
+        await self.verdicts.lookup(HASH, Requester(None, []))
+
+    async def go_on(self) -> None:
+        self.timeline = await put_next_part(self.maker, self.timeline)
+        await self.maker.publish()
+
+    async def answer(self, path: str) -> HttpResponse:
+        """Return the answer to a request, at once or later."""
+        found = self.origin.fast_path("GET", path, [])
+        return found if isinstance(found, HttpResponse) else await later(found)
+
+    async def park(self, path: str) -> asyncio.Future[HttpResponse]:
+        """Send a request that has to wait; return its answer to come."""
+        pending = self.origin.fast_path("GET", path, [])
+        if not isinstance(pending, PendingResponse):
+            assert asyncio.iscoroutine(pending)
+            pending = await pending
+        assert isinstance(pending, PendingResponse)
+        answer = asyncio.get_running_loop().create_future()
+        pending.subscribe(answer.set_result)
+        return answer
+
+
+@asynccontextmanager
+async def site_on(folder: Path, *, silence_seconds: float = 3.0) -> AsyncGenerator[Site, None]:
+    with redis_server(folder) as server:
+        async with (
+            open_edge_store(server.url, namespace="one") as store,
+            open_remote_edge(store, silence_seconds=silence_seconds) as remote,
+        ):
+            yield Site(folder, server, PublishingEdge(store), remote)
+
+
+@pytest.fixture
+async def site(tmp_path: Path) -> AsyncGenerator[Site, None]:
+    async with site_on(tmp_path) as found:
+        await found.begin()
+        yield found
+
+
+async def test_the_first_viewer_gets_low_latency_and_the_next_at_once(site: Site) -> None:
+    answer = await later(site.origin.fast_path("GET", PLAYLIST, []))
+    assert answer.status == 200
+    assert b'URI="3.0.m4s"' in answer.body
+    assert b"CAN-BLOCK-RELOAD=YES" in answer.body
+    again = site.origin.fast_path("GET", PLAYLIST, [])
+    assert isinstance(again, HttpResponse)
+    assert again.body == answer.body
+
+
+async def test_a_blocking_request_waits_at_a_process_that_did_not_follow_yet(site: Site) -> None:
+    answer = await site.park(f"{PLAYLIST}?_HLS_msn=3&_HLS_part=1")
+    await site.go_on()
+    async with asyncio.timeout(20):
+        assert b"3.1.m4s" in (await answer).body
+    after = await site.park(f"{PLAYLIST}?_HLS_msn=3&_HLS_part=2&_HLS_skip=YES")
+    await site.go_on()
+    async with asyncio.timeout(20):
+        assert b"3.2.m4s" in (await after).body
+
+
+async def test_what_is_too_far_ahead_is_refused_there_too(site: Site) -> None:
+    assert (await site.answer(f"{PLAYLIST}?_HLS_msn=9")).status == 400
+
+
+async def test_a_part_is_served_and_one_that_comes_next_is_waited_for(site: Site) -> None:
+    folder = PLAYLIST.removesuffix("/index.m3u8")
+    listed = await site.answer(f"{folder}/3.0.m4s")
+    assert (listed.status, listed.body) == (200, part_data(3, 0))
+    assert isinstance(site.origin.fast_path("GET", f"{folder}/3.0.m4s", []), HttpResponse)
+    hinted = await site.park(f"{folder}/3.1.m4s")
+    await site.go_on()
+    async with asyncio.timeout(20):
+        assert (await hinted).body == part_data(3, 1)
+    assert (await site.answer(f"{folder}/3.9.m4s")).status == 404
+
+
+async def test_a_segment_that_is_not_stored_yet_is_served(site: Site) -> None:
+    await site.go_on()
+    data = part_data(3, 0) + part_data(3, 1)
+    await site.maker.put_part(f"{FOLDER}/720p/3.m4s", data)
+    await put(site.maker, site.timeline.close("3.m4s", 90_000))
+    await site.maker.publish()
+    path = PLAYLIST.replace("index.m3u8", "3.m4s")
+    assert (await site.answer(path)).body == data
+    assert isinstance(site.origin.fast_path("GET", path, []), HttpResponse)
+    assert (await site.answer(PLAYLIST.replace("index.m3u8", "99.m4s"))).status == 404
+
+
+async def test_nothing_is_followed_for_those_who_may_not_see_it(site: Site) -> None:
+    site.showcase.put(hidden=True)
+    origin = Origin(
+        objects=site.objects, edge=site.edge, visibility=VisibilityCache(site.showcase, is_owner)
+    )
+    for path in (PLAYLIST, VARIANTS, PLAYLIST.replace("index.m3u8", "3.0.m4s")):
+        assert (await later(origin.fast_path("GET", path, []))).status == 404
+    assert site.edge.followed == ()
+
+
+async def test_while_redis_is_away_viewers_get_what_is_stored(tmp_path: Path) -> None:
+    """A run whose last part is not stored yet; afterwards viewers have low latency again."""
+    async with site_on(tmp_path, silence_seconds=0.3) as site, asyncio.TaskGroup() as tasks:
+        publication = await open_run(site.objects, site.maker, FakeClock())
+        maker = ReportMaker(TOP)
+        await begin_epoch(publication, maker)
+        for _ in range(3):
+            await append_all(publication, maker.step())
+        reports = maker.step()
+        for report in reports[:2]:
+            await publication.append(report)
+        await site.maker.publish()
+        writing = tasks.create_task(site.maker.run())
+        await site.verdicts.lookup(HASH, Requester(None, []))
+        assert b"EXT-X-PART" in (await site.answer(PLAYLIST)).body
+        waiting = await site.park(f"{PLAYLIST}?_HLS_msn=3&_HLS_part=1")
+        site.server.stop()
+        async with asyncio.timeout(20):
+            assert (await waiting).status == 503
+        stored = await site.answer(f"{PLAYLIST}?_HLS_msn=3&_HLS_part=1")
+        assert stored.status == 200
+        assert b"2.m4s" in stored.body
+        assert b"EXT-X-PART" not in stored.body
+        # It is remembered, and the next viewer gets it at once.
+        assert isinstance(site.origin.fast_path("GET", PLAYLIST, []), HttpResponse)
+        assert (await site.answer(VARIANTS)).status == 200
+        assert (await site.answer(PLAYLIST.replace("index.m3u8", "2.m4s"))).status == 200
+        site.server.start()
+        for report in reports[2:]:
+            await publication.append(report)
+
+        async def is_low_latency() -> bool:
+            return b"EXT-X-PART" in (await site.answer(PLAYLIST)).body
+
+        await until(is_low_latency, within=20)
+        writing.cancel()

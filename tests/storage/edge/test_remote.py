@@ -1,0 +1,421 @@
+"""What viewers of another process get from a real Redis, and what that costs Redis."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from media.hls.timeline import Timeline
+from storage.edge.base import NORMAL_LATENCY, Edge
+from storage.edge.changes import EdgeChange, EdgeMessage, EdgeState
+from storage.edge.publishing import PublishingEdge
+from storage.edge.redis import EdgeWrite, RedisEdgeStore, open_edge_store
+from storage.edge.remote import RemoteEdge, open_remote_edge
+from storage.objects.disk import DiskObjects
+from tests.support.media.timelines import grown
+from tests.support.redis_server import RedisServer, redis_server
+from tests.support.storage.edge_runs import (
+    FOLDER,
+    NEXT_RUN,
+    PLAYLIST,
+    VARIANTS,
+    part_data,
+    put,
+    put_next_part,
+)
+from tests.support.storage.engine_reports import (
+    HASH,
+    LOW,
+    TOP,
+    FakeClock,
+    ReportMaker,
+    append_all,
+    begin_epoch,
+    open_run,
+)
+from tests.support.waiting import SCALE, until
+
+READERS = 1000
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    with redis_server(tmp_path_factory.mktemp("redis")) as running:
+        yield running
+
+
+class Hosts:
+    """A process that makes a stream, and another that serves it."""
+
+    def __init__(self, server: RedisServer, store: RedisEdgeStore, remote: RemoteEdge) -> None:
+        self.server = server
+        self.store = store
+        self.clock = FakeClock()
+        self.maker = PublishingEdge(store, clock=self.clock)
+        self.remote = remote
+
+    async def shows(self, timeline: Timeline | None) -> None:
+        """Wait until the other process has this timeline."""
+        await until(lambda: self.remote.timeline(PLAYLIST) == timeline, within=20)
+
+    def reads(self, command: str = "get") -> int:
+        """Return how often Redis was asked for a value, but for generations within scripts."""
+        lines = self.server.command("INFO", "commandstats")
+        found = lines.get(f"cmdstat_{command}", {"calls": 0})
+        writes = lines.get("cmdstat_eval", {"calls": 0}) if command == "get" else {"calls": 0}
+        return found["calls"] - writes["calls"]  # each script reads a generation
+
+
+@asynccontextmanager
+async def hosts_on(server: RedisServer, **options: float) -> AsyncGenerator[Hosts, None]:
+    async with (
+        open_edge_store(server.url, namespace="one") as store,
+        open_remote_edge(store, **options) as remote,
+    ):
+        yield Hosts(server, store, remote)
+
+
+@pytest.fixture
+async def hosts(server: RedisServer) -> AsyncGenerator[Hosts, None]:
+    server.command("FLUSHALL")
+    server.command("CONFIG", "RESETSTAT")
+    async with hosts_on(server) as found:
+        yield found
+
+
+def texts(edge: Edge, names: Iterable[str]) -> list[bytes | None]:
+    """Return all playlists that a viewer could get."""
+    addresses = [f"{FOLDER}/{name}/index.m3u8" for name in names]
+    found = [
+        edge.local_playlist(address, low_latency=low_latency, skip=skip)
+        for address in (VARIANTS, VARIANTS + NORMAL_LATENCY, *addresses)
+        for low_latency, skip in ((True, False), (True, True), (False, False))
+    ]
+    return [None if each is None else each.body for each in found]
+
+
+async def shows_the_same(remote: Edge, maker: Edge, names: Iterable[str]) -> None:
+    """Wait until viewers of one process get what those of the other one get."""
+    await until(lambda: texts(remote, names) == texts(maker, names), within=20)
+
+
+async def test_every_playlist_of_a_run_is_the_same_in_both_processes(
+    hosts: Hosts, tmp_path: Path
+) -> None:
+    """Also for one that begins to follow late, and the parts that the playlists list."""
+    publication = await open_run(DiskObjects(tmp_path), hosts.maker, FakeClock())
+    maker = ReportMaker(TOP, LOW)
+    await begin_epoch(publication, maker)
+    await hosts.remote.catch_up(PLAYLIST)
+    async with open_remote_edge(hosts.store) as late:
+        for number in range(10):
+            for report in maker.step(gaps={"360p"} if number == 4 else ()):
+                await append_all(publication, [report])
+                await hosts.maker.publish()
+            if number == 5:
+                await late.catch_up(VARIANTS)
+            await shows_the_same(hosts.remote, hosts.maker, maker.names)
+            if number >= 5:
+                await shows_the_same(late, hosts.maker, maker.names)
+        assert None not in texts(late, maker.names)
+        for name in maker.names:
+            timeline = hosts.maker.timeline(f"{FOLDER}/{name}/index.m3u8")
+            assert timeline is not None
+            for one in timeline.recent[-1].parts:
+                address = f"{FOLDER}/{name}/{one.uri}"
+                known = hosts.maker.local_part(address)
+                assert await hosts.remote.get_part(address) == known is not None
+        await publication.finish()
+        await hosts.maker.publish()
+        await shows_the_same(late, hosts.maker, maker.names)
+
+
+async def test_a_stream_is_not_known_before_it_is_followed(hosts: Hosts) -> None:
+    timeline = await put_next_part(hosts.maker, grown(Timeline(), 3))
+    await hosts.maker.put_playlists({VARIANTS: "#EXTM3U\n"})
+    await hosts.maker.publish()
+    assert not hosts.remote.knows(PLAYLIST)
+    assert hosts.remote.local_playlist(VARIANTS) is None
+    assert hosts.remote.knows("videos/abcdefABCDEF/1-1/720p/index.m3u8")
+    async with asyncio.TaskGroup() as tasks:
+        for _ in range(20):
+            tasks.create_task(hosts.remote.catch_up(PLAYLIST))
+    assert hosts.remote.knows(VARIANTS)
+    assert hosts.remote.timeline(PLAYLIST) == timeline
+    assert hosts.remote.local_playlist(VARIANTS) is not None
+    assert hosts.reads("lrange") == 1
+
+
+async def test_a_stream_that_is_off_air_is_known_to_have_nothing(hosts: Hosts) -> None:
+    await hosts.remote.catch_up(PLAYLIST)
+    assert hosts.remote.knows(PLAYLIST)
+    assert hosts.remote.local_playlist(VARIANTS) is None
+    timeline = await put_next_part(hosts.maker, Timeline())
+    await hosts.maker.publish()
+    await hosts.shows(timeline)
+
+
+def readers_wait(edge: Edge, index: int) -> list[bytes | None]:
+    """Let many readers wait for a part; return what each gets once it is listed."""
+    address = f"{FOLDER}/720p/3.{index}.m4s"
+    got: list[bytes | None] = []
+    for _ in range(READERS):
+        edge.wait(PLAYLIST, 3, index, lambda: got.append(edge.local_part(address)))
+    return got
+
+
+async def all_have(got: list[bytes | None]) -> None:
+    await until(lambda: len(got) == READERS, within=20)
+
+
+async def test_a_thousand_readers_of_a_stream_cost_redis_one_read_a_part(hosts: Hosts) -> None:
+    """Each waits for the next part, then requests it, as a player does."""
+    timeline = await put_next_part(hosts.maker, grown(Timeline(), 3))
+    await hosts.maker.publish()
+    await hosts.remote.catch_up(PLAYLIST)
+    before = hosts.reads()
+    parts = 12
+    for index in range(1, parts + 1):
+        got = readers_wait(hosts.remote, index)
+        timeline = await put_next_part(hosts.maker, timeline)
+        await hosts.maker.publish()
+        await all_have(got)
+        # It was there when the playlist listed it: no reader had to wait for it again.
+        assert set(got) == {part_data(3, index)}
+    assert hosts.reads() - before == parts
+
+
+async def test_readers_at_the_same_time_share_one_read(hosts: Hosts) -> None:
+    """Also if nobody waits for parts, and one of them leaves."""
+    timeline = await put_next_part(hosts.maker, grown(Timeline(), 3))
+    await hosts.maker.publish()
+    await hosts.remote.catch_up(PLAYLIST)
+    await hosts.shows(timeline)
+    before = hosts.reads()
+    address = f"{FOLDER}/720p/3.0.m4s"
+    async with asyncio.TaskGroup() as tasks:
+        readers = [tasks.create_task(hosts.remote.get_part(address)) for _ in range(READERS)]
+        await asyncio.sleep(0)
+        readers[0].cancel()
+    assert {each.result() for each in readers[1:]} == {part_data(3, 0)}
+    assert await hosts.remote.get_part(address) == part_data(3, 0)
+    assert hosts.reads() - before == 1
+
+
+async def test_parts_that_nobody_wants_are_not_read(hosts: Hosts) -> None:
+    timeline = await put_next_part(hosts.maker, Timeline())
+    await hosts.maker.publish()
+    await hosts.remote.catch_up(PLAYLIST)
+    before = hosts.reads()
+    for _ in range(5):
+        timeline = await put_next_part(hosts.maker, timeline)
+        await hosts.maker.publish()
+    await hosts.shows(timeline)
+    assert hosts.reads() == before
+
+
+async def test_a_segment_that_is_not_stored_is_joined_from_its_parts(hosts: Hosts) -> None:
+    timeline = await put_next_part(hosts.maker, Timeline())
+    timeline = await put_next_part(hosts.maker, timeline)
+    timeline = timeline.close("0.m4s", 90_000)
+    address = f"{FOLDER}/720p/0.m4s"
+    data = part_data(0, 0) + part_data(0, 1)
+    await hosts.maker.put_part(address, data)
+    await put(hosts.maker, timeline)
+    await hosts.maker.publish()
+    assert await hosts.store.read_part(address) is None
+    assert await hosts.remote.get_part(address) == data
+    assert hosts.remote.local_part(address) == data
+
+
+async def test_a_segment_that_cannot_be_stored_outlasts_its_parts(hosts: Hosts) -> None:
+    address = f"{FOLDER}/720p/0.m4s"
+    await put(hosts.maker, grown(Timeline(), 1))
+    await hosts.maker.put_part(address, b"segment")
+    hosts.clock.now += 6
+    await hosts.maker.publish()
+    assert await hosts.remote.get_part(address) == b"segment"
+
+
+async def test_guesses_at_what_is_not_listed_reach_redis_a_few_times_a_second(
+    hosts: Hosts,
+) -> None:
+    await put_next_part(hosts.maker, grown(Timeline(), 3))
+    await hosts.maker.publish()
+    await hosts.remote.catch_up(PLAYLIST)
+    before = hosts.reads()
+    began = asyncio.get_running_loop().time()
+    for number in range(500):
+        assert await hosts.remote.get_part(f"{FOLDER}/720p/{number}.77.m4s") is None
+    seconds = asyncio.get_running_loop().time() - began
+    assert hosts.reads() - before <= 20 * (seconds + 2)
+    assert await hosts.remote.get_part(f"{FOLDER}/720p/3.0.m4s") == part_data(3, 0)
+
+
+async def test_changes_that_were_missed_are_read(hosts: Hosts, server: RedisServer) -> None:
+    timeline = await put_next_part(hosts.maker, Timeline())
+    await hosts.maker.publish()
+    await hosts.remote.catch_up(PLAYLIST)
+    for _ in range(3):
+        server.command("CLIENT", "KILL", "TYPE", "pubsub")
+        timeline = await put_next_part(hosts.maker, timeline)
+        await hosts.maker.publish()
+        await hosts.shows(timeline)
+
+
+async def test_the_next_run_replaces_one_whose_end_was_not_published(hosts: Hosts) -> None:
+    timeline = await put_next_part(hosts.maker, Timeline())
+    await hosts.maker.publish()
+    await hosts.remote.catch_up(PLAYLIST)
+    await hosts.shows(timeline)
+    answered: list[int] = []
+    hosts.remote.wait(PLAYLIST, 0, 1, lambda: answered.append(1))
+    await hosts.maker.put_timelines(NEXT_RUN, {"720p": timeline}, low_latency=True)
+    await hosts.maker.publish()
+    await until(lambda: hosts.remote.timeline(f"{NEXT_RUN}/720p/index.m3u8") == timeline)
+    assert hosts.remote.timeline(PLAYLIST) is None
+    assert answered == [1]
+
+
+async def test_a_run_that_ended_stays_for_its_viewers_beside_the_next(hosts: Hosts) -> None:
+    timeline = await put_next_part(hosts.maker, grown(Timeline(), 2))
+    await hosts.maker.publish()
+    await hosts.remote.catch_up(PLAYLIST)
+    ended = timeline.close("2.m4s", 90_000).end()
+    await put(hosts.maker, ended)
+    await hosts.maker.publish()
+    await hosts.maker.put_timelines(NEXT_RUN, {"720p": timeline}, low_latency=True)
+    await hosts.maker.publish()
+    await until(lambda: hosts.remote.timeline(f"{NEXT_RUN}/720p/index.m3u8") == timeline)
+    assert hosts.remote.timeline(PLAYLIST) == ended
+
+
+async def test_a_stream_is_followed_until_nobody_asked_for_some_time(
+    server: RedisServer,
+) -> None:
+    server.command("FLUSHALL")
+    clock = FakeClock()
+    async with (
+        open_edge_store(server.url, namespace="one") as store,
+        store.receive_changes() as bus,
+        asyncio.TaskGroup() as tasks,
+    ):
+        edge = RemoteEdge(store, bus, tasks, clock=clock, max_streams=1)
+        maker = PublishingEdge(store)
+        timeline = await put_next_part(maker, Timeline())
+        await maker.publish()
+        await edge.catch_up(PLAYLIST)
+        await edge.get_part(f"{FOLDER}/720p/0.0.m4s")
+        await edge.catch_up("live/ABCDEFabcdef/index.m3u8")
+        assert edge.followed == (HASH,)  # no more at a time
+        clock.now += 29
+        assert edge.timeline(PLAYLIST) == timeline
+        clock.now += 29
+        timeline = await put_next_part(maker, timeline)
+        await maker.publish()
+        await until(lambda: edge.held_bytes > 0 and edge.followed == (HASH,))
+        clock.now += 31
+        await put_next_part(maker, timeline)
+        await maker.publish()
+        await until(lambda: edge.followed == ())
+        assert edge.held_bytes == 0
+        assert edge.timeline(PLAYLIST) is None
+        await until(lambda: server.command("PUBSUB", "CHANNELS") == [b"one.edge:"])
+        edge.close()
+
+
+async def test_a_state_that_expired_is_gone_and_its_waiting_viewers_are_answered(
+    server: RedisServer,
+) -> None:
+    """The process that made it was killed, and no other goes on."""
+    server.command("FLUSHALL")
+    async with (
+        open_edge_store(server.url, namespace="one", state_seconds=0.5) as store,
+        open_remote_edge(store, silence_seconds=0.2) as remote,
+    ):
+        maker = PublishingEdge(store)
+        await put_next_part(maker, Timeline())
+        await maker.publish()
+        await remote.catch_up(PLAYLIST)
+        answered: list[int] = []
+        remote.wait(PLAYLIST, 0, 1, lambda: answered.append(1))
+        await until(lambda: answered == [1])
+        assert remote.timeline(PLAYLIST) is None
+        assert remote.knows(PLAYLIST)
+
+
+async def test_while_redis_is_away_there_is_nothing_and_afterwards_everything(
+    tmp_path: Path,
+) -> None:
+    with redis_server(tmp_path) as server:
+        async with hosts_on(server, silence_seconds=0.3) as hosts, asyncio.TaskGroup() as tasks:
+            writing = tasks.create_task(hosts.maker.run())
+            timeline = await put_next_part(hosts.maker, Timeline())
+            await until(lambda: server.command("DBSIZE") > 0)
+            await hosts.remote.catch_up(PLAYLIST)
+            await hosts.shows(timeline)
+            server.stop()
+            await hosts.shows(None)
+            assert hosts.remote.knows(PLAYLIST)
+            assert await hosts.remote.get_part(f"{FOLDER}/720p/0.5.m4s") is None
+            timeline = await put_next_part(hosts.maker, timeline)
+            server.start()
+            await hosts.shows(timeline)
+            timeline = await put_next_part(hosts.maker, timeline)
+            await hosts.shows(timeline)
+            writing.cancel()
+
+
+async def test_a_redis_that_restarts_at_once_is_not_noticed(tmp_path: Path) -> None:
+    with redis_server(tmp_path) as server:
+        async with (
+            hosts_on(server, silence_seconds=60.0) as hosts,
+            asyncio.TaskGroup() as tasks,
+        ):
+            writing = tasks.create_task(hosts.maker.run())
+            timeline = await put_next_part(hosts.maker, Timeline())
+            await until(lambda: server.command("DBSIZE") > 0)
+            await hosts.remote.catch_up(PLAYLIST)
+            await hosts.shows(timeline)
+            answered: list[bytes | None] = []
+            hosts.remote.wait(
+                PLAYLIST, 0, 1,
+                lambda: answered.append(hosts.remote.local_part(f"{FOLDER}/720p/0.1.m4s")),
+            )  # fmt: skip
+            server.stop()
+            server.start()
+            await until(lambda: b"one.edge:" in server.command("PUBSUB", "CHANNELS"))
+            timeline = await put_next_part(hosts.maker, timeline)
+            await hosts.shows(timeline)
+            assert len(answered) == 1
+            writing.cancel()
+
+
+async def test_a_redis_that_is_not_there_delays_the_first_viewer_by_a_bounded_time(
+    tmp_path: Path,
+) -> None:
+    server = RedisServer(1, tmp_path)  # nothing listens there
+    async with hosts_on(server) as hosts, asyncio.timeout(10 * SCALE):
+        await hosts.remote.catch_up(PLAYLIST)
+        assert hosts.remote.knows(PLAYLIST)
+        assert hosts.remote.local_playlist(VARIANTS) is None
+        assert await hosts.remote.get_part(f"{FOLDER}/720p/0.0.m4s") is None
+
+
+async def test_a_state_of_another_form_is_no_state(
+    hosts: Hosts, caplog: pytest.LogCaptureFixture
+) -> None:
+    """While processes are replaced by those of another version."""
+    state = EdgeState().with_playlists({VARIANTS: "#EXTM3U\n"})
+    message = EdgeMessage(None, 1, EdgeChange.between(EdgeState(), state), form=2).encode()
+    write = EdgeWrite(stream=HASH, generation=0, revision=1, whole=message, change=message)
+    await hosts.store.write([write])
+    await hosts.remote.catch_up(PLAYLIST)
+    assert hosts.remote.knows(PLAYLIST)
+    assert hosts.remote.local_playlist(VARIANTS) is None
+    assert [each.message for each in caplog.records] == ["edge not read"]
+    timeline = await put_next_part(hosts.maker, Timeline())
+    await hosts.maker.publish()
+    await hosts.shows(timeline)

@@ -1,0 +1,34 @@
+"""A live run that is put into an edge, part by part."""
+
+from media.hls.timeline import Timeline
+from storage.edge.base import Edge
+from tests.support.media.timelines import part
+from tests.support.storage.engine_reports import HASH, RUN
+
+__all__ = ["FOLDER", "NEXT_RUN", "PLAYLIST", "VARIANTS", "part_data", "put", "put_next_part"]
+
+FOLDER = f"live/{HASH}/{RUN}"
+NEXT_RUN = FOLDER[:-1] + "4"
+PLAYLIST = f"{FOLDER}/720p/index.m3u8"
+VARIANTS = f"live/{HASH}/index.m3u8"
+
+
+async def put(edge: Edge, timeline: Timeline, *, generation: int = 0) -> None:
+    """Publish the timeline of the only rendition."""
+    await edge.put_timelines(FOLDER, {"720p": timeline}, low_latency=True, generation=generation)
+
+
+def part_data(msn: int, index: int, size: int = 10) -> bytes:
+    """Return the bytes of a part, which differ from those of others."""
+    return f"{msn}.{index}".encode().ljust(size)
+
+
+async def put_next_part(edge: Edge, timeline: Timeline, *, size: int = 10) -> Timeline:
+    """Publish the next part as a publication does: its bytes, then the timeline that lists it."""
+    msn, index = timeline.next_msn, len(timeline.parts)
+    if timeline.opened is None:
+        timeline = timeline.open("init-0.mp4")
+    await edge.put_part(f"{FOLDER}/720p/{msn}.{index}.m4s", part_data(msn, index, size))
+    timeline = timeline.with_part(part(msn, index), hint=f"{msn}.{index + 1}.m4s")
+    await put(edge, timeline)
+    return timeline
