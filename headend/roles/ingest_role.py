@@ -35,7 +35,7 @@ from headend.roles.stream_ownership import (
     SoleRuns,
 )
 from headend.roles.supervision import BackgroundTask, run_in_background
-from ingest.server.listener import listening
+from ingest.server.listener import OtherHosts, listening
 from ingest.stream.failover import Mode
 from media.stream_keys import PublicHash
 from media.ticks import VIDEO_SCALE
@@ -131,7 +131,7 @@ async def run_ingest(
             sockets=_listening_sockets(sockets, tls),
             drain_seconds=settings.drain_seconds,
             lag=context.lag,
-            ownership=ownership,
+            hosts=None if ownership is None else OtherHosts(ownership=ownership),
         ) as listener,
     ):
         unfinished_runs: UnfinishedRuns = SoleRuns(transcoding)

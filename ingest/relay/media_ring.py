@@ -17,7 +17,7 @@ from media.track import AudioTrack, Track, VideoTrack
 __all__ = ["RING_BYTES", "RING_SECONDS", "Arrival", "Jump", "MediaRing"]
 
 # Media are stored at most 8 s after they arrived: a segment of 4 s, and as long for its way to the
-# store. A dead owner is replaced within 4 s.
+# store. A dead owner is replaced within 5 s.
 RING_SECONDS: Final = 15.0
 # 9 s at 20 Mbit/s, the highest average rate that an encoder may send at.
 RING_BYTES: Final = 24 << 20

@@ -15,6 +15,7 @@ from ingest.stream.slot_session import CloseReason
 from media.track import Track
 
 __all__ = [
+    "MAX_AGE_MS",
     "VERSION",
     "Attach",
     "AttachRefused",
@@ -35,9 +36,9 @@ __all__ = [
 
 VERSION: Final = 1
 
-_MAX_AGE_MS: Final = 60_000  # a relaying host keeps media of 15 s, or of one long GOP
+MAX_AGE_MS: Final = 60_000  # a relaying host keeps media of 15 s, or of one long GOP
 _Number = Annotated[int, msgspec.Meta(ge=0, lt=1 << 31)]
-_Milliseconds = Annotated[int, msgspec.Meta(ge=0, le=_MAX_AGE_MS)]
+_Milliseconds = Annotated[int, msgspec.Meta(ge=0, le=MAX_AGE_MS)]
 _Text = Annotated[str, msgspec.Meta(max_length=1024)]
 _Ticks = Annotated[int, msgspec.Meta(ge=-(1 << 62), le=1 << 62)]
 

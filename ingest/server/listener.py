@@ -14,6 +14,10 @@ from collections.abc import AsyncGenerator, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from typing import Final
 
+import msgspec
+
+from ingest.relay.client import RelayClient
+from ingest.relay.owner import RelayListener
 from ingest.rtmp.limits import Limits
 from ingest.server.admission import Admission
 from ingest.server.connection import ConnectionCounters, PublisherConnection
@@ -24,7 +28,7 @@ from ingest.stream.registry import LiveStreams
 from media.loop_lag import LoopLag
 from media.networks import client_network
 
-__all__ = ["RtmpListener", "listening"]
+__all__ = ["OtherHosts", "RtmpListener", "listening"]
 
 log = logging.getLogger(__name__)
 security = logging.getLogger("security")
@@ -45,6 +49,20 @@ _KEEPALIVE_PROBES: Final = 3
 _SEND_BUFFER_BYTES: Final = 32 << 10
 
 
+class OtherHosts(msgspec.Struct, frozen=True, kw_only=True):
+    """What a host needs to know where other hosts receive streams too.
+
+    `ownership` decides which host owns a stream. `client_tls` is for links to other hosts; without
+    it, encoders of their streams are refused. `accepts` is the socket, bound to the address at
+    which other hosts reach this one, and its TLS; without it, encoders of the streams of this host
+    have to come here. Both contexts accept the hosts of this installation alone.
+    """
+
+    ownership: StreamOwnership
+    client_tls: ssl.SSLContext | None = None
+    accepts: tuple[socket.socket, ssl.SSLContext] | None = None
+
+
 class RtmpListener:
     """Holds the open connections and what they share (see `connection.ConnectionHost`)."""
 
@@ -56,7 +74,9 @@ class RtmpListener:
         streams: LiveStreams,
         tasks: asyncio.TaskGroup,
         lag: LoopLag,
+        relay: RelayListener | None = None,
     ) -> None:
+        self.relay = relay
         self.limits = limits
         self.lag = lag
         self.directory = directory
@@ -232,20 +252,29 @@ async def listening(
     sockets: Sequence[tuple[socket.socket, ssl.SSLContext | None]],
     drain_seconds: float,
     lag: LoopLag | None = None,
-    ownership: StreamOwnership | None = None,
+    hosts: OtherHosts | None = None,
 ) -> AsyncGenerator[RtmpListener, None]:
     """Accept encoders for the length of the block, then drain.
 
-    `lag` is that of the event loop (see `media.loop_lag`); None if nothing measures it.
-    `ownership` decides which host owns a stream; without it, this one owns them all. The
-    listener closes the sockets. At the end encoders get a status, and streams have
-    `drain_seconds` to close their last segments; what is left then is cancelled.
+    `lag` is that of the event loop (see `media.loop_lag`); None if nothing measures it. Without
+    `hosts`, this one owns all streams. The listener closes the sockets. At the end encoders get a
+    status, and streams have `drain_seconds` to close their last segments; what is left then is
+    cancelled. Links to other hosts are closed after that, so that these can continue what encoders
+    of theirs publish.
     """
     async with asyncio.TaskGroup() as tasks:
         lag = LoopLag() if lag is None else lag
-        streams = LiveStreams(sinks, journal, tasks, lag, ownership=ownership)
+        client, relay, ownership = None, None, None
+        if hosts is not None:
+            ownership = hosts.ownership
+            client = None if hosts.client_tls is None else RelayClient(hosts.client_tls, tasks, lag)
+        streams = LiveStreams(sinks, journal, tasks, lag, ownership=ownership, relay=client)
+        if hosts is not None and hosts.accepts is not None:
+            relay_sock, relay_tls = hosts.accepts
+            relay = RelayListener(streams, relay_tls, tasks, lag)
+            relay.listen(relay_sock)
         listener = RtmpListener(
-            limits=limits, directory=directory, streams=streams, tasks=tasks, lag=lag
+            limits=limits, directory=directory, streams=streams, tasks=tasks, lag=lag, relay=relay
         )
         for sock, tls in sockets:
             listener.listen(sock, tls)
@@ -261,6 +290,10 @@ async def listening(
                     await streams.wait_closed()
                     await listener.wait_closed()
             ticking.cancel()
+            if client is not None:
+                client.close()
+            if relay is not None:
+                relay.close()
             streams.cancel()
             listener.abort_all()
             with contextlib.suppress(TimeoutError):

@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import Final
+from typing import Final, Protocol
 from weakref import WeakValueDictionary
 
 import msgspec
@@ -28,7 +28,7 @@ from ingest.stream.report import stream_report
 from ingest.stream.slot_session import ConnectedPublisher, PublisherSession, SlotSession
 from media.loop_lag import LoopLag
 
-__all__ = ["LiveStreams", "NotRelayed", "OwnedElsewhere"]
+__all__ = ["LiveStreams", "NotRelayed", "OwnedElsewhere", "StreamRelay"]
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +53,8 @@ class LiveStreams:
     """All live streams; lives as long as its task group.
 
     `lag` is that of the event loop. `ownership` decides which host owns a stream; without it, this
-    one owns them all.
+    one owns them all. `relay` is the way to the other hosts; without it, publishers of their
+    streams are refused.
     """
 
     def __init__(
@@ -64,12 +65,14 @@ class LiveStreams:
         lag: LoopLag | None = None,
         *,
         ownership: StreamOwnership | None = None,
+        relay: "StreamRelay | None" = None,
     ) -> None:
         self._sinks = sinks
         self._journal = journal
         self._tasks = tasks
         self._lag = lag
         self._ownership = OneHost() if ownership is None else ownership
+        self._relay = relay
         # One claim or release of a stream at a time.
         self._locks: WeakValueDictionary[int, asyncio.Lock] = WeakValueDictionary()
         self._streams: dict[int, LiveStream] = {}
@@ -98,6 +101,16 @@ class LiveStreams:
         async with self._lock(stream):
             yield stream not in self._streams
 
+    def generation_of(self, stream: int) -> int:
+        """Return the generation of a stream that is served here, 0 if it is not."""
+        served = self._streams.get(stream)
+        return 0 if served is None else served.generation
+
+    @property
+    def is_draining(self) -> bool:
+        """True once the service is stopping: no publisher is accepted any more."""
+        return self._draining
+
     async def attach(self, grant: Grant, publisher: ConnectedPublisher) -> PublisherSession:
         """Give a publisher its slot.
 
@@ -109,8 +122,12 @@ class LiveStreams:
         try:
             return await self.attach_here(grant, publisher)
         except OwnedElsewhere as elsewhere:
-            log.info("not relayed", extra={"stream": grant.hash, "owner": elsewhere.owner.address})
-            raise NotRelayed("another host serves this stream") from elsewhere
+            if self._relay is None:
+                raise NotRelayed("another host serves this stream") from elsewhere
+            session = await self._relay.attach(self, grant, publisher, elsewhere.owner)
+        # A revocation since the look-up may have come to the owner before the publisher did.
+        self._revocations += 1
+        return session
 
     async def attach_here(
         self, grant: Grant, publisher: ConnectedPublisher, *, gone: int | None = None
@@ -151,7 +168,10 @@ class LiveStreams:
 
     @property
     def revocations(self) -> int:
-        """How often keys were revoked; look-ups before the last revocation must be repeated."""
+        """How often keys were revoked; look-ups before the last revocation must be repeated.
+
+        So must one whose publisher is relayed, since revocations reach the stream's owner alone.
+        """
         return self._revocations
 
     async def disconnect(self, stream: int, proof: str | None, reason: str) -> int:
@@ -248,3 +268,18 @@ class LiveStreams:
         except (TimeoutError, PortError) as error:
             about = {"stream": grant.hash, "cause": repr(error)}
             log.warning("stream not released", extra=about)
+
+
+class StreamRelay(Protocol):
+    """The way to the other hosts (see `ingest.relay.client`)."""
+
+    async def attach(
+        self, streams: LiveStreams, grant: Grant, publisher: ConnectedPublisher, owner: Ownership
+    ) -> PublisherSession:
+        """Give a publisher its slot at the owner of its stream, or here if that has gone.
+
+        Raises:
+            SlotOccupied: the slot has a live publisher.
+            NotRelayed: no owner accepts the publisher.
+        """
+        ...

@@ -13,7 +13,7 @@ import uvloop
 
 from headend.install.certificates import CertificateFiles, tls_context
 from ingest.rtmp.limits import Limits
-from ingest.server.listener import RtmpListener, listening
+from ingest.server.listener import OtherHosts, RtmpListener, listening
 from ingest.stream.failover import Policy
 from ingest.stream.ports import Grant, LiveEvent, LiveState
 from media.loop_lag import LoopLag
@@ -216,6 +216,7 @@ async def loopback_listener(
     tls: ssl.SSLContext | None = None,
     drain_seconds: float = 5.0,
     lag: LoopLag | None = None,
+    hosts: OtherHosts | None = None,
 ) -> AsyncGenerator[LoopbackListener, None]:
     """Listen at all addresses for the length of the block; the loop must report no error."""
     errors: list[dict[str, Any]] = []  # asyncio's context is untyped
@@ -231,6 +232,7 @@ async def loopback_listener(
         sockets=[(sock, tls if address == "tls" else None) for address, sock in sockets.items()],
         drain_seconds=drain_seconds,
         lag=lag,
+        hosts=hosts,
     ) as listener:
         yield LoopbackListener(listener, sockets)
     assert errors == []

@@ -33,12 +33,13 @@ class HostOwnership:
     def __init__(self, table: OwnershipTable, address: str) -> None:
         self._table = table
         self.address = address
+        self.cut_off = False  # from the table
 
     async def claim(self, grant: Grant, *, gone: int | None = None) -> Ownership:
         table = self._table
         table.claims.append((self.address, gone))
         await table.answering.wait()
-        if table.down:
+        if table.down or self.cut_off:
             raise PortError("the table does not answer")
         owner, generation = table.owners.get(grant.stream, (None, 0))
         if owner == self.address:
@@ -51,7 +52,7 @@ class HostOwnership:
     async def release(self, grant: Grant, generation: int) -> None:
         table = self._table
         await table.answering.wait()
-        if table.down:
+        if table.down or self.cut_off:
             raise PortError("the table does not answer")
         if table.owners.get(grant.stream) == (self.address, generation):
             table.owners[grant.stream] = (None, generation)

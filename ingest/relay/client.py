@@ -1,0 +1,149 @@
+"""The way to the hosts that own other streams: one link to each, opened on demand.
+
+An owner that refuses connections at an address where it accepted one before has ended: its streams
+may be claimed at once. Nothing follows from an owner that does not answer; whether it lives is
+known where streams are claimed.
+"""
+
+import asyncio
+import ipaddress
+import logging
+import socket
+import ssl
+from collections.abc import Coroutine
+from typing import Any, Final
+from weakref import WeakValueDictionary
+
+from ingest.relay.link import RelayLink, run_ticks
+from ingest.relay.owner_link import OwnerGone, OwnerLink, OwnerUnreachable
+from ingest.relay.relayed_session import RelayedSession
+from ingest.stream.ports import Grant, Ownership
+from ingest.stream.registry import LiveStreams
+from ingest.stream.slot_session import ConnectedPublisher, PublisherSession
+from media.loop_lag import LoopLag
+
+__all__ = ["RelayClient"]
+
+log = logging.getLogger(__name__)
+
+_CONNECT_SECONDS: Final = 1.0  # hosts are near, and a lost packet is repeated after a second
+# A host that is frozen accepts connections, and answers nothing.
+_HANDSHAKE_SECONDS: Final = 2.0
+_SHUTDOWN_SECONDS: Final = 2.0
+
+
+class RelayClient:
+    """The links to other hosts, and the publishers that are relayed; a `StreamRelay`.
+
+    `tls` accepts the hosts of this installation alone. `lag` is that of the event loop.
+    """
+
+    def __init__(self, tls: ssl.SSLContext, tasks: asyncio.TaskGroup, lag: LoopLag) -> None:
+        self.lag = lag
+        self._tls = tls
+        self._tasks = tasks
+        self._running: set[asyncio.Task[None]] = set()
+        self._links: dict[str, OwnerLink] = {}
+        self.links: set[RelayLink] = set()
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._accepted: set[str] = set()  # addresses that accepted a connection
+        self._is_ticking = False
+
+    async def attach(
+        self, streams: LiveStreams, grant: Grant, publisher: ConnectedPublisher, owner: Ownership
+    ) -> PublisherSession:
+        """Give a publisher its slot at the owner of its stream, or here if that has gone.
+
+        Raises:
+            SlotOccupied: the slot has a live publisher.
+            NotRelayed: no owner accepts the publisher.
+        """
+        return await RelayedSession(self, streams, grant, publisher, owner).begin()
+
+    def close(self) -> None:
+        """Stop looking for owners, and close all links."""
+        for task in self._running:
+            task.cancel()
+        for link in list(self.links):
+            link.close()
+
+    # -- what sessions need -----------------------------------------------------------------------
+
+    def start(self, work: Coroutine[None, None, None]) -> None:
+        """Start a task that ends with `close`."""
+        task = self._tasks.create_task(work)
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+
+    async def connect(self, address: str) -> OwnerLink:
+        """Return the link to an owner; opened now if there is none.
+
+        Raises:
+            OwnerUnreachable: it cannot be opened.
+            OwnerGone: the owner's process has ended.
+        """
+        async with self._locks.setdefault(address, asyncio.Lock()):
+            owner = self._links.get(address)
+            return await self._open(address) if owner is None else owner
+
+    async def _open(self, address: str) -> OwnerLink:
+        owner = OwnerLink(address, self.lag, self._ended)
+        try:
+            async with asyncio.timeout(_CONNECT_SECONDS):
+                sock = await _connected_socket(address)
+            async with asyncio.timeout(_HANDSHAKE_SECONDS):
+                await asyncio.get_running_loop().create_connection(
+                    lambda: owner.link,
+                    sock=sock,
+                    ssl=self._tls,
+                    server_hostname="",
+                    ssl_handshake_timeout=_HANDSHAKE_SECONDS,
+                    ssl_shutdown_timeout=_SHUTDOWN_SECONDS,
+                )
+                await owner.wait_ready()
+        except ConnectionRefusedError as error:
+            kind = OwnerGone if address in self._accepted else OwnerUnreachable
+            raise kind(str(error)) from error
+        except (OSError, ValueError, OverflowError, TimeoutError) as error:
+            raise OwnerUnreachable(str(error) or "it does not answer") from error
+        finally:
+            if not owner.is_ready:
+                owner.link.drop("not opened")
+        log.info("link up", extra={"peer": address})
+        self._accepted.add(address)
+        self._links[address] = owner
+        self.links.add(owner.link)
+        if not self._is_ticking:
+            self._is_ticking = True
+            self.start(run_ticks(self.links))
+        return owner
+
+    def _ended(self, owner: OwnerLink, cause: str) -> None:
+        address = owner.link.peer
+        self.links.discard(owner.link)
+        if self._links.get(address) is owner:
+            del self._links[address]
+            log.info("link down", extra={"peer": address, "cause": cause})
+
+
+async def _connected_socket(address: str) -> socket.socket:
+    """Connect to `host:port` or `[host]:port`."""
+    loop = asyncio.get_running_loop()
+    host, _, port = address.rpartition(":")
+    try:
+        number = ipaddress.ip_address(host.strip("[]"))
+        family = socket.AF_INET6 if number.version == 6 else socket.AF_INET
+        name: Any = (str(number), int(port))
+    except ValueError:
+        found = await loop.getaddrinfo(host, int(port), type=socket.SOCK_STREAM)
+        family, _, _, _, name = found[0]
+    sock = socket.socket(family)
+    try:
+        sock.setblocking(False)
+        # asyncio does this for sockets that name their protocol.
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        await loop.sock_connect(sock, name)
+    except BaseException:
+        sock.close()
+        raise
+    return sock

@@ -1,0 +1,160 @@
+"""One connection between two hosts: frames, signs of life, and what becomes of it when it fails.
+
+TLS is below it: both hosts have proved that they belong to the installation before a message is
+read. Times are seconds of the event loop's clock.
+"""
+
+import asyncio
+import logging
+from collections.abc import Collection
+from typing import Final, Protocol, cast
+
+from ingest.relay.frames import FrameReader, RelayProtocolError
+from ingest.relay.messages import VERSION, Hello, Message, Ping, decode, encode
+from media.loop_lag import LoopLag
+
+__all__ = ["MAX_UNSENT_BYTES", "SILENT_SECONDS", "LinkUser", "RelayLink", "run_ticks"]
+
+log = logging.getLogger(__name__)
+
+# A link is lost when nothing came for as long: both sides send at least every `_PING_SECONDS`.
+SILENT_SECONDS: Final = 2.0
+_PING_SECONDS: Final = 0.5
+_TICK_SECONDS: Final = 0.25
+# What the other host has not read. 1 s of 160 Mbit/s: then its network carries too little, and the
+# media are worth more at a host that gets them in time.
+MAX_UNSENT_BYTES: Final = 20 << 20
+# Above this much unsent, older media wait; they are sent on below a quarter of it.
+_FULL_BYTES: Final = 1 << 20
+
+
+class LinkUser(Protocol):
+    """What a link calls; each link has its own."""
+
+    def link_ready(self) -> None:
+        """Handle that the other host speaks this version of the protocol."""
+        ...
+
+    def receive(self, message: Message, now: float) -> None:
+        """Handle a message.
+
+        Raises:
+            RelayProtocolError: the message may not come now, or never from that side.
+        """
+        ...
+
+    def link_lost(self, cause: str) -> None:
+        """Handle the end of the link, whoever ended it; called once."""
+        ...
+
+
+class RelayLink(asyncio.Protocol):
+    """The asyncio protocol of a connection to another host; `peer` is that host's address."""
+
+    def __init__(self, user: LinkUser, peer: str, lag: LoopLag) -> None:
+        self.peer = peer
+        self.is_open = True
+        self._user = user
+        self._lag = lag
+        self._clock = asyncio.get_running_loop().time
+        self._transport: asyncio.Transport | None = None
+        self._reader = FrameReader()
+        self._greeted = False
+        self._drained = asyncio.Event()
+        self._drained.set()
+        self._last_received = self._last_sent = self._clock()
+
+    def send(self, message: Message) -> None:
+        """Send a message; a link that carries too little is dropped."""
+        if not self.is_open or self._transport is None:
+            return
+        self._last_sent = self._clock()
+        self._transport.write(encode(message))
+        if self._transport.get_write_buffer_size() > MAX_UNSENT_BYTES:
+            self.drop(f"more than {MAX_UNSENT_BYTES >> 20} MiB unsent")
+
+    async def drained(self) -> None:
+        """Wait until there is room for media that are not urgent, or until the link is lost."""
+        await self._drained.wait()
+
+    def close(self) -> None:
+        """Send what is unsent and close the connection."""
+        self._end("closed here")
+        if self._transport is not None:
+            self._transport.close()
+
+    def drop(self, cause: str) -> None:
+        """Close the connection at once."""
+        self._end(cause)
+        if self._transport is not None:
+            self._transport.abort()
+
+    def tick(self, now: float) -> None:
+        """Send a sign of life when it is time, and drop a link without one."""
+        if self._lag.elapsed(self._last_received, self._lag.read_until(now)) >= SILENT_SECONDS:
+            self.drop(f"silent for {SILENT_SECONDS:g} s")
+        elif now - self._last_sent >= _PING_SECONDS:
+            self.send(Ping())
+
+    # -- what the loop calls ----------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Greet the other host."""
+        self._transport = cast("asyncio.Transport", transport)  # as of every stream connection
+        self._transport.set_write_buffer_limits(high=_FULL_BYTES)
+        self._last_received = self._clock()
+        self.send(Hello(version=VERSION))
+
+    def data_received(self, data: bytes) -> None:
+        """Read messages."""
+        if not self.is_open:
+            return
+        self._last_received = now = self._clock()
+        try:
+            for frame in self._reader.receive(data):
+                self._handle(decode(frame), now)
+                if not self.is_open:
+                    return
+        except RelayProtocolError as error:
+            self.drop(str(error))
+        except Exception:  # a bug on one link must not end the others
+            log.exception("link failed", extra={"peer": self.peer})
+            self.drop("failure")
+
+    def _handle(self, message: Message, now: float) -> None:
+        if not self._greeted:
+            if not isinstance(message, Hello) or message.version != VERSION:
+                raise RelayProtocolError(f"version {VERSION} of the relay protocol is expected")
+            self._greeted = True
+            self._user.link_ready()
+        elif not isinstance(message, Ping):
+            self._user.receive(message, now)
+
+    def pause_writing(self) -> None:
+        """Hold media back that are not urgent."""
+        self._drained.clear()
+
+    def resume_writing(self) -> None:
+        """Send them on."""
+        self._drained.set()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Handle the end of the connection."""
+        self._transport = None
+        self._end("closed by the other host" if exc is None else str(exc))
+
+    def _end(self, cause: str) -> None:
+        if self.is_open:
+            self.is_open = False
+            self._drained.set()
+            self._user.link_lost(cause)
+
+
+async def run_ticks(links: Collection[RelayLink]) -> None:
+    """Advance the time of all links, until cancelled."""
+    clock = asyncio.get_running_loop().time
+    while True:
+        await asyncio.sleep(_TICK_SECONDS)
+        now = clock()
+        for link in list(links):
+            link.tick(now)

@@ -1,0 +1,339 @@
+"""Accepts publishers that other hosts relay to this one, the owner of their streams.
+
+To its stream, a relayed publisher is like any other that is connected. A lost link loses all the
+publishers that came over it. Times are seconds of the event loop's clock; media count as of their
+arrival at the relaying host, as far as that was before they were sent.
+"""
+
+import asyncio
+import logging
+import socket
+import ssl
+from collections import defaultdict
+from collections.abc import Coroutine
+from typing import Final
+
+from ingest.relay.frames import RelayProtocolError
+from ingest.relay.link import RelayLink, run_ticks
+from ingest.relay.messages import (
+    MAX_AGE_MS,
+    Attach,
+    Attached,
+    AttachRefused,
+    Close,
+    Disconnect,
+    Message,
+    PartReceived,
+    RelayedJump,
+    RelayedPacket,
+    RelayedTrack,
+    Stored,
+)
+from ingest.stream.live_stream import SlotOccupied
+from ingest.stream.ports import PortError
+from ingest.stream.registry import LiveStreams, OwnedElsewhere
+from ingest.stream.slot_session import CloseReason, SlotSession
+from media.loop_lag import LoopLag
+from media.packet import MediaPacket
+from media.track import Track, VideoTrack
+
+__all__ = ["MAX_LINKS", "MAX_SESSIONS", "RelayListener", "RelayedPublisher"]
+
+log = logging.getLogger(__name__)
+security = logging.getLogger("security")
+
+MAX_LINKS: Final = 256  # hosts; each has one link here, and another for a moment when it reconnects
+MAX_SESSIONS: Final = 4_096  # of one link: more encoders than a host takes
+_HANDSHAKE_SECONDS: Final = 5.0
+_SHUTDOWN_SECONDS: Final = 2.0
+_BACKLOG: Final = 64
+# Probably out of descriptors: accepting again at once would loop.
+_ACCEPT_PAUSE_SECONDS: Final = 1.0
+
+
+class RelayedPublisher:
+    """An encoder that is connected to another host; the `ConnectedPublisher` of its stream.
+
+    `peer` is the encoder's address. `session` is its session once it is attached.
+    """
+
+    def __init__(self, host: "_RelayingHost", number: int, attach: Attach, now: float) -> None:
+        self.number = number
+        self.grant = attach.grant
+        self.peer = attach.peer
+        self.session: SlotSession | None = None
+        self.ended: Close | None = None  # before it was attached
+        self._host = host
+        self._last_received = now
+        self._tracks: dict[bool, Track] = {}  # by whether it is of video
+
+    @property
+    def last_received(self) -> float:
+        """When the last of its messages arrived."""
+        return self._last_received
+
+    def disconnect(self, reason: str, *, moved: bool = False) -> None:
+        """Let the relaying host disconnect the encoder, or find the stream's new owner."""
+        self._host.remove(self)
+        self._host.link.send(Disconnect(number=self.number, moved=moved, reason=reason))
+
+    def media_stored(self, seconds_ago: float) -> None:
+        """Let the relaying host know up to when media are stored."""
+        age_ms = min(max(0, round(seconds_ago * 1000)), MAX_AGE_MS)
+        self._host.link.send(Stored(number=self.number, age_ms=age_ms))
+
+    def receive(self, message: Message, now: float) -> None:
+        """Pass a message of the encoder on.
+
+        Raises:
+            RelayProtocolError: it is not one of a session.
+        """
+        self._last_received = now
+        session = self.session
+        if session is None:
+            raise RelayProtocolError(f"{type(message).__name__} of a session without a slot")
+        match message:
+            case RelayedPacket():
+                track = self._tracks.get(message.video)
+                if track is None:
+                    raise RelayProtocolError("a packet without a track")
+                packet = MediaPacket(
+                    track=track,
+                    dts=message.dts,
+                    pts=message.pts,
+                    key=message.key,
+                    data=message.data,
+                )
+                session.receive_packet(packet, now - message.age_ms / 1000)
+            case RelayedTrack():
+                self._tracks[isinstance(message.track, VideoTrack)] = message.track
+                session.receive_track(message.track, now - message.age_ms / 1000)
+            case PartReceived():
+                session.receive_part(now)
+            case RelayedJump():
+                session.clock_jumped()
+            case _:
+                raise RelayProtocolError(f"{type(message).__name__} from a relaying host")
+
+
+class _RelayingHost:
+    """The publishers that come over one link; its `LinkUser`."""
+
+    def __init__(self, listener: "RelayListener", peer: str, lag: LoopLag) -> None:
+        self._listener = listener
+        self._publishers: dict[int, RelayedPublisher] = {}
+        self._next_number = 0
+        self.link = RelayLink(self, peer, lag)
+
+    def link_ready(self) -> None:
+        """Log that another host relays to this one."""
+        log.info("link up", extra={"peer": self.link.peer})
+
+    def receive(self, message: Message, now: float) -> None:
+        """Handle a message of the relaying host."""
+        match message:
+            case Attach():
+                self._attach(message, now)
+            case Close():
+                publisher = self._publishers.get(message.number)
+                if publisher is not None:
+                    self._close(publisher, message)
+            case RelayedTrack() | RelayedPacket() | PartReceived() | RelayedJump():
+                # Without a publisher it was disconnected here before the other host knew.
+                publisher = self._publishers.get(message.number)
+                if publisher is not None:
+                    self._receive_of(publisher, message, now)
+            case _:
+                raise RelayProtocolError(f"{type(message).__name__} from a relaying host")
+
+    def _receive_of(self, publisher: RelayedPublisher, message: Message, now: float) -> None:
+        try:
+            publisher.receive(message, now)
+        except RelayProtocolError:
+            raise
+        except Exception:  # a bug in one session must not end the others
+            log.exception("session failed", extra={"stream": publisher.grant.hash})
+            self._close(
+                publisher,
+                Close(number=publisher.number, goodbye=False, reason=CloseReason.CLOSED),
+            )
+            publisher.disconnect("failure")
+
+    def link_lost(self, cause: str) -> None:
+        """Close the sessions of all publishers."""
+        self._listener.remove(self.link)
+        about = {"peer": self.link.peer, "cause": cause, "publishers": len(self._publishers)}
+        log.info("link down", extra=about)
+        for publisher in list(self._publishers.values()):
+            self._close(publisher, Close(number=publisher.number, goodbye=False, reason=None))
+
+    def remove(self, publisher: RelayedPublisher) -> None:
+        """Forget a publisher: its session has ended."""
+        self._publishers.pop(publisher.number, None)
+        self._listener.detached(publisher)
+
+    def _attach(self, message: Attach, now: float) -> None:
+        if message.number < self._next_number:
+            raise RelayProtocolError(f"session {message.number} comes twice")
+        self._next_number = message.number + 1
+        if len(self._publishers) >= MAX_SESSIONS:
+            raise RelayProtocolError(f"more than {MAX_SESSIONS} sessions")
+        publisher = RelayedPublisher(self, message.number, message, now)
+        self._publishers[message.number] = publisher
+        self._listener.start_attaching(publisher, self)
+
+    def accept(self, publisher: RelayedPublisher, session: SlotSession, generation: int) -> None:
+        """Answer that a publisher has its slot."""
+        publisher.session = session
+        self.link.send(Attached(number=publisher.number, generation=generation))
+
+    def refuse(self, publisher: RelayedPublisher, reason: str, *, occupied: bool) -> None:
+        """Answer that a publisher has no slot."""
+        self.remove(publisher)
+        self.link.send(AttachRefused(number=publisher.number, occupied=occupied, reason=reason))
+
+    def _close(self, publisher: RelayedPublisher, message: Close) -> None:
+        self.remove(publisher)
+        if publisher.session is None:
+            publisher.ended = message
+        else:
+            publisher.session.close(goodbye=message.goodbye, reason=message.reason)
+
+
+class RelayListener:
+    """Accepts links of other hosts, and the publishers that come over them.
+
+    `tls` accepts the hosts of this installation alone. `lag` is that of the event loop.
+    """
+
+    def __init__(
+        self, streams: LiveStreams, tls: ssl.SSLContext, tasks: asyncio.TaskGroup, lag: LoopLag
+    ) -> None:
+        self._streams = streams
+        self._tls = tls
+        self._tasks = tasks
+        self._lag = lag
+        self.links: set[RelayLink] = set()
+        self._sock: socket.socket | None = None
+        self._opening = 0
+        self._running: set[asyncio.Task[None]] = set()
+        self._publishers: defaultdict[int, set[RelayedPublisher]] = defaultdict(set)  # by stream
+
+    def listen(self, sock: socket.socket) -> None:
+        """Accept links on a bound socket, which `close` closes."""
+        self._sock = sock
+        sock.setblocking(False)
+        sock.listen(_BACKLOG)
+        self._start_accepting()
+        self._start(run_ticks(self.links))
+
+    def media_stored(self, stream: int, seconds_ago: float) -> None:
+        """Let relaying hosts know up to when a stream's media are stored.
+
+        That is the arrival of the newest media in stored segments, in seconds before now.
+        """
+        for publisher in self._publishers.get(stream, ()):
+            publisher.media_stored(seconds_ago)
+
+    def close(self) -> None:
+        """Stop accepting, and close all links."""
+        sock, self._sock = self._sock, None
+        if sock is not None:
+            asyncio.get_running_loop().remove_reader(sock)
+            sock.close()
+        for task in self._running:
+            task.cancel()
+        for link in list(self.links):
+            link.close()
+
+    # -- accepting --------------------------------------------------------------------------------
+
+    def _start_accepting(self) -> None:
+        if self._sock is not None:
+            asyncio.get_running_loop().add_reader(self._sock, self._accept, self._sock)
+
+    def _accept(self, sock: socket.socket) -> None:
+        """Accept one connection; the loop calls again if more are waiting."""
+        try:
+            theirs, name = sock.accept()
+        except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+            return
+        except OSError as error:
+            log.error("cannot accept hosts", extra={"cause": str(error)})  # noqa: TRY400 # one line
+            loop = asyncio.get_running_loop()
+            loop.remove_reader(sock)
+            loop.call_later(_ACCEPT_PAUSE_SECONDS, self._start_accepting)
+            return
+        if self._opening >= MAX_LINKS or len(self.links) >= MAX_LINKS:
+            log.warning("too many links", extra={"peer": str(name[0]), "most": MAX_LINKS})
+            theirs.close()
+            return
+        theirs.setblocking(False)
+        theirs.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._opening += 1
+        self._start(self._open(theirs, f"{name[0]}:{name[1]}"))
+
+    async def _open(self, sock: socket.socket, peer: str) -> None:
+        """Make a link of a connection whose host proves that it belongs to the installation."""
+        host = _RelayingHost(self, peer, self._lag)
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(
+                lambda: host.link,
+                sock,
+                ssl=self._tls,
+                ssl_handshake_timeout=_HANDSHAKE_SECONDS,
+                ssl_shutdown_timeout=_SHUTDOWN_SECONDS,
+            )
+        except OSError as error:  # the base class of TLS's errors
+            security.info("host refused", extra={"peer": peer, "cause": str(error)})
+            log.warning("host refused", extra={"peer": peer, "cause": str(error)})
+            sock.close()
+        else:
+            if host.link.is_open:
+                self.links.add(host.link)
+        finally:
+            self._opening -= 1
+
+    def _start(self, work: Coroutine[None, None, None]) -> None:
+        task = self._tasks.create_task(work)
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+
+    # -- what links need --------------------------------------------------------------------------
+
+    def remove(self, link: RelayLink) -> None:
+        """Forget a link that is lost."""
+        self.links.discard(link)
+
+    def start_attaching(self, publisher: RelayedPublisher, host: _RelayingHost) -> None:
+        """Find the slot of a publisher, and answer."""
+        self._start(self._attach(publisher, host))
+
+    def detached(self, publisher: RelayedPublisher) -> None:
+        """Forget a publisher whose session has ended."""
+        stream = publisher.grant.stream
+        self._publishers[stream].discard(publisher)
+        if not self._publishers[stream]:
+            del self._publishers[stream]
+
+    async def _attach(self, publisher: RelayedPublisher, host: _RelayingHost) -> None:
+        grant = publisher.grant
+        try:
+            session = await self._streams.attach_here(grant, publisher)
+        except SlotOccupied:
+            # While this host stops, another one will have the stream in a moment.
+            occupied = not self._streams.is_draining
+            host.refuse(publisher, "another encoder is sending with this key", occupied=occupied)
+        except (OwnedElsewhere, PortError, TimeoutError) as error:
+            host.refuse(publisher, f"not served here: {error}", occupied=False)
+        except Exception:  # a bug in one session must not end the others
+            log.exception("not attached", extra={"stream": grant.hash, "peer": publisher.peer})
+            host.refuse(publisher, "failure", occupied=False)
+        else:
+            if publisher.ended is not None:  # in the meantime
+                session.close(goodbye=publisher.ended.goodbye, reason=publisher.ended.reason)
+                return
+            self._publishers[grant.stream].add(publisher)
+            fields = {"stream": grant.hash, "slot": str(grant.slot), "peer": publisher.peer}
+            log.info("relayed publisher on", extra={**fields, "host": host.link.peer})
+            host.accept(publisher, session, self._streams.generation_of(grant.stream))

@@ -1,0 +1,238 @@
+"""The relaying host's end of a link: the sessions that it has at one owner of streams."""
+
+import asyncio
+import itertools
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from ingest.relay.frames import RelayProtocolError
+from ingest.relay.link import RelayLink
+from ingest.relay.messages import (
+    MAX_AGE_MS,
+    Attach,
+    Attached,
+    AttachRefused,
+    Close,
+    Disconnect,
+    Message,
+    PartReceived,
+    RelayedJump,
+    RelayedPacket,
+    RelayedTrack,
+    Stored,
+)
+from ingest.stream.live_stream import SlotOccupied
+from ingest.stream.ports import Grant
+from ingest.stream.slot_session import CloseReason
+from media.loop_lag import LoopLag
+from media.packet import MediaPacket
+from media.track import Track, VideoTrack
+
+__all__ = ["Attachment", "AttachmentUser", "OwnerGone", "OwnerLink", "OwnerUnreachable"]
+
+# An owner waits 2.5 s for the slot, and its database a moment.
+_ANSWER_SECONDS: Final = 5.0
+
+
+class OwnerUnreachable(Exception):
+    """The owner cannot be reached, or does not own the stream any more; the message says why."""
+
+
+class OwnerGone(OwnerUnreachable):
+    """The owner's process has ended."""
+
+
+class AttachmentUser(Protocol):
+    """The session that an attachment is for."""
+
+    def attachment_ended(self, attachment: "Attachment", cause: str) -> None:
+        """Handle that the link was lost, or that the owner ended the session (`farewell`)."""
+        ...
+
+    def media_stored(self, attachment: "Attachment", seconds_ago: float) -> None:
+        """Handle that the media that arrived until then survive the owner."""
+        ...
+
+
+class Attachment:
+    """A session's slot at the owner of its stream.
+
+    `generation` is that of the ownership. `farewell` is what the owner ended the session with.
+    """
+
+    def __init__(self, owner: "OwnerLink", number: int, user: AttachmentUser) -> None:
+        self.number = number
+        self.user = user
+        self.generation = 0
+        self.is_open = True
+        self.farewell: Disconnect | None = None
+        self._owner = owner
+        self._link = owner.link
+
+    @property
+    def address(self) -> str:
+        """The owner's address."""
+        return self._link.peer
+
+    def send_track(self, track: Track, age: float = 0.0) -> None:
+        """Send a decoder configuration that arrived `age` seconds ago."""
+        self._send(RelayedTrack(number=self.number, age_ms=_milliseconds(age), track=track))
+
+    def send_packet(self, packet: MediaPacket, age: float = 0.0) -> None:
+        """Send a packet that arrived `age` seconds ago."""
+        self._send(
+            RelayedPacket(
+                number=self.number,
+                age_ms=_milliseconds(age),
+                video=isinstance(packet.track, VideoTrack),
+                dts=packet.dts,
+                pts=packet.pts,
+                key=packet.key,
+                data=packet.data,
+            )
+        )
+
+    def send_part(self) -> None:
+        """Send that bytes of a packet arrived before its last one."""
+        self._send(PartReceived(number=self.number))
+
+    def send_jump(self) -> None:
+        """Send that the encoder's clock restarted."""
+        self._send(RelayedJump(number=self.number))
+
+    async def drained(self) -> None:
+        """Wait until there is room for older media, or until the link is lost."""
+        await self._link.drained()
+
+    def close(self, *, goodbye: bool, reason: CloseReason | None) -> None:
+        """End the session at the owner; its user is not called."""
+        if self.is_open:
+            self._send(Close(number=self.number, goodbye=goodbye, reason=reason))
+            self.is_open = False
+            self._owner.remove(self)
+
+    def end(self, cause: str, farewell: Disconnect | None = None) -> None:
+        """Handle the end of the session at the owner, or of the link."""
+        if self.is_open:
+            self.is_open = False
+            self.farewell = farewell
+            self._owner.remove(self)
+            self.user.attachment_ended(self, cause)
+
+    def _send(self, message: Message) -> None:
+        if self.is_open:
+            self._link.send(message)
+
+
+class OwnerLink:
+    """A link to an owner of streams; the `LinkUser` at the relaying host.
+
+    `on_end` is called when the link is lost, and when it was closed for want of sessions.
+    """
+
+    def __init__(
+        self, address: str, lag: LoopLag, on_end: Callable[["OwnerLink", str], None]
+    ) -> None:
+        self.link = RelayLink(self, address, lag)
+        self._on_end = on_end
+        self._ready = asyncio.Event()
+        self._cause = ""  # why the link was lost
+        self._numbers = itertools.count()
+        self._attachments: dict[int, Attachment] = {}
+        self._answers: dict[int, asyncio.Future[int]] = {}
+
+    @property
+    def is_ready(self) -> bool:
+        """True while sessions can be attached."""
+        return self._ready.is_set() and self.link.is_open
+
+    async def wait_ready(self) -> None:
+        """Wait until the owner has proved that it speaks this protocol.
+
+        Raises:
+            OwnerUnreachable: the link was lost before.
+        """
+        await self._ready.wait()
+        if not self.link.is_open:
+            raise OwnerUnreachable(self._cause)
+
+    async def attach(self, grant: Grant, peer: str, user: AttachmentUser) -> Attachment:
+        """Give a publisher its slot at the owner.
+
+        Raises:
+            SlotOccupied: another encoder is sending.
+            OwnerUnreachable: the link was lost, or the other host is not the owner.
+        """
+        attachment = Attachment(self, next(self._numbers), user)
+        answer: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._attachments[attachment.number] = attachment
+        self._answers[attachment.number] = answer
+        self.link.send(Attach(number=attachment.number, grant=grant, peer=peer))
+        attached = False
+        try:
+            async with asyncio.timeout(_ANSWER_SECONDS):
+                attachment.generation = await answer
+            attached = True
+        except TimeoutError as error:
+            raise OwnerUnreachable("it does not answer") from error
+        finally:
+            del self._answers[attachment.number]
+            if not attached:
+                attachment.close(goodbye=False, reason=None)
+        return attachment
+
+    def remove(self, attachment: Attachment) -> None:
+        """Forget a session; a link without sessions is closed."""
+        self._attachments.pop(attachment.number, None)
+        if not self._attachments and self.link.is_open:
+            self.link.close()
+
+    # -- what the link calls ----------------------------------------------------------------------
+
+    def link_ready(self) -> None:
+        """Handle that the owner speaks this version of the protocol."""
+        self._ready.set()
+
+    def receive(self, message: Message, now: float) -> None:  # noqa: ARG002 # nothing is timed
+        """Handle a message of the owner."""
+        match message:
+            case Attached():
+                self._answer(message.number, message.generation)
+            case AttachRefused():
+                occupied = message.occupied
+                self._answer(
+                    message.number, SlotOccupied() if occupied else OwnerUnreachable(message.reason)
+                )
+            case Disconnect():
+                attachment = self._attachments.get(message.number)
+                if attachment is not None:
+                    attachment.end(message.reason, message)
+            case Stored():
+                attachment = self._attachments.get(message.number)
+                if attachment is not None:
+                    attachment.user.media_stored(attachment, message.age_ms / 1000)
+            case _:
+                raise RelayProtocolError(f"{type(message).__name__} from an owner")
+
+    def link_lost(self, cause: str) -> None:
+        """End all sessions."""
+        self._cause = cause
+        self._ready.set()
+        self._on_end(self, cause)
+        for number in list(self._answers):
+            self._answer(number, OwnerUnreachable(cause))
+        for attachment in list(self._attachments.values()):
+            attachment.end(cause)
+
+    def _answer(self, number: int, answer: int | Exception) -> None:
+        future = self._answers.get(number)
+        if future is None or future.done():
+            return
+        if isinstance(answer, int):
+            future.set_result(answer)
+        else:
+            future.set_exception(answer)
+
+
+def _milliseconds(age: float) -> int:
+    return min(max(0, round(age * 1000)), MAX_AGE_MS)

@@ -1,0 +1,298 @@
+"""One encoder whose stream another host owns, through whatever becomes of that host.
+
+The session keeps the newest media. When the owner goes away, it looks for the stream's owner again:
+the same host, another one, or this one. It passes on what the owner lacks, and then what arrives.
+The encoder notices nothing unless no owner is found for `RECOVER_SECONDS`. Times are seconds of the
+event loop's clock.
+"""
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from typing import Final, Protocol
+
+from ingest.relay.media_ring import Arrival, Jump, MediaRing
+from ingest.relay.owner_link import Attachment, OwnerGone, OwnerLink, OwnerUnreachable
+from ingest.stream.live_stream import SlotOccupied
+from ingest.stream.ports import Grant, Ownership, PortError
+from ingest.stream.registry import LiveStreams, NotRelayed, OwnedElsewhere
+from ingest.stream.slot_session import (
+    CloseReason,
+    ConnectedPublisher,
+    PublisherSession,
+    SlotSession,
+)
+from media.loop_lag import LoopLag
+from media.packet import MediaPacket
+from media.track import Track
+
+__all__ = ["BEGIN_SECONDS", "RECOVER_SECONDS", "OwnerLinks", "RelayedSession"]
+
+log = logging.getLogger(__name__)
+
+# A dead owner is known to be dead after 3 s; encoders wait longer for an answer.
+BEGIN_SECONDS: Final = 5.0
+# Longer than an owner takes to stop, or to be replaced; its viewers have the slate by then.
+RECOVER_SECONDS: Final = 10.0
+_RETRY_SECONDS: Final = 0.5
+# An encoder is alive if something of it came within 0.5 s, the shortest detection of a failure.
+_PART_SECONDS: Final = 0.1
+_UNREACHABLE: Final = "the host that serves this stream cannot be reached: try again"
+
+
+class OwnerLinks(Protocol):
+    """What a session needs (see `ingest.relay.client`)."""
+
+    lag: LoopLag
+
+    async def connect(self, address: str) -> OwnerLink:
+        """Return the link to an owner."""
+        ...
+
+    def start(self, work: Coroutine[None, None, None]) -> None:
+        """Start a task."""
+        ...
+
+
+class RelayedSession:
+    """A publisher's session at the owner of its stream; the `PublisherSession` of its connection.
+
+    It is at one of three places: at another host (`_attachment`), at this host (`_local`), or at
+    none, while it looks for the stream's owner.
+    """
+
+    def __init__(
+        self,
+        links: OwnerLinks,
+        streams: LiveStreams,
+        grant: Grant,
+        publisher: ConnectedPublisher,
+        owner: Ownership,
+    ) -> None:
+        self._links = links
+        self._streams = streams
+        self._grant = grant
+        self._publisher = publisher
+        self._clock = asyncio.get_running_loop().time
+        self._ring = MediaRing()
+        self._owner = owner  # the newest that is known
+        self._gone: int | None = None  # the newest generation whose owner has ended
+        self._attachment: Attachment | None = None
+        self._local: SlotSession | None = None
+        self._is_live = False  # what arrives is sent at once, since all before it was sent
+        self._has_begun = False
+        self._is_closed = False
+        self._last_sent = 0.0
+
+    async def begin(self) -> PublisherSession:
+        """Find the session's place, and return what its connection is to call.
+
+        Raises:
+            SlotOccupied: the slot has a live publisher.
+            NotRelayed: no owner accepts the publisher.
+        """
+        place = await self._find_place(BEGIN_SECONDS)
+        if isinstance(place, SlotSession):
+            return place
+        await self._relay_to(place)
+        return self
+
+    # -- what the connection calls ----------------------------------------------------------------
+
+    def receive_track(self, track: Track, now: float) -> None:
+        """Handle a new decoder configuration."""
+        if self._local is not None:
+            self._local.receive_track(track, now)
+            return
+        self._ring.add_track(track, now)
+        if self._is_live and self._attachment is not None:
+            self._last_sent = now
+            self._attachment.send_track(track)
+
+    def receive_packet(self, packet: MediaPacket, now: float) -> None:
+        """Handle a packet of the newest track of its kind."""
+        if self._local is not None:
+            self._local.receive_packet(packet, now)
+            return
+        self._ring.add_packet(packet, now)
+        if self._is_live and self._attachment is not None:
+            self._last_sent = now
+            self._attachment.send_packet(packet)
+
+    def receive_part(self, now: float) -> None:
+        """Handle the arrival of a packet's bytes before its last one."""
+        if self._local is not None:
+            self._local.receive_part(now)
+        elif (
+            self._is_live
+            and self._attachment is not None
+            and now - self._last_sent >= _PART_SECONDS
+        ):
+            self._last_sent = now
+            self._attachment.send_part()
+
+    def clock_jumped(self) -> None:
+        """Handle a restart of the encoder's clock."""
+        if self._local is not None:
+            self._local.clock_jumped()
+            return
+        self._ring.clock_jumped(self._clock())
+        if self._is_live and self._attachment is not None:
+            self._attachment.send_jump()
+
+    def close(self, *, goodbye: bool, reason: CloseReason | None = None) -> None:
+        """End the session; without a `reason`, `goodbye` tells a farewell from a loss."""
+        self._is_closed = True
+        self._ring.clear()
+        local, self._local = self._local, None
+        attachment, self._attachment = self._attachment, None
+        if local is not None:
+            local.close(goodbye=goodbye, reason=reason)
+        if attachment is not None:
+            attachment.close(goodbye=goodbye, reason=reason)
+
+    # -- what the owner does ----------------------------------------------------------------------
+
+    def media_stored(self, attachment: Attachment, seconds_ago: float) -> None:
+        """Drop media that no new owner will need."""
+        if attachment is self._attachment:
+            self._ring.set_stored(self._clock() - seconds_ago)
+
+    def attachment_ended(self, attachment: Attachment, cause: str) -> None:
+        """Disconnect the encoder if the owner wants that, else look for the stream's owner."""
+        if attachment is not self._attachment:
+            return
+        self._attachment, self._is_live = None, False
+        farewell = attachment.farewell
+        if farewell is not None and not farewell.moved:
+            self._disconnect(farewell.reason)
+            return
+        log.warning(
+            "relay interrupted", extra=self._log_fields(owner=attachment.address, cause=cause)
+        )
+        self._links.start(self._recover())
+
+    async def _recover(self) -> None:
+        """Go on at the owner that the stream has by now."""
+        try:
+            place = await self._find_place(RECOVER_SECONDS)
+            if isinstance(place, SlotSession):
+                self._go_on_here(place)
+            else:
+                await self._relay_to(place)
+        except SlotOccupied:
+            self._disconnect("another encoder is sending with this key")
+        except NotRelayed as error:
+            self._disconnect(str(error))
+        except Exception:  # a bug in one session must not end the others
+            log.exception("relay failed", extra=self._log_fields())
+            self._disconnect("failure")
+
+    # -- where the stream is ----------------------------------------------------------------------
+
+    async def _find_place(self, patience: float) -> SlotSession | Attachment:
+        """Return the session's slot at the stream's owner, which may be this host from now on.
+
+        Raises:
+            SlotOccupied: the slot has a live publisher.
+            NotRelayed: no owner accepts the publisher.
+        """
+        began = self._clock()
+        while True:
+            owner = self._owner
+            place = await self._attach_at_owner()
+            # An encoder without media could continue no run: the stream is left to others.
+            if place is None and (self._ring.has_media or not self._has_begun):
+                place = await self._attach_here()
+            if place is not None:
+                return place
+            if self._is_closed:
+                raise NotRelayed("the encoder has left")
+            if self._links.lag.elapsed(began, self._clock()) >= patience:
+                raise NotRelayed(_UNREACHABLE)
+            if self._owner == owner:
+                await asyncio.sleep(_RETRY_SECONDS)
+
+    async def _attach_at_owner(self) -> Attachment | None:
+        """Return the session's slot at the owner that is known; None if it has none there."""
+        owner = self._owner
+        if not owner.address:
+            return None
+        try:
+            link = await self._links.connect(owner.address)
+            attachment = await link.attach(self._grant, self._publisher.peer, self)
+        except OwnerUnreachable as error:
+            if isinstance(error, OwnerGone):
+                self._gone = owner.generation
+            log.debug("not relayed", extra=self._log_fields(cause=str(error)))
+            return None
+        self._owner = Ownership(generation=attachment.generation, address=owner.address)
+        return attachment
+
+    async def _attach_here(self) -> SlotSession | None:
+        """Return the session's slot at this host; None if another one owns the stream."""
+        try:
+            return await self._streams.attach_here(self._grant, self._publisher, gone=self._gone)
+        except OwnedElsewhere as elsewhere:
+            self._owner = elsewhere.owner
+        except PortError as error:
+            log.debug("owner unknown", extra=self._log_fields(cause=str(error)))
+        return None
+
+    async def _relay_to(self, attachment: Attachment) -> None:
+        """Send the owner what it lacks, and from then on what arrives."""
+        if self._is_closed:
+            attachment.close(goodbye=False, reason=None)
+            return
+        self._has_begun = True
+        self._attachment = attachment
+        if not attachment.is_open:  # in the meantime
+            self.attachment_ended(attachment, "ended at once")
+            return
+        log.info("relayed", extra=self._log_fields(owner=attachment.address))
+        arrivals, position = self._ring.read_unstored(self._clock())
+        while arrivals:
+            for arrival in arrivals:
+                self._send(attachment, arrival)
+                await attachment.drained()
+                if self._attachment is not attachment:
+                    return
+            arrivals, position = self._ring.read_from(position)
+        self._is_live = True
+
+    def _send(self, attachment: Attachment, arrival: Arrival) -> None:
+        age = self._clock() - arrival.at
+        match arrival.item:
+            case MediaPacket() as packet:
+                attachment.send_packet(packet, age)
+            case Jump():
+                attachment.send_jump()
+            case track:
+                attachment.send_track(track, age)
+
+    def _go_on_here(self, session: SlotSession) -> None:
+        """Let this host's own session receive what is not stored, and from then on what arrives."""
+        if self._is_closed:
+            session.close(goodbye=False)
+            return
+        self._local = session
+        arrivals, _ = self._ring.read_unstored(self._clock())
+        log.warning("stream taken over", extra=self._log_fields(arrivals=len(arrivals)))
+        for arrival in arrivals:
+            match arrival.item:
+                case MediaPacket() as packet:
+                    session.receive_packet(packet, arrival.at)
+                case Jump():
+                    session.clock_jumped()
+                case track:
+                    session.receive_track(track, arrival.at)
+        self._ring.clear()
+
+    def _disconnect(self, reason: str) -> None:
+        log.info("relay ended", extra=self._log_fields(cause=reason))
+        self._publisher.disconnect(reason)
+
+    def _log_fields(self, **more: object) -> dict[str, object]:
+        grant = self._grant
+        fields: dict[str, object] = {"stream": grant.hash, "slot": str(grant.slot)}
+        return {**fields, "peer": self._publisher.peer, **more}

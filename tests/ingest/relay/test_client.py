@@ -1,0 +1,86 @@
+"""Links to owners: one each, opened on demand, and what is known of an owner that refuses."""
+
+import asyncio
+
+import pytest
+
+from ingest.relay.owner_link import OwnerGone, OwnerUnreachable
+from tests.support.free_ports import free_port
+from tests.support.ingest.relay_hosts import installation, play
+from tests.support.ingest.simulated_encoders import BACKUP, PRIMARY, SECOND
+
+
+def test_all_sessions_at_an_owner_share_one_link_which_ends_with_them() -> None:
+    async def story() -> None:
+        async with installation() as hosts:
+            owner, other = await hosts.start(), await hosts.start()
+            await owner.attach(PRIMARY)
+            async with asyncio.TaskGroup() as tasks:  # both at once
+                for slot in (BACKUP, SECOND):
+                    tasks.create_task(other.publish(slot))
+            assert len(other.client.links) == len(owner.relay.links) == 1
+            for encoder in other.encoders:
+                encoder.leave()
+            await asyncio.sleep(0.5)
+            assert other.links == owner.links == []
+
+    play(story())
+
+
+def test_hosts_relay_to_each_other() -> None:
+    async def story() -> None:
+        async with installation() as hosts:
+            one, two = await hosts.start(), await hosts.start()
+            await one.attach(PRIMARY)
+            await two.attach(PRIMARY, stream=2, hash="Zb3dEf6hIj9l")
+            await two.publish(BACKUP)
+            await one.publish(BACKUP, stream=2, hash="Zb3dEf6hIj9l")
+            await asyncio.sleep(4)
+            assert one.ports.states[-1].on_air == two.ports.states[-1].on_air == BACKUP
+
+    play(story())
+
+
+def test_only_an_owner_that_was_there_before_counts_as_gone() -> None:
+    async def story() -> None:
+        async with installation() as hosts:
+            owner, other = await hosts.start(), await hosts.start()
+            with pytest.raises(OwnerUnreachable) as nothing:
+                await other.client.connect(f"127.0.0.1:{free_port()}")
+            assert not isinstance(nothing.value, OwnerGone)
+            link = await other.client.connect(owner.address)
+            assert await other.client.connect(owner.address) is link
+            owner.kill()
+            await asyncio.sleep(0.1)
+            with pytest.raises(OwnerGone):
+                await other.client.connect(owner.address)
+
+    play(story())
+
+
+def test_an_owner_that_answers_nothing_is_unreachable_after_two_seconds() -> None:
+    async def story() -> None:
+        async with installation() as hosts:
+            owner, other = await hosts.start(cable=True), await hosts.start()
+            assert owner.cable is not None
+            await asyncio.sleep(0.1)
+            owner.cable.cut()
+            clock = asyncio.get_running_loop().time
+            began = clock()
+            with pytest.raises(OwnerUnreachable):
+                await other.client.connect(owner.address)
+            assert clock() - began == pytest.approx(2.0, abs=0.5)
+            assert other.links == []
+
+    play(story())
+
+
+@pytest.mark.parametrize("address", ["nonsense", "[::1]:no", "127.0.0.1:99999999", ":"])
+def test_an_address_that_is_none_is_unreachable(address: str) -> None:
+    async def story() -> None:
+        async with installation() as hosts:
+            other = await hosts.start()
+            with pytest.raises(OwnerUnreachable):
+                await other.client.connect(address)
+
+    play(story())

@@ -1,0 +1,228 @@
+"""The relaying host's end: sessions at an owner that answers, refuses, falls silent or leaves."""
+
+import asyncio
+import socket
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from ingest.relay.link import RelayLink, run_ticks
+from ingest.relay.messages import (
+    MAX_AGE_MS,
+    Attach,
+    Attached,
+    AttachRefused,
+    Close,
+    Disconnect,
+    PartReceived,
+    RelayedJump,
+    RelayedPacket,
+    RelayedTrack,
+    Stored,
+)
+from ingest.relay.owner_link import Attachment, OwnerLink, OwnerUnreachable
+from ingest.stream.live_stream import SlotOccupied
+from ingest.stream.slot_session import CloseReason
+from media.loop_lag import LoopLag
+from media.packet import MediaPacket
+from tests.ingest.relay.test_link import User, play
+from tests.ingest.stream.test_live_stream import AUDIO, GRANT, VIDEO
+
+
+class Session:
+    """Records what an attachment's user is called with."""
+
+    def __init__(self) -> None:
+        self.ended: list[str] = []
+        self.stored: list[float] = []
+
+    def attachment_ended(self, attachment: Attachment, cause: str) -> None:
+        self.ended.append(cause)
+
+    def media_stored(self, attachment: Attachment, seconds_ago: float) -> None:
+        self.stored.append(seconds_ago)
+
+
+class Ends:
+    """A link, and an owner at its far end that answers as the test wants."""
+
+    def __init__(self) -> None:
+        self.closed: list[str] = []
+        self.owner = OwnerLink(
+            "192.0.2.9:1937", LoopLag(), lambda _, cause: self.closed.append(cause)
+        )
+        self.far = User()
+        self.far_link = RelayLink(self.far, "relaying", LoopLag())
+
+    async def attach(self, session: Session, answer: Attached | AttachRefused) -> Attachment:
+        async with asyncio.TaskGroup() as tasks:
+            attaching = tasks.create_task(self.owner.attach(GRANT, "192.0.2.7:5", session))
+            await asyncio.sleep(0.05)
+            self.far_link.send(answer)
+        return attaching.result()
+
+
+@asynccontextmanager
+async def ends() -> AsyncGenerator[Ends, None]:
+    made, (here, there) = Ends(), socket.socketpair()
+    loop = asyncio.get_running_loop()
+    await loop.create_connection(lambda: made.owner.link, sock=here)
+    await loop.create_connection(lambda: made.far_link, sock=there)
+    async with asyncio.TaskGroup() as tasks:
+        ticking = tasks.create_task(run_ticks({made.owner.link, made.far_link}))
+        await made.owner.wait_ready()
+        yield made
+        ticking.cancel()
+    made.owner.link.drop("over")
+    made.far_link.drop("over")
+    await asyncio.sleep(0.05)
+
+
+ATTACHED = Attached(number=0, generation=6)
+
+
+def test_a_session_is_attached_and_its_media_are_sent() -> None:
+    async def story() -> None:
+        async with ends() as each:
+            attachment = await each.attach(Session(), ATTACHED)
+            assert attachment.generation == 6
+            assert attachment.address == "192.0.2.9:1937"
+            packet = MediaPacket(track=AUDIO, dts=1, pts=2, key=True, data=b"s")
+            attachment.send_track(VIDEO)
+            attachment.send_track(AUDIO, 1.5)
+            attachment.send_packet(packet)
+            attachment.send_packet(packet, 1e9)
+            attachment.send_packet(packet, -0.1)
+            attachment.send_part()
+            attachment.send_jump()
+            await asyncio.sleep(0.05)
+            sound = RelayedPacket(
+                number=0, age_ms=0, video=False, dts=1, pts=2, key=True, data=b"s"
+            )
+            old = RelayedPacket(
+                number=0, age_ms=MAX_AGE_MS, video=False, dts=1, pts=2, key=True, data=b"s"
+            )
+            assert each.far.messages == [
+                Attach(number=0, grant=GRANT, peer="192.0.2.7:5"),
+                RelayedTrack(number=0, age_ms=0, track=VIDEO),
+                RelayedTrack(number=0, age_ms=1_500, track=AUDIO),
+                sound,
+                old,
+                sound,
+                PartReceived(number=0),
+                RelayedJump(number=0),
+            ]
+
+    play(story())
+
+
+def test_the_last_session_s_end_closes_the_link() -> None:
+    async def story() -> None:
+        async with ends() as each:
+            session = Session()
+            first = await each.attach(session, ATTACHED)
+            second = await each.attach(session, Attached(number=1, generation=6))
+            first.close(goodbye=True, reason=None)
+            first.close(goodbye=True, reason=None)
+            assert each.owner.link.is_open
+            second.close(goodbye=False, reason=CloseReason.SILENT)
+            await asyncio.sleep(0.05)
+            assert each.far.messages[2:] == [
+                Close(number=0, goodbye=True, reason=None),
+                Close(number=1, goodbye=False, reason=CloseReason.SILENT),
+            ]
+            assert not each.owner.link.is_open
+            assert each.closed == ["closed here"]
+            assert session.ended == []
+
+    play(story())
+
+
+@pytest.mark.parametrize(("occupied", "error"), [(True, SlotOccupied), (False, OwnerUnreachable)])
+def test_a_refusal_is_an_error(occupied: bool, error: type[Exception]) -> None:
+    async def story() -> None:
+        async with ends() as each:
+            refusal = AttachRefused(number=0, occupied=occupied, reason="why")
+            with pytest.raises(ExceptionGroup) as group:
+                await each.attach(Session(), refusal)
+            assert group.group_contains(error)
+
+    play(story())
+
+
+def test_an_owner_that_does_not_answer_is_given_up() -> None:
+    async def story() -> None:
+        async with ends() as each:
+            with pytest.raises(OwnerUnreachable, match="not answer"):
+                await each.owner.attach(GRANT, "-", Session())
+            await asyncio.sleep(0.05)
+            # It may have attached the session by now.
+            assert each.far.messages[-1] == Close(number=0, goodbye=False, reason=None)
+
+    play(story())
+
+
+def test_a_link_that_is_lost_ends_all_sessions_and_attempts() -> None:
+    async def story() -> None:
+        async with ends() as each:
+            session = Session()
+            attachment = await each.attach(session, ATTACHED)
+            async with asyncio.TaskGroup() as tasks:
+                attaching = tasks.create_task(lost(each))
+                await asyncio.sleep(0.05)
+                each.far_link.drop("killed")
+            assert attaching.done()
+            assert len(session.ended) == len(each.closed) == 1
+            assert not attachment.is_open
+            assert attachment.farewell is None
+            attachment.send_part()  # has no effect
+
+    async def lost(each: Ends) -> None:
+        with pytest.raises(OwnerUnreachable):
+            await each.owner.attach(GRANT, "-", Session())
+
+    play(story())
+
+
+def test_an_owner_ends_sessions_and_says_what_is_stored() -> None:
+    async def story() -> None:
+        async with ends() as each:
+            session = Session()
+            attachment = await each.attach(session, ATTACHED)
+            farewell = Disconnect(number=0, moved=True, reason="the service is stopping")
+            each.far_link.send(Stored(number=0, age_ms=2_500))
+            each.far_link.send(farewell)
+            each.far_link.send(Stored(number=0, age_ms=1))  # which comes too late
+            await asyncio.sleep(0.05)
+            assert session.stored == [2.5]
+            assert session.ended == ["the service is stopping"]
+            assert attachment.farewell == farewell
+
+    play(story())
+
+
+def test_what_owners_do_not_send_ends_the_link() -> None:
+    async def story() -> None:
+        async with ends() as each:
+            session = Session()
+            await each.attach(session, ATTACHED)
+            each.far_link.send(PartReceived(number=0))
+            await asyncio.sleep(0.05)
+            assert each.closed == ["PartReceived from an owner"]
+            assert session.ended == each.closed
+
+    play(story())
+
+
+def test_a_link_that_is_lost_before_it_is_ready_says_why() -> None:
+    async def story() -> None:
+        lost: list[str] = []
+        owner = OwnerLink("-", LoopLag(), lambda _, cause: lost.append(cause))
+        owner.link.drop("not opened")
+        with pytest.raises(OwnerUnreachable, match="not opened"):
+            await owner.wait_ready()
+        assert not owner.is_ready
+        assert lost == ["not opened"]
+
+    play(story())

@@ -1,0 +1,423 @@
+"""Encoders whose stream another host owns, until that host goes away, and after."""
+
+import asyncio
+
+import pytest
+
+from ingest.relay.relayed_session import RECOVER_SECONDS
+from ingest.stream.live_stream import SlotOccupied
+from ingest.stream.registry import NotRelayed
+from media.packet import MediaPacket
+from tests.ingest.stream.test_live_stream import SMALL, VIDEO
+from tests.support.ingest.relay_hosts import Encoder, Host, installation, play
+from tests.support.ingest.simulated_encoders import BACKUP, PRIMARY, pictures, whole
+
+
+def newest(host: Host) -> list[int]:
+    """The times of the pictures of the newest source in a host's newest run."""
+    return pictures(host.ports.sinks[-1].told)[-1]
+
+
+def now_ms() -> float:
+    return asyncio.get_running_loop().time() * 1000
+
+
+# -- while the owner is there ---------------------------------------------------------------------
+
+
+def test_media_cross_to_the_owner_and_into_its_run() -> None:
+    async def story() -> None:
+        async with installation() as hosts:
+            owner, other = await hosts.start(), await hosts.start()
+            await owner.attach(BACKUP)  # which sends nothing
+            encoder = await other.publish(PRIMARY)
+            await asyncio.sleep(5)
+            assert owner.ports.states[-1].on_air == PRIMARY
+            assert other.streams.generations == {}
+            assert other.ports.sinks == []
+            (source,) = pictures(owner.ports.sinks[0].told)
+            assert len(source) >= 48
+            assert whole(source)
+            encoder.leave(goodbye=True)
+            await asyncio.sleep(1)
+            assert owner.ports.told[-1].facts["reason"] == "goodbye"
+            assert other.links == []  # nothing is relayed any more
+
+    play(story())
+
+
+def test_a_relayed_backup_replaces_a_local_primary_and_makes_way_for_it() -> None:
+    async def story() -> None:
+        async with installation() as hosts:
+            owner, other = await hosts.start(), await hosts.start()
+            primary = await owner.publish(PRIMARY)
+            await other.publish(BACKUP, phase=0.5)
+            await asyncio.sleep(5)
+            assert owner.ports.states[-1].on_air == PRIMARY
+            primary.stalled = True
+            await asyncio.sleep(4)
+            assert owner.ports.states[-1].on_air == BACKUP
+            primary.stalled = False
+            await asyncio.sleep(14)
+            assert owner.ports.states[-1].on_air == PRIMARY
+            assert [each.kind for each in owner.ports.told].count("switched") == 2
+            assert len(owner.ports.sinks) == 1
+
+    play(story())
+
+
+def test_a_slot_with_a_live_encoder_is_refused_through_any_host() -> None:
+    async def story() -> None:
+        async with installation() as hosts:
+            owner, other = await hosts.start(), await hosts.start()
+            await owner.publish(PRIMARY)
+            with pytest.raises(SlotOccupied):
+                await other.attach(PRIMARY)
+            await other.publish(BACKUP)
+            with pytest.raises(SlotOccupied):
+                await owner.attach(BACKUP)
+
+    play(story())
+
+
+def test_an_encoder_that_comes_back_through_another_host_replaces_its_dead_connection() -> None:
+    async def story() -> None:
+        async with installation() as hosts:
+            owner, other, third = await hosts.start(), await hosts.start(), await hosts.start()
+            await owner.attach(BACKUP)
+            lost = await other.publish(PRIMARY)
+            await asyncio.sleep(3)
+            lost.stalled = True  # its network is gone
+            again = await third.publish(PRIMARY)
+            await asyncio.sleep(3)
+            assert lost.disconnected == "another connection took over"
+            assert again.disconnected is None
+            assert owner.ports.states[-1].on_air == PRIMARY
+            assert newest(owner)[-1] > now_ms() - 300
+
+    play(story())
+
+
+def test_a_revoked_key_and_an_end_disconnect_relayed_encoders() -> None:
+    async def story() -> None:
+        async with installation() as hosts:
+            owner, other = await hosts.start(), await hosts.start()
+            await owner.attach(BACKUP, proof="new")
+            revocations = other.streams.revocations
+            encoder = await other.publish(PRIMARY, proof="old")
+            # Its key is looked up again: the owner alone hears of revocations.
+            assert other.streams.revocations > revocations
+            await asyncio.sleep(3)
+            assert await owner.streams.disconnect(1, "new", "the stream key was changed") == 1
+            await asyncio.sleep(0.5)
+            assert encoder.disconnected == "the stream key was changed"
+            second = await other.publish(PRIMARY, proof="new")
+            await asyncio.sleep(3)
+            assert await owner.streams.end(1, "the stream was ended by its owner")
+            await asyncio.sleep(0.5)
+            assert second.disconnected == "the stream was ended by its owner"
+            assert other.links == []
+
+    play(story())
+
+
+def test_what_an_encoder_changes_crosses_too() -> None:
+    async def story() -> None:
+        async with installation() as hosts:
+            owner, other = await hosts.start(), await hosts.start()
+            await owner.attach(BACKUP)
+            encoder = await other.publish(PRIMARY)
+            await asyncio.sleep(3)
+            encoder.stalled = True
+            session = encoder.session
+            assert session is not None
+            session.clock_jumped()
+            session.receive_track(SMALL, asyncio.get_running_loop().time())
+            packet = MediaPacket(track=SMALL, dts=7, pts=9, key=True, data=b"small")
+            session.receive_packet(packet, asyncio.get_running_loop().time())
+            await asyncio.sleep(0.3)
+            told = owner.ports.sinks[0].told
+            assert told[-3:] == ["finish", "begin VideoTrack AudioTrack", "offer 7"]
+
+    play(story())
+
+
+def test_a_slow_keyframe_keeps_its_encoder_alive() -> None:
+    async def story() -> None:
+        async with installation() as hosts:
+            owner, other = await hosts.start(), await hosts.start()
+            await owner.attach(BACKUP)
+            encoder = await other.publish(PRIMARY)
+            await asyncio.sleep(3)
+            encoder.stalled = True
+            assert encoder.session is not None
+            for _ in range(50):  # one packet arrives for 5 s
+                encoder.session.receive_part(asyncio.get_running_loop().time())
+                await asyncio.sleep(0.1)
+            assert owner.ports.states[-1].on_air == PRIMARY
+            await asyncio.sleep(4)
+            assert owner.ports.states[-1].on_air is None
+
+    play(story())
+
+
+# -- when the owner goes away ---------------------------------------------------------------------
+
+
+def test_when_the_owner_is_killed_its_backup_s_host_goes_on_at_once() -> None:
+    async def story() -> None:
+        async with installation() as hosts:
+            owner, other = await hosts.start(), await hosts.start()
+            await owner.publish(PRIMARY)
+            backup = await other.publish(BACKUP)
+            await asyncio.sleep(8)
+            killed = now_ms()
+            owner.kill()  # no row says so, but nothing listens there any more
+            await asyncio.sleep(1)
+            assert hosts.table.owners[1] == (other.address, 2)
+            assert other.ports.generations == [2]
+            assert other.ports.states[-1].on_air == BACKUP
+            assert backup.disconnected is None
+            source = newest(other)
+            assert source[0] < killed - 6_000  # all that was received, as nothing was stored
+            assert whole(source)
+            assert source[-1] > now_ms() - 300
+            # The run is told when its first packet arrived.
+            assert other.ports.sinks[0].late[0] == pytest.approx(8, abs=0.3)
+
+    play(story())
+
+
+def test_the_new_owner_begins_where_the_stored_media_end() -> None:
+    async def story() -> None:
+        async with installation() as hosts:
+            owner, other = await hosts.start(), await hosts.start()
+            await owner.attach(BACKUP)
+            await other.publish(PRIMARY)
+            began = now_ms()
+            await asyncio.sleep(9)
+            owner.relay.media_stored(1, 3.1)  # up to 5.9 s after the beginning
+            await asyncio.sleep(0.2)
+            owner.die()
+            await asyncio.sleep(1)
+            assert newest(other)[0] - began == pytest.approx(6_000, abs=150)
+
+    play(story())
+
+
+def test_an_owner_that_is_cut_off_is_replaced_when_it_is_known_to_be_dead() -> None:
+    async def story() -> None:
+        async with installation() as hosts:
+            owner, other = await hosts.start(cable=True), await hosts.start()
+            await owner.attach(BACKUP)
+            encoder = await other.publish(PRIMARY)
+            await asyncio.sleep(5)
+            assert owner.cable is not None
+            owner.cable.cut()
+            await asyncio.sleep(5)  # it does not answer; but who says that it is dead?
+            assert other.streams.generations == {}
+            hosts.table.dead.add(owner.address)
+            await asyncio.sleep(3)
+            assert other.streams.generations == {1: 2}
+            assert whole(newest(other))
+            assert encoder.disconnected is None
+
+    play(story())
+
+
+def test_a_host_with_an_encoder_of_a_third_host_relays_to_the_new_owner() -> None:
+    async def story() -> None:
+        async with installation() as hosts:
+            owner, other, third = await hosts.start(), await hosts.start(), await hosts.start()
+            await owner.publish(PRIMARY)
+            await other.publish(BACKUP)
+            late = await third.publish(type(BACKUP)(2))
+            await asyncio.sleep(5)
+            owner.die()
+            await asyncio.sleep(4)
+            (new,) = [each for each in (other, third) if each.streams.generations]
+            assert hosts.table.owners[1] == (new.address, 2)
+            assert sorted(slot.number for slot in new.ports.states[-1].sending) == [1, 2]
+            assert new.ports.states[-1].on_air is not None
+            assert late.disconnected is None
+            again = await third.publish(PRIMARY)
+            await asyncio.sleep(14)
+            assert new.ports.states[-1].on_air == PRIMARY
+            assert again.disconnected is None
+
+    play(story())
+
+
+def test_a_link_that_breaks_is_opened_again_and_what_was_lost_is_sent() -> None:
+    async def story() -> None:
+        async with installation() as hosts:
+            owner, other = await hosts.start(), await hosts.start()
+            await owner.attach(BACKUP)
+            encoder = await other.publish(PRIMARY)
+            await asyncio.sleep(5)
+            for link in owner.links:
+                link.drop("a cable was pulled out")
+            await asyncio.sleep(3)
+            assert hosts.table.owners[1] == (owner.address, 1)
+            assert owner.ports.states[-1].on_air == PRIMARY
+            assert encoder.disconnected is None
+            assert whole(newest(owner))
+            assert newest(owner)[-1] > now_ms() - 300
+
+    play(story())
+
+
+def test_an_owner_that_stops_hands_its_streams_over_with_their_relayed_encoders() -> None:
+    async def story() -> None:
+        async with installation() as hosts:
+            owner, other = await hosts.start(), await hosts.start()
+            local = await owner.publish(PRIMARY)
+            relayed = await other.publish(BACKUP)
+            await asyncio.sleep(5)
+            owner.streams.drain()
+            await owner.streams.wait_closed()
+            await asyncio.sleep(2)
+            assert hosts.table.owners[1] == (owner.address, 1)
+            owner.relay.close()
+            await asyncio.sleep(2)
+            assert local.disconnected == "the service is stopping"
+            assert relayed.disconnected is None
+            assert hosts.table.owners[1] == (other.address, 2)
+            assert other.ports.states[-1].on_air == BACKUP
+
+    play(story())
+
+
+def test_a_surrendered_stream_s_relayed_encoders_go_to_the_new_owner() -> None:
+    async def story() -> None:
+        async with installation() as hosts:
+            owner, other, third = await hosts.start(), await hosts.start(), await hosts.start()
+            await owner.publish(PRIMARY)
+            relayed = await other.publish(BACKUP)
+            await asyncio.sleep(5)
+            hosts.table.owners[1] = (third.address, 2)
+            assert await owner.streams.surrender(1, 1)
+            await asyncio.sleep(3)
+            assert relayed.disconnected is None
+            assert third.streams.generations == {1: 2}
+            assert third.ports.states[-1].on_air == BACKUP
+
+    play(story())
+
+
+def test_an_encoder_without_media_takes_nothing_over_and_is_disconnected_in_time() -> None:
+    async def story() -> None:
+        async with installation() as hosts:
+            owner, other = await hosts.start(), await hosts.start()
+            await owner.attach(PRIMARY)
+            silent = await other.attach(BACKUP)
+            owner.die()
+            await asyncio.sleep(RECOVER_SECONDS - 2)
+            assert hosts.table.owners[1] == (owner.address, 1)
+            assert silent.disconnected is None
+            await asyncio.sleep(4)
+            assert silent.disconnected is not None
+            assert "cannot be reached" in silent.disconnected
+            assert hosts.table.owners[1] == (owner.address, 1)
+
+    play(story())
+
+
+def test_without_an_owner_or_a_catalog_the_encoder_is_disconnected() -> None:
+    async def story() -> None:
+        async with installation() as hosts:
+            owner, other = await hosts.start(), await hosts.start()
+            await owner.attach(BACKUP)
+            encoder = await other.publish(PRIMARY)
+            await asyncio.sleep(3)
+            hosts.table.down = True
+            owner.die()
+            await asyncio.sleep(RECOVER_SECONDS - 2)
+            assert encoder.disconnected is None
+            await asyncio.sleep(4)
+            assert encoder.disconnected is not None
+            assert other.links == []
+
+    play(story())
+
+
+def test_an_encoder_that_leaves_while_its_owner_is_sought_takes_nothing_over() -> None:
+    async def story() -> None:
+        async with installation() as hosts:
+            owner, other = await hosts.start(cable=True), await hosts.start()
+            await owner.attach(BACKUP)
+            encoder = await other.publish(PRIMARY)
+            await asyncio.sleep(3)
+            assert owner.cable is not None
+            owner.cable.cut()
+            await asyncio.sleep(3)
+            encoder.leave()
+            hosts.table.dead.add(owner.address)
+            other.stop_encoders()
+            await asyncio.sleep(5)
+            assert other.streams.generations == {}
+            assert other.ports.sinks == []
+
+    play(story())
+
+
+# -- when there is no way to the owner ------------------------------------------------------------
+
+
+def test_an_owner_that_accepts_no_relay_refuses_in_words() -> None:
+    async def story() -> None:
+        async with installation() as hosts:
+            owner, other = await hosts.start(reachable=False), await hosts.start()
+            await owner.publish(PRIMARY)
+            with pytest.raises(NotRelayed, match="cannot be reached: try again"):
+                await other.attach(BACKUP)
+            assert len(owner.ports.sinks) == 1
+
+    play(story())
+
+
+def test_a_publisher_that_comes_when_the_owner_is_dying_waits_for_its_death() -> None:
+    async def story() -> None:
+        async with installation() as hosts:
+            owner, other = await hosts.start(), await hosts.start()
+            await owner.publish(PRIMARY)
+            owner.kill()
+            async with asyncio.TaskGroup() as tasks:
+                coming = tasks.create_task(other.attach(PRIMARY))
+                await asyncio.sleep(3)
+                # Nothing listens there, but this host never had a connection to it.
+                assert not coming.done()
+                hosts.table.dead.add(owner.address)
+                await coming
+            assert other.streams.generations == {1: 2}
+
+    play(story())
+
+
+def test_hosts_of_another_installation_relay_nothing() -> None:
+    async def story() -> None:
+        async with installation() as hosts:
+            owner, stranger = await hosts.start(), await hosts.start(b"another secret, as long")
+            await owner.publish(PRIMARY)
+            with pytest.raises(NotRelayed):
+                await stranger.attach(BACKUP)
+            assert owner.links == []
+            assert len(owner.ports.states[-1].sending) == 1
+
+    play(story())
+
+
+def test_a_picture_s_encoder_may_send_any_track() -> None:
+    """The first packets wait at the owner until the tracks are known, as they do locally."""
+
+    async def story() -> None:
+        async with installation() as hosts:
+            owner, other = await hosts.start(), await hosts.start()
+            await owner.attach(BACKUP)
+            encoder: Encoder = await other.attach(PRIMARY)
+            encoder.sound = False
+            encoder.send(VIDEO, packets=3, sound=False)
+            await asyncio.sleep(2)
+            assert owner.ports.sinks[0].told[:2] == ["begin VideoTrack", "offer 0"]
+
+    play(story())

@@ -1,0 +1,200 @@
+"""Hosts of one installation in one event loop, with real sockets between them.
+
+Time is virtual (see `virtual_clock`), so detections and retries end at once. A host that is killed
+closes its sockets without a word; the cable to a host can be cut.
+"""
+
+import asyncio
+import socket
+from collections.abc import AsyncGenerator, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+import msgspec
+
+from headend.install.relay_key import relay_tls
+from ingest.relay.client import RelayClient
+from ingest.relay.link import RelayLink
+from ingest.relay.owner import RelayListener
+from ingest.stream.ports import Grant
+from ingest.stream.registry import LiveStreams
+from ingest.stream.slot_session import CloseReason
+from media.loop_lag import LoopLag
+from media.stream_keys import Slot
+from tests.ingest.stream.test_live_stream import GRANT, FakePorts
+from tests.support.ingest.shared_ownership import OwnershipTable
+from tests.support.ingest.simulated_encoders import PRIMARY, SimulatedEncoder
+from tests.support.ingest.virtual_clock import run as run_virtual
+
+__all__ = ["Encoder", "Host", "Installation", "installation", "play"]
+
+SECRET: Final = b"the secret of this installation"
+
+
+def play(story: Coroutine[Any, Any, None]) -> None:
+    """Run a story of several hosts on a virtual clock."""
+    run_virtual(_bounded(story), linger=0.005)
+
+
+async def _bounded(story: Coroutine[Any, Any, None]) -> None:
+    async with asyncio.timeout(300):
+        await story
+
+
+class Encoder(SimulatedEncoder):
+    """An encoder whose connection ends when it is disconnected."""
+
+    def disconnect(self, reason: str, *, moved: bool = False) -> None:
+        super().disconnect(reason, moved=moved)
+        self.stalled = True
+        if self.session is not None:
+            self.session.close(goodbye=False, reason=CloseReason.CLOSED)
+
+
+class Cable:
+    """The network to a host: passes bytes on, in both directions, until it is cut."""
+
+    def __init__(self, tasks: asyncio.TaskGroup, port: int) -> None:
+        self.sock = socket.socket()
+        self.sock.bind(("127.0.0.1", 0))
+        self.address = f"127.0.0.1:{self.sock.getsockname()[1]}"
+        self._port = port  # of the host
+        self._whole = asyncio.Event()
+        self._whole.set()
+        self._tasks = tasks
+        self._running = [tasks.create_task(self._run())]
+
+    def cut(self) -> None:
+        """Pass nothing on any more: connections stay open, and are accepted."""
+        self._whole.clear()
+
+    def close(self) -> None:
+        for task in self._running:
+            task.cancel()
+
+    async def _run(self) -> None:
+        async with await asyncio.start_server(self._accept, sock=self.sock) as server:
+            await server.serve_forever()
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self._port)
+        for source, target in ((reader, far_writer), (far_reader, writer)):
+            self._running.append(self._tasks.create_task(self._pass_on(source, target)))
+
+    async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while data := await reader.read(1 << 16):
+                await self._whole.wait()
+                writer.write(data)
+        except OSError:
+            pass
+        finally:
+            writer.close()
+
+
+class Host:
+    """One host: its streams, its end of the relay, and the encoders that are connected to it."""
+
+    def __init__(
+        self,
+        table: OwnershipTable,
+        tasks: asyncio.TaskGroup,
+        secret: bytes,
+        *,
+        reachable: bool = True,
+        cable: bool = False,
+    ) -> None:
+        self.ports = FakePorts()
+        self.tasks = tasks
+        self.lag = LoopLag()
+        self.sock = socket.socket()
+        self.sock.bind(("127.0.0.1", 0))
+        port = self.sock.getsockname()[1]
+        self.cable = Cable(self.tasks, port) if cable else None
+        self.address = f"127.0.0.1:{port}" if self.cable is None else self.cable.address
+        self.encoders: list[Encoder] = []
+        self._sending: list[asyncio.Task[None]] = []
+        self._table = table
+        self._ownership = table.host(self.address if reachable else "")
+        tls = relay_tls(secret)
+        self.client = RelayClient(tls.client, self.tasks, self.lag)
+        self.streams = LiveStreams(
+            self.ports,
+            self.ports,
+            self.tasks,
+            self.lag,
+            ownership=self._ownership,
+            relay=self.client,
+        )
+        self.relay = RelayListener(self.streams, tls.server, self.tasks, self.lag)
+
+    async def attach(self, slot: Slot = PRIMARY, **granted: object) -> Encoder:
+        """Return an encoder that is attached, and sends nothing yet."""
+        encoder = Encoder(slot)
+        grant: Grant = msgspec.structs.replace(GRANT, slot=slot, **granted)
+        encoder.session = await self.streams.attach(grant, encoder)
+        self.encoders.append(encoder)
+        return encoder
+
+    async def publish(self, slot: Slot = PRIMARY, phase: float = 0.0, **granted: object) -> Encoder:
+        """Return an encoder that sends from now on."""
+        encoder = await self.attach(slot, **granted)
+        self._sending.append(self.tasks.create_task(encoder.sending(phase)))
+        return encoder
+
+    @property
+    def links(self) -> list[RelayLink]:
+        """All open links, of both ends."""
+        return [*self.relay.links, *self.client.links]
+
+    def stop_encoders(self) -> None:
+        for task in self._sending:
+            task.cancel()
+
+    def kill(self) -> None:
+        """End as a process that is killed does; the catalog does not know yet."""
+        self._ownership.cut_off = True
+        self.stop_encoders()
+        for link in self.links:
+            link.drop("killed")
+        self.relay.close()
+        self.client.close()
+        self.streams.cancel()
+        if self.cable is not None:
+            self.cable.close()
+
+    def die(self) -> None:
+        """Be killed, and be known to be dead."""
+        self.kill()
+        self._table.dead.add(self.address)
+
+
+class Installation:
+    """Hosts that share the ownership of streams."""
+
+    def __init__(self) -> None:
+        self.table = OwnershipTable()
+        self.hosts: list[Host] = []
+
+    async def start(
+        self, secret: bytes = SECRET, *, reachable: bool = True, cable: bool = False
+    ) -> Host:
+        tasks = asyncio.TaskGroup()
+        await tasks.__aenter__()
+        host = Host(self.table, tasks, secret, reachable=reachable, cable=cable)
+        host.relay.listen(host.sock)
+        self.hosts.append(host)
+        return host
+
+
+@asynccontextmanager
+async def installation() -> AsyncGenerator[Installation, None]:
+    """Run hosts for the length of the block."""
+    made = Installation()
+    try:
+        yield made
+    finally:
+        for host in made.hosts:
+            host.kill()
+        for host in made.hosts:
+            await host.tasks.__aexit__(None, None, None)
