@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
+from typing import Final
 
 import msgspec
 
@@ -52,6 +53,9 @@ from transcode.live.service import LiveTranscoding
 __all__ = ["IngestRole", "run_ingest"]
 
 log = logging.getLogger(__name__)
+
+# The rows of hosts that are silent for longer are removed (`storage.catalog.hosts.repository`).
+_SILENT_SECONDS: Final = 86_400.0
 
 
 class IngestRole(msgspec.Struct, frozen=True, kw_only=True):
@@ -167,12 +171,15 @@ async def run_ingest(
 
 
 async def _reset_streams(catalog: Catalog, presence: HostPresence | None) -> None:
-    """Mark the streams off air that a killed process left, but not those of other hosts."""
+    """Mark the streams off air that a killed process left, but not those of other hosts.
+
+    Hosts that are silent are left to `_reset_later`: they may be so because the database was away.
+    """
     if presence is None:
         await catalog.live_state.reset(wall_clock_us())
     else:
         await catalog.live_state.reset_unowned(
-            wall_clock_us(), dead_seconds=presence.dead_seconds, besides=presence.host
+            wall_clock_us(), dead_seconds=_SILENT_SECONDS, besides=presence.host
         )
 
 
