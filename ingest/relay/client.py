@@ -18,7 +18,7 @@ from ingest.relay.link import RelayLink, run_ticks
 from ingest.relay.owner_link import OwnerGone, OwnerLink, OwnerUnreachable
 from ingest.relay.relayed_session import RelayedSession
 from ingest.stream.ports import Grant, Ownership
-from ingest.stream.registry import LiveStreams
+from ingest.stream.registry import LiveStreams, RenewGrant
 from ingest.stream.slot_session import ConnectedPublisher, PublisherSession
 from media.loop_lag import LoopLag
 
@@ -50,15 +50,22 @@ class RelayClient:
         self._is_ticking = False
 
     async def attach(
-        self, streams: LiveStreams, grant: Grant, publisher: ConnectedPublisher, owner: Ownership
+        self,
+        streams: LiveStreams,
+        grant: Grant,
+        publisher: ConnectedPublisher,
+        owner: Ownership,
+        renew: RenewGrant | None,
     ) -> PublisherSession:
         """Give a publisher its slot at the owner of its stream, or here if that has gone.
+
+        `renew` looks its key up again; without it, the grant remains as it is.
 
         Raises:
             SlotOccupied: the slot has a live publisher.
             NotRelayed: no owner accepts the publisher.
         """
-        return await RelayedSession(self, streams, grant, publisher, owner).begin()
+        return await RelayedSession(self, streams, grant, publisher, owner, renew).begin()
 
     def close(self) -> None:
         """Stop looking for owners, and close all links."""

@@ -15,7 +15,7 @@ from ingest.relay.media_ring import Arrival, Jump, MediaRing
 from ingest.relay.owner_link import Attachment, OwnerGone, OwnerLink, OwnerUnreachable
 from ingest.stream.live_stream import SlotOccupied
 from ingest.stream.ports import Grant, Ownership, PortError
-from ingest.stream.registry import LiveStreams, NotRelayed, OwnedElsewhere
+from ingest.stream.registry import LiveStreams, NotRelayed, OwnedElsewhere, RenewGrant
 from ingest.stream.slot_session import (
     CloseReason,
     ConnectedPublisher,
@@ -35,6 +35,8 @@ BEGIN_SECONDS: Final = 5.0
 # Longer than an owner takes to stop, or to be replaced; its viewers have the slate by then.
 RECOVER_SECONDS: Final = 10.0
 _RETRY_SECONDS: Final = 0.5
+# While keys cannot be looked up, an owner that is back gets the grant as it was.
+_RENEW_SECONDS: Final = 1.0
 # An encoder is alive if something of it came within 0.5 s, the shortest detection of a failure.
 _PART_SECONDS: Final = 0.1
 _UNREACHABLE: Final = "the host that serves this stream cannot be reached: try again"
@@ -68,7 +70,9 @@ class RelayedSession:
         grant: Grant,
         publisher: ConnectedPublisher,
         owner: Ownership,
+        renew: RenewGrant | None = None,
     ) -> None:
+        self._renew = renew
         self._links = links
         self._streams = streams
         self._grant = grant
@@ -81,6 +85,7 @@ class RelayedSession:
         self._local: SlotSession | None = None
         self._is_live = False  # what arrives is sent at once, since all before it was sent
         self._has_begun = False
+        self._is_renewed = True  # the grant is as new as the search for the owner
         self._is_closed = False
         self._last_sent = 0.0
 
@@ -174,6 +179,7 @@ class RelayedSession:
 
     async def _recover(self) -> None:
         """Go on at the owner that the stream has by now."""
+        self._is_renewed = self._renew is None
         try:
             place = await self._find_place(RECOVER_SECONDS)
             if isinstance(place, SlotSession):
@@ -200,9 +206,12 @@ class RelayedSession:
         began = self._clock()
         while True:
             owner = self._owner
+            if not self._is_renewed:
+                await self._renew_grant()
             place = await self._attach_at_owner()
             # An encoder without media could continue no run: the stream is left to others.
-            if place is None and (self._ring.has_media or not self._has_begun):
+            may_own = self._is_renewed and (self._ring.has_media or not self._has_begun)
+            if place is None and may_own:
                 place = await self._attach_here()
             if place is not None:
                 return place
@@ -212,6 +221,24 @@ class RelayedSession:
                 raise NotRelayed(_UNREACHABLE)
             if self._owner == owner:
                 await asyncio.sleep(_RETRY_SECONDS)
+
+    async def _renew_grant(self) -> None:
+        """Find out whether the key is still valid, and what its owner has set since.
+
+        Raises:
+            NotRelayed: the key is no longer valid.
+        """
+        if self._renew is None:
+            return
+        try:
+            async with asyncio.timeout(_RENEW_SECONDS):
+                grant = await self._renew()
+        except (TimeoutError, PortError) as error:
+            log.debug("grant not renewed", extra=self._log_fields(cause=repr(error)))
+            return
+        if grant is None:
+            raise NotRelayed("the stream key is not valid any more")
+        self._grant, self._is_renewed = grant, True
 
     async def _attach_at_owner(self) -> Attachment | None:
         """Return the session's slot at the owner that is known; None if it has none there."""

@@ -8,6 +8,7 @@ look like a stalled encoder.
 import asyncio
 import contextlib
 import fcntl
+import functools
 import logging
 import os
 import socket
@@ -280,7 +281,8 @@ class PublisherConnection(asyncio.Protocol):
                 await self._refuse_wrong_key()
                 return
             self._stream = grant.hash
-            slot_session = await streams.attach(grant, self)
+            renew = functools.partial(self._look_up, request)
+            slot_session = await streams.attach(grant, self, renew)
             # A revocation since the look-up could not yet disconnect this publisher.
             if streams.revocations != revocations and not await self._is_still_valid(
                 request, slot_session

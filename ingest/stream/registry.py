@@ -7,7 +7,7 @@ several hosts take encoders, a stream is served here only while this host owns i
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Final, Protocol
 from weakref import WeakValueDictionary
@@ -28,13 +28,20 @@ from ingest.stream.report import stream_report
 from ingest.stream.slot_session import ConnectedPublisher, PublisherSession, SlotSession
 from media.loop_lag import LoopLag
 
-__all__ = ["LiveStreams", "NotRelayed", "OwnedElsewhere", "StreamRelay"]
+__all__ = ["LiveStreams", "NotRelayed", "OwnedElsewhere", "RenewGrant", "StreamRelay"]
 
 log = logging.getLogger(__name__)
 
 # As long as a state may take to be written. A stream that is not released in time is free once this
 # host has not been seen for a while.
 _RELEASE_SECONDS: Final = 5.0
+
+
+RenewGrant = Callable[[], Awaitable[Grant | None]]
+"""Looks a publisher's key up again; None if it is no longer valid.
+
+It raises `PortError` or `TimeoutError` if keys cannot be looked up.
+"""
 
 
 class OwnedElsewhere(Exception):
@@ -111,8 +118,12 @@ class LiveStreams:
         """True once the service is stopping: no publisher is accepted any more."""
         return self._draining
 
-    async def attach(self, grant: Grant, publisher: ConnectedPublisher) -> PublisherSession:
+    async def attach(
+        self, grant: Grant, publisher: ConnectedPublisher, renew: RenewGrant | None = None
+    ) -> PublisherSession:
         """Give a publisher its slot.
+
+        `renew` looks the publisher's key up again, for the host that owns its stream next.
 
         Raises:
             SlotOccupied: the slot has a live publisher, or the service is stopping.
@@ -124,7 +135,7 @@ class LiveStreams:
         except OwnedElsewhere as elsewhere:
             if self._relay is None:
                 raise NotRelayed("another host serves this stream") from elsewhere
-            session = await self._relay.attach(self, grant, publisher, elsewhere.owner)
+            session = await self._relay.attach(self, grant, publisher, elsewhere.owner, renew)
         # A revocation since the look-up may have come to the owner before the publisher did.
         self._revocations += 1
         return session
@@ -274,9 +285,16 @@ class StreamRelay(Protocol):
     """The way to the other hosts (see `ingest.relay.client`)."""
 
     async def attach(
-        self, streams: LiveStreams, grant: Grant, publisher: ConnectedPublisher, owner: Ownership
+        self,
+        streams: LiveStreams,
+        grant: Grant,
+        publisher: ConnectedPublisher,
+        owner: Ownership,
+        renew: RenewGrant | None,
     ) -> PublisherSession:
         """Give a publisher its slot at the owner of its stream, or here if that has gone.
+
+        `renew` looks its key up again; without it, the grant remains as it is.
 
         Raises:
             SlotOccupied: the slot has a live publisher.

@@ -19,8 +19,9 @@ __all__ = ["RunFeed"]
 
 log = logging.getLogger(__name__)
 
-# What a source may send while its run opens: 8 s at 20 Mbit/s, far beyond any delay of a disk.
-_WAITING_BYTES: Final = 20 << 20
+# What a source may send while its run opens: 13 s at 20 Mbit/s, far beyond any delay of a disk. The
+# media of a run that is taken over from another host (24 MiB at most) come in at once.
+_WAITING_BYTES: Final = 32 << 20
 
 
 class _Begin(msgspec.Struct, frozen=True):

@@ -2,6 +2,7 @@
 
 import asyncio
 
+import msgspec
 import pytest
 
 from ingest.relay.relayed_session import RECOVER_SECONDS
@@ -301,6 +302,62 @@ def test_a_surrendered_stream_s_relayed_encoders_go_to_the_new_owner() -> None:
             assert relayed.disconnected is None
             assert third.streams.generations == {1: 2}
             assert third.ports.states[-1].on_air == BACKUP
+
+    play(story())
+
+
+def test_the_new_owner_begins_with_what_was_set_since_the_encoder_came() -> None:
+    async def story() -> None:
+        async with installation() as hosts:
+            owner, other = await hosts.start(), await hosts.start()
+            await owner.attach(BACKUP)
+            encoder = await other.publish(PRIMARY)
+            await asyncio.sleep(5)
+            assert encoder.grant is not None
+            encoder.grant = msgspec.structs.replace(encoder.grant, paused=True)
+            owner.die()
+            await asyncio.sleep(2)
+            assert other.ports.states[-1].paused
+            assert other.ports.states[-1].on_air is None
+
+    play(story())
+
+
+def test_a_key_that_was_revoked_when_the_owner_died_takes_nothing_over() -> None:
+    async def story() -> None:
+        async with installation() as hosts:
+            owner, other = await hosts.start(), await hosts.start()
+            await owner.attach(BACKUP)
+            encoder = await other.publish(PRIMARY)
+            await asyncio.sleep(5)
+            encoder.grant = None
+            owner.die()
+            await asyncio.sleep(1)
+            assert encoder.disconnected == "the stream key is not valid any more"
+            assert hosts.table.owners[1] == (owner.address, 1)
+
+    play(story())
+
+
+def test_while_keys_cannot_be_looked_up_an_owner_that_is_back_goes_on_as_before() -> None:
+    async def story() -> None:
+        async with installation() as hosts:
+            owner, other = await hosts.start(), await hosts.start()
+            await owner.attach(BACKUP)
+            encoder = await other.publish(PRIMARY)
+            await asyncio.sleep(5)
+            encoder.no_answer = True
+            for link in owner.links:
+                link.drop("a cable was pulled out")
+            await asyncio.sleep(3)
+            assert encoder.disconnected is None
+            assert owner.ports.states[-1].on_air == PRIMARY
+            owner.die()  # nobody may own the stream by an old grant
+            await asyncio.sleep(5)
+            assert other.streams.generations == {}
+            encoder.no_answer = False
+            await asyncio.sleep(2)
+            assert other.streams.generations == {1: 2}
 
     play(story())
 

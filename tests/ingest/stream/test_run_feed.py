@@ -134,10 +134,10 @@ def test_what_waits_is_bounded_and_goes_on_with_what_comes_then(
     way = Way()
     way.feed.begin(BOTH, NOW)
     with caplog.at_level(logging.WARNING):
-        for at in range(50):
+        for at in range(70):
             way.offer(at, bytes(1 << 20))
     assert caplog.text.count("media dropped") == 2
     way.feed.open(way.sink)
     assert way.sink.told[0] == BEGIN
-    assert way.sink.told[-1] == "offer 49"
-    assert len(way.sink.told) <= 22
+    assert way.sink.told[-1] == "offer 69"
+    assert len(way.sink.told) <= 34

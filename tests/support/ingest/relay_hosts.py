@@ -16,7 +16,7 @@ from headend.install.relay_key import relay_tls
 from ingest.relay.client import RelayClient
 from ingest.relay.link import RelayLink
 from ingest.relay.owner import RelayListener
-from ingest.stream.ports import Grant
+from ingest.stream.ports import Grant, PortError
 from ingest.stream.registry import LiveStreams
 from ingest.stream.slot_session import CloseReason
 from media.loop_lag import LoopLag
@@ -42,7 +42,20 @@ async def _bounded(story: Coroutine[Any, Any, None]) -> None:
 
 
 class Encoder(SimulatedEncoder):
-    """An encoder whose connection ends when it is disconnected."""
+    """An encoder whose connection ends when it is disconnected.
+
+    `grant` is what its key grants now, None if it was revoked. With `no_answer` it is not known.
+    """
+
+    def __init__(self, slot: Slot) -> None:
+        super().__init__(slot)
+        self.grant: Grant | None = None
+        self.no_answer = False
+
+    async def look_up(self) -> Grant | None:
+        if self.no_answer:
+            raise PortError("keys cannot be looked up")
+        return self.grant
 
     def disconnect(self, reason: str, *, moved: bool = False) -> None:
         super().disconnect(reason, moved=moved)
@@ -132,7 +145,8 @@ class Host:
         """Return an encoder that is attached, and sends nothing yet."""
         encoder = Encoder(slot)
         grant: Grant = msgspec.structs.replace(GRANT, slot=slot, **granted)
-        encoder.session = await self.streams.attach(grant, encoder)
+        encoder.grant = grant
+        encoder.session = await self.streams.attach(grant, encoder, encoder.look_up)
         self.encoders.append(encoder)
         return encoder
 
