@@ -113,6 +113,7 @@ class CatalogJournal:
                 no_audio=state.no_audio,
                 now_us=self._now_us(),
                 paused=state.paused,
+                generation=state.generation,
                 happened=[(each.kind, each.facts) for each in events],
             )
         except StorageError as error:

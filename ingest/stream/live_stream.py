@@ -369,6 +369,7 @@ class LiveStream:
             no_audio=self._feed.silent,
             paused=self._switcher.paused,
             slate=live and self._feed.slate_on,
+            generation=self.generation,
         )
 
     def _log_fields(self, slot: Slot | None = None, peer: str | None = None) -> dict[str, object]:

@@ -165,7 +165,7 @@ class LiveState(msgspec.Struct, frozen=True, kw_only=True):
 
     `on_air` is the slot that viewers get, None also during the slate; `sending` are the slots whose
     encoders send, not those that are connected and silent. `paused`: the owner holds the run's
-    output; `slate`: viewers get the slate.
+    output; `slate`: viewers get the slate. `generation` is that of this host's `Ownership`.
     """
 
     stream: int
@@ -177,6 +177,7 @@ class LiveState(msgspec.Struct, frozen=True, kw_only=True):
     no_audio: bool
     paused: bool = False
     slate: bool = False
+    generation: int = 0
 
 
 class LiveEvent(msgspec.Struct, frozen=True, kw_only=True):

@@ -177,6 +177,7 @@ class LiveStates:
         *,
         now_us: int,
         happened: Sequence[tuple[str, Mapping[str, object]]] = (),
+        generation: int = 0,
         **state: Unpack[AirState],
     ) -> None:
         """Write a stream's state, after the events (kinds and facts) that led to it.
@@ -184,7 +185,8 @@ class LiveStates:
         A stream is published the first time that it is live, unless its owner unpublished it
         before. A state that changes nothing does not raise the version; any other is broadcast.
         Only the owner pauses a stream; the pause ends with the run, unless that is to be continued.
-        Nothing is written of a stream that was deleted while it was on air.
+        Nothing is written of a stream that was deleted while it was on air, and nothing by a host
+        that owns it by an older `generation` than the present owner (0: no other host can).
         """
         table, backups = streams.c, stream_backups.c
         live, sending = state["live"], state["sending"]
@@ -203,7 +205,7 @@ class LiveStates:
         locked = columns.where(table.id == stream).with_for_update()
         async with self._database.writing() as connection:
             before = (await connection.execute(locked)).one_or_none()
-            if before is None:
+            if before is None or await _is_older(connection, stream, generation):
                 return
             changed_backups = (
                 await connection.execute(
@@ -287,6 +289,15 @@ class LiveStates:
                         connection, project, "resumed", facts, now_us, subject=hash_
                     )
                     await broadcast.enqueue_stream(connection, stream, now_us)
+
+
+async def _is_older(connection: AsyncConnection, stream: int, generation: int) -> bool:
+    """Return whether another host became the owner of a stream after this generation."""
+    if not generation:
+        return False
+    asked = select(stream_owners.c.generation).where(stream_owners.c.stream_id == stream)
+    present = (await connection.execute(asked)).scalar_one_or_none()
+    return present is not None and present > generation
 
 
 class _StaleRow(NamedTuple):

@@ -6,9 +6,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from headend.roles.adapters import CatalogDirectory, EngineSinks, GrantDefaults
+from headend.roles.adapters import (
+    CatalogDirectory,
+    CatalogJournal,
+    EngineSinks,
+    GrantDefaults,
+)
 from ingest.stream.failover import LOW_LATENCY_POLICY, Policy
-from ingest.stream.ports import Grant
+from ingest.stream.ports import Grant, LiveState
 from media.stream_keys import Slot
 from storage.catalog import open_catalog
 from storage.catalog.records.settings import FailoverChange, SettingsChange
@@ -97,3 +102,21 @@ async def test_a_run_has_the_settings_of_the_grant_that_opens_it(tmp_path: Path)
                 dvr_seconds=3600.0,
                 generation=5,
             )
+
+
+async def test_a_state_is_written_by_the_owner_of_its_stream_alone(tmp_path: Path) -> None:
+    async with open_catalog(migrated(tmp_path / "catalog.db"), migrate=True) as catalog:
+        stream = (await catalog.installation.first_start(1)).stream
+        assert stream is not None
+        host = await catalog.hosts.register("a", "ingest", None, "1")
+        await catalog.owners.claim(stream.id, host, dead_seconds=60)
+        await catalog.owners.release(stream.id, host, 1)
+        await catalog.owners.claim(stream.id, host, dead_seconds=60)
+        state = LiveState(
+            stream=stream.id, hash=stream.hash, live=True, processing=True, on_air=Slot(0),
+            sending=frozenset({Slot(0)}), no_audio=False,
+        )  # fmt: skip
+        for generation, live in ((1, False), (2, True)):
+            written = msgspec.structs.replace(state, generation=generation)
+            await CatalogJournal(catalog, lambda: 5).write(written, ())
+            assert (await catalog.streams.find_all())[0].live is live

@@ -34,6 +34,7 @@ def test_a_run_has_the_generation_of_its_claim_which_is_released_at_the_end() ->
             await live.wait_closed()
             assert live.generations == {}
         assert ports.generations == [7]
+        assert {state.generation for state in ports.states} == {7}
         assert table.released == [(HERE, 7)]
         assert table.owners[1] == (None, 7)
 

@@ -334,6 +334,25 @@ async def test_streams_whose_owner_does_not_live_are_reset_and_others_are_not(
     assert await catalog.live_state.reset_unowned(60, dead_seconds=DEAD) == 0
 
 
+async def test_a_host_that_owned_a_stream_before_writes_nothing_of_it(catalog: Catalog) -> None:
+    (stream,) = await _owned_streams(catalog, 1)
+    after = await catalog.hosts.register("after", "ingest", None, "1")
+    taken = await catalog.owners.claim(stream.id, after, dead_seconds=DEAD, gone=1)
+    before = await _now(catalog, stream), await _events(catalog)
+
+    async def end(generation: int) -> None:
+        await catalog.live_state.set(
+            stream.id, live=False, processing=False, on_air=None, sending=(), no_audio=False,
+            now_us=60, happened=[("slate", {})], generation=generation,
+        )  # fmt: skip
+
+    await end(taken.generation - 1)
+    assert (await _now(catalog, stream), await _events(catalog)) == before
+    await end(taken.generation)
+    assert await _live(catalog) == [False]
+    assert len(await _events(catalog)) > len(before[1])
+
+
 async def test_where_no_other_host_lives_every_stream_is_reset(
     catalog: Catalog, place: str | Path
 ) -> None:
