@@ -82,6 +82,13 @@ class HostPresence:
         self._is_lost = False
         self._trouble = ""  # the cause that was logged last, "" if there is none
 
+    @property
+    def problem(self) -> str:
+        """Why this process counts as no host, in words for the operator; "" if it does."""
+        if not self._is_lost:
+            return ""
+        return f"this process owns no stream: {self._trouble or 'it was not seen'}"
+
     async def start(self, predecessor: int | None) -> None:
         """Become a host when the process starts; then it must be seen, by `keep_seen`.
 

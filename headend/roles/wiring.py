@@ -38,7 +38,7 @@ from headend.install.certificates import RtmpsCertificate
 from headend.install.installation import OWNER_TOKEN
 from headend.install.media_store import bucket_of
 from headend.roles.context import RoleContext, open_context
-from headend.roles.host_presence import open_presence
+from headend.roles.host_presence import HostPresence, open_presence
 from headend.roles.ingest_role import run_ingest
 from headend.roles.media_remover import StoredMedia, keep_deleting_expired_recordings
 from headend.roles.origin_role import OriginRole
@@ -102,12 +102,12 @@ async def _serve(settings: ServiceSettings) -> AsyncGenerator[RunningService, No
         _run_broadcaster(context, origin.clients) as broadcaster,
         _serve_http(
             broadcaster.in_front_of(
-                _application(context, origin, ingest.metrics, broadcaster, ingest.nudge)
+                _application(context, origin, ingest.metrics, broadcaster, ingest.nudge, presence)
             ),
             context.sockets.http,
             _connection_limiter(context, origin.clients),
         ),
-        _serve_status(context, settings.status.listen, ingest.metrics) as status,
+        _serve_status(context, settings.status.listen, ingest.metrics, presence) as status,
         broadcaster.disconnecting_at_exit(),
     ):
         yield RunningService(
@@ -128,7 +128,7 @@ async def _ingest(settings: ServiceSettings) -> AsyncGenerator[RunningService, N
         open_context(settings, origin=False, ingest=True) as context,
         open_presence(context, "ingest") as presence,
         run_ingest(context, presence) as ingest,
-        _serve_status(context, settings.ingest.status, ingest.metrics) as status,
+        _serve_status(context, settings.ingest.status, ingest.metrics, presence) as status,
     ):
         yield RunningService(
             addresses=context.addresses,
@@ -290,6 +290,7 @@ def _application(
     metrics: Callable[[], bytes],
     broadcaster: Broadcaster,
     nudge: Callable[[], None] = do_nothing,
+    presence: HostPresence | None = None,
 ) -> Application:
     """Return the application of API, pages, origin and status."""
     catalog, addresses = context.catalog, context.addresses
@@ -318,7 +319,7 @@ def _application(
         handlers=[
             *origin.handlers,
             *status_handlers(
-                problems=_problems(context),
+                problems=_problems(context, presence),
                 figures=metrics,
                 guards=[needs_token(catalog, callers), needs_all_projects],
             ),
@@ -339,11 +340,14 @@ def _application(
 
 @asynccontextmanager
 async def _serve_status(
-    context: RoleContext, listen: str, metrics: Callable[[], bytes]
+    context: RoleContext,
+    listen: str,
+    metrics: Callable[[], bytes],
+    presence: HostPresence | None = None,
 ) -> AsyncGenerator[str | None, None]:
     """Serve health and metrics without a token; yield the URL, None without a socket for it."""
     sock = context.sockets.status
-    app = status_app(problems=_problems(context), figures=metrics)
+    app = status_app(problems=_problems(context, presence), figures=metrics)
     async with _serve_http(app, sock, ConnectionLimiter(_STATUS_CONNECTIONS)):
         yield None if sock is None else public_base("", "http", listen, port_of(sock), "")
 
@@ -369,7 +373,9 @@ def _connection_limiter(context: RoleContext, proxies: TrustedProxies) -> Connec
     )
 
 
-def _problems(context: RoleContext) -> Callable[[], Awaitable[list[str]]]:
+def _problems(
+    context: RoleContext, presence: HostPresence | None
+) -> Callable[[], Awaitable[list[str]]]:
     least = context.settings.storage.min_free_bytes
     bucket = bucket_of(context.settings)
 
@@ -395,6 +401,8 @@ def _problems(context: RoleContext) -> Callable[[], Awaitable[list[str]]]:
                 found.append(str(error))
             except TimeoutError:
                 found.append("the bucket does not answer")
+        if presence is not None and presence.problem:
+            found.append(presence.problem)
         return found
 
     return problems

@@ -11,6 +11,7 @@ from headend.roles.wiring import API, INGEST, SERVE, TRANSCODE, Role
 from storage.catalog import open_catalog
 from tests.support.headend.installed import installed, settings_of
 from tests.support.postgres import PostgresServer
+from tests.support.waiting import until
 
 
 @pytest.mark.parametrize(
@@ -47,12 +48,30 @@ async def test_a_role_that_receives_streams_is_a_host_of_a_shared_database(
     tmp_path: Path, postgres_server: PostgresServer, role: Role
 ) -> None:
     with postgres_server.fresh_database() as url:
-        settings = settings_of(tmp_path, database__url=url)
+        settings = settings_of(
+            tmp_path, database__url=url, hosts__dead_seconds="60", storage__min_free_bytes="0"
+        )
         await install(tmp_path, url)
         async with open_catalog(url, migrate=False) as catalog:
-            async with role.service(settings):
+            async with role.service(settings) as running, httpx.AsyncClient(timeout=30) as client:
+
+                async def problems() -> str:
+                    answer = await client.get(f"{running.status}/readyz")
+                    return " ".join(answer.json()["problems"])
+
+                async def is_named_in_problems() -> bool:
+                    return "set hosts.name" in await problems()
+
+                async def is_ready() -> bool:
+                    return not await problems()
+
                 (host,) = await catalog.hosts.find_all(60)
                 assert (host.name, host.role) == (f"{gethostname()}/{role.name}", role.name)
+                assert await is_ready()
+                other = await catalog.hosts.register(host.name, "ingest", None, "1")
+                await until(is_named_in_problems)
+                await catalog.hosts.leave(other)
+                await until(is_ready)
             assert await catalog.hosts.find_all(60) == ()
 
 
