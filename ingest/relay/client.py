@@ -14,7 +14,7 @@ from collections.abc import Coroutine
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
-from ingest.relay.link import RelayLink, run_ticks
+from ingest.relay.link import CLOSED_HERE, RelayLink, run_ticks
 from ingest.relay.owner_link import OwnerGone, OwnerLink, OwnerUnreachable
 from ingest.relay.relayed_session import RelayedSession
 from ingest.stream.ports import Grant, Ownership
@@ -130,7 +130,8 @@ class RelayClient:
         self.links.discard(owner.link)
         if self._links.get(address) is owner:
             del self._links[address]
-            log.info("link down", extra={"peer": address, "cause": cause})
+            level = logging.INFO if cause == CLOSED_HERE else logging.WARNING
+            log.log(level, "link down", extra={"peer": address, "cause": cause})
 
 
 async def _connected_socket(address: str) -> socket.socket:

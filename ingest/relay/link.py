@@ -13,7 +13,14 @@ from ingest.relay.frames import FrameReader, RelayProtocolError
 from ingest.relay.messages import VERSION, Hello, Message, Ping, decode, encode
 from media.loop_lag import LoopLag
 
-__all__ = ["MAX_UNSENT_BYTES", "SILENT_SECONDS", "LinkUser", "RelayLink", "run_ticks"]
+__all__ = [
+    "CLOSED_HERE",
+    "MAX_UNSENT_BYTES",
+    "SILENT_SECONDS",
+    "LinkUser",
+    "RelayLink",
+    "run_ticks",
+]
 
 log = logging.getLogger(__name__)
 
@@ -26,6 +33,10 @@ _TICK_SECONDS: Final = 0.25
 MAX_UNSENT_BYTES: Final = 20 << 20
 # Above this much unsent, older media wait; they are sent on below a quarter of it.
 _FULL_BYTES: Final = 1 << 20
+
+
+CLOSED_HERE: Final = "closed here"
+"""Why a link ended that was closed for want of sessions, or because the service stops."""
 
 
 class LinkUser(Protocol):
@@ -79,7 +90,7 @@ class RelayLink(asyncio.Protocol):
 
     def close(self) -> None:
         """Send what is unsent and close the connection."""
-        self._end("closed here")
+        self._end(CLOSED_HERE)
         if self._transport is not None:
             self._transport.close()
 

@@ -172,9 +172,7 @@ class RelayedSession:
         if farewell is not None and not farewell.moved:
             self._disconnect(farewell.reason)
             return
-        log.warning(
-            "relay interrupted", extra=self._log_fields(owner=attachment.address, cause=cause)
-        )
+        log.info("relay interrupted", extra=self._log_fields(owner=attachment.address, cause=cause))
         self._links.start(self._recover())
 
     async def _recover(self) -> None:
