@@ -75,6 +75,11 @@ class RelayLink(asyncio.Protocol):
         self._drained.set()
         self._last_received = self._last_sent = self._clock()
 
+    @property
+    def last_received(self) -> float:
+        """When the other host last sent something."""
+        return self._last_received
+
     def send(self, message: Message) -> None:
         """Send a message; a link that carries too little is dropped."""
         if not self.is_open or self._transport is None:

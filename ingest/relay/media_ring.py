@@ -102,25 +102,28 @@ class MediaRing:
         self._groups.clear()
         self._size_bytes = 0
 
-    def read_unstored(self, now: float) -> tuple[list[Arrival], int]:
-        """Return what a new owner needs, and the position after it.
+    def read_lacking(
+        self, now: float, received_until: float | None = None
+    ) -> tuple[list[Arrival], int]:
+        """Return what an owner lacks, and the position after it.
 
         That is the tracks, then all media from the keyframe on that is nearest to the end of what
-        is stored; everything if that is unknown. Of two at the same distance, the later one.
+        the owner has: what it received itself until then, or what is stored; everything if that is
+        unknown. Of two at the same distance, the later one.
         """
         groups = list(self._groups)
         if not groups:
             return [Arrival(now, each) for each in self._tracks()], self._count
-        stored = self._stored_until
-        if stored is not None:
-            nearest = min(reversed(groups), key=lambda group: round(abs(group.began - stored), 3))
+        end = self._stored_until if received_until is None else received_until
+        if end is not None:
+            nearest = min(reversed(groups), key=lambda group: round(abs(group.began - end), 3))
             groups = groups[groups.index(nearest) :]
         return self._read(groups), self._count
 
     def read_from(self, position: int) -> tuple[list[Arrival], int]:
         """Return what arrived since a position was returned, and the position after it.
 
-        If that is no longer complete, it begins with the oldest group, as `read_unstored` does.
+        If that is no longer complete, it begins with the oldest group, as `read_lacking` does.
         """
         if self._groups and position < self._groups[0].number:
             return self._read(list(self._groups)), self._count

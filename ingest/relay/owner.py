@@ -73,7 +73,12 @@ class RelayedPublisher:
         return self._last_received
 
     def disconnect(self, reason: str, *, moved: bool = False) -> None:
-        """Let the relaying host disconnect the encoder, or find the stream's new owner."""
+        """Let the relaying host disconnect the encoder, or find the stream's new owner.
+
+        A host that stops stores what it received before it lets go of its streams.
+        """
+        if moved and self._host.is_stopping:
+            self.media_stored(0.0)
         self._host.remove(self)
         self._host.link.send(Disconnect(number=self.number, moved=moved, reason=reason))
 
@@ -124,6 +129,11 @@ class _RelayingHost:
         self._publishers: dict[int, RelayedPublisher] = {}
         self._next_number = 0
         self.link = RelayLink(self, peer, lag)
+
+    @property
+    def is_stopping(self) -> bool:
+        """True once this host is stopping."""
+        return self._listener.is_stopping
 
     def link_ready(self) -> None:
         """Log that another host relays to this one."""
@@ -300,6 +310,11 @@ class RelayListener:
         task.add_done_callback(self._running.discard)
 
     # -- what links need --------------------------------------------------------------------------
+
+    @property
+    def is_stopping(self) -> bool:
+        """True once this host is stopping."""
+        return self._streams.is_draining
 
     def remove(self, link: RelayLink) -> None:
         """Forget a link that is lost."""

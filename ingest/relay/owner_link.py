@@ -74,6 +74,11 @@ class Attachment:
         """The owner's address."""
         return self._link.peer
 
+    @property
+    def last_received(self) -> float:
+        """When the owner last sent something."""
+        return self._link.last_received
+
     def send_track(self, track: Track, age: float = 0.0) -> None:
         """Send a decoder configuration that arrived `age` seconds ago."""
         self._send(RelayedTrack(number=self.number, age_ms=_milliseconds(age), track=track))

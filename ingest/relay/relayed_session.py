@@ -82,6 +82,7 @@ class RelayedSession:
         self._owner = owner  # the newest that is known
         self._gone: int | None = None  # the newest generation whose owner has ended
         self._attachment: Attachment | None = None
+        self._lost: Attachment | None = None  # the last one
         self._local: SlotSession | None = None
         self._is_live = False  # what arrives is sent at once, since all before it was sent
         self._has_begun = False
@@ -168,6 +169,7 @@ class RelayedSession:
         if attachment is not self._attachment:
             return
         self._attachment, self._is_live = None, False
+        self._lost = attachment
         farewell = attachment.farewell
         if farewell is not None and not farewell.moved:
             self._disconnect(farewell.reason)
@@ -275,7 +277,10 @@ class RelayedSession:
             self.attachment_ended(attachment, "ended at once")
             return
         log.info("relayed", extra=self._log_fields(owner=attachment.address))
-        arrivals, position = self._ring.read_unstored(self._clock())
+        lost = self._lost
+        same = lost is not None and lost.generation == attachment.generation
+        received_until = lost.last_received if lost is not None and same else None
+        arrivals, position = self._ring.read_lacking(self._clock(), received_until)
         while arrivals:
             for arrival in arrivals:
                 self._send(attachment, arrival)
@@ -301,7 +306,7 @@ class RelayedSession:
             session.close(goodbye=False)
             return
         self._local = session
-        arrivals, _ = self._ring.read_unstored(self._clock())
+        arrivals, _ = self._ring.read_lacking(self._clock())
         log.warning("stream taken over", extra=self._log_fields(arrivals=len(arrivals)))
         for arrival in arrivals:
             match arrival.item:

@@ -40,11 +40,11 @@ def test_it_begins_with_the_tracks_and_a_keyframe() -> None:
     ring.add_track(VIDEO, 0.5)
     ring.add_packet(picture(1.0), 1.0)
     assert not ring.has_media
-    assert ring.read_unstored(1.5)[0] == [Arrival(1.5, VIDEO)]
+    assert ring.read_lacking(1.5)[0] == [Arrival(1.5, VIDEO)]
     ring.add_packet(picture(2.0, key=True), 2.0)
     ring.add_packet(sound(2.1), 2.1)
     assert ring.has_media
-    assert ring.read_unstored(3.0)[0] == [
+    assert ring.read_lacking(3.0)[0] == [
         Arrival(2.0, VIDEO),
         Arrival(2.0, picture(2.0, key=True)),
         Arrival(2.1, sound(2.1)),
@@ -52,7 +52,7 @@ def test_it_begins_with_the_tracks_and_a_keyframe() -> None:
 
 
 def test_it_keeps_the_group_that_was_current_when_its_time_began() -> None:
-    arrivals, _ = ring_with(30.0).read_unstored(30.0)
+    arrivals, _ = ring_with(30.0).read_lacking(30.0)
     assert first_picture(arrivals) == 12.0  # the newest group began at 28 s
     assert 28.0 - RING_SECONDS - 2.0 < 12.0 <= 28.0 - RING_SECONDS
 
@@ -69,7 +69,7 @@ def test_it_never_takes_more_than_its_bytes() -> None:
 
 
 def first_picture_size(ring: MediaRing) -> int:
-    first = ring.read_unstored(0.0)[0][1].item
+    first = ring.read_lacking(0.0)[0][1].item
     assert isinstance(first, MediaPacket)
     assert first.key
     return len(first.data)
@@ -82,7 +82,7 @@ def test_one_group_that_is_too_large_is_dropped_up_to_the_next_keyframe() -> Non
     assert not ring.has_media
     assert ring.size_bytes == 0
     ring.add_packet(picture(2.0, key=True), 2.0)
-    assert first_picture(ring.read_unstored(2.0)[0]) == 2.0
+    assert first_picture(ring.read_lacking(2.0)[0]) == 2.0
 
 
 @pytest.mark.parametrize(
@@ -93,9 +93,16 @@ def test_a_new_owner_gets_the_keyframe_nearest_to_what_is_stored(
     stored: float, expected: float
 ) -> None:
     ring = ring_with(10.0)
-    assert first_picture(ring.read_unstored(10.0)[0]) == 0.0
+    assert first_picture(ring.read_lacking(10.0)[0]) == 0.0
     ring.set_stored(stored)
-    assert first_picture(ring.read_unstored(10.0)[0]) == expected
+    assert first_picture(ring.read_lacking(10.0)[0]) == expected
+
+
+def test_an_owner_that_is_back_gets_what_it_has_not_received() -> None:
+    ring = ring_with(10.0)
+    ring.set_stored(2.0)
+    assert first_picture(ring.read_lacking(10.0, 7.4)[0]) == 8.0
+    assert first_picture(ring.read_lacking(10.0, 6.6)[0]) == 6.0
 
 
 def test_what_is_stored_is_dropped_and_never_becomes_less() -> None:
@@ -104,7 +111,7 @@ def test_what_is_stored_is_dropped_and_never_becomes_less() -> None:
     ring.set_stored(6.5)
     assert ring.size_bytes < before / 2
     ring.set_stored(1.0)
-    assert first_picture(ring.read_unstored(10.0)[0]) == 6.0
+    assert first_picture(ring.read_lacking(10.0)[0]) == 6.0
 
 
 def test_tracks_that_change_come_before_the_media_that_need_them() -> None:
@@ -113,11 +120,11 @@ def test_tracks_that_change_come_before_the_media_that_need_them() -> None:
     ring.add_track(other, 4.0)
     ring.add_packet(picture(4.0, key=True), 4.0)
     ring.clock_jumped(4.1)
-    arrivals, _ = ring.read_unstored(4.2)
+    arrivals, _ = ring.read_lacking(4.2)
     changes = [each.item for each in arrivals if not isinstance(each.item, MediaPacket)]
     assert changes == [VIDEO, AUDIO, other, Jump.JUMP]
     ring.set_stored(4.0)
-    arrivals, _ = ring.read_unstored(4.2)
+    arrivals, _ = ring.read_lacking(4.2)
     assert [each.item for each in arrivals] == [other, AUDIO, picture(4.0, key=True), Jump.JUMP]
 
 
@@ -127,13 +134,13 @@ def test_sound_without_a_picture_is_cut_into_short_groups() -> None:
     for number in range(100):
         ring.add_packet(sound(number / 10), number / 10)
     ring.set_stored(8.1)
-    arrivals, _ = ring.read_unstored(10.0)
+    arrivals, _ = ring.read_lacking(10.0)
     assert [arrivals[0].item, arrivals[1].at] == [AUDIO, 8.0]
 
 
 def test_reading_goes_on_where_it_ended() -> None:
     ring = ring_with(4.0)
-    _, position = ring.read_unstored(4.0)
+    _, position = ring.read_lacking(4.0)
     assert ring.read_from(position) == ([], position)
     ring.add_packet(picture(4.0, key=True), 4.0)
     ring.add_packet(sound(4.1), 4.1)
@@ -144,7 +151,7 @@ def test_reading_goes_on_where_it_ended() -> None:
 
 def test_a_reader_that_was_overtaken_begins_anew() -> None:
     ring = ring_with(4.0)
-    _, position = ring.read_unstored(4.0)
+    _, position = ring.read_lacking(4.0)
     for number in range(16, 120):
         ring.add_packet(picture(number / 4, key=number % 8 == 0), number / 4)
     arrivals, _ = ring.read_from(position)

@@ -256,9 +256,11 @@ def test_a_link_that_breaks_is_opened_again_and_what_was_lost_is_sent() -> None:
             await owner.attach(BACKUP)
             encoder = await other.publish(PRIMARY)
             await asyncio.sleep(5)
+            before = newest(owner)[-1]
             for link in owner.links:
                 link.drop("a cable was pulled out")
             await asyncio.sleep(3)
+            assert abs(newest(owner)[0] - before) <= 1_100  # half of two keyframes' distance
             assert hosts.table.owners[1] == (owner.address, 1)
             assert owner.ports.states[-1].on_air == PRIMARY
             assert encoder.disconnected is None
@@ -275,6 +277,7 @@ def test_an_owner_that_stops_hands_its_streams_over_with_their_relayed_encoders(
             local = await owner.publish(PRIMARY)
             relayed = await other.publish(BACKUP)
             await asyncio.sleep(5)
+            stopped = now_ms()
             owner.streams.drain()
             await owner.streams.wait_closed()
             await asyncio.sleep(2)
@@ -285,6 +288,8 @@ def test_an_owner_that_stops_hands_its_streams_over_with_their_relayed_encoders(
             assert relayed.disconnected is None
             assert hosts.table.owners[1] == (other.address, 2)
             assert other.ports.states[-1].on_air == BACKUP
+            # The owner stored what it had received: nothing of that is shown again.
+            assert abs(newest(other)[0] - stopped) <= 1_100  # half of two keyframes' distance
 
     play(story())
 

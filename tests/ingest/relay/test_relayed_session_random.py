@@ -1,0 +1,166 @@
+"""Hosts that fail at random: whatever happens, each encoder is served by its owner, or knows.
+
+Each run is made of a number, which a failure names.
+"""
+
+import asyncio
+import contextlib
+import random
+from typing import Any
+
+import pytest
+
+from ingest.stream.live_stream import SlotOccupied
+from ingest.stream.ports import PortError
+from ingest.stream.registry import NotRelayed
+from media.stream_keys import Slot
+from tests.support.ingest.relay_hosts import Encoder, Host, Installation, installation, play
+
+EVENTS = 25
+SLOTS = [Slot(number) for number in range(4)]
+
+
+class World:
+    """An installation to which things happen."""
+
+    def __init__(self, hosts: Installation, seed: int) -> None:
+        self.dice = random.Random(seed)
+        self.hosts = hosts
+        self.alive: list[Host] = []
+        self.encoders: list[tuple[Host, Encoder]] = []
+        self._later: list[tuple[float, Host]] = []  # when the table knows that a host is dead
+
+    async def step(self) -> None:
+        """Let one thing happen, and some time pass."""
+        events = (self.publish, self.publish, self.leave, self.kill, self.start, self.stop)
+        more = (self.break_links, self.steal, self.close_table, self.open_table)
+        await self.dice.choice(events + more)()
+        await self.rest(self.dice.choice((0.0, 0.1, 0.7, 2.0, 6.0)))
+
+    async def rest(self, seconds: float) -> None:
+        """Let time pass, in which hosts learn what they do not own any more."""
+        now = asyncio.get_running_loop().time
+        until = now() + seconds
+        while True:
+            for at, host in self._later:
+                if now() >= at:
+                    self.hosts.table.dead.add(host.address)
+            for host in self.alive:
+                for stream, generation in host.streams.generations.items():
+                    if self.hosts.table.owners[stream] != (host.address, generation):
+                        await host.streams.surrender(stream, generation)
+            if now() >= until:
+                return
+            await asyncio.sleep(0.25)
+
+    async def start(self) -> None:
+        if len(self.alive) < 4:
+            self.alive.append(await self.hosts.start())
+
+    async def publish(self) -> None:
+        used = {encoder.slot for _, encoder in self.connected()}
+        free = [slot for slot in SLOTS if slot not in used]
+        if free and self.alive:
+            host, slot = self.dice.choice(self.alive), self.dice.choice(free)
+            with contextlib.suppress(SlotOccupied, NotRelayed, PortError):
+                self.encoders.append((host, await host.publish(slot)))
+
+    async def leave(self) -> None:
+        if self.connected():
+            _, encoder = self.dice.choice(self.connected())
+            encoder.stalled = True
+            encoder.leave(goodbye=self.dice.random() < 0.5)
+            encoder.disconnected = "it left"
+
+    async def kill(self) -> None:
+        if len(self.alive) > 1:
+            host = self.alive.pop(self.dice.randrange(len(self.alive)))
+            host.kill()
+            self._later.append((asyncio.get_running_loop().time() + 3, host))
+
+    async def stop(self) -> None:
+        """Stop a host as a service does."""
+        if len(self.alive) > 1:
+            host = self.alive.pop(self.dice.randrange(len(self.alive)))
+            host.streams.drain()
+            for encoder in host.encoders:
+                encoder.disconnect("the service is stopping")
+            await host.streams.wait_closed()
+            host.kill()
+            self.hosts.table.dead.add(host.address)
+
+    async def break_links(self) -> None:
+        if self.alive:
+            for link in self.dice.choice(self.alive).links:
+                link.drop("a cable was pulled out")
+
+    async def steal(self) -> None:
+        """Give a stream to another host, as a partition may."""
+        if self.alive and not self.hosts.table.down:
+            _, generation = self.hosts.table.owners.get(1, (None, 0))
+            thief = self.dice.choice(self.alive)
+            if 1 not in thief.streams.generations:
+                self.hosts.table.owners[1] = (thief.address, generation + 1)
+
+    async def close_table(self) -> None:
+        self.hosts.table.down = True
+
+    async def open_table(self) -> None:
+        self.hosts.table.down = False
+
+    def connected(self) -> list[tuple[Host, Encoder]]:
+        """The encoders that are connected, each with its host."""
+        return [
+            (host, encoder)
+            for host, encoder in self.encoders
+            if host in self.alive and encoder.disconnected is None
+        ]
+
+    def check(self) -> None:
+        """Every encoder that is connected sends to the owner of the stream."""
+        slots = sorted(encoder.slot for _, encoder in self.connected())
+        owners = [host for host in self.alive if host.streams.generations]
+        assert len(owners) <= 1
+        if not slots:
+            return
+        (owner,) = owners
+        assert self.hosts.table.owners[1] == (owner.address, owner.streams.generations[1])
+        state = owner.ports.states[-1]
+        assert sorted(state.sending) == slots
+        assert state.on_air in slots
+        newest = [line for line in owner.ports.sinks[-1].told if line.startswith("offer")][-1]
+        assert int(newest.split()[1]) / 1000 > asyncio.get_running_loop().time() - 0.5
+        relaying = {host.address for host, _ in self.connected()} - {owner.address}
+        assert len(owner.relay.links) == len(relaying)
+
+
+def survive(seed: int) -> None:
+    errors: list[dict[str, Any]] = []  # asyncio's context is untyped
+
+    async def story() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, about: errors.append(about))
+        async with installation() as hosts:
+            world = World(hosts, seed)
+            for _ in range(3):
+                await world.start()
+            for _ in range(EVENTS):
+                await world.step()
+            hosts.table.down = False
+            await world.start()
+            await world.publish()
+            await world.rest(30)
+            world.check()
+
+    play(story())
+    assert errors == []
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_hosts_that_fail_at_random(seed: int) -> None:
+    survive(seed)
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("seed", range(2, 102))
+def test_hosts_that_fail_at_random_more_often(seed: int) -> None:
+    survive(seed)
