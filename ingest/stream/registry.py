@@ -171,7 +171,10 @@ class LiveStreams:
             raise SlotOccupied
         self._streams[grant.stream] = stream
         self._empty.clear()
-        self._serving[stream] = self._tasks.create_task(self._serve(grant, stream))
+        task = self._tasks.create_task(self._serve(grant, stream))
+        self._serving[stream] = task
+        # Not at the end of the task: one that is cancelled at once never begins.
+        task.add_done_callback(lambda _: self._served(stream))
         return stream
 
     def _lock(self, stream: int) -> asyncio.Lock:
@@ -268,9 +271,11 @@ class LiveStreams:
                     # No publisher came meanwhile; and a run that is kept for a restart is left.
                     if grant.stream not in self._streams and not self._draining:
                         await self._release(grant, stream)
-            del self._serving[stream]
-            if not self._serving:
-                self._empty.set()
+
+    def _served(self, stream: LiveStream) -> None:
+        del self._serving[stream]
+        if not self._serving:
+            self._empty.set()
 
     async def _release(self, grant: Grant, stream: LiveStream) -> None:
         try:

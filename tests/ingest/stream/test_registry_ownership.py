@@ -179,6 +179,24 @@ def test_a_surrendered_stream_is_not_ended_and_writes_nothing_more() -> None:
     run(story())
 
 
+def test_a_stream_that_is_surrendered_before_it_is_served_is_over_too() -> None:
+    async def story() -> None:
+        table, ports = OwnershipTable(), FakePorts()
+        async with streams(ports, table.host(HERE)) as live:
+            encoder = await join(live, FakePublisher())
+            assert await live.surrender(1, 1)
+            assert encoder.moved
+            async with asyncio.timeout(1):
+                await live.wait_closed()
+            await join(live, FakePublisher())
+            live.drain()
+            async with asyncio.timeout(1):
+                await live.wait_closed()
+        assert ports.generations == []
+
+    run(story())
+
+
 def test_a_command_that_waits_for_a_surrendered_stream_returns() -> None:
     async def story() -> None:
         table, ports = OwnershipTable(), FakePorts()
