@@ -125,14 +125,6 @@ class TimelineChange(msgspec.Struct, frozen=True, array_like=True):
             raise BadEdgeMessage("no change of this timeline: segments are missing")
         return msgspec.structs.replace(self.facts, pages=pages, recent=recent, opened=opened)
 
-    def new_parts(self) -> Iterator[str]:
-        """Yield the URIs of parts that the earlier timeline may not have, oldest first."""
-        for step in self.recent or ():
-            if isinstance(step, _Closed):
-                yield from (part.uri for part in step.parts)
-        if self.opened is not None:
-            yield from (part.uri for part in self.opened.parts)
-
 
 class EdgeState(msgspec.Struct, frozen=True, kw_only=True):
     """What the edge has of a stream: the timelines of its newest run, and its playlists.
@@ -220,10 +212,14 @@ class EdgeChange(msgspec.Struct, frozen=True, array_like=True):
 
 
 class EdgeMessage(msgspec.Struct, frozen=True, array_like=True):
-    """A change of a stream's state from revision `base` to `revision`; base None: from nothing."""
+    """A change of a stream's state from revision `base` to `revision`; base None: from nothing.
+
+    `generation` is that of the process that made it, and of the parts that it lists.
+    """
 
     base: int | None
     revision: int
+    generation: int
     change: EdgeChange
     form: int = _FORM
 

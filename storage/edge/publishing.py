@@ -15,6 +15,7 @@ import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -337,16 +338,22 @@ def _write_of(
     )
     if len(parts) < len(stream.parts) or stream.state is stream.written:
         return write
-    base, revision = stream.revision, stream.revision + 1
-    change = whole = b""
-    if stream.written is not None:
-        change = _message(base, revision, stream.written, stream.state)
-    else:
+    base, revision, written = stream.revision, stream.revision + 1, stream.written
+    if written is None:
         base, revision = 0, new_revision()
-    if stream.written is None or stream.changes >= MAX_CHANGES:
-        whole = _message(None, revision, EdgeState(), stream.state)
-    return msgspec.structs.replace(write, base=base, revision=revision, change=change, whole=whole)
+    message = partial(_message, revision, write.generation, stream.state)
+    return msgspec.structs.replace(
+        write,
+        base=base,
+        revision=revision,
+        change=b"" if written is None else message(base, written),
+        whole=message(None, EdgeState())
+        if written is None or stream.changes >= MAX_CHANGES
+        else b"",
+    )
 
 
-def _message(base: int | None, revision: int, old: EdgeState, new: EdgeState) -> bytes:
-    return EdgeMessage(base, revision, EdgeChange.between(old, new)).encode()
+def _message(
+    revision: int, generation: int, new: EdgeState, base: int | None, old: EdgeState
+) -> bytes:
+    return EdgeMessage(base, revision, generation, EdgeChange.between(old, new)).encode()

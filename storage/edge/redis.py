@@ -6,9 +6,10 @@ revision, which a change names as the one that it begins with, so none is applie
 Parts, init sections and segments are values of their own. All of it expires some time after its
 last change.
 
-A write names the generation of its process. Redis remembers the newest of each stream, and a write
-of an older one changes nothing: a process that was replaced while it was frozen or cut off cannot
-do harm. Scripts make that atomic.
+A write names the generation of its process. Redis remembers the newest of each stream, and a state
+of an older one changes nothing; a part belongs to a generation, and is read for states of that one.
+So a process that was replaced while it was frozen or cut off cannot do harm. A script makes that
+atomic; parts are not written by it, since that would take Redis four times as long.
 
     StorageError
     └── EdgeUnavailable     the world's: Redis cannot be reached, or refuses
@@ -18,7 +19,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from enum import Enum
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -38,18 +39,10 @@ _GENERATION_SECONDS: Final = 86_400
 _READ_SECONDS: Final = 1.0  # viewers wait for it
 _WRITE_SECONDS: Final = 5.0
 
-_FENCE: Final = f"""
-local newest = tonumber(redis.call('GET', KEYS[1]) or '-1')
-local generation = tonumber(ARGV[1])
-if generation < newest then return -1 end
-if generation > newest then redis.call('SET', KEYS[1], ARGV[1], 'EX', {_GENERATION_SECONDS}) end
-"""
-_PUT: Final = _FENCE + "redis.call('SET', KEYS[2], ARGV[2], 'PX', ARGV[3]) return 1"
-_DROP: Final = _FENCE + "redis.call('UNLINK', unpack(KEYS, 2)) return 1"
 # ARGV: generation, base and revision, the change, the whole or '', the channel, milliseconds.
-_CHANGE: Final = (
-    _FENCE
-    + f"""
+_CHANGE: Final = f"""
+local newest = tonumber(redis.call('GET', KEYS[1]) or '-1')
+if tonumber(ARGV[1]) < newest then return -1 end
 local follows = redis.call('HGET', KEYS[2], 'revision') == ARGV[2]
 if ARGV[5] == '' then
     if not follows then return 0 end
@@ -59,13 +52,12 @@ else
     redis.call('DEL', KEYS[3])
     redis.call('HSET', KEYS[2], 'revision', ARGV[3], 'whole', ARGV[5])
 end
+redis.call('SET', KEYS[1], ARGV[1], 'EX', {_GENERATION_SECONDS})
 redis.call('PEXPIRE', KEYS[2], ARGV[7])
 redis.call('PEXPIRE', KEYS[3], ARGV[7])
-redis.call('EXPIRE', KEYS[1], {_GENERATION_SECONDS})
 redis.call('PUBLISH', ARGV[6], follows and ARGV[4] or '')
 return 1
 """
-)
 
 _T = TypeVar("_T")
 
@@ -122,30 +114,25 @@ class RedisEdgeStore:
             EdgeUnavailable: nothing is known of what was written.
         """
         pipeline: Any = self._client.pipeline(transaction=False)
-        ends: list[int] = []  # of each write's commands
+        places: list[int | None] = []  # of each change among the results
         for each in writes:
             self._add(pipeline, each)
-            ends.append(len(pipeline))
-        results = cast("list[int]", await _done(pipeline.execute(), _WRITE_SECONDS))
-        begins = [0, *ends]
+            places.append(len(pipeline) - 1 if each.change or each.whole else None)
+        results: list[int] = await _done(pipeline.execute(), _WRITE_SECONDS)
         return [
-            WriteOutcome(min(results[begin:end], default=1))
-            for begin, end in zip(begins, ends, strict=False)
+            WriteOutcome.DONE if place is None else WriteOutcome(results[place]) for place in places
         ]
 
     def _add(self, pipeline: Any, write: EdgeWrite) -> None:
         stream, generation = write.stream, write.generation
-        fence = self._key("generation", stream)
         for address, data, seconds in write.parts:
-            milliseconds = round(seconds * 1000)
-            key = self._key("part", address)
-            pipeline.eval(_PUT, 2, fence, key, generation, data, milliseconds)
+            pipeline.set(self._part(generation, address), data, px=round(seconds * 1000))
         if write.dropped:
-            keys = [self._key("part", address) for address in write.dropped]
-            pipeline.eval(_DROP, 1 + len(keys), fence, *keys, generation)
+            pipeline.unlink(*(self._part(generation, address) for address in write.dropped))
         if write.change or write.whole:
             pipeline.eval(
-                _CHANGE, 3, fence, self._key("state", stream), self._key("changes", stream),
+                _CHANGE, 3, self._key("generation", stream), self._key("state", stream),
+                self._key("changes", stream),
                 generation, write.base, write.revision, write.change, write.whole,
                 self._prefix + stream, self._state_ms,
             )  # fmt: skip
@@ -173,13 +160,13 @@ class RedisEdgeStore:
         )
         return None if found is None else int(found)
 
-    async def read_part(self, address: str) -> bytes | None:
-        """Return a part, an init section or a segment, None if there is none.
+    async def read_part(self, address: str, generation: int) -> bytes | None:
+        """Return a part, an init section or a segment of a generation, None if there is none.
 
         Raises:
             EdgeUnavailable: Redis cannot be reached.
         """
-        return await _done(self._client.get(self._key("part", address)), _READ_SECONDS)
+        return await _done(self._client.get(self._part(generation, address)), _READ_SECONDS)
 
     def receive_changes(self) -> AbstractAsyncContextManager[Bus]:
         """Open a bus for the length of the block, whose topics are streams, by hash.
@@ -188,6 +175,9 @@ class RedisEdgeStore:
         changes may be missing: read the state. A message without data says so too.
         """
         return running_redis_bus(self._client, self._namespace, every_topic=False, name="edge bus")
+
+    def _part(self, generation: int, address: str) -> str:
+        return self._key("part", f"{generation}:{address}")
 
     def _key(self, kind: str, name: str) -> str:
         return f"{self._prefix}{kind}:{name}"

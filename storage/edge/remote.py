@@ -20,7 +20,7 @@ from typing import Any, Final
 from media.hls.timeline import Timeline
 from storage.bus.base import Bus, BusMessage, Mailbox
 from storage.edge.base import CachedPlaylist
-from storage.edge.changes import BadEdgeMessage, EdgeChange, EdgeMessage, EdgeState
+from storage.edge.changes import BadEdgeMessage, EdgeMessage, EdgeState
 from storage.edge.memory import MAX_RUNS, MemoryEdge
 from storage.edge.redis import EdgeUnavailable, RedisEdgeStore
 from storage.objects.addresses import is_live_segment, live_stream, live_stream_of
@@ -39,6 +39,8 @@ _FIRST_SECONDS: Final = 1.0
 _WANTED_SECONDS: Final = 10.0
 # Reads at the same time: each takes a connection.
 _READS: Final = 32
+# Changes that are applied at a time when a state is read: 1 ms of work.
+_AT_ONCE: Final = 32
 # Requests a second for what a stream does not list that Redis is asked about. Another process may
 # have listed it a moment earlier; beyond that they are guesses.
 _GUESSES: Final = 20
@@ -55,6 +57,7 @@ class _Followed:
         self.ready = asyncio.Event()  # the state was read, or could not be
         self.state = EdgeState()
         self.revision: int | None = None  # None: there is no state
+        self.generation = 0  # of the state, and of its parts
         self.wanted: dict[str, float] = {}  # renditions whose parts are wanted, since when
         self.guesses = 0  # in the second `guessed`
         self.guessed = 0
@@ -131,13 +134,13 @@ class RemoteEdge(MemoryEdge):
             return known
         await self.catch_up(address)
         followed = self._touch(address)
-        if followed is None:
+        if followed is None or followed.revision is None:
             return None
         rendition = address.split("/")[-2]
         followed.wanted[rendition] = followed.used
         if not self._lists(address) and not self._may_guess(followed):
             return None
-        return await self._fetch(address)
+        return await self._fetch(address, followed.generation)
 
     def local_part(self, address: str) -> bytes | None:
         """Return a part from this process's memory; `get_part` may still find it elsewhere."""
@@ -195,43 +198,43 @@ class RemoteEdge(MemoryEdge):
         followed.guesses += 1
         return followed.guesses <= _GUESSES
 
-    async def _fetch(self, address: str) -> bytes | None:
+    async def _fetch(self, address: str, generation: int) -> bytes | None:
         """Return a part or segment, which is read once for all that request it meanwhile."""
-        return await asyncio.shield(self._reading(address))
+        return await asyncio.shield(self._reading(address, generation))
 
-    def _reading(self, address: str) -> asyncio.Task[bytes | None]:
+    def _reading(self, address: str, generation: int) -> asyncio.Task[bytes | None]:
         task = self._fetching.get(address)
         if task is None:
-            task = self._fetching[address] = self._start(self._read(address))
+            task = self._fetching[address] = self._start(self._read(address, generation))
             task.add_done_callback(lambda _: self._fetching.pop(address, None))
         return task
 
-    async def _read(self, address: str) -> bytes | None:
-        data = await self._join(address) if is_live_segment(address) else None
+    async def _read(self, address: str, generation: int) -> bytes | None:
+        data = await self._join(address, generation) if is_live_segment(address) else None
         if data is None:
             try:
                 async with self._reads:
-                    data = await self._store.read_part(address)
+                    data = await self._store.read_part(address, generation)
             except EdgeUnavailable:
                 return None
         if data is not None:
             await self.put_part(address, data)
         return data
 
-    async def _join(self, address: str) -> bytes | None:
+    async def _join(self, address: str, generation: int) -> bytes | None:
         """Return a segment joined from its parts, None unless all are there."""
         folder, _, name = address.rpartition("/")
         timeline = super().timeline(f"{folder}/index.m3u8")
         for one in () if timeline is None else reversed(timeline.recent):
             if one.segment.uri == name and one.parts and not one.segment.gap:
-                found = [await self._part(f"{folder}/{part.uri}") for part in one.parts]
+                found = [await self._part(f"{folder}/{part.uri}", generation) for part in one.parts]
                 parts = [part for part in found if part is not None]
                 return b"".join(parts) if len(parts) == len(found) else None
         return None
 
-    async def _part(self, address: str) -> bytes | None:
+    async def _part(self, address: str, generation: int) -> bytes | None:
         known = self._cached(address)
-        return known if known is not None else await self._fetch(address)
+        return known if known is not None else await self._fetch(address, generation)
 
     def _cached(self, address: str) -> bytes | None:
         """Return a part from memory; no viewer requested it."""
@@ -297,15 +300,17 @@ class RemoteEdge(MemoryEdge):
         if messages is None:
             await self._lose(hash_, followed)
             return
-        state, revision = EdgeState(), None
-        for data in messages:
-            message = EdgeMessage.decode(data)
+        state = EdgeState()
+        revision: int | None = None
+        for message in map(EdgeMessage.decode, messages):
             if message.base != revision:
                 raise BadEdgeMessage("a change of another state")
-            for change in message.change.by_rendition():
+            whole = message.base is None
+            for change in message.change.by_rendition() if whole else (message.change,):
                 state = change.applied(state)
-                await asyncio.sleep(0)  # other work's turn
-            revision = message.revision
+                if whole or message.revision % _AT_ONCE == 0:
+                    await asyncio.sleep(0)  # other work's turn
+            revision, followed.generation = message.revision, message.generation
         await self._show(followed, state, revision)
 
     async def _apply(self, hash_: str, followed: _Followed, message: EdgeMessage) -> None:
@@ -318,26 +323,28 @@ class RemoteEdge(MemoryEdge):
         known = followed.revision
         if known is not None and message.base == known:
             state = message.change.applied(followed.state)
-            await self._read_wanted(followed, message.change)
+            followed.generation = message.generation
             await self._show(followed, state, message.revision)
         elif known is None or not 0 <= known - message.revision < _KNOWN_REVISIONS:
             await self._load(hash_, followed)
 
-    async def _read_wanted(self, followed: _Followed, change: EdgeChange) -> None:
-        """Read the new parts of renditions whose viewers wait for parts."""
+    async def _read_wanted(self, followed: _Followed, state: EdgeState) -> None:
+        """Read the newest parts, as far as they are new, of renditions whose viewers wait."""
         oldest = self._clock() - _WANTED_SECONDS
+        before = followed.state.timelines_of(state.folder)
         reading = [
-            self._reading(address)
-            for name, each in change.timelines.items()
+            self._reading(address, followed.generation)
+            for name, timeline in state.timelines.items()
             if followed.wanted.get(name, oldest) > oldest
-            for uri in each.new_parts()
-            if self._cached(address := f"{change.folder}/{name}/{uri}") is None
+            for uri in _newest_parts(timeline) - _newest_parts(before.get(name))
+            if self._cached(address := f"{state.folder}/{name}/{uri}") is None
         ]
         for each in reading:
             await asyncio.shield(each)
 
     async def _show(self, followed: _Followed, state: EdgeState, revision: int | None) -> None:
-        """Show viewers what is new in a state."""
+        """Show viewers what is new in a state, once the parts are here that they wait for."""
+        await self._read_wanted(followed, state)
         before, followed.state, followed.revision = followed.state, state, revision
         followed.confirmed = self._clock()
         if before.folder not in {"", state.folder} and not before.has_ended:
@@ -366,6 +373,14 @@ class RemoteEdge(MemoryEdge):
         self._running.add(task)
         task.add_done_callback(self._running.discard)
         return task
+
+
+def _newest_parts(timeline: Timeline | None) -> set[str]:
+    """Return the URIs of the parts of the open segment and of the one before."""
+    if timeline is None:
+        return set()
+    closed = timeline.recent[-1].parts if timeline.recent else ()
+    return {part.uri for part in (*closed, *timeline.parts)}
 
 
 @asynccontextmanager

@@ -13,10 +13,8 @@ from storage.edge.changes import (
     EdgeChange,
     EdgeMessage,
     EdgeState,
-    TimelineChange,
 )
 from tests.support.media.timelines import (
-    PART,
     TimelineRun,
     grown,
     part,
@@ -30,7 +28,7 @@ EMPTY = Timeline()
 
 def sent(old: EdgeState, new: EdgeState) -> EdgeChange:
     """The change as another process gets it."""
-    data = EdgeMessage(1, 2, EdgeChange.between(old, new)).encode()
+    data = EdgeMessage(1, 2, 0, EdgeChange.between(old, new)).encode()
     return EdgeMessage.decode(data).change
 
 
@@ -114,7 +112,7 @@ def test_any_bytes_are_a_message_or_refused(data: bytes) -> None:
 
 @given(st.data())
 def test_a_message_with_another_byte_is_refused_or_harmless(data: st.DataObject) -> None:
-    message = bytearray(EdgeMessage(None, 1, EdgeChange.between(EdgeState(), STATE)).encode())
+    message = bytearray(EdgeMessage(None, 1, 0, EdgeChange.between(EdgeState(), STATE)).encode())
     place = data.draw(st.integers(0, len(message) - 1))
     message[place] = data.draw(st.integers(0, 255))
     try:
@@ -133,7 +131,7 @@ STATE = (
 
 
 def test_a_message_of_another_form_is_refused() -> None:
-    message = EdgeMessage(None, 1, EdgeChange.between(EdgeState(), STATE), form=2)
+    message = EdgeMessage(None, 1, 0, EdgeChange.between(EdgeState(), STATE), form=2)
     with pytest.raises(BadEdgeMessage, match="form 2"):
         EdgeMessage.decode(message.encode())
 
@@ -166,17 +164,10 @@ def test_a_change_is_as_large_as_what_changed_however_long_the_window_is() -> No
     """A part, a segment and a trimmed window of 12 h, in bytes as they cross."""
     window = grown(with_closed(12 * 1800), 8)
     following = window.open("init-0.mp4").with_part(part(window.next_msn, 0))
-    assert len(EdgeMessage(1, 2, sent(of(window), of(following))).encode()) < 250
+    assert len(EdgeMessage(1, 2, 0, sent(of(window), of(following))).encode()) < 250
     closed = grown(window, 1).trimmed(1)
-    assert len(EdgeMessage(1, 2, sent(of(window), of(closed))).encode()) < 500
+    assert len(EdgeMessage(1, 2, 0, sent(of(window), of(closed))).encode()) < 500
     paged = grown(window, PAGE_SEGMENTS).trimmed(PAGE_SEGMENTS)
-    assert len(EdgeMessage(1, 2, sent(of(window), of(paged))).encode()) < 20_000
-    whole = EdgeMessage(1, 2, sent(EdgeState(), of(window))).encode()
+    assert len(EdgeMessage(1, 2, 0, sent(of(window), of(paged))).encode()) < 20_000
+    whole = EdgeMessage(1, 2, 0, sent(EdgeState(), of(window))).encode()
     assert len(whole) < 50 * window.count
-
-
-def test_new_parts_are_named_oldest_first() -> None:
-    was = grown(EMPTY, 2).open("init-0.mp4").with_part(part(2, 0))
-    now = was.with_part(part(2, 1)).close("2.m4s", 2 * PART).open("init-0.mp4")
-    change = TimelineChange.between(was, now.with_part(part(3, 0)))
-    assert list(change.new_parts()) == ["2.0.m4s", "2.1.m4s", "3.0.m4s"]

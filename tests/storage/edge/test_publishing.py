@@ -85,7 +85,7 @@ async def test_a_run_is_published_as_it_is_in_memory(store: RedisEdgeStore, tmp_
             for name, timeline in state.timelines.items():
                 for one in timeline.parts:
                     address = f"{FOLDER}/{name}/{one.uri}"
-                    assert await store.read_part(address) == edge.local_part(address) is not None
+                    assert await store.read_part(address, 0) == edge.local_part(address) is not None
     assert state.folder == FOLDER
     assert set(state.timelines) == {"720p", "audio"}
     for address, text in state.playlists.items():
@@ -93,7 +93,7 @@ async def test_a_run_is_published_as_it_is_in_memory(store: RedisEdgeStore, tmp_
         assert known is not None
         assert known.body.decode() == text
     assert set(state.playlists) == {VARIANTS, VARIANTS + NORMAL_LATENCY}
-    assert await store.read_part(f"{FOLDER}/720p/init-0.mp4") == b"init 720p 0 "
+    assert await store.read_part(f"{FOLDER}/720p/init-0.mp4", 0) == b"init 720p 0 "
     await publication.finish()
     await edge.publish()
     assert (await published(store)).has_ended
@@ -153,11 +153,11 @@ async def test_a_segment_is_written_only_if_it_is_not_stored_in_time(
     await edge.drop_parts([early])
     clock.now += 6
     await edge.publish()
-    assert await store.read_part(early) is None
-    assert await store.read_part(late) == b"segment"
+    assert await store.read_part(early, 0) is None
+    assert await store.read_part(late, 0) == b"segment"
     await edge.drop_parts([late])
     await edge.publish()
-    assert await store.read_part(late) is None
+    assert await store.read_part(late, 0) is None
 
 
 async def test_a_new_generation_fences_the_old_one(
@@ -174,7 +174,7 @@ async def test_a_new_generation_fences_the_old_one(
         await old.put_part(name, b"old")
         await put(old, grown(before, 5 + number), generation=1)
         await old.publish()
-    assert await store.read_part(name) is None
+    assert await store.read_part(name, 2) is None
     assert (await published(store)).timelines == {"720p": after}
     assert [each.message for each in caplog.records] == ["stream published by another process"]
     assert old.queued_bytes == 0
@@ -251,7 +251,7 @@ async def test_viewers_of_the_process_notice_no_outage_and_memory_stays_bounded(
         await until(is_there)
         await until(lambda: "edge published again" in caplog.text)
         assert edge.queued_bytes == 0
-        assert await store.read_part(f"{FOLDER}/720p/0.59.m4s") == part_data(0, 59, 1000)
+        assert await store.read_part(f"{FOLDER}/720p/0.59.m4s", 0) == part_data(0, 59, 1000)
     assert [each.message for each in caplog.records if each.message.startswith("edge ")] == [
         "edge not published",
         "edge published again",

@@ -62,21 +62,12 @@ async def test_a_change_of_another_revision_changes_nothing(store: RedisEdgeStor
 async def test_a_process_whose_generation_is_over_changes_nothing(store: RedisEdgeStore) -> None:
     newer = msgspec.structs.replace(WHOLE, generation=2, parts=[(PART, b"new", 9.0)])
     assert await store.write([newer]) == [WriteOutcome.DONE]
-    for old in (
-        EdgeWrite(stream=HASH, generation=1, parts=[(PART, b"old", 9.0)]),
-        EdgeWrite(stream=HASH, generation=1, dropped=[PART]),
-        WHOLE,
-        NEXT,
-    ):
-        assert await store.write([old]) == [WriteOutcome.FENCED]
-    assert await store.read_part(PART) == b"new"
+    for old in (WHOLE, NEXT):
+        with_part = msgspec.structs.replace(old, parts=[(PART, b"old", 9.0)], dropped=[PART])
+        assert await store.write([with_part]) == [WriteOutcome.FENCED]
+    assert await store.read_part(PART, 2) == b"new"
     assert await store.read_state(HASH) == [b"whole"]
     assert await store.read_revision(HASH) == 7
-
-
-async def test_a_part_alone_begins_a_generation(store: RedisEdgeStore) -> None:
-    await store.write([EdgeWrite(stream=HASH, generation=2, parts=[(PART, b"new", 9.0)])])
-    assert await store.write([WHOLE]) == [WriteOutcome.FENCED]
 
 
 async def test_streams_are_written_together_and_judged_apart(store: RedisEdgeStore) -> None:
@@ -89,9 +80,9 @@ async def test_streams_are_written_together_and_judged_apart(store: RedisEdgeSto
         WriteOutcome.DONE,
     ]
     drop = EdgeWrite(stream=HASH, generation=1, dropped=[PART, PART + "2"])
-    assert [await store.read_part(each) for each in (PART, PART + "2")] == [b"1", b"2"]
+    assert [await store.read_part(each, 1) for each in (PART, PART + "2")] == [b"1", b"2"]
     assert await store.write([drop]) == [WriteOutcome.DONE]
-    assert [await store.read_part(each) for each in (PART, PART + "2")] == [None, None]
+    assert [await store.read_part(each, 1) for each in (PART, PART + "2")] == [None, None]
 
 
 async def test_subscribers_get_changes_and_are_told_to_read_the_rest(
@@ -121,7 +112,7 @@ async def test_all_that_is_written_expires(server: RedisServer) -> None:
             assert server.command("PTTL", key) != -1
         await until(lambda: server.command("DBSIZE") == 1)
         assert await store.read_state(HASH) is None
-        assert await store.read_part(PART) is None
+        assert await store.read_part(PART, 1) is None
         # The newest generation is remembered for longer.
         old = msgspec.structs.replace(WHOLE, generation=0)
         assert await store.write([old]) == [WriteOutcome.FENCED]
@@ -141,7 +132,7 @@ async def test_a_redis_that_is_away_is_an_error_of_the_edge_and_comes_back(
                 with pytest.raises(EdgeUnavailable):
                     await store.read_state(HASH)
                 with pytest.raises(EdgeUnavailable):
-                    await store.read_part(PART)
+                    await store.read_part(PART, 1)
                 server.start()
                 async with asyncio.timeout(20):
                     assert await box.get() == MessagesLost()
@@ -155,7 +146,7 @@ async def test_a_redis_that_does_not_answer_is_waited_for_in_bounds(tmp_path: Pa
             server.freeze()
             with pytest.raises(EdgeUnavailable):
                 async with asyncio.timeout(60):
-                    await store.read_part(PART)
+                    await store.read_part(PART, 1)
             server.thaw()
             assert await store.read_state(HASH) == [b"whole"]
 

@@ -225,7 +225,7 @@ async def test_a_segment_that_is_not_stored_is_joined_from_its_parts(hosts: Host
     await hosts.maker.put_part(address, data)
     await put(hosts.maker, timeline)
     await hosts.maker.publish()
-    assert await hosts.store.read_part(address) is None
+    assert await hosts.store.read_part(address, 0) is None
     assert await hosts.remote.get_part(address) == data
     assert hosts.remote.local_part(address) == data
 
@@ -409,7 +409,7 @@ async def test_a_state_of_another_form_is_no_state(
 ) -> None:
     """While processes are replaced by those of another version."""
     state = EdgeState().with_playlists({VARIANTS: "#EXTM3U\n"})
-    message = EdgeMessage(None, 1, EdgeChange.between(EdgeState(), state), form=2).encode()
+    message = EdgeMessage(None, 1, 0, EdgeChange.between(EdgeState(), state), form=2).encode()
     write = EdgeWrite(stream=HASH, generation=0, revision=1, whole=message, change=message)
     await hosts.store.write([write])
     await hosts.remote.catch_up(PLAYLIST)
