@@ -47,6 +47,7 @@ class RelayClient:
         self.links: set[RelayLink] = set()
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._accepted: set[str] = set()  # addresses that accepted a connection
+        self._failing: set[str] = set()  # addresses that accepted none when they were tried last
         self._is_ticking = False
 
     async def attach(
@@ -108,22 +109,33 @@ class RelayClient:
                     ssl_shutdown_timeout=_SHUTDOWN_SECONDS,
                 )
                 await owner.wait_ready()
-        except ConnectionRefusedError as error:
-            kind = OwnerGone if address in self._accepted else OwnerUnreachable
-            raise kind(str(error)) from error
+        except OwnerUnreachable as error:
+            self._log_failure(address, str(error))
+            raise
         except (OSError, ValueError, OverflowError, TimeoutError) as error:
-            raise OwnerUnreachable(str(error) or "it does not answer") from error
+            refused = isinstance(error, ConnectionRefusedError)
+            kind = OwnerGone if refused and address in self._accepted else OwnerUnreachable
+            cause = str(error) or "it does not answer"
+            self._log_failure(address, cause)
+            raise kind(cause) from error
         finally:
             if not owner.is_ready:
                 owner.link.drop("not opened")
         log.info("link up", extra={"peer": address})
         self._accepted.add(address)
+        self._failing.discard(address)
         self._links[address] = owner
         self.links.add(owner.link)
         if not self._is_ticking:
             self._is_ticking = True
             self.start(run_ticks(self.links))
         return owner
+
+    def _log_failure(self, address: str, cause: str) -> None:
+        """Log that an owner was not reached; once, until it is."""
+        if address not in self._failing:
+            self._failing.add(address)
+            log.warning("owner not reached", extra={"peer": address, "cause": cause})
 
     def _ended(self, owner: OwnerLink, cause: str) -> None:
         address = owner.link.peer

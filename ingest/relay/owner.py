@@ -47,6 +47,7 @@ MAX_SESSIONS: Final = 4_096  # of one link: more encoders than a host takes
 _HANDSHAKE_SECONDS: Final = 5.0
 _SHUTDOWN_SECONDS: Final = 2.0
 _BACKLOG: Final = 64
+_REFUSAL_SECONDS: Final = 60.0
 # Probably out of descriptors: accepting again at once would loop.
 _ACCEPT_PAUSE_SECONDS: Final = 1.0
 
@@ -226,6 +227,7 @@ class RelayListener:
         self.links: set[RelayLink] = set()
         self._sock: socket.socket | None = None
         self._opening = 0
+        self._refused: dict[str, float] = {}  # when that was logged, by address
         self._running: set[asyncio.Task[None]] = set()
         self._publishers: defaultdict[int, set[RelayedPublisher]] = defaultdict(set)  # by stream
 
@@ -295,14 +297,24 @@ class RelayListener:
                 ssl_shutdown_timeout=_SHUTDOWN_SECONDS,
             )
         except OSError as error:  # the base class of TLS's errors
-            security.info("host refused", extra={"peer": peer, "cause": str(error)})
-            log.warning("host refused", extra={"peer": peer, "cause": str(error)})
+            self._log_refusal(peer, str(error) or "closed by the other host")
             sock.close()
         else:
             if host.link.is_open:
                 self.links.add(host.link)
         finally:
             self._opening -= 1
+
+    def _log_refusal(self, peer: str, cause: str) -> None:
+        """Log that a host was refused, unless that was logged a moment ago: it tries again."""
+        now, host = asyncio.get_running_loop().time(), peer.rpartition(":")[0]
+        if now - self._refused.get(host, -_REFUSAL_SECONDS) < _REFUSAL_SECONDS:
+            return
+        if len(self._refused) >= MAX_LINKS:
+            self._refused.clear()
+        self._refused[host] = now
+        security.info("host refused", extra={"peer": host, "cause": cause})
+        log.warning("host refused", extra={"peer": host, "cause": cause})
 
     def _start(self, work: Coroutine[None, None, None]) -> None:
         task = self._tasks.create_task(work)

@@ -75,6 +75,28 @@ def test_an_owner_that_answers_nothing_is_unreachable_after_two_seconds() -> Non
     play(story())
 
 
+def test_hosts_with_different_secrets_are_one_line_in_each_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def story() -> None:
+        async with installation() as hosts:
+            owner, stranger = await hosts.start(), await hosts.start(b"another secret, as long")
+            for _ in range(3):
+                with pytest.raises(OwnerUnreachable):
+                    await stranger.client.connect(owner.address)
+                await asyncio.sleep(1)
+            lines = [record.message for record in caplog.records if record.name != "security"]
+            assert sorted(lines) == ["host refused", "owner not reached"]
+            await asyncio.sleep(60)
+            with pytest.raises(OwnerUnreachable):
+                await stranger.client.connect(owner.address)
+            await asyncio.sleep(1)
+            lines = [record.message for record in caplog.records if record.name != "security"]
+            assert lines.count("host refused") == 2
+
+    play(story())
+
+
 @pytest.mark.parametrize("address", ["nonsense", "[::1]:no", "127.0.0.1:99999999", ":"])
 def test_an_address_that_is_none_is_unreachable(address: str) -> None:
     async def story() -> None:

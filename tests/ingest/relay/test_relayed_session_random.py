@@ -33,7 +33,7 @@ class World:
     async def step(self) -> None:
         """Let one thing happen, and some time pass."""
         events = (self.publish, self.publish, self.leave, self.kill, self.start, self.stop)
-        more = (self.break_links, self.steal, self.close_table, self.open_table)
+        more = (self.cut, self.break_links, self.steal, self.close_table, self.open_table)
         await self.dice.choice(events + more)()
         await self.rest(self.dice.choice((0.0, 0.1, 0.7, 2.0, 6.0)))
 
@@ -55,7 +55,7 @@ class World:
 
     async def start(self) -> None:
         if len(self.alive) < 4:
-            self.alive.append(await self.hosts.start())
+            self.alive.append(await self.hosts.start(cable=self.dice.random() < 0.5))
 
     async def publish(self) -> None:
         used = {encoder.slot for _, encoder in self.connected()}
@@ -76,6 +76,17 @@ class World:
         if len(self.alive) > 1:
             host = self.alive.pop(self.dice.randrange(len(self.alive)))
             host.kill()
+            self._later.append((asyncio.get_running_loop().time() + 3, host))
+
+    async def cut(self) -> None:
+        """Cut a host off from the others and from the table."""
+        reachable = [host for host in self.alive if host.cable is not None]
+        if reachable and len(self.alive) > 1:
+            host = self.dice.choice(reachable)
+            assert host.cable is not None
+            host.cable.cut()
+            host.cut_off()
+            self.alive.remove(host)
             self._later.append((asyncio.get_running_loop().time() + 3, host))
 
     async def stop(self) -> None:

@@ -90,7 +90,11 @@ class Cable:
             await server.serve_forever()
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self._port)
+        try:
+            far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self._port)
+        except OSError:
+            writer.close()
+            return
         for source, target in ((reader, far_writer), (far_reader, writer)):
             self._running.append(self._tasks.create_task(self._pass_on(source, target)))
 
@@ -167,7 +171,7 @@ class Host:
 
     def kill(self) -> None:
         """End as a process that is killed does; the catalog does not know yet."""
-        self._ownership.cut_off = True
+        self.cut_off()
         self.stop_encoders()
         for link in self.links:
             link.drop("killed")
@@ -176,6 +180,10 @@ class Host:
         self.streams.cancel()
         if self.cable is not None:
             self.cable.close()
+
+    def cut_off(self) -> None:
+        """Reach the catalog no more."""
+        self._ownership.cut_off = True
 
     def die(self) -> None:
         """Be killed, and be known to be dead."""
