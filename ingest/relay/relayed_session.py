@@ -37,6 +37,8 @@ RECOVER_SECONDS: Final = 10.0
 _RETRY_SECONDS: Final = 0.5
 # While keys cannot be looked up, an owner that is back gets the grant as it was.
 _RENEW_SECONDS: Final = 1.0
+# A claim takes milliseconds; a slot with another connection is free after 2.5 s, or is not.
+_CLAIM_SECONDS: Final = 5.0
 # An encoder is alive if something of it came within 0.5 s, the shortest detection of a failure.
 _PART_SECONDS: Final = 0.1
 _UNREACHABLE: Final = "the host that serves this stream cannot be reached: try again"
@@ -259,11 +261,14 @@ class RelayedSession:
     async def _attach_here(self) -> SlotSession | None:
         """Return the session's slot at this host; None if another one owns the stream."""
         try:
-            return await self._streams.attach_here(self._grant, self._publisher, gone=self._gone)
+            async with asyncio.timeout(_CLAIM_SECONDS):
+                return await self._streams.attach_here(
+                    self._grant, self._publisher, gone=self._gone
+                )
         except OwnedElsewhere as elsewhere:
             self._owner = elsewhere.owner
-        except PortError as error:
-            log.debug("owner unknown", extra=self._log_fields(cause=str(error)))
+        except (TimeoutError, PortError) as error:
+            log.debug("owner unknown", extra=self._log_fields(cause=repr(error)))
         return None
 
     async def _relay_to(self, attachment: Attachment) -> None:
@@ -319,6 +324,8 @@ class RelayedSession:
         self._ring.clear()
 
     def _disconnect(self, reason: str) -> None:
+        if self._is_closed:  # its connection may have another session by now
+            return
         log.info("relay ended", extra=self._log_fields(cause=reason))
         self._publisher.disconnect(reason)
 

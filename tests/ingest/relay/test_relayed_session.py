@@ -419,6 +419,25 @@ def test_an_encoder_that_leaves_while_its_owner_is_sought_takes_nothing_over() -
             await asyncio.sleep(5)
             assert other.streams.generations == {}
             assert other.ports.sinks == []
+            # Its connection is not closed: it may have another session by now.
+            assert encoder.disconnected is None
+
+    play(story())
+
+
+def test_a_catalog_that_says_nothing_is_not_waited_for_longer_than_one_that_fails() -> None:
+    async def story() -> None:
+        async with installation() as hosts:
+            owner, other = await hosts.start(), await hosts.start()
+            await owner.attach(BACKUP)
+            encoder = await other.publish(PRIMARY)
+            await asyncio.sleep(3)
+            hosts.table.answering.clear()
+            owner.die()
+            await asyncio.sleep(RECOVER_SECONDS - 2)
+            assert encoder.disconnected is None
+            await asyncio.sleep(8)
+            assert encoder.disconnected is not None
 
     play(story())
 
