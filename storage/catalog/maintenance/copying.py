@@ -9,20 +9,28 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import Table, func, insert, inspect, literal, select, table, text, tuple_
+from sqlalchemy import Table, func, insert, inspect, literal, or_, select, table, text, tuple_
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from storage.catalog import migrations
 from storage.catalog.engine.database import BUSY_MS, Database, database_url, open_database
 from storage.catalog.engine.postgres import lock_schema
-from storage.catalog.schema.tables import hosts, stream_owners
+from storage.catalog.schema.tables import hosts, stream_owners, streams
 from storage.catalog.schema.upload_tables import METADATA
 from storage.errors import CatalogError, CatalogNotEmpty
 
 __all__ = ["CatalogCopy", "copy_catalog"]
 
-# Of processes that ran on the old database; their streams begin with other owners.
+# Of processes that ran on the old database.
 _NOT_COPIED: Final = (hosts, stream_owners)
+# A run that is open meanwhile counts as left by a host that is gone (there is none with that
+# number). Which streams have one is not known here: any that was ever live may.
+_LEFT: Final = insert(stream_owners).from_select(
+    ("stream_id", "host_id", "generation", "taken_us"),
+    select(streams.c.id, literal(0), literal(0), literal(0)).where(
+        or_(streams.c.published_us.is_not(None), streams.c.hidden)
+    ),
+)
 _AT_ONCE: Final = 1000  # rows; those of the widest table take 2 MB
 
 
@@ -84,6 +92,7 @@ async def _copy(rows: AsyncConnection, made: AsyncConnection) -> int:
             raise CatalogError(f"{number} of the {wanted} rows of {each.name} were copied")
         await _go_on_numbering(made, each, given.get(each.name, 0))
         copied += number
+    await made.execute(_LEFT)
     return copied
 
 

@@ -263,6 +263,31 @@ async def test_what_was_there_before_the_whole_interface_is_there_after(
     assert run_sql(empty_place, "SELECT updated_us FROM projects ORDER BY id") == [(3,), (4,), (4,)]
 
 
+async def test_runs_that_may_be_open_during_an_update_are_left_by_a_host_that_is_gone(
+    empty_place: str | Path,
+) -> None:
+    await _step(empty_place, "0013")
+    stream = (
+        "INSERT INTO streams (id, project_id, hash, secret, secret_digest, title, title_fold,"
+        " description, created_us, updated_us, published, published_us, hidden, live, processing,"
+        " receiving_count, on_air, no_audio, next_backup, version) VALUES"
+        " ({id}, 1, 'hash-{id:07}', 'secret-{id}', 'digest-{id}', 'T', 't', '', 5, 6, false,"
+        " {published_us}, {hidden}, false, false, 0, NULL, false, 2, 9)"
+    )
+    run_sql(
+        empty_place,
+        "INSERT INTO projects (id, key, name, created_us) VALUES (1, 'p1', 'One', 3)",
+        stream.format(id=1, published_us=7, hidden="false"),
+        stream.format(id=2, published_us="NULL", hidden="false"),  # it was never live
+        stream.format(id=3, published_us="NULL", hidden="true"),  # it may have been, unpublished
+    )
+    async with open_catalog(empty_place, migrate=True) as catalog:
+        host = await catalog.hosts.register("a", "ingest", None, "1")
+        left = await catalog.owners.find_left(host, 60)
+        assert sorted((each.stream, each.generation) for each in left) == [(1, 0), (3, 0)]
+        assert (await catalog.owners.claim(1, host, dead_seconds=60)).generation == 1
+
+
 async def test_jobs_that_were_over_go_and_the_queue_stays(empty_place: str | Path) -> None:
     await _step(empty_place, "0007")
     video = (

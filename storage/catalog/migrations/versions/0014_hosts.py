@@ -34,8 +34,9 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("stream_id", name=op.f("pk_stream_owners")),
     )
     op.create_index("ix_stream_owners_host_id", "stream_owners", ["host_id"])
-    # Runs that are on air while the service is updated count as left by a host that is gone.
+    # A run that is open while the service is updated counts as left by a host that is gone. Which
+    # streams have one is not known here: any that was ever live may.
     op.execute(
         "INSERT INTO stream_owners (stream_id, host_id, generation, taken_us)"
-        " SELECT id, 0, 0, 0 FROM streams WHERE processing"
+        " SELECT id, 0, 0, 0 FROM streams WHERE published_us IS NOT NULL OR hidden"
     )

@@ -96,14 +96,27 @@ async def test_every_row_is_copied_in_order_and_numbering_goes_on(
         await _check(catalog, token)
 
 
-async def test_hosts_and_owners_of_streams_stay_behind(file: Path, empty_server_place: str) -> None:
+async def test_hosts_stay_behind_and_runs_that_may_be_open_are_left_by_none(
+    file: Path, empty_server_place: str
+) -> None:
     async with open_catalog(migrated(file), migrate=True) as catalog:
-        await catalog.owners.claim(
-            1, await catalog.hosts.register("here", "ingest", None, "1"), dead_seconds=60
+        first = (await catalog.installation.first_start(1)).stream
+        assert first is not None
+        await catalog.streams.add(1, "never live", 1)
+        host = await catalog.hosts.register("here", "ingest", None, "1")
+        await catalog.owners.claim(first.id, host, dead_seconds=60)
+        await catalog.live_state.set(
+            first.id, live=True, processing=True, on_air=0, sending=(0,), no_audio=False, now_us=5
         )
     await copy_catalog(file, empty_server_place)
     after = await _rows(empty_server_place)
-    assert (after["hosts"], after["stream_owners"]) == ([], [])
+    assert after["hosts"] == []
+    assert after["stream_owners"] == [(first.id, 0, 0, 0)]
+    async with open_catalog(empty_server_place, migrate=False) as catalog:
+        host = await catalog.hosts.register("there", "ingest", None, "1")
+        (left,) = await catalog.owners.find_left(host, 60)
+        assert left.stream == first.id
+        assert (await catalog.owners.claim(first.id, host, dead_seconds=60)).generation == 1
 
 
 async def _check(catalog: Catalog, token: str) -> None:
