@@ -163,6 +163,7 @@ class LeftRuns:
         self._transcoding = transcoding
         self._reconnect_seconds = reconnect_seconds
         self._seen: dict[tuple[int, int], float] = {}  # when a run was found left
+        self._failed: dict[int, LeftStream] = {}  # claimed, maybe, and not ended yet
 
     async def end_interrupted(self, stream: int, hash_: str) -> bool:
         """End a run that no host serves; return False if there is none.
@@ -193,17 +194,29 @@ class LeftRuns:
     async def look(self, now: float) -> None:
         """End what has been left for too long, by a clock in seconds.
 
+        What fails is tried again at the next look, since a stream that was claimed is not left.
+
         Raises:
-            StorageError: the catalog or the store failed.
+            StorageError: the catalog does not answer.
         """
         left = await self._ownership.find_left()
         self._seen = {
             (each.stream, each.generation): self._seen.get((each.stream, each.generation), now)
             for each in left
         }
-        for each in left:
-            own = each.reconnect_seconds
-            patience = self._reconnect_seconds if own is None else own
-            if now - self._seen[each.stream, each.generation] >= patience:
-                await self.end_interrupted(each.stream, each.hash)
+        due = {each.stream: each for each in left if self._is_due(each, now)}
+        for number, each in (self._failed | due).items():
+            try:
+                await self.end_interrupted(number, each.hash)
                 await self._ownership.end_pause(each.hash)
+            except StorageError as error:
+                if number not in self._failed:  # once, however long it lasts
+                    log.warning("run not ended", extra={"stream": each.hash, "cause": str(error)})
+                self._failed[number] = each
+            else:
+                self._failed.pop(number, None)
+
+    def _is_due(self, left: LeftStream, now: float) -> bool:
+        own = left.reconnect_seconds
+        patience = self._reconnect_seconds if own is None else own
+        return now - self._seen[left.stream, left.generation] >= patience

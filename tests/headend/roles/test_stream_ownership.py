@@ -179,6 +179,26 @@ async def test_a_run_that_nobody_returns_to_is_ended_in_time(
             assert owner == Ownership(generation=3, address=None)
 
 
+async def test_a_run_that_cannot_be_ended_is_tried_again(
+    catalog: Catalog, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with DiskObjects(tmp_path / "objects") as objects:
+        async with asyncio.TaskGroup() as tasks:
+            left = await left_run(catalog, objects, tasks)
+            temporary = tmp_path / "objects" / ".temporary"
+            kept = temporary.rename(tmp_path / "kept")
+            temporary.touch()  # nothing can be written
+            await left.runs.look(100.0)
+            for now in (130.0, 132.0):
+                await left.runs.look(now)
+            assert caplog.messages.count("run not ended") == 1
+            temporary.unlink()
+            kept.rename(temporary)
+            assert not await left.ended()
+            await left.runs.look(134.0)
+            assert await left.ended()
+
+
 async def test_a_run_to_which_its_encoder_returns_is_not_ended(
     catalog: Catalog, tmp_path: Path
 ) -> None:
