@@ -5,7 +5,7 @@ still writes is told from what the present one writes.
 """
 
 import msgspec
-from sqlalchemy import func, null, select, update
+from sqlalchemy import and_, func, null, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.stream_keys import PublicHash
@@ -146,8 +146,11 @@ async def _lock_host(
     connection: AsyncConnection, host: int, dead_seconds: float
 ) -> tuple[_Host, bool]:
     """Keep a host from being removed; it may be seen meanwhile. Return if it is seen steadily."""
-    seen_us = now_in(connection) - hosts.c.steady_us
-    is_steady = seen_us >= round(dead_seconds * MICROSECONDS)
+    # One that was not seen yet since the database is back has an old `steady_us`.
+    is_steady = and_(
+        is_living(connection, dead_seconds),
+        now_in(connection) - hosts.c.steady_us >= round(dead_seconds * MICROSECONDS),
+    )
     asked = select(hosts.c.id, hosts.c.name, hosts.c.address, is_steady).where(hosts.c.id == host)
     row = await connection.execute(asked.with_for_update(read=True, key_share=True))
     found = row.one_or_none()

@@ -92,6 +92,7 @@ async def test_after_the_database_was_away_the_first_that_is_back_takes_nothing(
     for host in (a, b):
         seen_steadily(place, host, 3600)
         last_seen(place, host, 10 * DEAD)
+    assert await claim(catalog, b) == (a, 1)
     assert await catalog.hosts.beat(b, DEAD)
     assert await claim(catalog, b) == (a, 1)
     assert await catalog.hosts.beat(a, DEAD)
