@@ -292,6 +292,30 @@ async def test_a_run_that_ended_stays_for_its_viewers_beside_the_next(hosts: Hos
     assert hosts.remote.timeline(PLAYLIST) == ended
 
 
+async def test_viewers_follow_a_stream_to_its_next_owner(hosts: Hosts) -> None:
+    """Whose parts have the same names; the owner before it wakes up, and changes nothing."""
+    timeline = await put_next_part(hosts.maker, grown(Timeline(), 2), generation=1)
+    await hosts.maker.publish()
+    await hosts.remote.catch_up(PLAYLIST)
+    await hosts.shows(timeline)
+    next_maker = PublishingEdge(hosts.store)
+    got: list[bytes | None] = []
+    address = f"{FOLDER}/720p/2.1.m4s"
+    hosts.remote.wait(PLAYLIST, 2, 1, lambda: got.append(hosts.remote.local_part(address)))
+    after = await put_next_part(next_maker, timeline, generation=2)
+    await next_maker.publish()
+    await hosts.shows(after)
+    assert got == [part_data(2, 1)]
+    stale = f"{FOLDER}/720p/2.2.m4s"
+    await hosts.maker.put_part(stale, b"of the owner before")
+    await put(hosts.maker, grown(timeline.close("2.m4s", 90_000), 3), generation=1)
+    await hosts.maker.publish()
+    newest = await put_next_part(next_maker, after, generation=2)
+    await next_maker.publish()
+    await hosts.shows(newest)
+    assert await hosts.remote.get_part(stale) == part_data(2, 2)
+
+
 async def test_a_stream_is_followed_until_nobody_asked_for_some_time(
     server: RedisServer,
 ) -> None:
@@ -391,6 +415,23 @@ async def test_a_redis_that_restarts_at_once_is_not_noticed(tmp_path: Path) -> N
             await hosts.shows(timeline)
             assert len(answered) == 1
             writing.cancel()
+
+
+async def test_a_redis_that_does_not_answer_is_as_one_that_is_away(tmp_path: Path) -> None:
+    with redis_server(tmp_path) as server:
+        async with hosts_on(server, silence_seconds=0.3) as hosts:
+            timeline = await put_next_part(hosts.maker, Timeline())
+            await hosts.maker.publish()
+            await hosts.remote.catch_up(PLAYLIST)
+            await hosts.shows(timeline)
+            server.freeze()
+            await hosts.shows(None)
+            async with asyncio.timeout(20 * SCALE):
+                await hosts.remote.catch_up("live/ABCDEFabcdef/index.m3u8")
+            server.thaw()
+            timeline = await put_next_part(hosts.maker, timeline)
+            await hosts.maker.publish()
+            await hosts.shows(timeline)
 
 
 async def test_a_redis_that_is_not_there_delays_the_first_viewer_by_a_bounded_time(

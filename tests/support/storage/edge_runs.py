@@ -23,12 +23,14 @@ def part_data(msn: int, index: int, size: int = 10) -> bytes:
     return f"{msn}.{index}".encode().ljust(size)
 
 
-async def put_next_part(edge: Edge, timeline: Timeline, *, size: int = 10) -> Timeline:
+async def put_next_part(
+    edge: Edge, timeline: Timeline, *, size: int = 10, generation: int = 0
+) -> Timeline:
     """Publish the next part as a publication does: its bytes, then the timeline that lists it."""
     msn, index = timeline.next_msn, len(timeline.parts)
     if timeline.opened is None:
         timeline = timeline.open("init-0.mp4")
     await edge.put_part(f"{FOLDER}/720p/{msn}.{index}.m4s", part_data(msn, index, size))
     timeline = timeline.with_part(part(msn, index), hint=f"{msn}.{index + 1}.m4s")
-    await put(edge, timeline)
+    await put(edge, timeline, generation=generation)
     return timeline
