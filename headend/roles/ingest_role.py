@@ -8,7 +8,6 @@ from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Final
 
 import msgspec
 
@@ -16,6 +15,7 @@ from api.http.filenames import slug
 from headend.config.listen_sockets import ListenSockets
 from headend.install.certificates import RtmpsCertificate
 from headend.install.media_store import bucket_of
+from headend.install.relay_key import relay_tls
 from headend.roles.adapters import (
     CatalogDirectory,
     CatalogEventLog,
@@ -36,10 +36,10 @@ from headend.roles.stream_ownership import (
     SoleRuns,
 )
 from headend.roles.supervision import BackgroundTask, run_in_background
-from ingest.server.listener import OtherHosts, listening
+from ingest.server.listener import OtherHosts, RtmpListener, listening
 from ingest.stream.failover import Mode
 from media.stream_keys import PublicHash
-from media.ticks import VIDEO_SCALE
+from media.ticks import MICROSECONDS, VIDEO_SCALE
 from storage.catalog import Catalog
 from storage.errors import StorageError
 from storage.live.publication import LiveWindow
@@ -53,9 +53,6 @@ from transcode.live.service import LiveTranscoding
 __all__ = ["IngestRole", "run_ingest"]
 
 log = logging.getLogger(__name__)
-
-# The rows of hosts that are silent for longer are removed (`storage.catalog.hosts.repository`).
-_SILENT_SECONDS: Final = 86_400.0
 
 
 class IngestRole(msgspec.Struct, frozen=True, kw_only=True):
@@ -135,7 +132,7 @@ async def run_ingest(
             sockets=_listening_sockets(sockets, tls),
             drain_seconds=settings.drain_seconds,
             lag=context.lag,
-            hosts=None if ownership is None else OtherHosts(ownership=ownership),
+            hosts=None if ownership is None else _other_hosts(context, ownership),
         ) as listener,
     ):
         unfinished_runs: UnfinishedRuns = SoleRuns(transcoding)
@@ -143,6 +140,7 @@ async def run_ingest(
         if presence is not None and ownership is not None:
             watch = OwnershipWatch(listener.streams, context.edge)
             presence.on_owned, transcoding.on_lost = watch.on_owned, watch.on_run_lost
+            transcoding.on_stored = partial(_report_stored, listener)
             unfinished_runs = left = LeftRuns(
                 ownership,
                 listener.streams,
@@ -170,16 +168,34 @@ async def run_ingest(
             )
 
 
-async def _reset_streams(catalog: Catalog, presence: HostPresence | None) -> None:
-    """Mark the streams off air that a killed process left, but not those of other hosts.
+def _other_hosts(context: RoleContext, ownership: CatalogOwnership) -> OtherHosts:
+    """Return the way to the other hosts of the installation, and theirs to this one."""
+    tls = relay_tls(context.first.broadcaster_secret.encode())
+    sock = context.sockets.relay
+    return OtherHosts(
+        ownership=ownership,
+        client_tls=tls.client,
+        accepts=None if sock is None else (sock, tls.server),
+    )
 
-    Hosts that are silent are left to `_reset_later`: they may be so because the database was away.
-    """
+
+def _report_stored(listener: RtmpListener, hash_: str, until_us: int) -> None:
+    """Let the hosts that relay a stream know until when its media are stored."""
+    if listener.relay is None:
+        return
+    seconds_ago = max(0.0, (wall_clock_us() - until_us) / MICROSECONDS)
+    for stream, served in listener.streams.hashes.items():
+        if served == hash_:
+            listener.relay.media_stored(stream, seconds_ago)
+
+
+async def _reset_streams(catalog: Catalog, presence: HostPresence | None) -> None:
+    """Mark the streams off air that a killed process left, but not those of other hosts."""
     if presence is None:
         await catalog.live_state.reset(wall_clock_us())
     else:
         await catalog.live_state.reset_unowned(
-            wall_clock_us(), dead_seconds=_SILENT_SECONDS, besides=presence.host
+            wall_clock_us(), dead_seconds=presence.dead_seconds, besides=presence.host
         )
 
 

@@ -294,6 +294,14 @@ class Publication:
         return self._writer.state.announced is not None
 
     @property
+    def stored_until_us(self) -> int | None:
+        """When the end of what is stored arrived, as its source's packets were stamped.
+
+        In microseconds since the Unix epoch; None before the first step is stored.
+        """
+        return self._writer.stored_until_us
+
+    @property
     def epochs(self) -> int:
         """How many sources the run has had, which is the number of the next one."""
         return self._writer.state.epochs

@@ -107,7 +107,9 @@ class RunObjects:
             ObjectError: the store failed.
         """
         if not owner.fenced:
-            return run, cls(store, run.hash)
+            generation = max(run.state.generation, owner.generation)
+            state = msgspec.structs.replace(run.state, generation=generation)
+            return msgspec.structs.replace(run, state=state), cls(store, run.hash)
         address = live_state(run.hash, run.run)
         for _ in range(_ATTEMPTS):
             version = await store.version(address)

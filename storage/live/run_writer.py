@@ -91,6 +91,7 @@ class RunWriter:
         self._clock = clock
         self._clock_began_us = now_us - round(clock() * MICROSECONDS)
         self.state = run.state
+        self.stored_until_us: int | None = None  # by the clock of the newest source
         self._log = run_log(written.store, run.hash, run.run)
         listed = [step for step in known if step.sequence >= run.state.first]
         self._tail = _playlist_tail(run.state, listed)
@@ -306,6 +307,8 @@ class RunWriter:
         )
         address = live_state(self._hash, self._run)
         await self._written.replace({address: msgspec.json.encode(state)})
+        if state.tail:
+            self.stored_until_us = state.tail[-1].wall_us(state.end)
 
     async def _write_playlists(self) -> None:
         """Write the playlists for other processes; the next step writes what the disk refuses.

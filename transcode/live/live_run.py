@@ -202,6 +202,8 @@ class LiveRun:
         while self._publication is not None:
             await self._publication.store_next()
             self._check_playable(self._publication)
+            if self._publication.stored_until_us is not None:
+                self._services.on_stored(self.stream, self._publication.stored_until_us)
 
     async def _run_engines(self) -> None:
         while await self._wait_for_work():

@@ -53,6 +53,10 @@ class RunServices(Protocol):
         """Return the recent deaths of a stream's engines, to which its run adds."""
         ...
 
+    def on_stored(self, stream: str, until_us: int, /) -> None:
+        """Handle that media are stored that arrived until then, in microseconds since 1970."""
+        ...
+
     def record_event(self, stream: str, kind: str, facts: dict[str, object], /) -> None:
         """Record an event for the stream's owner, without waiting."""
         ...

@@ -50,6 +50,8 @@ class LiveTranscoding:
     Attributes:
         on_lost: Called with a stream and the generation by which this host owned it, once it is
             found that another host has taken its run over.
+        on_stored: Called with a stream and the time until which its media are stored, by their
+            arrival, in microseconds since the Unix epoch.
     """
 
     def __init__(  # noqa: PLR0913  # the parts of the service, each by its name
@@ -66,6 +68,7 @@ class LiveTranscoding:
         fenced: bool = False,
     ) -> None:
         self.on_lost: Callable[[str, int], None] = do_nothing
+        self.on_stored: Callable[[str, int], None] = do_nothing
         self.wall_us = wall_us
         self.record_event = record_event
         self.lag = LoopLag() if lag is None else lag

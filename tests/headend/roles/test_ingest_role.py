@@ -6,13 +6,10 @@ from pathlib import Path
 import pytest
 
 from headend.config.listen_sockets import port_of
-from headend.install.installation import DATABASE
 from headend.roles.context import open_context
 from headend.roles.ingest_role import run_ingest
-from tests.headend.roles.test_command_executor import NEVER, registered
 from tests.headend.roles.test_stale_streams import go_live, is_live
 from tests.support.headend.installed import installed
-from tests.support.sql import run_sql
 from tests.support.waiting import until
 
 
@@ -23,28 +20,6 @@ async def test_streams_that_a_killed_ingest_left_on_air_are_off_air(tmp_path: Pa
         async with run_ingest(context) as role:
             assert not await is_live(context.catalog)
             assert not role.is_shedding()
-
-
-async def test_streams_of_silent_hosts_stay_on_air_and_those_of_removed_ones_do_not(
-    tmp_path: Path,
-) -> None:
-    settings = await installed(tmp_path)
-    async with open_context(settings, origin=False, ingest=True) as context:
-        catalog = context.catalog
-        await catalog.streams.add(1, "second", 1)
-        presence = await registered(catalog)
-        hosts = [await catalog.hosts.register(name, "ingest", None, "1") for name in "ab"]
-        for stream, host in zip(await catalog.streams.find_all(), hosts, strict=True):
-            await catalog.owners.claim(stream.id, host, dead_seconds=NEVER)
-            await catalog.live_state.set(
-                stream.id, live=True, processing=True, on_air=0, sending={0}, no_audio=False,
-                now_us=1,
-            )  # fmt: skip
-        await catalog.hosts.leave(hosts[1])
-        # As long as the database was away, no host was seen.
-        run_sql(tmp_path / DATABASE, "UPDATE hosts SET seen_us = seen_us - 30000000")
-        async with run_ingest(context, presence):
-            assert [each.live for each in await catalog.streams.find_all()] == [True, False]
 
 
 async def test_an_encoder_that_connects_is_counted_until_it_leaves(tmp_path: Path) -> None:

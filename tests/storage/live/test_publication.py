@@ -19,6 +19,7 @@ from tests.support.storage.engine_reports import (
     PublicationFixture,
     ReportMaker,
     append_all,
+    append_until_full,
     begin_epoch,
     on_disk,
     variants,
@@ -343,3 +344,18 @@ async def test_the_variants_name_a_decoder_of_all_that_is_listed(
 
     assert await named("avc1.4D0028") == ("avc1.640028", "mp4a.40.2")
     assert await named("avc1.42C01E") == ("avc1.640028", "mp4a.40.2")
+
+
+async def test_it_is_known_when_what_is_stored_arrived(stage: PublicationFixture) -> None:
+    publication = await stage.open()
+    studio = ReportMaker(TOP, LOW)
+    await begin_epoch(publication, studio)
+    assert publication.stored_until_us is None
+    await append_all(publication, studio.step())
+    assert publication.stored_until_us == NOON_US + 2_000_000
+    stage.objects.full.add("state.json")
+    assert await append_until_full(publication, studio.step()) > 0
+    assert publication.stored_until_us == NOON_US + 2_000_000
+    stage.objects.full.clear()
+    await append_all(publication, studio.step())
+    assert publication.stored_until_us == NOON_US + 6_000_000

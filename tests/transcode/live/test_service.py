@@ -12,7 +12,7 @@ from media.hls import m3u8
 from media.hls.playlist import MediaPlaylist
 from media.ticks import VIDEO_SCALE
 from storage.edge.memory import MemoryEdge
-from storage.live.publication import LiveWindow
+from storage.live.publication import LiveWindow, Publication
 from storage.objects.disk import DiskObjects
 from tests.support.engine.sources import Source, scenes, source_of
 from tests.support.storage.engine_reports import (
@@ -22,6 +22,7 @@ from tests.support.storage.engine_reports import (
     WINDOW,
     ReportMaker,
     append_all,
+    append_until_full,
 )
 from tests.support.transcode.live_runs import children, playlist, running, send, tracks_of
 from tests.support.waiting import SCALE, until
@@ -86,6 +87,33 @@ async def test_a_publication_lists_what_the_runs_settings_ask_for(
             parsed = m3u8.parse(path.read_text())
             assert isinstance(parsed, MediaPlaylist)
             assert sum(segment.duration for segment in parsed.segments) == listed * VIDEO_SCALE
+
+
+async def test_a_host_learns_that_another_has_taken_over_its_run(tmp_path: Path) -> None:
+    lost: list[tuple[str, int]] = []
+    with DiskObjects(tmp_path) as objects:
+        hosts = [
+            LiveTranscoding(objects=objects, edge=MemoryEdge(), window=WINDOW, fenced=True)
+            for _ in range(2)
+        ]
+        hosts[0].on_lost = lambda stream, generation: lost.append((stream, generation))
+        made: list[tuple[Publication, ReportMaker]] = []
+        for generation, host in enumerate(hosts, 1):
+            settings = RunSettings(generation=generation)
+            publication = await host.open_publication(HASH, settings, picture=True)
+            maker = ReportMaker(LOW)
+            if made:
+                assert publication.run == made[0][0].run
+                maker = ReportMaker.continuing(publication, salt="second")
+            await publication.prepare(maker.epoch, (LOW,), NOON_US)
+            await append_all(publication, maker.begin())
+            await append_all(publication, maker.step())
+            made.append((publication, maker))
+        assert lost == []
+        first, second = made
+        assert await append_until_full(first[0], first[1].step()) > 0
+        assert lost == [(HASH, 1)]
+        await append_all(second[0], second[1].step())
 
 
 @pytest.fixture(scope="module")
