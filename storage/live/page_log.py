@@ -33,6 +33,15 @@ class PageLog(Generic[P]):
         self._kind = kind
         self._address = address
 
+    async def create(self, number: int, page: P) -> None:
+        """Write a page, unless there is one of that number.
+
+        Raises:
+            ObjectChanged: there is one.
+            ObjectError: it could not be written.
+        """
+        await self._objects.put_if(self._address(number), msgspec.json.encode(page), None)
+
     async def write(self, number: int, page: P, *, vital: bool = False) -> None:
         """Write a page (`vital`: see `Objects.put`).
 

@@ -45,8 +45,8 @@ class RecordingFinisher(Protocol):
         """Add the video of a recording and return its id; None if the recording is gone."""
         ...
 
-    async def remove(self, recording: int) -> None:
-        """Delete the row of a recording."""
+    async def remove(self, recording: int) -> bool:
+        """Delete the row of a recording; return False if it is gone already."""
         ...
 
 
@@ -80,8 +80,9 @@ async def finalize(
                 log.warning("media not recorded", extra=about)
     await store.write_page(closed=True)
     if not store.totals.is_playable or store.totals.ticks < MIN_TICKS:
-        await catalog.remove(row.id)
-        await discard(objects, video(row.hash), now_us())
+        # Another host may have made a video of it meanwhile.
+        if await catalog.remove(row.id):
+            await discard(objects, video(row.hash), now_us())
         return False
     playlists = await store.write_playlists()
     labels = await link_posters(objects, live_posters(row.stream), row.hash)

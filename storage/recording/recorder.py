@@ -76,8 +76,8 @@ class RecordingCatalog(Protocol):
         """Add the video of a recording and return its id; None if the recording is gone."""
         ...
 
-    async def remove(self, recording: int) -> None:
-        """Delete the row of a recording."""
+    async def remove(self, recording: int) -> bool:
+        """Delete the row of a recording; return False if it is gone already."""
         ...
 
 

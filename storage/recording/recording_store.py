@@ -27,7 +27,7 @@ from storage.objects.addresses import (
     video_segment,
     video_variants,
 )
-from storage.objects.base import ObjectMissing, Objects
+from storage.objects.base import ObjectChanged, ObjectMissing, Objects
 from storage.recording.pages import (
     PAGE_TICKS,
     RecordedPlaylists,
@@ -47,6 +47,8 @@ __all__ = [
     "find_steps",
 ]
 
+# How often another host may write a page while this one does, which writes one in half a minute.
+_ATTEMPTS: Final = 4
 MEDIA: Final = "1-1"  # the folder below the video's: generation 1, attempt 1
 
 
@@ -79,7 +81,8 @@ class RecordingStore:
         self._objects = objects
         self._log = PageLog(objects, RecordingPage, lambda number: video_page(hash_, MEDIA, number))
         self._pages = 0
-        self._unwritten_steps: list[Step] = []
+        # Each as it is recorded, and as it was listed.
+        self._unwritten: list[tuple[Step, ListedStep]] = []
 
     @classmethod
     async def load(cls, objects: Objects, hash_: str) -> "RecordingStore":
@@ -89,13 +92,16 @@ class RecordingStore:
             ObjectError: the disk failed.
         """
         store = cls(objects, hash_)
-        store._pages = await store._count()
-        for number in reversed(range(store._pages)):
-            page = await store._log.read(number)
-            if page is not None:
-                store.totals, store.closed = page.totals, page.closed
-                break
+        await store._read_pages()
         return store
+
+    async def _read_pages(self) -> None:
+        self.totals, self.closed, self._pages = RecordingTotals(), False, await self._count()
+        for number in reversed(range(self._pages)):
+            page = await self._log.read(number)
+            if page is not None:
+                self.totals, self.closed = page.totals, page.closed
+                break
 
     async def _count(self) -> int:
         """Return the number of pages; they are numbered from 0."""
@@ -108,15 +114,15 @@ class RecordingStore:
     @property
     def unwritten_count(self) -> int:
         """The number of steps that are not in a page yet."""
-        return len(self._unwritten_steps)
+        return len(self._unwritten)
 
     @property
     def is_page_due(self) -> bool:
         """True once enough steps wait for a page."""
-        if not self._unwritten_steps:
+        if not self._unwritten:
             return False
-        oldest, newest = self._unwritten_steps[0], self._unwritten_steps[-1]
-        return len(self._unwritten_steps) >= PAGE_STEPS or newest.end - oldest.end >= PAGE_TICKS
+        oldest, newest = self._unwritten[0][0], self._unwritten[-1][0]
+        return len(self._unwritten) >= PAGE_STEPS or newest.end - oldest.end >= PAGE_TICKS
 
     async def append(self, listed: ListedStep) -> StorageError | None:
         """Link the media of a step, and return the first error if some became gaps.
@@ -136,7 +142,7 @@ class RecordingStore:
                 lost[name] = error
         step = fit_step(listed.step, self.totals, lost)
         if step is not None:
-            self._unwritten_steps.append(step)
+            self._unwritten.append((step, listed))
             self.totals = self.totals.with_step(step, listed.renditions, listed.codecs, init_sizes)
         return next(iter(lost.values()), None)
 
@@ -170,17 +176,38 @@ class RecordingStore:
     async def write_page(self, *, closed: bool = False) -> None:
         """Write the waiting steps as a page; `closed` makes it the last one.
 
+        Steps that another host has written meanwhile are not written again.
+
         Raises:
             ObjectError: it could not be stored; the steps wait for the next call.
         """
-        closing = closed and not self.closed and self._pages > 0
-        if not self._unwritten_steps and not closing:
+        for _ in range(_ATTEMPTS):
+            closing = closed and not self.closed and self._pages > 0
+            if not self._unwritten and not closing:
+                return
+            steps = tuple(step for step, _ in self._unwritten)
+            page = RecordingPage(steps=steps, totals=self.totals, closed=closed)
+            try:
+                await self._log.create(self._pages, page)
+            except ObjectChanged:
+                await self._follow_pages()
+                continue
+            self._pages += 1
+            self._unwritten.clear()
+            self.closed = closed
             return
-        page = RecordingPage(steps=tuple(self._unwritten_steps), totals=self.totals, closed=closed)
-        await self._log.write(self._pages, page)
-        self._pages += 1
-        self._unwritten_steps.clear()
-        self.closed = closed
+        raise ObjectChanged(video_page(self.hash, MEDIA, self._pages))
+
+    async def _follow_pages(self) -> None:
+        """Go on after pages that were written meanwhile.
+
+        By another host that records the run, or by this one, in a request that seemed to fail.
+        """
+        await self._read_pages()
+        waiting = [listed for _, listed in self._unwritten]
+        self._unwritten.clear()
+        for listed in () if self.closed else waiting:
+            await self.append(listed)
 
     # -- the end ----------------------------------------------------------------------------------
 

@@ -185,9 +185,10 @@ async def facts_of(
     )
 
 
-async def remove(connection: AsyncConnection, recording: int) -> None:
-    """Forget a recording of which nothing is to be kept."""
-    await connection.execute(delete(recordings).where(_TABLE.id == recording))
+async def remove(connection: AsyncConnection, recording: int) -> bool:
+    """Forget a recording of which nothing is to be kept; False if it is gone already."""
+    statement = delete(recordings).where(_TABLE.id == recording).returning(_TABLE.id)
+    return (await connection.execute(statement)).one_or_none() is not None
 
 
 async def add_video(connection: AsyncConnection, video: RecordedVideo, now_us: int) -> int:
@@ -368,7 +369,8 @@ class Recordings:
     ) -> int | None:
         """Replace a recording with its video, whose previews are then due; returns its number.
 
-        `name_of` makes a title's slug. None means that the recording is gone with its project: the
+        `name_of` makes a title's slug. The number is that of the video if another host has made it
+        of the recording meanwhile. None means that the recording is gone with its project: the
         caller must delete its media.
         """
         async with self._database.writing() as connection:
@@ -381,7 +383,8 @@ class Recordings:
                 return None
             held = select(_TABLE.id).where(_TABLE.id == recording.id).with_for_update()
             if (await connection.execute(held)).one_or_none() is None:
-                return None
+                made_of_it = select(videos_table.c.id).where(videos_table.c.hash == recording.hash)
+                return (await connection.execute(made_of_it)).scalar_one_or_none()
             await remove(connection, recording.id)
             facts = await _present(connection, recording, stream)
             title = dated_title(facts.title, recording.created_us)
@@ -405,10 +408,10 @@ class Recordings:
             )
             return number
 
-    async def remove(self, recording: int) -> None:
-        """Forget a recording of which nothing is to be kept."""
+    async def remove(self, recording: int) -> bool:
+        """Forget a recording of which nothing is to be kept; False if it is gone already."""
         async with self._database.writing() as connection:
-            await remove(connection, recording)
+            return await remove(connection, recording)
 
     async def expire(self, now_us: int) -> PublicHash | None:
         """Delete the recorded video that expired first; returns its hash, None if there is none.

@@ -118,6 +118,32 @@ async def test_a_segment_that_is_gone_is_a_gap_of_its_rendition_alone(
     }
 
 
+async def test_two_hosts_that_record_a_run_keep_each_step_once(objects: DiskObjects) -> None:
+    """One of them was frozen, and wakes up after the other has gone on."""
+    frozen = await load(objects)
+    await frozen.append(await listed(objects, 0))
+    await frozen.write_page()
+    await frozen.append(await listed(objects, 1))
+    awake = await load(objects)
+    for sequence in range(3):
+        await awake.append(await listed(objects, sequence))
+    await awake.write_page()
+    before = {name: await objects.get(name) for name in await objects.addresses("videos")}
+    await frozen.write_page()
+    assert {name: await objects.get(name) for name in before} == before
+    assert (frozen.unwritten_count, frozen.totals) == (0, awake.totals)
+    # What it alone has follows, whoever is faster.
+    await frozen.append(await listed(objects, 3))
+    await awake.append(await listed(objects, 3))
+    await frozen.write_page()
+    await awake.append(await listed(objects, 4))
+    await awake.write_page(closed=True)
+    await awake.write_playlists()
+    made = await playlist(objects, TOP.name)
+    assert [each.uri for each in made.segments] == [f"{number}.m4s" for number in range(5)]
+    assert not any(each.discontinuity or each.gap for each in made.segments)
+
+
 @pytest.mark.parametrize("short", [False, True], ids=["by time", "by count"])
 async def test_a_page_is_due_in_time_and_when_it_is_full(objects: DiskObjects, short: bool) -> None:
     store = await load(objects)

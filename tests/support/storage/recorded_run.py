@@ -60,9 +60,9 @@ class FailingRecordingCatalog:
         self._objects.count()
         return await self._recordings.finish(recording, made, now_us, name_of)
 
-    async def remove(self, recording: int) -> None:
+    async def remove(self, recording: int) -> bool:
         self._objects.count()
-        await self._recordings.remove(recording)
+        return await self._recordings.remove(recording)
 
 
 class RecorderFixture(msgspec.Struct):

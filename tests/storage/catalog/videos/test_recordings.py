@@ -134,8 +134,10 @@ async def test_a_recording_becomes_a_video_like_its_stream(
     shown = await catalog.visibility.find(row.hash)
     assert shown is not None
     assert (shown.kind, shown.media, shown.countries) == ("video", "1-1", {"RO"})
-    # Once is enough.
-    assert await catalog.recordings.finish(row, MADE, LATER_US, str.upper) is None
+    # Once is enough: another host that finishes it gets that video, and drops nothing of it.
+    assert await catalog.recordings.finish(row, MADE, LATER_US, str.upper) == number
+    assert not await catalog.recordings.remove(row.id)
+    assert (await catalog.videos.find_page(project, VideoQuery(phase="completed"), 1)).total == 1
 
 
 async def test_a_hidden_streams_recording_is_hidden(catalog: Catalog, stream: StreamRecord) -> None:
