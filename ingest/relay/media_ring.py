@@ -21,6 +21,8 @@ __all__ = ["RING_BYTES", "RING_SECONDS", "Arrival", "Jump", "MediaRing"]
 RING_SECONDS: Final = 15.0
 # 9 s at 20 Mbit/s, the highest average rate that an encoder may send at.
 RING_BYTES: Final = 24 << 20
+# Where stored media end with a keyframe, it arrived about then: less than two pictures apart.
+_JITTER_SECONDS: Final = 0.05
 # Sound without a picture can be cut anywhere; this is fine enough.
 _AUDIO_GROUP_SECONDS: Final = 0.5
 
@@ -107,17 +109,17 @@ class MediaRing:
     ) -> tuple[list[Arrival], int]:
         """Return what an owner lacks, and the position after it.
 
-        That is the tracks, then all media from the keyframe on that is nearest to the end of what
-        the owner has: what it received itself until then, or what is stored; everything if that is
-        unknown. Of two at the same distance, the later one.
+        That is the tracks, then all media from the newest keyframe on that is not later than the
+        end of what the owner has: what it received itself until then, or what is stored; everything
+        if that is unknown. So viewers lose nothing, and see up to a group of pictures again.
         """
         groups = list(self._groups)
         if not groups:
             return [Arrival(now, each) for each in self._tracks()], self._count
         end = self._stored_until if received_until is None else received_until
         if end is not None:
-            nearest = min(reversed(groups), key=lambda group: round(abs(group.began - end), 3))
-            groups = groups[groups.index(nearest) :]
+            before = [group for group in groups if group.began <= end + _JITTER_SECONDS]
+            groups = groups[max(0, len(before) - 1) :]
         return self._read(groups), self._count
 
     def read_from(self, position: int) -> tuple[list[Arrival], int]:

@@ -87,9 +87,9 @@ def test_one_group_that_is_too_large_is_dropped_up_to_the_next_keyframe() -> Non
 
 @pytest.mark.parametrize(
     ("stored", "expected"),
-    [(4.0, 4.0), (4.9, 4.0), (5.0, 6.0), (5.1, 6.0), (11.0, 8.0), (-3.0, 0.0)],
+    [(4.0, 4.0), (3.96, 4.0), (3.9, 2.0), (5.1, 4.0), (5.9, 4.0), (11.0, 8.0), (-3.0, 0.0)],
 )
-def test_a_new_owner_gets_the_keyframe_nearest_to_what_is_stored(
+def test_a_new_owner_gets_all_from_the_last_keyframe_of_what_is_stored(
     stored: float, expected: float
 ) -> None:
     ring = ring_with(10.0)
@@ -101,8 +101,8 @@ def test_a_new_owner_gets_the_keyframe_nearest_to_what_is_stored(
 def test_an_owner_that_is_back_gets_what_it_has_not_received() -> None:
     ring = ring_with(10.0)
     ring.set_stored(2.0)
-    assert first_picture(ring.read_lacking(10.0, 7.4)[0]) == 8.0
-    assert first_picture(ring.read_lacking(10.0, 6.6)[0]) == 6.0
+    assert first_picture(ring.read_lacking(10.0, 8.1)[0]) == 8.0
+    assert first_picture(ring.read_lacking(10.0, 7.9)[0]) == 6.0
 
 
 def test_what_is_stored_is_dropped_and_never_becomes_less() -> None:

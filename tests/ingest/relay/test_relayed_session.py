@@ -201,7 +201,7 @@ def test_the_new_owner_begins_where_the_stored_media_end() -> None:
             await asyncio.sleep(0.2)
             owner.die()
             await asyncio.sleep(1)
-            assert newest(other)[0] - began == pytest.approx(6_000, abs=150)
+            assert newest(other)[0] - began == pytest.approx(4_000, abs=150)
 
     play(story())
 
