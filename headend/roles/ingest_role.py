@@ -170,7 +170,7 @@ async def run_ingest(
 
 def _other_hosts(context: RoleContext, ownership: CatalogOwnership) -> OtherHosts:
     """Return the way to the other hosts of the installation, and theirs to this one."""
-    tls = relay_tls(context.first.broadcaster_secret.encode())
+    tls = relay_tls(context.first.relay_secret.encode())
     sock = context.sockets.relay
     return OtherHosts(
         ownership=ownership,

@@ -23,6 +23,7 @@ _TOKEN: Final = "owner"  # noqa: S105  # the token's name
 _STREAM: Final = "My first stream"
 _KEY_BYTES: Final = 10  # 20 hexadecimal digits, as clients of this protocol are used to
 _SECRET_BYTES: Final = 20
+_RELAY_SECRET_BYTES: Final = 32
 _FIRST: Final = "1"
 
 
@@ -69,11 +70,15 @@ class Installation:
 
 
 async def _find(connection: AsyncConnection) -> FirstStart | None:
-    statement = select(installation.c.broadcaster_key, installation.c.broadcaster_secret)
+    statement = select(
+        installation.c.broadcaster_key,
+        installation.c.broadcaster_secret,
+        installation.c.relay_secret,
+    )
     row = (await connection.execute(statement)).one_or_none()
     if row is None:
         return None
-    key, secret = row
+    key, secret, relay_secret = row
     project = await project_lookup.find(connection, _FIRST)
     if project is None:
         raise CatalogError("the catalog has lost its first project")
@@ -83,16 +88,19 @@ async def _find(connection: AsyncConnection) -> FirstStart | None:
         owner_token=None,
         broadcaster_key=key,
         broadcaster_secret=secret,
+        relay_secret=relay_secret,
     )
 
 
 async def _fill(connection: AsyncConnection, now_us: int) -> FirstStart:
     key, secret = secrets.token_hex(_KEY_BYTES), secrets.token_hex(_SECRET_BYTES)
+    relay_secret = secrets.token_hex(_RELAY_SECRET_BYTES)
     await connection.execute(
         insert(installation).values(
             id=1,
             broadcaster_key=key,
             broadcaster_secret=secret,
+            relay_secret=relay_secret,
             created_us=now_us,
         )
     )
@@ -105,4 +113,5 @@ async def _fill(connection: AsyncConnection, now_us: int) -> FirstStart:
         owner_token=token,
         broadcaster_key=key,
         broadcaster_secret=secret,
+        relay_secret=relay_secret,
     )

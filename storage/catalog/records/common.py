@@ -238,7 +238,8 @@ class FirstStart(msgspec.Struct, frozen=True, kw_only=True):
 
     `owner_token` is the token itself, at the first start only. `stream` is None once its owner
     deleted the stream that the first start made. `broadcaster_key` is the public key of the
-    web-socket broadcaster, `broadcaster_secret` what signs its private channels.
+    web-socket broadcaster, `broadcaster_secret` what signs its private channels; `relay_secret` is
+    known to the hosts of the installation alone.
     """
 
     project: ProjectRecord
@@ -246,6 +247,7 @@ class FirstStart(msgspec.Struct, frozen=True, kw_only=True):
     owner_token: str | None
     broadcaster_key: str
     broadcaster_secret: str
+    relay_secret: str
 
     def __repr__(self) -> str:
         return f"FirstStart(project={self.project.key!r}, new={self.owner_token is not None})"

@@ -67,7 +67,8 @@ _FOLDED: Final = Text().with_variant(Text(collation="C"), "postgresql")
 
 # One row for the whole installation: what the first start decided. `broadcaster_secret` signs
 # private channels and publishing over HTTP. `key` is also in the object store, to which the catalog
-# belongs (`storage.installation_key`); "" until a start has written it there.
+# belongs (`storage.installation_key`); "" until a start has written it there. `relay_secret` is
+# what the hosts derive the key of the links between them from.
 installation = Table(
     "installation",
     METADATA,
@@ -76,6 +77,7 @@ installation = Table(
     Column("created_us", BigInteger, nullable=False),
     Column("broadcaster_secret", String(64), nullable=False, server_default=""),
     Column("key", String(32), nullable=False, server_default=""),
+    Column("relay_secret", String(64), nullable=False, server_default=""),
 )
 
 # `settings` is a JSON object: defaults for the project's streams. `slate` names the picture that

@@ -258,8 +258,8 @@ async def test_what_was_there_before_the_whole_interface_is_there_after(
         await catalog.events.add("hash-0000002", "rung shed", {}, 9)
         assert (await catalog.events.find_page(1)).items[0].id > 8
     assert run_sql(empty_place, "SELECT count(*) FROM totals") == [(24,)]
-    secrets = run_sql(empty_place, "SELECT broadcaster_secret FROM installation")
-    assert len(str(secrets[0][0])) == 40
+    secrets = run_sql(empty_place, "SELECT broadcaster_secret, relay_secret FROM installation")
+    assert [len(str(each)) for each in secrets[0]] == [40, 64]
     assert run_sql(empty_place, "SELECT updated_us FROM projects ORDER BY id") == [(3,), (4,), (4,)]
 
 

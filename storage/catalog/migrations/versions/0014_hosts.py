@@ -1,5 +1,7 @@
 """The hosts that receive streams, and which of them owns which stream."""
 
+import secrets
+
 import sqlalchemy as sa
 from alembic import op
 
@@ -34,6 +36,15 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("stream_id", name=op.f("pk_stream_owners")),
     )
     op.create_index("ix_stream_owners_host_id", "stream_owners", ["host_id"])
+    op.add_column(
+        "installation",
+        sa.Column("relay_secret", sa.String(64), nullable=False, server_default=""),
+    )
+    op.execute(
+        sa.text("UPDATE installation SET relay_secret = :secret").bindparams(
+            secret=secrets.token_hex(32)
+        )
+    )
     # A run that is open while the service is updated counts as left by a host that is gone. Which
     # streams have one is not known here: any that was ever live may.
     op.execute(

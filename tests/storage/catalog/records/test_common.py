@@ -29,13 +29,20 @@ def test_no_record_prints_a_secret() -> None:
     first = FirstStart(
         project=PROJECT, stream=stream(), owner_token="token-of-the-owner",
         broadcaster_key="key", broadcaster_secret="broadcaster-secret",
+        relay_secret="relay-secret",
     )  # fmt: skip
     ingest = IngestRecord(
         id=1, project=1, hash="abcdefABCDEF", slots=frozenset({0}), active=frozenset(),
         proof="proof-of-the-key",
     )  # fmt: skip
     printed = f"{first!r} {first} {stream()!r} {ingest!r} {ingest}"
-    for secret in (SECRET, "token-of-the-owner", "broadcaster-secret", "proof-of-the-key"):
+    for secret in (
+        SECRET,
+        "token-of-the-owner",
+        "broadcaster-secret",
+        "relay-secret",
+        "proof-of-the-key",
+    ):
         assert secret not in printed
     assert "abcdefghijkl" in repr(first)
     assert "abcdefABCDEF" in repr(ingest)
