@@ -27,6 +27,19 @@ class PatientObjects:
         """Write objects once the store is well."""
         await self._health.write(lambda: self._objects.put_all(objects, vital=vital))
 
+    async def version(self, address: str) -> str | None:
+        """Return what names the present version of an object, or None if there is none."""
+        return await self._objects.version(address)
+
+    async def put_if(
+        self, address: str, data: bytes, version: str | None, *, vital: bool = False
+    ) -> str:
+        """Write an object in the place of one version of it.
+
+        It is not repeated: after a failure, it may have been written.
+        """
+        return await self._objects.put_if(address, data, version, vital=vital)
+
     async def link(self, source: str, target: str) -> None:
         """Give an object a second address once the store is well."""
         await self._health.write(lambda: self._objects.link(source, target))
@@ -69,6 +82,10 @@ class PatientObjects:
     async def folders(self, prefix: str) -> dict[str, int]:
         """Return the names of the folders below `prefix` with their last change."""
         return await self._objects.folders(prefix)
+
+    async def folder_names(self, prefix: str) -> set[str]:
+        """Return the names of the folders below `prefix`."""
+        return await self._objects.folder_names(prefix)
 
     async def delete_tree(self, prefix: str) -> None:
         """Delete all objects below `prefix`."""

@@ -14,7 +14,9 @@ from api.streams.command_client import IngestClient
 from headend.roles.adapters import CatalogJournal
 from headend.roles.command_executor import CommandExecutor
 from headend.roles.media_remover import StoredMedia
+from headend.roles.stream_ownership import SoleRuns
 from ingest.stream.registry import LiveStreams
+from ingest.stream.slot_session import SlotSession
 from media.packet import MediaPacket
 from media.stream_keys import Slot
 from storage.catalog import Catalog, open_catalog
@@ -156,7 +158,7 @@ async def room(catalog_place: str | Path, objects: DiskObjects) -> AsyncGenerato
         orders = CommandExecutor(
             catalog=catalog,
             streams=streams,
-            unfinished_runs=LiveTranscoding(objects=objects, edge=edge, window=window),
+            unfinished_runs=SoleRuns(LiveTranscoding(objects=objects, edge=edge, window=window)),
             media=media,
             now_us=lambda: NOW_US,
         )
@@ -179,7 +181,7 @@ async def room(catalog_place: str | Path, objects: DiskObjects) -> AsyncGenerato
 
 def send(encoder: FakePublisher, *, small: bool = False) -> None:
     """Send 20 s of media, as if they had come in the last 20 s."""
-    assert encoder.session is not None
+    assert isinstance(encoder.session, SlotSession)
     began = asyncio.get_running_loop().time() - 20
     video = SMALL if small else VIDEO
     encoder.session.meter.add_track(video, began)

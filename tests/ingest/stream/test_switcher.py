@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from ingest.stream.failover import Mode, Policy
+from ingest.stream.slot_session import SlotSession
 from tests.ingest.stream.test_live_stream import SMALL, FakePorts
 from tests.support.ingest.simulated_encoders import (
     BACKUP,
@@ -367,7 +368,7 @@ def test_an_encoder_that_is_alone_keeps_no_ring() -> None:
         async with simulated_stream(place) as stage:
             primary = await stage.add_encoder(PRIMARY)
             await asyncio.sleep(5)
-            assert primary.session is not None
+            assert isinstance(primary.session, SlotSession)
             assert primary.session.buffer.size_bytes == 0
             backup = await stage.add_encoder(BACKUP)
             await asyncio.sleep(5)

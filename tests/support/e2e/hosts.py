@@ -1,11 +1,15 @@
-"""An installation of several hosts: processes that share PostgreSQL, a bucket and nothing else."""
+"""An installation of several hosts: processes that share PostgreSQL, a bucket, perhaps Redis.
+
+They have no folder in common. Each may be killed and started again, or frozen for a while.
+"""
 
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -13,9 +17,61 @@ from tests.support.e2e.service import Running, service
 from tests.support.free_ports import free_ports
 from tests.support.sql import run_sql
 
-__all__ = ["Hosts", "frozen"]
+__all__ = ["Host", "Hosts"]
 
 _HEADEND = str(Path(sys.executable).with_name("headend"))
+
+
+class Host:
+    """One process, which comes back with the same ports and data folder."""
+
+    def __init__(
+        self,
+        role: str,
+        data: Path,
+        environment: Mapping[str, str],
+        arguments: tuple[str, ...],
+    ) -> None:
+        self.name = data.name
+        self._start = partial(
+            service, data, role=role, environment=environment, arguments=arguments
+        )
+        self._stack = ExitStack()
+        self._running: Running | None = None
+
+    @property
+    def running(self) -> Running:
+        """The process, once it has started."""
+        assert self._running is not None
+        return self._running
+
+    def start(self) -> Running:
+        """Start the process, and wait until it is ready."""
+        self._running = self._stack.enter_context(self._start())
+        return self._running
+
+    def kill(self) -> None:
+        """End the process without a word."""
+        self.running.process.send_signal(signal.SIGKILL)
+        self.running.process.wait()
+        self._stack.close()
+
+    def stop(self) -> None:
+        """Stop the process, if it runs."""
+        self._stack.close()
+
+    @contextmanager
+    def frozen(self) -> Generator[None]:
+        """Stop the process for the length of the block; its connections stay open."""
+        self.running.process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self.running.process.send_signal(signal.SIGCONT)
+
+    def log_has(self, text: str) -> bool:
+        """Say whether the process has logged a text."""
+        return text in self.running.log.read_text()
 
 
 class Hosts:
@@ -25,39 +81,41 @@ class Hosts:
         self._folder = folder
         self._database = database
         self._environment = {**environment, "HEADEND_DATABASE__URL": database}
-        done = subprocess.run(
-            [_HEADEND, "migrate", "--data", str(folder / "api")],
-            env={**os.environ, **self._environment}, capture_output=True, text=True, check=False,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr
-        self._ports = dict(zip("abc", free_ports(3), strict=True))
+        self._stack = ExitStack()
+        self._rtmp = dict(zip("abc", free_ports(3), strict=True))
+        for name in ("api", "api-2"):  # the owner's token is where the catalog was made
+            done = subprocess.run(
+                [_HEADEND, "migrate", "--data", str(folder / name)],
+                env={**os.environ, **self._environment}, capture_output=True, text=True,
+                check=False,
+            )  # fmt: skip
+            assert done.returncode == 0, done.stderr
+
+    def __enter__(self) -> "Hosts":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
 
     def url(self, name: str, stream: str, *, slot: int = 0) -> str:
-        """Return the address of a slot at a host."""
+        """Return the address of a slot at a host that receives streams."""
         application = f"live-backup-{slot}" if slot else "live"
-        return f"rtmp://127.0.0.1:{self._ports[name]}/{application}/{stream}"
+        return f"rtmp://127.0.0.1:{self._rtmp[name]}/{application}/{stream}"
 
-    @contextmanager
-    def ingest(self, name: str) -> Generator[Running]:
-        """Run a host that receives streams, "a", "b" or "c"."""
+    def ingest(self, name: str) -> Host:
+        """Start a host that receives streams: "a", "b" or "c"."""
         own = {"HEADEND_HOSTS__NAME": name, "HEADEND_HOSTS__RELAY_LISTEN": "127.0.0.1:0"}
-        ports = ("--rtmp", f"127.0.0.1:{self._ports[name]}", "--rtmps", "127.0.0.1:0")
-        with service(
-            self._folder / name,
-            role="ingest",
-            environment={**self._environment, **own},
-            arguments=ports,
-        ) as running:
-            yield running
+        ports = ("--rtmp", f"127.0.0.1:{self._rtmp[name]}", "--rtmps", "127.0.0.1:0")
+        return self._started(name, "ingest", ports, own)
 
-    @contextmanager
-    def api(self, name: str = "api") -> Generator[Running]:
-        """Run a host that serves viewers and callers."""
-        ports = ("--rtmp", f"127.0.0.1:{self._ports['a']}", "--rtmps", "127.0.0.1:1936")
-        with service(
-            self._folder / name, role="api", environment=self._environment, arguments=ports
-        ) as running:
-            yield running
+    def api(self, name: str = "api") -> Host:
+        """Start a host that serves viewers and callers."""
+        (http,) = free_ports(1)
+        return self._started(name, "api", ("--http", f"127.0.0.1:{http}", *self._elsewhere()))
+
+    def transcode(self, name: str) -> Host:
+        """Start a host that transcodes uploaded files."""
+        return self._started(name, "transcode", self._elsewhere())
 
     def owner(self, stream: int) -> tuple[str, int] | None:
         """Return the name of the host that owns a stream, and its generation."""
@@ -68,12 +126,14 @@ class Hosts:
         )
         return cast("tuple[str, int]", found[0]) if found else None
 
+    def _elsewhere(self) -> tuple[str, ...]:
+        return ("--rtmp", f"127.0.0.1:{self._rtmp['a']}", "--rtmps", "127.0.0.1:1936")
 
-@contextmanager
-def frozen(host: Running) -> Generator[None]:
-    """Stop a host's process for the length of the block; its connections stay open."""
-    host.process.send_signal(signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        host.process.send_signal(signal.SIGCONT)
+    def _started(
+        self, name: str, role: str, ports: tuple[str, ...], own: Mapping[str, str] | None = None
+    ) -> Host:
+        environment = {**self._environment, **(own or {})}
+        host = Host(role, self._folder / name, environment, ports)
+        self._stack.callback(host.stop)
+        host.start()
+        return host

@@ -35,6 +35,9 @@ async def test_a_write_waits_for_a_disk_that_is_away(
             root.rmdir()
             shutil.move(away, root)
         assert await objects.addresses("a") == ["a/b", "a/c", "a/d"]
+        assert await objects.folder_names("a") == set()
+        version = await objects.put_if("a/e", b"3", None)
+        assert await objects.version("a/e") == version
         await objects.delete("a/c")
         await objects.delete_tree("a")
         assert await objects.addresses("a") == []
