@@ -32,6 +32,7 @@ from storage.edge.memory import MemoryEdge
 from storage.edge.publishing import PublishingEdge
 from storage.edge.redis import EdgeUnavailable, open_edge_store
 from storage.edge.remote import open_remote_edge
+from storage.edge.shared import SharedEdge
 from storage.objects.store import MediaStore
 
 __all__ = ["RoleContext", "open_context"]
@@ -90,7 +91,13 @@ async def open_context(
         )
         objects = stack.enter_context(store)
         await bind_objects(catalog, objects, store=objects.place)
-        edge = _edge(settings, first.broadcaster_key, origin=origin, ingest=ingest)
+        edge = _edge(
+            settings,
+            first.broadcaster_key,
+            makes=ingest,
+            # With a database of its own there is no other process that makes streams.
+            serves_others=origin and (catalog.is_shared or not ingest),
+        )
         yield RoleContext(
             settings=settings,
             folder=folder,
@@ -119,22 +126,26 @@ async def _bus(settings: ServiceSettings, catalog: Catalog, key: str) -> AsyncGe
 
 @asynccontextmanager
 async def _edge(
-    settings: ServiceSettings, key: str, *, origin: bool, ingest: bool
+    settings: ServiceSettings, key: str, *, makes: bool, serves_others: bool
 ) -> AsyncGenerator[Edge, None]:
-    """Open the edge: with Redis, a process that makes streams has it for all that serve them."""
-    if not settings.redis.url or not (origin or ingest):
+    """Open the edge of a process that makes streams, or serves those of others, or both."""
+    if not settings.redis.url or not (makes or serves_others):
         yield MemoryEdge()
         return
-    async with open_edge_store(settings.redis.url, namespace=_namespace(key)) as store:
-        if not ingest:
-            async with open_remote_edge(store) as remote:
-                yield remote
+    async with AsyncExitStack() as stack:
+        opened = open_edge_store(settings.redis.url, namespace=_namespace(key))
+        store = await stack.enter_async_context(opened)
+        if not makes:
+            yield await stack.enter_async_context(open_remote_edge(store))
             return
-        edge = PublishingEdge(store)
-        async with run_in_background(BackgroundTask("edge in Redis", edge.run)):
+        own = PublishingEdge(store)
+        edge: Edge = own
+        if serves_others:
+            edge = SharedEdge(own, await stack.enter_async_context(open_remote_edge(store)))
+        async with run_in_background(BackgroundTask("edge in Redis", own.run)):
             yield edge
         with suppress(EdgeUnavailable):
-            await edge.publish()  # the ends of runs
+            await own.publish()  # the ends of runs
 
 
 def _namespace(key: str) -> str:

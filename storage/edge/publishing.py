@@ -108,6 +108,11 @@ class PublishingEdge(MemoryEdge):
         """The size in bytes of the parts that wait for Redis."""
         return self._queued_bytes
 
+    def makes(self, hash_: str) -> bool:
+        """Return whether this process makes a stream, as far as it knows; not once it has ended."""
+        stream = self._streams.get(hash_)
+        return stream is not None and bool(stream.state.folder) and not stream.is_fenced
+
     # -- what is put into memory ------------------------------------------------------------------
 
     async def put_part(self, address: str, data: bytes) -> None:

@@ -176,6 +176,13 @@ class RemoteEdge(MemoryEdge):
             followed.used = self._clock()
         return followed
 
+    async def drop_folder(self, prefix: str) -> None:
+        """Drop everything below `prefix` here; a stream that is still published comes again."""
+        await super().drop_folder(prefix)
+        followed = self._followed.get(live_stream_of(prefix) or "")
+        if followed is not None:
+            followed.state, followed.revision = EdgeState(), None
+
     # -- parts ------------------------------------------------------------------------------------
 
     def _lists(self, address: str) -> bool:
@@ -348,7 +355,7 @@ class RemoteEdge(MemoryEdge):
         before, followed.state, followed.revision = followed.state, state, revision
         followed.confirmed = self._clock()
         if before.folder not in {"", state.folder} and not before.has_ended:
-            await self.drop_folder(before.folder)  # its end is stored
+            await super().drop_folder(before.folder)  # its end is stored
         known = before.timelines_of(state.folder)
         timelines = {
             name: timeline
@@ -365,7 +372,6 @@ class RemoteEdge(MemoryEdge):
         if followed.revision is None:
             return
         if self._clock() >= followed.confirmed + self._silence_seconds:
-            followed.state, followed.revision = EdgeState(), None
             await self.drop_folder(live_stream(hash_))
 
     def _start(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:

@@ -9,13 +9,21 @@ from pathlib import Path
 import pytest
 
 from api.pusher.delivery import TOPIC
-from headend.install.installation import DATABASE
+from headend.install.installation import DATABASE, create_data_folder, install
 from headend.install.media_store import OBJECTS
 from headend.roles.context import open_context
 from storage.bus.base import BusMessage
+from storage.edge.base import Edge
+from storage.edge.memory import MemoryEdge
+from storage.edge.publishing import PublishingEdge
+from storage.edge.remote import RemoteEdge
+from storage.edge.shared import SharedEdge
 from storage.errors import CatalogUnavailable
 from storage.installation_key import StoreMismatch
 from tests.support.headend.installed import installed, settings_of
+from tests.support.postgres import PostgresServer
+
+REDIS = "redis://127.0.0.1:1/0"  # nothing listens there
 
 
 @contextmanager
@@ -40,6 +48,38 @@ async def test_a_role_listens_for_what_it_serves_alone(
         assert (sockets.status is not None) is (origin or ingest)
         assert context.addresses.rtmp == "rtmp://in.example"
         assert context.first.project.id == 1
+
+
+@pytest.mark.parametrize(
+    ("origin", "ingest", "redis", "kind"),
+    [
+        pytest.param(True, True, "", MemoryEdge, id="one process"),
+        pytest.param(True, False, "", MemoryEdge, id="api without Redis"),
+        pytest.param(True, True, REDIS, PublishingEdge, id="the only one that makes streams"),
+        pytest.param(False, True, REDIS, PublishingEdge, id="ingest"),
+        pytest.param(True, False, REDIS, RemoteEdge, id="api"),
+        pytest.param(False, False, REDIS, MemoryEdge, id="transcode"),
+    ],
+)
+async def test_a_role_has_the_edge_that_it_needs(
+    tmp_path: Path, origin: bool, ingest: bool, redis: str, kind: type[Edge]
+) -> None:
+    settings = await installed(tmp_path, redis__url=redis)
+    async with open_context(settings, origin=origin, ingest=ingest) as context:
+        assert type(context.edge) is kind
+
+
+async def test_a_host_that_is_one_of_several_makes_streams_and_serves_those_of_others(
+    tmp_path: Path, postgres_server: PostgresServer
+) -> None:
+    with postgres_server.empty_database() as database:
+        create_data_folder(tmp_path)
+        await install(tmp_path, database)
+        settings = settings_of(tmp_path, redis__url=REDIS, database__url=database)
+        async with open_context(settings, origin=True, ingest=True) as context:
+            assert type(context.edge) is SharedEdge
+        async with open_context(settings, origin=False, ingest=True) as context:
+            assert type(context.edge) is PublishingEdge
 
 
 async def test_a_folder_that_is_not_installed_is_refused(tmp_path: Path) -> None:

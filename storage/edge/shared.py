@@ -1,0 +1,87 @@
+"""The edge of a process that makes some streams, and serves those of other processes too.
+
+Its own streams come from its memory, all others from Redis.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+
+from media.hls.timeline import Timeline
+from storage.edge.base import CachedPlaylist, Edge
+from storage.edge.publishing import PublishingEdge
+from storage.objects.addresses import live_stream_of
+
+__all__ = ["SharedEdge"]
+
+
+class SharedEdge:
+    """What this process makes is in `own`, what others make in `remote`."""
+
+    def __init__(self, own: PublishingEdge, remote: Edge) -> None:
+        self._own = own
+        self._remote = remote
+
+    def _of(self, address: str) -> Edge:
+        hash_ = live_stream_of(address)
+        return self._own if hash_ is None or self._own.makes(hash_) else self._remote
+
+    async def put_part(self, address: str, data: bytes) -> None:
+        """Store a part, an init section or a segment of a stream that this process makes."""
+        await self._own.put_part(address, data)
+
+    async def put_timelines(
+        self,
+        folder: str,
+        timelines: Mapping[str, Timeline],
+        *,
+        low_latency: bool,
+        generation: int = 0,
+    ) -> None:
+        """Publish timelines of a run that this process makes."""
+        await self._own.put_timelines(
+            folder, timelines, low_latency=low_latency, generation=generation
+        )
+
+    async def put_playlists(self, playlists: Mapping[str, str]) -> None:
+        """Store playlists of streams that this process makes."""
+        await self._own.put_playlists(playlists)
+
+    async def drop_parts(self, addresses: Iterable[str]) -> None:
+        """Drop parts of streams that this process makes."""
+        await self._own.drop_parts(addresses)
+
+    async def drop_folder(self, prefix: str) -> None:
+        """Drop everything below `prefix`; what another process makes comes again."""
+        await self._own.drop_folder(prefix)
+        await self._remote.drop_folder(prefix)
+
+    async def get_part(self, address: str) -> bytes | None:
+        """Return a part, an init section or a segment; None if there is none."""
+        return await self._of(address).get_part(address)
+
+    def knows(self, address: str) -> bool:
+        """Return whether this process has what the edge has of the stream of an address."""
+        return self._of(address).knows(address)
+
+    async def catch_up(self, address: str) -> None:
+        """Get what the edge has of the stream that an address belongs to."""
+        await self._of(address).catch_up(address)
+
+    def local_part(self, address: str) -> bytes | None:
+        """Return a part from this process's memory."""
+        return self._of(address).local_part(address)
+
+    def local_playlist(
+        self, address: str, *, low_latency: bool = False, skip: bool = False
+    ) -> CachedPlaylist | None:
+        """Return a playlist from this process's memory."""
+        return self._of(address).local_playlist(address, low_latency=low_latency, skip=skip)
+
+    def timeline(self, address: str) -> Timeline | None:
+        """Return the timeline behind the media playlist at `address` of a live run."""
+        return self._of(address).timeline(address)
+
+    def wait(
+        self, address: str, msn: int, part: int | None, ready: Callable[[], None]
+    ) -> Callable[[], None]:
+        """Call `ready` once a media playlist lists a part; return what cancels that."""
+        return self._of(address).wait(address, msn, part, ready)

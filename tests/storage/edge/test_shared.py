@@ -1,0 +1,138 @@
+"""Two processes that each make streams and serve those of the other, over a real Redis."""
+
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from media.hls.timeline import Timeline
+from storage.edge.publishing import PublishingEdge
+from storage.edge.redis import open_edge_store
+from storage.edge.remote import open_remote_edge
+from storage.edge.shared import SharedEdge
+from tests.support.media.timelines import grown
+from tests.support.redis_server import redis_server
+from tests.support.storage.edge_runs import (
+    FOLDER,
+    NEXT_RUN,
+    PLAYLIST,
+    VARIANTS,
+    part_data,
+    put,
+    put_next_part,
+)
+from tests.support.storage.engine_reports import HASH
+from tests.support.waiting import until
+
+
+class Host:
+    """A process that makes streams and serves all."""
+
+    def __init__(self, own: PublishingEdge, edge: SharedEdge) -> None:
+        self.own = own
+        self.edge = edge
+
+    async def shows(self, timeline: Timeline | None, playlist: str = PLAYLIST) -> None:
+        """Wait until viewers of this process get a timeline."""
+
+        async def is_shown() -> bool:
+            await self.edge.catch_up(playlist)
+            return self.edge.timeline(playlist) == timeline
+
+        await until(is_shown, within=20)
+
+
+@asynccontextmanager
+async def host_on(url: str) -> AsyncGenerator[Host, None]:
+    async with (
+        open_edge_store(url, namespace="one") as store,
+        open_remote_edge(store) as remote,
+    ):
+        own = PublishingEdge(store)
+        yield Host(own, SharedEdge(own, remote))
+
+
+@pytest.fixture
+async def hosts(tmp_path: Path) -> AsyncGenerator[tuple[Host, Host], None]:
+    async with AsyncExitStack() as stack:
+        url = stack.enter_context(redis_server(tmp_path)).url
+        one, other = [await stack.enter_async_context(host_on(url)) for _ in range(2)]
+        yield one, other
+
+
+async def test_each_serves_its_own_streams_from_memory_and_the_others_from_redis(
+    hosts: tuple[Host, Host],
+) -> None:
+    one, other = hosts
+    timeline = await put_next_part(one.edge, grown(Timeline(), 2))
+    await one.edge.put_playlists({VARIANTS: "#EXTM3U\n"})
+    # Nothing is published yet, and no viewer of the process waits for that.
+    assert one.edge.knows(PLAYLIST)
+    assert one.edge.timeline(PLAYLIST) == timeline
+    assert one.edge.local_part(f"{FOLDER}/720p/2.0.m4s") == part_data(2, 0)
+    assert not other.edge.knows(PLAYLIST)
+    await one.own.publish()
+    await other.shows(timeline)
+    assert other.edge.local_playlist(VARIANTS) == one.edge.local_playlist(VARIANTS)
+    assert other.edge.local_playlist(PLAYLIST) == one.edge.local_playlist(PLAYLIST)
+    assert await other.edge.get_part(f"{FOLDER}/720p/2.0.m4s") == part_data(2, 0)
+    waited: list[bool] = []
+    for each in hosts:
+        each.edge.wait(PLAYLIST, 2, 1, lambda: waited.append(True))
+    timeline = await put_next_part(one.edge, timeline)
+    assert waited == [True]
+    await one.own.publish()
+    await until(lambda: waited == [True, True])
+    await one.edge.drop_parts([f"{FOLDER}/720p/2.0.m4s"])
+    assert await one.edge.get_part(f"{FOLDER}/720p/2.0.m4s") is None
+
+
+async def test_viewers_of_the_owner_before_get_what_the_next_owner_makes(
+    hosts: tuple[Host, Host],
+) -> None:
+    """Also if they were served from there before, and the owner before is not told."""
+    one, other = hosts
+    timeline = await put_next_part(one.edge, grown(Timeline(), 2), generation=1)
+    await one.own.publish()
+    await other.shows(timeline)
+    timeline = await put_next_part(other.edge, timeline, generation=2)
+    await other.own.publish()
+    await one.edge.drop_folder(f"live/{HASH}")  # it is told
+    await one.shows(timeline)
+    timeline = await put_next_part(one.edge, timeline, generation=3)
+    await one.own.publish()
+    await put_next_part(other.edge, grown(timeline.close("2.m4s", 90_000), 1), generation=2)
+    await other.own.publish()  # it finds out
+    await other.shows(timeline)
+
+
+async def test_the_next_run_may_be_made_by_another_process(hosts: tuple[Host, Host]) -> None:
+    one, other = hosts
+    ended = grown(Timeline(), 2).end()
+    await put(one.edge, ended)
+    await one.edge.put_playlists({VARIANTS: "of the run before"})
+    await one.own.publish()
+    await one.shows(ended)
+    timeline = grown(Timeline(), 1)
+    await other.edge.put_timelines(NEXT_RUN, {"720p": timeline}, low_latency=True, generation=1)
+    await other.edge.put_playlists({VARIANTS: "of this run"})
+    await other.own.publish()
+    await one.shows(timeline, f"{NEXT_RUN}/720p/index.m3u8")
+    playlist = one.edge.local_playlist(VARIANTS)
+    assert playlist is not None
+    assert playlist.body == b"of this run"
+
+
+async def test_a_deleted_stream_is_gone_here_and_comes_again_if_it_goes_on_elsewhere(
+    hosts: tuple[Host, Host],
+) -> None:
+    one, other = hosts
+    timeline = await put_next_part(one.edge, grown(Timeline(), 2))
+    await one.own.publish()
+    await other.shows(timeline)
+    await other.edge.drop_folder(f"live/{HASH}")
+    assert other.edge.timeline(PLAYLIST) is None
+    timeline = await put_next_part(one.edge, timeline)
+    await one.own.publish()
+    await other.shows(timeline)
