@@ -19,7 +19,7 @@ from tests.support.e2e.hosts import Host, Hosts
 from tests.support.e2e.publishers import ffmpeg, persisting
 from tests.support.e2e.service import Running, fetch
 from tests.support.e2e.strict_player import Follower, following
-from tests.support.e2e.uploaded_videos import upload
+from tests.support.e2e.uploaded_videos import asked, upload
 from tests.support.engine.upload_files import film
 from tests.support.postgres import PostgresServer
 from tests.support.redis_server import redis_server
@@ -138,14 +138,9 @@ def fail(host: Host, kind: str) -> None:
 
 def incomplete(api: Running, videos: list[int]) -> list[int]:
     """Return which videos are not complete; none may have failed."""
-    left: list[int] = []
-    for number in videos:
-        answer = fetch(f"{api.http}/api/videos/{number}", token=api.token)
-        assert answer.status == 200, answer.text
-        video = cast("dict[str, object]", answer.json["data"])
-        assert video["status"] != "failed", video
-        left += [number] if video["status"] != "completed" else []
-    return left
+    states = {number: str(asked(api, f"/api/videos/{number}/status")["state"]) for number in videos}
+    assert "failed" not in states.values(), states
+    return [number for number, state in states.items() if state != "completed"]
 
 
 def test_streams_and_films_outlive_the_failure_of_any_host(
