@@ -5,6 +5,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urljoin
 
@@ -15,7 +16,9 @@ from media.hls.timeline import Timeline
 from tests.conftest import Proof
 from tests.e2e.test_bucket import HEADEND, Bucket
 from tests.support.e2e import clock_video
+from tests.support.e2e.encoder_pair import pair
 from tests.support.e2e.hls_reader import addresses, media, multivariant
+from tests.support.e2e.hosts import Hosts as SeveralHosts
 from tests.support.e2e.publishers import publishing
 from tests.support.e2e.service import SCALE, Answer, Running, fetch, service
 from tests.support.free_ports import free_ports
@@ -164,3 +167,47 @@ def without_redis(hosts: Hosts) -> None:
         poll(lambda at=host: is_low_latency(at), within=20 * SCALE, what="low latency again")
         timeline, _ = parse_timeline(fetch(sound(host)).text)
         assert block(sound(host), timeline).status == 200
+
+
+@pytest.mark.prove
+def test_low_latency_goes_on_at_the_next_owner_and_a_frozen_one_changes_nothing(
+    s3_server: S3Server, postgres_server: PostgresServer, tmp_path: Path
+) -> None:
+    """The owner freezes, the host that relays the backup takes over, and the owner wakes up."""
+    with ExitStack() as stack:
+        redis = stack.enter_context(redis_server(tmp_path))
+        database = stack.enter_context(postgres_server.empty_database())
+        environment = Bucket(s3_server).settings(HEADEND_REDIS__URL=redis.url)
+        several = stack.enter_context(SeveralHosts(tmp_path, database, environment))
+        api, first, _ = several.api(), several.ingest("a"), several.ingest("b")
+        stream = pair(api.running)
+        for host, slot in (("a", 0), ("b", 1)):
+            command = clock_video.encoder(several.url(host, stream.key, slot=slot), size="640x360")
+            stack.enter_context(publishing(command))
+            poll(lambda: several.owner(stream.number) == ("a", 1), within=20, what="an owner")
+        poll(lambda: multivariant(stream.playlist), within=30, what="a playlist")
+        poll(lambda: stream.receives() == 2, within=20, what="both encoders")
+        url = addresses(stream.playlist)["audio"]
+
+        def timeline() -> Timeline:
+            found = fetch(url)
+            assert found.status == 200
+            return parse_timeline(found.text)[0]
+
+        poll(lambda: timeline().parts, within=20, what="low latency")
+        with first.frozen():
+            poll(lambda: several.owner(stream.number) == ("b", 2), within=20, what="a takeover")
+            before = timeline().next_msn
+            poll(lambda: timeline().next_msn >= before + 3, within=30, what="going on")
+            poll(lambda: timeline().parts, within=20, what="low latency again")
+        poll(lambda: first.log_has("surrendered"), within=20, what="giving way")
+        reached = next_part(timeline())
+        for _ in range(10):
+            answer = block(url, timeline())
+            assert answer.status == 200
+            now = next_part(parse_timeline(answer.text)[0])
+            assert now > reached
+            reached = now
+        (generation,) = redis.command("KEYS", "*.edge:generation:*")
+        assert redis.command("GET", generation) == b"2"
+        assert addresses(stream.playlist)["audio"] == url, "it is the same run"
