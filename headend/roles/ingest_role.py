@@ -43,6 +43,7 @@ from media.ticks import MICROSECONDS, VIDEO_SCALE
 from storage.catalog import Catalog
 from storage.errors import StorageError
 from storage.live.publication import LiveWindow
+from storage.live.run_objects import require_versions
 from storage.objects.disk_threads import LIVE
 from storage.recording.recorder import Recorder
 from storage.wall_clock import wall_clock_us
@@ -87,6 +88,9 @@ async def run_ingest(
         partial(_save_posters, catalog),
         every=round(settings.live.poster_seconds * VIDEO_SCALE),
     )
+    fenced = presence is not None and bucket_of(settings) is not None
+    if fenced:
+        await require_versions(context.objects)
     recorder = _create_recorder(context)
     events = EventQueue(CatalogEventLog(catalog, wall_clock_us).happened)
     transcoding = LiveTranscoding(
@@ -98,7 +102,7 @@ async def run_ingest(
         posters=posters,
         recorder=recorder,
         lag=context.lag,
-        fenced=presence is not None and bucket_of(settings) is not None,
+        fenced=fenced,
     )
     ownership = None if presence is None else CatalogOwnership(catalog, presence)
     abandoned = () if presence is not None else await _abandoned(context, transcoding)

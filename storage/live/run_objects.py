@@ -10,6 +10,7 @@ is later than its own.
 
 import asyncio
 import logging
+import secrets
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -20,9 +21,9 @@ from storage.errors import StorageError
 from storage.live.run_state import rendition_names
 from storage.live.run_store import StoredRun, newest_run, read_state
 from storage.objects.addresses import live_playlist, live_state, live_variants
-from storage.objects.base import ObjectChanged, ObjectError, Objects
+from storage.objects.base import ObjectChanged, ObjectError, Objects, StoreFailed
 
-__all__ = ["SOLE_OWNER", "OwnershipLost", "RunObjects", "RunOwner"]
+__all__ = ["SOLE_OWNER", "OwnershipLost", "RunObjects", "RunOwner", "require_versions"]
 
 log = logging.getLogger(__name__)
 
@@ -208,6 +209,30 @@ class RunObjects:
     def _check(self, address: str) -> None:
         if self.lost:
             raise OwnershipLost(address)
+
+
+async def require_versions(store: Objects) -> None:
+    """Check that a store keeps several hosts apart: it replaces one version of an object only.
+
+    Raises:
+        StoreFailed: it does not, or it cannot be reached.
+    """
+    address = f"checks/{secrets.token_hex(8)}"
+    version = await store.put_if(address, b"1", None)
+    try:
+        if await _replaces(store, address, None) or not await _replaces(store, address, version):
+            reason = "it does not heed If-None-Match and If-Match: several hosts cannot share it"
+            raise StoreFailed("the bucket", reason)
+    finally:
+        await store.delete(address)
+
+
+async def _replaces(store: Objects, address: str, version: str | None) -> bool:
+    try:
+        await store.put_if(address, b"2", version)
+    except ObjectChanged:
+        return False
+    return True
 
 
 async def _versions(store: Objects, addresses: tuple[str, ...]) -> Versions:

@@ -5,7 +5,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from storage.live.run_objects import SOLE_OWNER, OwnershipLost, RunObjects, RunOwner
+from storage.live.run_objects import (
+    SOLE_OWNER,
+    OwnershipLost,
+    RunObjects,
+    RunOwner,
+    require_versions,
+)
 from storage.live.run_state import RunState
 from storage.live.run_store import StoredRun, read_state
 from storage.objects.addresses import live_segment, live_state, live_variants
@@ -114,3 +120,36 @@ async def test_a_run_that_has_ended_is_not_taken_over(disk: LosingAnswers) -> No
     await disk.put(STATE, state(3))
     with pytest.raises(OwnershipLost):
         await RunObjects.of_claimed_run(disk, stored, SECOND)
+
+
+class Careless(DiskObjects):
+    """A store that replaces whatever there is, or nothing that is there."""
+
+    refuses: bool = False
+
+    async def put_if(
+        self, address: str, data: bytes, version: str | None, *, vital: bool = False
+    ) -> str:
+        if version is not None and self.refuses:
+            raise ObjectChanged(address)
+        if version is None and self.refuses:
+            return await super().put_if(address, data, version, vital=vital)
+        await self.put(address, data, vital=vital)
+        return "the only one"
+
+
+@pytest.mark.parametrize("refuses", [False, True])
+async def test_a_store_that_does_not_know_versions_is_not_shared(
+    tmp_path: Path, refuses: bool
+) -> None:
+    store = Careless(tmp_path)
+    store.refuses = refuses
+    with store:
+        with pytest.raises(StoreFailed, match="cannot share it"):
+            await require_versions(store)
+        assert await store.addresses("checks") == []
+
+
+async def test_a_store_that_knows_versions_is_shared(disk: LosingAnswers) -> None:
+    await require_versions(disk)
+    assert await disk.addresses("checks") == []
