@@ -109,6 +109,8 @@ class JournalQueue:
                 entry = self._entries[0]
                 async with asyncio.timeout(_JOURNAL_SECONDS):
                     await self._journal.write(entry.state, entry.events)
+                if self._discarded:  # meanwhile
+                    return True
                 self._written_state = entry.state
                 self._entries.popleft()
                 self._written.set()

@@ -154,3 +154,27 @@ def test_who_waits_for_a_state_gets_on_when_it_is_written_with_all_that_was_told
             assert waiting.done()
 
     run(story())
+
+
+def test_a_write_under_way_outlives_the_end_of_its_queue() -> None:
+    async def story() -> None:
+        began, over = asyncio.Event(), asyncio.Event()
+
+        class Slow(Journal):
+            async def write(self, state: LiveState, events: tuple[LiveEvent, ...]) -> None:
+                began.set()
+                await over.wait()
+                await super().write(state, events)
+
+        journal = Slow()
+        async with writing(journal) as written:
+            written.set_state(STATE)
+            await began.wait()
+            written.discard()
+            over.set()
+            await asyncio.sleep(1)
+            written.set_state(OTHER)
+            await asyncio.sleep(1)
+        assert [state for state, _ in journal.took] == [STATE]
+
+    run(story())
