@@ -208,6 +208,10 @@ class S3Bucket:
         """Return the sorted addresses of all objects below `prefix`."""
         return sorted([each.address for each in await self._walk(prefix)])
 
+    async def sizes(self, prefix: str) -> dict[str, int]:
+        """Return the sizes in bytes of all objects below `prefix`, by address."""
+        return {each.address: each.size for each in await self._walk(prefix)}
+
     async def folders(self, prefix: str) -> dict[str, int]:
         """Return the names of the folders below `prefix` with their last change.
 
@@ -266,15 +270,19 @@ class S3Bucket:
         Raises:
             StoreFailed: the bucket or the disk failed.
         """
-        sent = obstore.put_async(
-            self._store,
-            self._key(address),
-            path,
-            chunk_size=PIECE_BYTES,
-            max_concurrency=_PIECES_AT_ONCE,
-        )
+
+        async def put() -> None:
+            # It opens the file before there is anything to wait for.
+            await obstore.put_async(
+                self._store,
+                self._key(address),
+                path,
+                chunk_size=PIECE_BYTES,
+                max_concurrency=_PIECES_AT_ONCE,
+            )
+
         try:
-            await _answer(address, sent, None)
+            await _answer(address, put(), None)
         except ObjectMissing as error:
             raise StoreFailed(address, "there is no such bucket, or no such file") from error
 

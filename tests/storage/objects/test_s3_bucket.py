@@ -53,6 +53,11 @@ async def test_a_large_object_goes_and_comes_in_pieces(
     assert b"".join(pieces[start] for start in sorted(pieces)) == data
 
 
+async def test_a_file_that_is_gone_is_not_sent(bucket_store: S3Objects, tmp_path: Path) -> None:
+    with pytest.raises(StoreFailed, match="there is no such bucket, or no such file"):
+        await bucket_store.send(tmp_path / "gone", "sources/a/1")
+
+
 async def test_prefixes_of_one_bucket_are_apart(
     bucket_store: S3Objects, s3_server: S3Server
 ) -> None:
