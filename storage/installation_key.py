@@ -9,6 +9,9 @@ The first start writes the key to both. A missing half is added at any start: th
 without keys has none, nor has a catalog that is restored from a backup of such a version. Then the
 two belong together if the store has no media, or if the catalog knows some of them: hashes are
 random, so one in common is proof.
+
+A store that media are being copied to (`storage.objects.copying`) has the key in another object
+until all of them are there, and no process starts on it.
 """
 
 import logging
@@ -18,17 +21,22 @@ from typing import Final, Protocol
 
 from media.stream_keys import PublicHash, is_hash
 from storage.errors import StorageError
-from storage.objects.addresses import INSTALLATION
+from storage.objects.addresses import COPYING, INSTALLATION
 from storage.objects.base import ObjectError, ObjectMissing
 
 __all__ = [
+    "CopiedStore",
+    "ForeignMedia",
     "KeyCatalog",
     "KeyStore",
     "KnownMedia",
     "MediaFolders",
     "ReadableKey",
     "StoreMismatch",
+    "UnfinishedCopy",
+    "begin_copy",
     "bind",
+    "end_copy",
     "refuse_media",
     "verify",
 ]
@@ -36,6 +44,7 @@ __all__ = [
 log = logging.getLogger(__name__)
 
 _KEY_BYTES: Final = 16  # random: no two installations ever share a key
+_MEDIA: Final = ("sources", "videos", "live")
 _AT_ONCE: Final = 500
 
 
@@ -50,6 +59,27 @@ class StoreMismatch(StorageError):
         )
         self.store = store
         self.catalog = catalog
+
+
+class ForeignMedia(StorageError):
+    """Media cannot be copied to `store`, which has those of another installation."""
+
+    def __init__(self, store: str) -> None:
+        super().__init__(
+            f"{store} has media of another installation: give an empty prefix or folder"
+        )
+        self.store = store
+
+
+class UnfinishedCopy(StorageError):
+    """Not all media have been copied to `store`."""
+
+    def __init__(self, store: str) -> None:
+        super().__init__(
+            f"the media in {store} are an unfinished copy: with the settings that name the whole"
+            " media, run `headend migrate --media-to` again"
+        )
+        self.store = store
 
 
 class MediaFolders(Protocol):
@@ -77,6 +107,18 @@ class KeyStore(MediaFolders, ReadableKey, Protocol):
 
     async def make_durable(self, address: str) -> None:
         """Have an object survive a power cut."""
+        ...
+
+
+class CopiedStore(KeyStore, Protocol):
+    """A store that media can be copied to."""
+
+    async def folder_names(self, prefix: str) -> set[str]:
+        """Return the names of the folders below `prefix`."""
+        ...
+
+    async def delete(self, address: str) -> None:
+        """Delete an object, if it exists."""
         ...
 
 
@@ -112,7 +154,7 @@ async def refuse_media(files: MediaFolders, *, store: str, catalog: str) -> None
     Raises:
         StoreMismatch: the store holds media.
     """
-    for folder in ("sources", "videos", "live"):
+    for folder in _MEDIA:
         if any(map(is_hash, await files.folders(folder))):
             raise StoreMismatch(store, catalog)
 
@@ -127,8 +169,11 @@ async def bind(
 
     Raises:
         StoreMismatch: they do not belong together; nothing was changed.
+        UnfinishedCopy: not all media have been copied to the store.
         StorageError: the catalog or the store cannot be read.
     """
+    if await _read(objects, COPYING):
+        raise UnfinishedCopy(store)
     of_store, of_catalog = await _read(objects), await keys.find_key()
     if of_store and of_store == of_catalog:
         return
@@ -161,9 +206,41 @@ async def verify(objects: ReadableKey, keys: KeyCatalog, *, store: str, catalog:
         raise StoreMismatch(store, catalog)
 
 
-async def _read(objects: ReadableKey) -> str:
+async def begin_copy(target: CopiedStore, key: str, *, store: str) -> None:
+    """Mark a store as an unfinished copy of the media of the installation with that key.
+
+    `store` is its place, for the message.
+
+    Raises:
+        ForeignMedia: it has other media; nothing was changed.
+        StorageError: it cannot be read or written.
+    """
+    keys = {await _read(target), await _read(target, COPYING)} - {""}
+    if keys:
+        if keys != {key}:
+            raise ForeignMedia(store)
+    else:
+        for folder in _MEDIA:
+            if any(map(is_hash, await target.folder_names(folder))):
+                raise ForeignMedia(store)
+    await target.put(COPYING, f"{key}\n".encode(), vital=True)
+    await target.make_durable(COPYING)
+
+
+async def end_copy(target: CopiedStore, key: str) -> None:
+    """Give a store that now has all media the installation's key.
+
+    Raises:
+        StorageError: it cannot be written.
+    """
+    await target.put(INSTALLATION, f"{key}\n".encode(), vital=True)
+    await target.make_durable(INSTALLATION)
+    await target.delete(COPYING)
+
+
+async def _read(objects: ReadableKey, address: str = INSTALLATION) -> str:
     try:
-        return (await objects.get(INSTALLATION)).decode(errors="replace").strip()
+        return (await objects.get(address)).decode(errors="replace").strip()
     except ObjectMissing:
         return ""
 

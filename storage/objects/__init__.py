@@ -5,6 +5,6 @@ folder, and `reserve` its last megabyte for a full disk; `s3_bucket` is a bucket
 the files of this machine that go with it, and `file_cache` the copies among these. `disk_threads`
 are the threads that wait for the disk. `trash` keeps for some days what cleanups take away.
 `read_only` serves callers that must not change anything. `incoming_file` receives a file in one go,
-`resumable_file` in several requests. Which objects are still needed is decided in
-`storage.cleanup`.
+`resumable_file` in several requests. `copying` copies all objects of a folder to a bucket, or back.
+Which objects are still needed is decided in `storage.cleanup`.
 """

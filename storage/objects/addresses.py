@@ -11,12 +11,15 @@ from typing import Final
 from storage.errors import StorageError
 
 __all__ = [
+    "COPYING",
     "INSTALLATION",
     "TRASH",
     "UPLOADS",
     "BadAddress",
     "checked",
     "imported_source",
+    "is_address",
+    "is_arriving",
     "is_live_segment",
     "live_init",
     "live_page",
@@ -64,6 +67,8 @@ _ADDRESS: Final = re.compile(rf"{_PART}(?:/{_PART}){{0,7}}")
 _LONGEST: Final = 400
 # The key of the installation that the store belongs to (`storage.installation_key`).
 INSTALLATION: Final = "installation"
+# The same key in a store that media are being copied to; gone when all of them are there.
+COPYING: Final = "installation.copying"
 # The folder of what cleanups took away (`storage.objects.trash`).
 TRASH: Final = "trash"
 # The folder of unfinished uploads.
@@ -83,9 +88,20 @@ def checked(address: str) -> str:
     Raises:
         BadAddress: it is not.
     """
-    if len(address) > _LONGEST or not _ADDRESS.fullmatch(address):
+    if not is_address(address):
         raise BadAddress(address)
     return address
+
+
+def is_address(text: str) -> bool:
+    """Return whether a text is a valid address."""
+    return len(text) <= _LONGEST and _ADDRESS.fullmatch(text) is not None
+
+
+def is_arriving(address: str) -> bool:
+    """Return whether an address is that of a file which is being received."""
+    first, _, rest = address.partition("/")
+    return first == UPLOADS or (first == "sources" and rest.partition("/")[2].startswith("import"))
 
 
 def live_stream(hash_: str) -> str:

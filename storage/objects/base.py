@@ -148,6 +148,10 @@ class Objects(Protocol):
         """Return the sorted addresses of all objects below `prefix`, a folder's address."""
         ...
 
+    async def sizes(self, prefix: str) -> dict[str, int]:
+        """Return the sizes in bytes of all objects below `prefix`, by address."""
+        ...
+
     async def folders(self, prefix: str) -> dict[str, int]:
         """Return the names of the folders below `prefix` with their last change.
 

@@ -8,13 +8,13 @@ to both. What is read as a file is copied to the scratch (`file_cache`) once for
 import copy
 import logging
 import os
-from collections.abc import AsyncGenerator, Collection, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Final
 
-from storage.objects.addresses import UPLOADS, checked
+from storage.objects.addresses import UPLOADS, checked, is_arriving
 from storage.objects.base import ObjectMissing, ObjectStat
 from storage.objects.disk import DiskObjects
 from storage.objects.disk_threads import FILES, VIEWERS, DiskThreads
@@ -22,12 +22,11 @@ from storage.objects.file_cache import FileCache, MakeRoom
 from storage.objects.incoming_file import check_free, in_thread
 from storage.objects.s3_bucket import PIECE_BYTES, S3Bucket, S3Place
 
-__all__ = ["S3Objects"]
+__all__ = ["S3Objects", "fetch_file"]
 
 log = logging.getLogger(__name__)
 
 _SOURCES: Final = "sources"
-_IMPORT: Final = "import"  # the last part of a partial import's address begins so
 
 
 class S3Objects(S3Bucket):
@@ -93,7 +92,7 @@ class S3Objects(S3Bucket):
         Files that are being received are of no use elsewhere: they are deleted.
         """
         checked(target)
-        if _arrives(source):
+        if is_arriving(source):
             await self.scratch.delete(source)
         elif _may_arrive(source):
             await self.scratch.delete_tree(source)
@@ -101,12 +100,12 @@ class S3Objects(S3Bucket):
 
     async def stat(self, address: str) -> ObjectStat | None:
         """Return the size and age of an object, or None if there is none."""
-        arriving = await self.scratch.stat(address) if _arrives(address) else None
+        arriving = await self.scratch.stat(address) if is_arriving(address) else None
         return arriving or await super().stat(address)
 
     async def delete_all(self, addresses: Collection[str]) -> None:
         """Delete objects that exist (see `Objects`)."""
-        arriving = [address for address in addresses if _arrives(address)]
+        arriving = [address for address in addresses if is_arriving(address)]
         if arriving:
             await self.scratch.delete_all(arriving)
         await super().delete_all(addresses)
@@ -117,7 +116,7 @@ class S3Objects(S3Bucket):
         found = await super().addresses(prefix)
         if not _may_arrive(prefix):
             return found
-        arriving = [each for each in await self.scratch.addresses(prefix) if _arrives(each)]
+        arriving = [each for each in await self.scratch.addresses(prefix) if is_arriving(each)]
         return sorted({*found, *arriving})
 
     async def folders(self, prefix: str) -> dict[str, int]:
@@ -190,33 +189,52 @@ class S3Objects(S3Bucket):
     async def _copy(
         self, threads: DiskThreads, address: str, path: Path, make_room: MakeRoom
     ) -> int:
-        """Write an object to a file, which gets the time of the object's last change."""
+        """Write an object to a file of a cache (see `fetch_file`)."""
         temporary = self.scratch.temporary()
-        on_disk = partial(in_thread, name=address, threads=threads)
-        await on_disk(partial(_create, temporary))
-        try:
 
-            async def begin(found: ObjectStat) -> None:
-                await make_room(found.size)
-                if found.size > PIECE_BYTES:
-                    least = self._min_free_bytes + found.size
-                    await on_disk(partial(check_free, temporary, least))
+        async def begin(size: int) -> None:
+            await make_room(size)
+            if size > PIECE_BYTES:
+                least = self._min_free_bytes + size
+                free = partial(check_free, temporary, least)
+                await in_thread(free, name=address, threads=threads)
 
-            async def write(start: int, data: memoryview) -> None:
-                await on_disk(partial(_write, temporary, data, start))
-
-            stat = await self.receive(address, begin, write)
-            await on_disk(partial(_place, temporary, path, stat.modified_us))
-        except BaseException:
-            threads.submit(partial(temporary.unlink, missing_ok=True))
-            raise
-        return stat.size
+        return await fetch_file(self, address, temporary, path, begin, threads=threads)
 
 
-def _arrives(address: str) -> bool:
-    """Return whether an address is that of a file which is being received."""
-    first, _, rest = address.partition("/")
-    return first == UPLOADS or (first == _SOURCES and rest.partition("/")[2].startswith(_IMPORT))
+async def fetch_file(
+    bucket: S3Bucket,
+    address: str,
+    temporary: Path,
+    path: Path,
+    begin: Callable[[int], Awaitable[None]],
+    *,
+    threads: DiskThreads = FILES,
+) -> int:
+    """Write an object to a file, which gets the time of the object's last change; return its size.
+
+    It is written as `temporary`, which is there when `begin` learns the size, and renamed then.
+
+    Raises:
+        ObjectMissing: there is no such object.
+        StoreFull, StoreFailed: the bucket or the disk failed.
+    """
+    on_disk = partial(in_thread, name=address, threads=threads)
+    await on_disk(partial(_create, temporary))
+    try:
+
+        async def learn(found: ObjectStat) -> None:
+            await begin(found.size)
+
+        async def write(start: int, data: memoryview) -> None:
+            await on_disk(partial(_write, temporary, data, start))
+
+        stat = await bucket.receive(address, learn, write)
+        await on_disk(partial(_place, temporary, path, stat.modified_us))
+    except BaseException:
+        threads.submit(partial(temporary.unlink, missing_ok=True))
+        raise
+    return stat.size
 
 
 def _may_arrive(prefix: str) -> bool:

@@ -7,7 +7,16 @@ from pathlib import Path
 import pytest
 
 from storage.catalog import Catalog, open_catalog
-from storage.installation_key import StoreMismatch, bind, refuse_media, verify
+from storage.installation_key import (
+    ForeignMedia,
+    StoreMismatch,
+    UnfinishedCopy,
+    begin_copy,
+    bind,
+    end_copy,
+    refuse_media,
+    verify,
+)
 from storage.objects.base import StoreFull
 from storage.objects.disk import DiskObjects
 from storage.objects.read_only import ReadOnlyObjects
@@ -131,6 +140,49 @@ async def test_media_of_before_there_were_keys_take_the_catalogs(
     await objects.delete("installation")
     await tie(objects, catalog)
     assert (await objects.get("installation")).decode().strip() == key
+
+
+async def test_an_unfinished_copy_belongs_to_no_catalog(
+    objects: DiskObjects, catalog: Catalog
+) -> None:
+    key = await catalog.installation.add_key("ours")
+    await begin_copy(objects, key, store="media")
+    await objects.put(f"sources/{KNOWN}/1", b"x")
+    with pytest.raises(UnfinishedCopy, match="the media in media are an unfinished copy"):
+        await tie(objects, catalog)
+    assert await objects.stat("installation") is None
+    assert not await same(objects, catalog)
+    await begin_copy(objects, key, store="media")
+    await end_copy(objects, key)
+    await tie(objects, catalog)
+    assert await same(objects, catalog)
+    assert await objects.stat("installation.copying") is None
+
+
+async def test_a_copy_that_is_brought_up_to_date_is_unfinished_again(
+    objects: DiskObjects, catalog: Catalog
+) -> None:
+    await tie(objects, catalog)
+    key = await catalog.installation.find_key()
+    await begin_copy(objects, key, store="media")
+    with pytest.raises(UnfinishedCopy):
+        await tie(objects, catalog)
+    await end_copy(objects, key)
+    await tie(objects, catalog)
+
+
+@pytest.mark.parametrize(
+    "address", ["installation", "installation.copying", f"videos/{FOREIGN}/1/index.m3u8"]
+)
+async def test_no_media_are_copied_to_those_of_another_installation(
+    objects: DiskObjects, address: str
+) -> None:
+    await objects.put(address, b"another")
+    with pytest.raises(ForeignMedia, match="media has media of another installation"):
+        await begin_copy(objects, "ours", store="media")
+    assert await objects.get(address) == b"another"
+    copying = await objects.stat("installation.copying")
+    assert (copying is None) == (address != "installation.copying")
 
 
 async def test_only_media_keep_a_catalog_from_being_made(

@@ -7,6 +7,7 @@ from typing import Final
 
 import msgspec
 from sqlalchemy import func, or_, select, text
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.ticks import MICROSECONDS
 from storage.catalog.engine.database import Database
@@ -84,12 +85,7 @@ class HealthChecks:
         )
         asked = select(table.id, table.kind, videos.c.hash, table.state).join_from(jobs, videos)
         async with self._database.reading_all() as connection:
-            at_work = False
-            for each in (jobs.c, spans.c):
-                held = select(func.count()).where(
-                    each.state == _RUNNING, each.leased_until_us >= old_us
-                )
-                at_work = at_work or (await connection.execute(held)).scalar_one() > 0
+            at_work = await _is_at_work(connection, old_us)
             rows = await connection.execute(
                 asked.where(vain if at_work else idle).order_by(table.id).limit(_MOST)
             )
@@ -97,6 +93,11 @@ class HealthChecks:
                 StuckJob(job=job, kind=kind, video=video, state=state)
                 for job, kind, video, state in rows
             )
+
+    async def is_at_work(self, now_us: int) -> bool:
+        """Return whether some worker has leased a job or a span of one."""
+        async with self._database.reading_all() as connection:
+            return await _is_at_work(connection, now_us)
 
     async def find_newest_us(self) -> int:
         """Return the latest moment that was written down as past; 0 for none.
@@ -125,3 +126,12 @@ class HealthChecks:
             )
             found += [project_slate(*row) for row in await connection.execute(shared)]
         return tuple(address for address in found if address is not None)
+
+
+async def _is_at_work(connection: AsyncConnection, since_us: int) -> bool:
+    """Return whether some worker has leased anything until `since_us` or later."""
+    for each in (jobs.c, spans.c):
+        held = select(func.count()).where(each.state == _RUNNING, each.leased_until_us >= since_us)
+        if (await connection.execute(held)).scalar_one():
+            return True
+    return False

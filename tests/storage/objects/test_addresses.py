@@ -7,6 +7,8 @@ from hypothesis import strategies as st
 from storage.objects.addresses import (
     BadAddress,
     checked,
+    is_address,
+    is_arriving,
     live_init,
     live_page,
     live_part,
@@ -65,3 +67,21 @@ def test_no_address_leads_out_of_the_root_or_to_a_hidden_name(text: str) -> None
         return
     parts = address.split("/")
     assert all(part and not part.startswith(".") and "\0" not in part for part in parts)
+
+
+@pytest.mark.parametrize(
+    ("address", "arriving"),
+    [
+        ("uploads/one", True),
+        ("sources/AAAAAAAAAAAA/import", True),
+        ("sources/AAAAAAAAAAAA/import-2", True),
+        ("sources/AAAAAAAAAAAA/1-2", False),
+        ("videos/AAAAAAAAAAAA/import", False),
+        ("installation", False),
+    ],
+)
+def test_files_that_are_being_received_have_places_of_their_own(
+    address: str, *, arriving: bool
+) -> None:
+    assert is_address(address)
+    assert is_arriving(address) == arriving

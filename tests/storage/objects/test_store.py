@@ -103,3 +103,9 @@ async def test_an_object_that_was_not_written_to_is_unchanged(media_store: Media
     stat = await media_store.stat("videos/a/index.m3u8")
     assert isinstance(stat, ObjectStat)
     assert media_store.is_unchanged("videos/a/index.m3u8", stat)
+
+
+async def test_the_sizes_of_a_folder_are_those_of_its_objects(media_store: MediaStore) -> None:
+    await media_store.put_all({"videos/a/1/0.m4s": b"media", "videos/a/2": b"", "videos/b/1": b"x"})
+    assert await media_store.sizes("videos/a") == {"videos/a/1/0.m4s": 5, "videos/a/2": 0}
+    assert await media_store.sizes("videos/c") == {}

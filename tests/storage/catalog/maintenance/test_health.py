@@ -39,6 +39,16 @@ async def test_while_a_worker_works_the_others_wait_their_turn(
     assert states == ["running", "queued"]
 
 
+async def test_a_worker_is_at_work_while_it_has_a_lease(
+    catalog: Catalog, project: ProjectRecord
+) -> None:
+    await add(catalog, project)
+    assert not await catalog.health.is_at_work(NOW_US)
+    assert await catalog.jobs.lease("me", NOW_US) is not None
+    assert await catalog.health.is_at_work(NOW_US + 1)
+    assert not await catalog.health.is_at_work(NOW_US + HOUR_US)
+
+
 async def test_moments_ahead_of_the_clock_are_seen(
     catalog: Catalog, project: ProjectRecord
 ) -> None:
