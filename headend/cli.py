@@ -18,6 +18,7 @@ from headend.config.settings import load as load_settings
 from headend.demo import EVERY_SECONDS
 from headend.install import findings
 from headend.install.doctor import clean, examine
+from headend.install.findings import size_text
 from headend.install.installation import (
     MOVED,
     OWNER_TOKEN,
@@ -27,12 +28,15 @@ from headend.install.installation import (
     move_catalog,
 )
 from headend.install.locks import DataFolderError
+from headend.install.media_copy import MediaTarget, copy_media, media_place, media_target
 from headend.install.media_store import bucket_of
 from headend.roles.wiring import API, INGEST, SERVE, TRANSCODE, Role
 from headend.run import StartError, run
 from media.ticks import MICROSECONDS
 from storage.catalog import Catalog, open_catalog
 from storage.errors import StorageError
+from storage.objects.base import ObjectError
+from storage.objects.copying import CopyProgress
 from storage.wall_clock import wall_clock_us
 
 __all__ = ["main"]
@@ -159,17 +163,40 @@ def show_settings(config: Path | None, *, as_json: bool, **given: str | None) ->
 @main.command()
 @_settings_options
 @click.option("--to", metavar="URL", help="Move the SQLite database to an empty one of PostgreSQL.")
-def migrate(config: Path | None, to: str | None, **given: str | None) -> None:
+@click.option(
+    "--media-to",
+    metavar="PLACE",
+    help="Copy the media to s3://BUCKET/PREFIX, or from a bucket to a data folder.",
+)
+@click.option(
+    "--media-endpoint", metavar="URL", help="With --media-to: instead of storage.endpoint."
+)
+@click.option("--media-region", metavar="NAME", help="With --media-to: instead of storage.region.")
+def migrate(
+    config: Path | None,
+    *,
+    to: str | None,
+    media_to: str | None,
+    media_endpoint: str | None,
+    media_region: str | None,
+    **given: str | None,
+) -> None:
     """Create the data folder and its database, or migrate an older database."""
+    if media_to is None and (media_endpoint or media_region):
+        raise click.UsageError("--media-endpoint and --media-region need --media-to")
     settings = _read(config, **given)[0]
     folder = Path(settings.data)
     try:
+        if media_to is not None:
+            target = media_target(settings, media_to, endpoint=media_endpoint, region=media_region)
+            _copy_media(settings, target)
         if to is not None:
             copied = asyncio.run(move_catalog(folder, to))
             click.echo(
                 f"moved {copied.rows} rows to {copied.place}: start with database.url set to it;"
                 f" {folder / MOVED} is the old database"
             )
+        if to is not None or media_to is not None:
             return
         create_data_folder(folder)
         asyncio.run(install(folder, catalog_location(settings), bucket_of(settings)))
@@ -178,6 +205,36 @@ def migrate(config: Path | None, to: str | None, **given: str | None) -> None:
     click.echo("the database is up to date")
     if (folder / OWNER_TOKEN).exists():  # absent if the database was created elsewhere
         click.echo(f"the owner's token is in {folder / OWNER_TOKEN}")
+
+
+def _copy_media(settings: ServiceSettings, target: MediaTarget) -> None:
+    """Copy the media; say what was copied, and which settings are to be changed."""
+    terminal = sys.stderr.isatty()
+
+    def report(done: CopyProgress) -> None:
+        text = (
+            f"{done.folders:,} of {done.of_folders:,} folders, {done.objects:,} objects,"
+            f" {size_text(done.bytes)}"
+        )
+        click.echo(f"\r{text:<70}", err=True, nl=False)
+
+    try:
+        done = copy_media(settings, target, report if terminal else lambda _: None)
+    except ObjectError as error:
+        raise click.ClickException(
+            f"copying to {target.place} failed: {error}; not all media are copied: the same"
+            " command goes on from here"
+        ) from error
+    finally:
+        if terminal:
+            click.echo(err=True)
+    source = media_place(settings)
+    more = f", and {done.more:,} more" if done.more else ""
+    click.echo(
+        f"copied {done.copied:,} objects, {size_text(done.copied_bytes)}: {target.place} has all"
+        f" {done.objects:,} objects of {source}, {size_text(done.bytes)}{more}"
+    )
+    click.echo(f"start with {target.advice}; nothing was removed from {source}")
 
 
 @main.command()

@@ -121,6 +121,9 @@ def test_options_win_over_the_file_and_each_setting_names_its_source(tmp_path: P
     [
         (("settings", "--config", "/none.toml"), 1, "/none.toml"),
         (("doctor", "--confirm"), 2, "--confirm needs --clean"),
+        (("migrate", "--media-region", "x"), 2, "--media-region need --media-to"),
+        (("migrate", "--media-to", "/x"), 1, "the media are in a folder already"),
+        (("migrate", "--media-to", "s3://media", "--data", "/none"), 1, "/none does not exist"),
         (("pattern", "rtmp://127.0.0.1:1/live/x", "--size", "huge"), 2, "WIDTHxHEIGHT"),
     ],
 )

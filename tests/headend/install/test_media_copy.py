@@ -1,0 +1,260 @@
+"""`headend migrate --media-to`: between a data folder and a bucket, and what it refuses."""
+
+import asyncio
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from click.testing import CliRunner, Result
+
+from headend.cli import main
+from headend.config.settings import load
+from headend.install.installation import DATABASE, bind_objects, create_data_folder, install
+from headend.install.locks import schema_in_use, writer_lock
+from headend.install.media_copy import MediaCopyRefused, MediaTarget, media_target
+from headend.install.media_store import OBJECTS
+from storage.catalog import open_catalog
+from storage.installation_key import UnfinishedCopy
+from storage.objects.s3_bucket import S3Bucket, S3Place
+from storage.wall_clock import wall_clock_us
+from tests.support.headend.installed import installed
+from tests.support.postgres import PostgresServer
+from tests.support.sql import run_sql
+from tests.support.storage.new_videos import new_video
+from tests.support.storage.s3_server import S3Server
+from tests.support.waiting import poll
+
+VIDEO = "AAAAAAAAAAAA"
+SEGMENT = f"videos/{VIDEO}/1/720p/0.m4s"
+
+
+class Site(NamedTuple):
+    """An installation with media in its folder, and an empty prefix of a bucket."""
+
+    data: Path
+    bucket: S3Place
+    server: S3Server
+
+    @property
+    def objects(self) -> Path:
+        return self.data / OBJECTS
+
+    @property
+    def key(self) -> str:
+        return (self.objects / "installation").read_text()
+
+    def keys(self) -> list[str]:
+        """What the bucket has."""
+        begin = len(self.bucket.prefix) + 1
+        return [
+            each[begin:] for each in self.server.keys(self.bucket.bucket, self.bucket.prefix + "/")
+        ]
+
+    def media(self) -> list[str]:
+        """What the folder has, without files that are no objects."""
+        files = [each for each in self.objects.rglob("*") if each.is_file()]
+        names = [each.relative_to(self.objects).as_posix() for each in files]
+        return sorted(each for each in names if not each.startswith("."))
+
+    def migrate(self, *arguments: str, **changed: str) -> Result:
+        environment = {**self.environment, **changed}
+        return CliRunner(env=environment).invoke(main, ["migrate", *arguments])
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {
+            "HEADEND_CONFIG": "",
+            "HEADEND_DATA": str(self.data),
+            "HEADEND_STORAGE__ENDPOINT": self.bucket.endpoint,
+            "HEADEND_STORAGE__REGION": self.bucket.region,
+            "HEADEND_STORAGE__MIN_FREE_BYTES": "0",
+            **self.server.credentials,
+        }
+
+    async def bind(self) -> None:
+        """Look whether the bucket belongs to the catalog, as each start does."""
+        async with open_catalog(self.data / DATABASE, migrate=False) as catalog:
+            await bind_objects(catalog, S3Bucket(self.bucket), store="the bucket")
+
+
+@pytest.fixture
+def site(s3_server: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
+    for name, value in s3_server.credentials.items():
+        monkeypatch.setenv(name, value)
+    asyncio.run(installed(tmp_path / "data"))
+    made = Site(tmp_path / "data", s3_server.new_bucket("some/prefix"), s3_server)
+    put(made.objects, SEGMENT, f"sources/{VIDEO}/1", f"live/{VIDEO}/poster/720p.jpg")
+    return made
+
+
+def put(objects: Path, *addresses: str) -> None:
+    for address in addresses:
+        (objects / address).parent.mkdir(parents=True, exist_ok=True)
+        (objects / address).write_bytes(address.encode())
+
+
+def test_media_move_to_a_bucket_and_back(site: Site, tmp_path: Path) -> None:
+    put(site.objects, "uploads/one")
+    media = [each for each in site.media() if each != "uploads/one"]
+    size = sum((site.objects / each).stat().st_size for each in media if each != "installation")
+    done = site.migrate("--media-to", str(site.bucket))
+    assert (done.exit_code, done.output.splitlines()) == (0, [
+        f"copied 3 objects, {size} B: {site.bucket} has all 3 objects of {site.objects}, {size} B",
+        f"start with storage.url set to {site.bucket}, storage.endpoint set to"
+        f" {site.bucket.endpoint}, storage.region set to {site.bucket.region}; nothing was removed"
+        f" from {site.objects}",
+    ]), done.output  # fmt: skip
+    assert site.keys() == media
+    asyncio.run(site.bind())
+    there = {"HEADEND_STORAGE__URL": str(site.bucket)}
+    back = site.migrate("--media-to", str(tmp_path / "back"), **there)
+    assert back.exit_code == 0, back.output
+    assert f"{tmp_path / 'back' / OBJECTS} has all 3 objects of {site.bucket}" in back.output
+    assert f"start with storage.url empty and data set to {tmp_path / 'back'};" in back.output
+    repeated = site.migrate("--media-to", str(tmp_path / "back"), **there)
+    assert repeated.output.startswith("copied 0 objects, 0 B:")
+    again = Site(tmp_path / "back", site.bucket, site.server)
+    assert again.media() == media
+    assert again.key == site.key
+
+
+def test_a_killed_copy_is_no_whole_one_and_goes_on(site: Site) -> None:
+    put(site.objects, *(f"videos/{VIDEO}/1/720p/{number}.m4s" for number in range(400)))
+    # Its progress is not read, so it waits for the terminal after some 50 objects.
+    here, there = pty.openpty()
+    child = subprocess.Popen(
+        [sys.executable, "-c", "from headend.cli import main; main()", "migrate",
+         "--media-to", str(site.bucket)],
+        env={**os.environ, **site.environment}, stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL, stderr=there,
+    )  # fmt: skip
+    try:
+        poll(lambda: len(site.keys()) > 10, within=60, what="the first objects")
+        shown = os.read(here, 80)
+    finally:
+        child.kill()
+        child.wait()
+        os.close(here)
+        os.close(there)
+    assert b"of 3 folders, " in shown
+    first = set(site.keys())
+    assert len(first) < 400
+    assert "installation.copying" in first
+    assert "installation" not in first
+    with pytest.raises(UnfinishedCopy):
+        asyncio.run(site.bind())
+    done = site.migrate("--media-to", str(site.bucket))
+    assert done.exit_code == 0, done.output
+    copied = int(done.output.partition(" objects")[0].removeprefix("copied "))
+    assert copied == len(set(site.media()) - first - {"installation"})
+    assert site.keys() == site.media()
+    asyncio.run(site.bind())
+
+
+def test_the_media_of_another_installation_are_left_alone(site: Site, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    create_data_folder(other)
+    asyncio.run(install(other, bucket=site.bucket))
+    before = site.keys()
+    refused = site.migrate("--media-to", str(site.bucket))
+    assert refused.exit_code == 1
+    assert f"{site.bucket} has media of another installation" in refused.output
+    assert site.keys() == before == ["installation"]
+
+
+def test_nothing_is_copied_while_a_process_writes(site: Site) -> None:
+    with writer_lock(site.data, "serve"):
+        refused = site.migrate("--media-to", str(site.bucket))
+    assert (refused.exit_code, site.keys()) == (1, [])
+    assert "another Headend is running on" in refused.output
+    with schema_in_use(site.data):  # as an API process has it
+        assert site.migrate("--media-to", str(site.bucket)).exit_code == 0
+
+
+def test_nothing_is_copied_while_a_host_lives(site: Site, postgres_server: PostgresServer) -> None:
+    async def begin(url: str) -> int:
+        async with open_catalog(url, migrate=False) as catalog:
+            return await catalog.hosts.register("ingest-1", "ingest", None, "1.0")
+
+    with postgres_server.empty_database() as url:
+        assert site.migrate("--to", url).exit_code == 0
+        host = asyncio.run(begin(url))
+        served = {"HEADEND_DATABASE__URL": url, "HEADEND_HOSTS__DEAD_SECONDS": "60"}
+        refused = site.migrate("--media-to", str(site.bucket), **served)
+        assert (refused.exit_code, site.keys()) == (1, [])
+        assert "ingest-1 may receive streams (`headend hosts`): stop all" in refused.output
+        run_sql(url, f"UPDATE hosts SET seen_us = seen_us - 3600000000 WHERE id = {host}")
+        done = site.migrate("--media-to", str(site.bucket), **served)
+        assert done.exit_code == 0, done.output
+
+
+def test_nothing_is_copied_while_a_video_is_transcoded(site: Site) -> None:
+    async def lease() -> None:
+        async with open_catalog(site.data / DATABASE, migrate=False) as catalog:
+            await catalog.videos.add(1, new_video(VIDEO), wall_clock_us(), by=None)
+            assert await catalog.jobs.lease("me", wall_clock_us()) is not None
+
+    asyncio.run(lease())
+    refused = site.migrate("--media-to", str(site.bucket))
+    assert (refused.exit_code, site.keys()) == (1, [])
+    assert "a video is being transcoded or imported: stop all processes" in refused.output
+
+
+def test_media_and_database_move_together(site: Site, postgres_server: PostgresServer) -> None:
+    with postgres_server.empty_database() as url:
+        done = site.migrate("--media-to", str(site.bucket), "--to", url)
+        assert done.exit_code == 0, done.output
+        assert [line.split()[0] for line in done.output.splitlines()] == [
+            "copied",
+            "start",
+            "moved",
+        ]
+
+        async def bind() -> None:
+            async with open_catalog(url, migrate=False) as catalog:
+                await bind_objects(catalog, S3Bucket(site.bucket), store="the bucket")
+
+        asyncio.run(bind())
+
+
+def test_a_bucket_that_fails_is_one_sentence(site: Site) -> None:
+    missing = site.migrate("--media-to", "s3://no-such-bucket/there")
+    assert missing.exit_code == 1
+    assert missing.output == (
+        "Error: copying to s3://no-such-bucket/there failed: sources: the bucket answered 404 Not"
+        " Found; not all media are copied: the same command goes on from here\n"
+    )
+
+
+URL = "s3://media/one"
+
+
+@pytest.mark.parametrize(
+    ("place", "to", "words"),
+    [
+        ("", "/var/lib/other", "the media are in a folder already"),
+        (URL, "s3://media/two", "the media are in a bucket already, s3://media/one"),
+        ("", "s3://No_Bucket", "--media-to: Expected s3://BUCKET"),
+        ("", "https://s3.example.org/media", "--media-to: Expected s3://BUCKET"),
+        (URL, "", "--media-to takes s3://BUCKET/PREFIX or a data folder"),
+    ],
+)
+def test_a_target_that_makes_no_sense_is_refused(place: str, to: str, words: str) -> None:
+    settings, _ = load(file=None, environment={}, options={"storage.url": place})
+    with pytest.raises(MediaCopyRefused, match=words):
+        media_target(settings, to, endpoint=None, region=None)
+
+
+def test_the_server_is_that_of_the_settings_unless_it_is_given() -> None:
+    named = {"HEADEND_STORAGE__ENDPOINT": "https://a", "HEADEND_STORAGE__REGION": "here"}
+    settings, _ = load(file=None, environment=named, options={})
+    target = media_target(settings, URL, endpoint=None, region=None)
+    assert target == MediaTarget(S3Place.parse(URL, endpoint="https://a", region="here"))
+    target = media_target(settings, URL, endpoint="https://b", region="there")
+    assert target == MediaTarget(S3Place.parse(URL, endpoint="https://b", region="there"))
+    with pytest.raises(MediaCopyRefused, match="--media-endpoint: Expected https://HOST"):
+        media_target(settings, URL, endpoint="b", region=None)
