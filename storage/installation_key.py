@@ -199,10 +199,13 @@ async def verify(objects: ReadableKey, keys: KeyCatalog, *, store: str, catalog:
 
     Raises:
         StoreMismatch: they have not, or one has none.
+        UnfinishedCopy: not all media have been copied to the store.
         StorageError: the catalog or the store cannot be read.
     """
     key = await _read(objects)
     if not key or key != await keys.find_key():
+        if await _read(objects, COPYING):
+            raise UnfinishedCopy(store)
         raise StoreMismatch(store, catalog)
 
 

@@ -5,6 +5,7 @@ import os
 import pty
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,6 +20,7 @@ from headend.install.media_copy import MediaCopyRefused, MediaTarget, media_targ
 from headend.install.media_store import OBJECTS
 from storage.catalog import open_catalog
 from storage.installation_key import UnfinishedCopy
+from storage.objects.disk import DiskObjects
 from storage.objects.s3_bucket import S3Bucket, S3Place
 from storage.wall_clock import wall_clock_us
 from tests.support.headend.installed import installed
@@ -75,10 +77,14 @@ class Site(NamedTuple):
             **self.server.credentials,
         }
 
-    async def bind(self) -> None:
-        """Look whether the bucket belongs to the catalog, as each start does."""
+    async def bind(self, folder: Path | None = None) -> None:
+        """Look whether the bucket, or a folder, belongs to the catalog, as each start does."""
         async with open_catalog(self.data / DATABASE, migrate=False) as catalog:
-            await bind_objects(catalog, S3Bucket(self.bucket), store="the bucket")
+            if folder is None:
+                await bind_objects(catalog, S3Bucket(self.bucket), store="the bucket")
+                return
+            with DiskObjects(folder) as objects:
+                await bind_objects(catalog, objects, store=str(folder))
 
 
 @pytest.fixture
@@ -122,18 +128,25 @@ def test_media_move_to_a_bucket_and_back(site: Site, tmp_path: Path) -> None:
     assert again.key == site.key
 
 
-def test_a_killed_copy_is_no_whole_one_and_goes_on(site: Site) -> None:
+@pytest.mark.parametrize("way", ["to the bucket", "to a folder"])
+def test_a_killed_copy_is_no_whole_one_and_goes_on(site: Site, tmp_path: Path, way: str) -> None:
     put(site.objects, *(f"videos/{VIDEO}/1/720p/{number}.m4s" for number in range(400)))
+    place, named, keys, bind = str(site.bucket), {}, site.keys, site.bind
+    if way == "to a folder":
+        assert site.migrate("--media-to", place).exit_code == 0
+        back = Site(tmp_path / "back", site.bucket, site.server)
+        place, named = str(back.data), {"HEADEND_STORAGE__URL": place}
+        keys, bind = back.media, partial(site.bind, back.objects)
     # Its progress is not read, so it waits for the terminal after some 50 objects.
     here, there = pty.openpty()
     child = subprocess.Popen(
         [sys.executable, "-c", "from headend.cli import main; main()", "migrate",
-         "--media-to", str(site.bucket)],
-        env={**os.environ, **site.environment}, stdin=subprocess.DEVNULL,
+         "--media-to", place],
+        env={**os.environ, **site.environment, **named}, stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL, stderr=there,
     )  # fmt: skip
     try:
-        poll(lambda: len(site.keys()) > 10, within=60, what="the first objects")
+        poll(lambda: len(keys()) > 10, within=60, what="the first objects")
         shown = os.read(here, 80)
     finally:
         child.kill()
@@ -141,18 +154,18 @@ def test_a_killed_copy_is_no_whole_one_and_goes_on(site: Site) -> None:
         os.close(here)
         os.close(there)
     assert b"of 3 folders, " in shown
-    first = set(site.keys())
+    first = set(keys())
     assert len(first) < 400
     assert "installation.copying" in first
     assert "installation" not in first
     with pytest.raises(UnfinishedCopy):
-        asyncio.run(site.bind())
-    done = site.migrate("--media-to", str(site.bucket))
+        asyncio.run(bind())
+    done = site.migrate("--media-to", place, **named)
     assert done.exit_code == 0, done.output
     copied = int(done.output.partition(" objects")[0].removeprefix("copied "))
     assert copied == len(set(site.media()) - first - {"installation"})
-    assert site.keys() == site.media()
-    asyncio.run(site.bind())
+    assert keys() == site.media()
+    asyncio.run(bind())
 
 
 def test_the_media_of_another_installation_are_left_alone(site: Site, tmp_path: Path) -> None:
