@@ -7,7 +7,8 @@ this process adds one. Of several hosts the one that owns the stream executes a 
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Final, Protocol, assert_never
 
 from headend.roles.host_presence import HostPresence
@@ -74,11 +75,19 @@ class StreamMediaRemover(Protocol):
         ...
 
 
+@asynccontextmanager
+async def _hold_alone(stream: int) -> AsyncGenerator[bool]:
+    """Hold a stream where there is one host."""
+    del stream
+    yield True
+
+
 class CommandExecutor:
     """Executes the commands of one catalog in this process.
 
     With a `presence` these are the commands that are for its host
-    (`storage.catalog.streams.commands.Commands.find_for_host`), else all.
+    (`storage.catalog.streams.commands.Commands.find_for_host`), else all. `hold` sees that no other
+    host owns a stream while a command is carried out; else that host gets the command.
     """
 
     def __init__(
@@ -90,9 +99,11 @@ class CommandExecutor:
         media: StreamMediaRemover,
         now_us: Callable[[], int],
         presence: HostPresence | None = None,
+        hold: Callable[[int], AbstractAsyncContextManager[bool]] = _hold_alone,
     ) -> None:
         self._catalog = catalog
         self._presence = presence
+        self._hold = hold
         self._streams = streams
         self._unfinished_runs = unfinished_runs
         self._media = media
@@ -149,12 +160,16 @@ class CommandExecutor:
         command = record.command
         about = {"stream": command.hash, "command": command.kind.value}
         try:
-            async with asyncio.timeout(_DATABASE_SECONDS):
-                taken = await self._catalog.commands.start(record.id, self._now_us())
-            if not taken:
-                return
-            async with asyncio.timeout(_CARRY_OUT_SECONDS):
-                answer = await self._perform(command)
+            async with self._hold(command.stream) as ours:
+                if not ours:
+                    await asyncio.sleep(_POLL_SECONDS)
+                    return
+                async with asyncio.timeout(_DATABASE_SECONDS):
+                    taken = await self._catalog.commands.start(record.id, self._now_us())
+                if not taken:
+                    return
+                async with asyncio.timeout(_CARRY_OUT_SECONDS):
+                    answer = await self._perform(command)
             if command.kind is CommandKind.REPORT:  # long, and requested often
                 log.debug("reported", extra=about)
             else:

@@ -23,7 +23,7 @@ from headend.roles.adapters import (
     EngineSinks,
     GrantDefaults,
 )
-from headend.roles.command_executor import CommandExecutor, UnfinishedRuns
+from headend.roles.command_executor import CommandExecutor
 from headend.roles.context import RoleContext
 from headend.roles.host_presence import HostPresence
 from headend.roles.ingest_metrics import IngestMetrics
@@ -139,30 +139,32 @@ async def run_ingest(
             hosts=None if ownership is None else _other_hosts(context, ownership),
         ) as listener,
     ):
-        unfinished_runs: UnfinishedRuns = SoleRuns(transcoding)
+        execute = partial(
+            CommandExecutor,
+            catalog=catalog,
+            streams=listener.streams,
+            media=StoredMedia(context.objects, context.edge),
+            now_us=wall_clock_us,
+        )
         tasks: tuple[BackgroundTask, ...] = ()
-        if presence is not None and ownership is not None:
+        if presence is None or ownership is None:
+            executor = execute(unfinished_runs=SoleRuns(transcoding))
+        else:
             watch = OwnershipWatch(listener.streams, context.edge)
-            presence.on_owned, transcoding.on_lost = watch.on_owned, watch.on_run_lost
+            presence.on_owned, presence.on_lost = watch.on_owned, watch.on_unseen
+            transcoding.on_lost = watch.on_run_lost
             transcoding.on_stored = partial(_report_stored, listener)
-            unfinished_runs = left = LeftRuns(
+            left = LeftRuns(
                 ownership,
                 listener.streams,
                 transcoding,
                 reconnect_seconds=settings.live.reconnect_seconds,
             )
+            executor = execute(unfinished_runs=left, presence=presence, hold=left.holding)
             tasks = (
                 BackgroundTask("ownership of streams", watch.run),
                 BackgroundTask("runs of hosts that are gone", left.run),
             )
-        executor = CommandExecutor(
-            catalog=catalog,
-            streams=listener.streams,
-            unfinished_runs=unfinished_runs,
-            media=StoredMedia(context.objects, context.edge),
-            now_us=wall_clock_us,
-            presence=presence,
-        )
         async with run_in_background(BackgroundTask("commands", executor.run), *tasks):
             yield IngestRole(
                 metrics=IngestMetrics(listener, transcoding, context.lag).text,

@@ -8,7 +8,8 @@ the catalog, and a host that is cut off alone finds out when it writes.
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
 from typing import Final
 
 from headend.roles.host_presence import HostPresence
@@ -45,9 +46,9 @@ class CatalogOwnership:
             raise PortError(str(error)) from error
 
     async def release(self, grant: Grant, generation: int) -> None:
-        """Let go of a stream whose run has ended."""
+        """Let go of a stream; whether its last run has ended is looked at later (`LeftRuns`)."""
         try:
-            await self.release_stream(grant.stream, generation)
+            await self.release_stream(grant.stream, generation, ended=False)
         except StorageError as error:
             raise PortError(str(error)) from error
 
@@ -66,14 +67,14 @@ class CatalogOwnership:
         address = None if owner.host == host else (owner.address or "")
         return Ownership(generation=owner.generation, address=address)
 
-    async def release_stream(self, stream: int, generation: int) -> None:
-        """Let go of the stream with this number, as `release` does.
+    async def release_stream(self, stream: int, generation: int, *, ended: bool) -> None:
+        """Let go of the stream with this number, whose runs have all `ended` or may be open.
 
         Raises:
             StorageError: it could not be stored.
         """
         if self._presence.host is not None:
-            await self._catalog.owners.release(stream, self._presence.host, generation)
+            await self._catalog.owners.release(stream, self._presence.host, generation, ended=ended)
 
     async def find_left(self) -> tuple[LeftStream, ...]:
         """Return the streams whose owners are gone, if this is the first living host.
@@ -102,16 +103,24 @@ class OwnershipWatch:
         self._streams = streams
         self._edge = edge
         self._served: dict[int, int] = {}  # by number, when the catalog was read last
+        self._was_unseen = False
         self._lost: asyncio.Queue[tuple[int, int]] = asyncio.Queue()
 
     def on_owned(self, owned: Mapping[int, int]) -> None:
         """Handle what this host owns: generations, by the numbers of the streams."""
+        if self._was_unseen:  # others may have marked its streams off air meanwhile
+            self._was_unseen = False
+            self._streams.rewrite_states()
         served = self._streams.generations
         for stream, generation in served.items():
             # What was claimed since the catalog was read is not in `owned` yet.
             if self._served.get(stream) == generation != owned.get(stream):
                 self._lost.put_nowait((stream, generation))
         self._served = served
+
+    def on_unseen(self) -> None:
+        """Handle that this host was not seen for so long that it does not count as living."""
+        self._was_unseen = True
 
     def on_run_lost(self, hash_: str, generation: int) -> None:
         """Handle that the run of a stream was taken over."""
@@ -121,12 +130,18 @@ class OwnershipWatch:
 
     async def run(self) -> None:
         """Stop what was lost, until cancelled."""
-        while True:
-            stream, generation = await self._lost.get()
-            hash_ = self._streams.hashes.get(stream)
+        async with asyncio.TaskGroup() as tasks:
+            while True:
+                tasks.create_task(self._surrender(*await self._lost.get()))
+
+    async def _surrender(self, stream: int, generation: int) -> None:
+        hash_ = self._streams.hashes.get(stream)
+        try:
             if hash_ is not None and await self._streams.surrender(stream, generation):
                 # Viewers get what its owner publishes.
                 await self._edge.drop_folder(live_stream(hash_))
+        except Exception:  # one stream's fault must not keep the others
+            log.exception("stream not surrendered", extra={"stream": hash_})
 
 
 class SoleRuns:
@@ -178,8 +193,29 @@ class LeftRuns:
             if owner.address is not None:
                 return False
             ended = await self._transcoding.end_interrupted(hash_, owner.generation)
-            await self._ownership.release_stream(stream, owner.generation)
+            await self._ownership.release_stream(stream, owner.generation, ended=True)
             return ended
+
+    @asynccontextmanager
+    async def holding(self, stream: int) -> AsyncGenerator[bool]:
+        """Own a stream for the length of the block; False if another host owns it.
+
+        Raises:
+            StorageError: the catalog does not answer.
+        """
+        if stream in self._streams.generations:
+            yield True
+            return
+        owner = await self._ownership.claim_stream(stream)
+        if owner.address is not None:
+            yield False
+            return
+        try:
+            yield True
+        finally:
+            async with self._streams.unserved(stream) as free:
+                if free:
+                    await self._ownership.release_stream(stream, owner.generation, ended=False)
 
     async def run(self) -> None:
         """Look for runs whose owners are gone, until cancelled."""

@@ -89,6 +89,10 @@ class JournalQueue:
         self._closed = True
         self._more.set()
 
+    def forget_written(self) -> None:
+        """Write the next state even if it is the one that was written last."""
+        self._written_state = None
+
     def discard(self) -> None:
         """Write nothing more: what is queued and what comes is dropped, and no caller waits."""
         self._discarded = True

@@ -254,6 +254,11 @@ class LiveStream:
         """Disconnect the publishers and close the segments, but keep the run for a restart."""
         self._stop_accepting("the service is stopping", moved=True)
 
+    def rewrite_state(self) -> None:
+        """Write the stream's state again, though it has not changed."""
+        self._journal.forget_written()
+        self._wake.set()
+
     def surrender(self) -> None:
         """Disconnect the publishers, because another host owns the stream; store nothing more."""
         self._stop_accepting("another host serves the stream now", moved=True)

@@ -223,6 +223,11 @@ class LiveStreams:
         report = stream_report(None, {}, frozenset(), 0.0) if served is None else served.report()
         return msgspec.to_builtins(report)
 
+    def rewrite_states(self) -> None:
+        """Write the states of all streams again, since others may have changed what is stored."""
+        for stream in self._streams.values():
+            stream.rewrite_state()
+
     async def surrender(self, stream: int, generation: int) -> bool:
         """Stop serving a stream that another host owns; return False if it is not served.
 

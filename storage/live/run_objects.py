@@ -220,16 +220,21 @@ async def require_versions(store: Objects) -> None:
     address = f"checks/{secrets.token_hex(8)}"
     version = await store.put_if(address, b"1", None)
     try:
-        if await _replaces(store, address, None) or not await _replaces(store, address, version):
+        heeds = (
+            not await _replaces(store, address, b"2", None)
+            and await _replaces(store, address, b"3", version)
+            and not await _replaces(store, address, b"4", version)  # which is an older one now
+        )
+        if not heeds:
             reason = "it does not heed If-None-Match and If-Match: several hosts cannot share it"
             raise StoreFailed("the bucket", reason)
     finally:
         await store.delete(address)
 
 
-async def _replaces(store: Objects, address: str, version: str | None) -> bool:
+async def _replaces(store: Objects, address: str, data: bytes, version: str | None) -> bool:
     try:
-        await store.put_if(address, b"2", version)
+        await store.put_if(address, data, version)
     except ObjectChanged:
         return False
     return True

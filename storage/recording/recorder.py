@@ -17,6 +17,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, Protocol
 
 from media.stream_keys import PublicHash
+from media.ticks import MICROSECONDS
 from storage.catalog.videos.recordings import MadeRecording, RecordingRow
 from storage.errors import StorageError
 from storage.live.publication import Publication
@@ -37,6 +38,8 @@ _MAX_QUEUED: Final = 64
 # The same for steps that cannot be written into pages: a quarter of an hour.
 _MAX_UNWRITTEN: Final = 512
 _POLL_SECONDS: Final = 10.0
+# A run has a state some seconds after its recording has begun, in a slow store after a minute.
+_BEGINNING_US: Final = 120 * MICROSECONDS
 _RETRY_SECONDS: Final = 1.0
 # Attempts to open the recording of a run that has already ended.
 _MAX_LATE_TRIES: Final = 120
@@ -330,7 +333,9 @@ class Recorder:
         try:
             store = await RecordingStore.load(self._objects, row.hash)
             state = await read_state(self._objects, row.stream, row.run)
-            if not store.closed and not await self._has_ended(row, state):
+            if not store.closed and not await self._has_ended(
+                row, state, begun=bool(store.totals.steps)
+            ):
                 return
             run = StoredRun(hash=row.stream, run=row.run, state=state) if state else None
             kept = await finalize(
@@ -345,9 +350,15 @@ class Recorder:
         except Exception:  # a failed recording must not stop the others
             log.exception("recording not finished", extra=about)
 
-    async def _has_ended(self, row: RecordingRow, state: RunState | None) -> bool:
-        """Return whether a run is over: it ended, was deleted, or a newer one began."""
-        if state is None or state.ended:
+    async def _has_ended(self, row: RecordingRow, state: RunState | None, *, begun: bool) -> bool:
+        """Return whether a run is over: it ended, was deleted, or a newer one began.
+
+        `begun`: something of it was recorded.
+        """
+        if state is not None and state.ended:
             return True
         found = await newest_run(self._objects, row.stream)
-        return found is None or found.run != row.run
+        if found is not None and found.run != row.run:
+            return state is not None or found.run > row.run
+        # Without a state, another host may have just begun it, and stores its first one.
+        return state is None and (begun or self._now_us() - row.created_us >= _BEGINNING_US)

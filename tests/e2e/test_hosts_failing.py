@@ -5,7 +5,7 @@ import random
 import threading
 import time
 from collections.abc import Generator, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Final, cast
 
@@ -32,6 +32,7 @@ ROUNDS: Final = int(os.environ.get("HEADEND_TEST_ROUNDS", "50"))
 STREAMS: Final = 3
 SEED: Final = 15
 FROZEN_SECONDS: Final = 10.0
+AWAY_SECONDS: Final = 2.0
 X264: Final = ("-c:v", "libx264", "-preset", "ultrafast", "-g", "60", "-c:a", "aac")
 
 
@@ -58,10 +59,11 @@ class Waits:
     def run(self) -> None:
         """Look every 0.1 s until told to stop."""
         while not self._over.wait(0.1):
-            try:
+            began, answer = time.monotonic(), None
+            with suppress(OSError):
                 answer = fetch(self._playlist)
-            except OSError:
-                self._at = None  # its own host is away: it would go to another one
+            if answer is None or time.monotonic() - began > AWAY_SECONDS:
+                self._at = None  # its own host is away: a viewer would go to another one
                 continue
             lines = [line for line in answer.text.splitlines() if line.startswith("#EXT-X-PART:")]
             newest = lines[-1] if answer.status == 200 and lines else self._newest

@@ -6,6 +6,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Collection
 from contextlib import asynccontextmanager
 from typing import Final
+from weakref import WeakValueDictionary
 
 from media.loop_lag import LoopLag
 from media.no_op import do_nothing
@@ -80,7 +81,8 @@ class LiveTranscoding:
         self._recorder = recorder
         self._fenced = fenced
         self._keep_days: dict[str, int] = {}  # by stream: for how long its recordings are kept
-        self._opening = asyncio.Lock()
+        # One run of a stream is opened or ended at a time.
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._deaths: dict[str, EngineDeaths] = {}  # of recent engines, by stream
 
     async def read_slate_image(self, stream: str, address: str) -> bytes | None:
@@ -119,7 +121,7 @@ class LiveTranscoding:
         """Resume the stream's newest run if a restart interrupted it, else begin another."""
         window = self._window.reaching_back(settings.dvr_seconds)
         owner = self._owner(stream, settings.generation)
-        async with self._opening:
+        async with self._opening(stream):
             resumed = await self._resume(
                 stream, settings.resume_seconds, window, owner, low_latency=settings.low_latency
             )
@@ -139,6 +141,9 @@ class LiveTranscoding:
             )
             self._record(publication)
             return publication
+
+    def _opening(self, stream: str) -> asyncio.Lock:
+        return self._locks.setdefault(stream, asyncio.Lock())
 
     def _owner(self, stream: str, generation: int) -> RunOwner:
         return RunOwner(
@@ -180,7 +185,7 @@ class LiveTranscoding:
 
     async def _end_abandoned(self, stream: str, window: float, generation: int = 0) -> bool:
         owner = self._owner(stream, generation)
-        async with self._opening:
+        async with self._opening(stream):
             resumed = stream in self.runs or await self._resume(stream, window, self._window, owner)
             left = None if resumed else await self._resume(stream, _ANY_AGE, self._window, owner)
             if left is not None:

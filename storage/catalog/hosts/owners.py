@@ -4,6 +4,8 @@ The `generation` of a stream counts its owners. It never goes back, so that what
 still writes is told from what the present one writes.
 """
 
+from typing import Final
+
 import msgspec
 from sqlalchemy import and_, func, null, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -19,6 +21,9 @@ from storage.catalog.schema.tables import hosts, projects, stream_owners, stream
 from storage.errors import HostGone
 
 __all__ = ["LeftStream", "StreamOwner", "StreamOwners"]
+
+
+_NO_HOST: Final = 0  # numbers of hosts begin with 1
 
 
 class StreamOwner(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,15 +88,16 @@ class StreamOwners:
             )
             return _record(claiming, generation + 1)
 
-    async def release(self, stream: int, host: int, generation: int) -> None:
+    async def release(self, stream: int, host: int, generation: int, *, ended: bool = True) -> None:
         """Let go of a stream that the host owns by this generation; else nothing changes.
 
-        Its run has ended. A host that leaves a run open does not let go: see `find_left`.
+        Without `ended` it may have a run that is open still: see `find_left`.
         """
         owners = stream_owners.c
         mine = (owners.stream_id == stream, owners.host_id == host, owners.generation == generation)
         async with self._database.writing() as connection:
-            await connection.execute(update(stream_owners).where(*mine).values(host_id=null()))
+            left = null() if ended else _NO_HOST
+            await connection.execute(update(stream_owners).where(*mine).values(host_id=left))
 
     async def owned_by(self, host: int) -> dict[int, int]:
         """Return the generations by which a host owns streams, by the streams' numbers."""

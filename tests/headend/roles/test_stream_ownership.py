@@ -11,7 +11,7 @@ import pytest
 from headend.roles.adapters import CatalogJournal
 from headend.roles.host_presence import HostIdentity, HostPresence
 from headend.roles.stream_ownership import CatalogOwnership, LeftRuns, OwnershipWatch, SoleRuns
-from ingest.stream.ports import Ownership, PortError
+from ingest.stream.ports import LiveEvent, LiveState, Ownership, PortError
 from ingest.stream.registry import LiveStreams
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.records.common import StreamRecord
@@ -69,16 +69,27 @@ async def test_a_host_that_is_not_registered_claims_nothing(catalog: Catalog) ->
     await CatalogOwnership(catalog, nobody).release(GRANT, 1)
 
 
+class KeptJournal(CatalogJournal):
+    """A journal that keeps what it writes."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        super().__init__(catalog, lambda: 1)
+        self.states: list[LiveState] = []
+
+    async def write(self, state: LiveState, events: tuple[LiveEvent, ...]) -> None:
+        self.states.append(state)
+        await super().write(state, events)
+
+
 @asynccontextmanager
 async def watched(
-    catalog: Catalog, edge: MemoryEdge
+    catalog: Catalog, edge: MemoryEdge, journal: KeptJournal | None = None
 ) -> AsyncGenerator[tuple[OwnershipWatch, LiveStreams]]:
     """Serve a stream that this host owns, and watch that."""
     ownership = CatalogOwnership(catalog, await presence(catalog, "here"))
     async with asyncio.TaskGroup() as tasks:
-        streams = LiveStreams(
-            FakePorts(), CatalogJournal(catalog, lambda: 1), tasks, ownership=ownership
-        )
+        journal = journal or KeptJournal(catalog)
+        streams = LiveStreams(FakePorts(), journal, tasks, ownership=ownership)
         watch = OwnershipWatch(streams, edge)
         running = tasks.create_task(watch.run())
         await streams.attach(GRANT, FakePublisher())
@@ -234,3 +245,51 @@ async def test_the_only_host_ends_runs_without_asking(catalog: Catalog, tmp_path
             assert await runs.end_interrupted(left.stream.id, left.stream.hash)
             assert await left.ended()
             assert not await runs.end_interrupted(left.stream.id, left.stream.hash)
+
+
+async def test_a_host_holds_a_stream_for_a_command_unless_another_owns_it(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    with DiskObjects(tmp_path / "objects") as objects:
+        async with asyncio.TaskGroup() as tasks:
+            left = await left_run(catalog, objects, tasks)
+            there = CatalogOwnership(catalog, await presence(catalog, "there"))
+            number = left.stream.id
+            async with left.runs.holding(number) as ours:
+                assert ours
+                assert (await there.claim_stream(number)).address == ""
+            # What it let go of may have a run; the host that looks for such finds it again.
+            assert [each.stream for each in await left.ownership.find_left()] == [number]
+            await there.claim_stream(number)
+            async with left.runs.holding(number) as ours:
+                assert not ours
+
+
+async def test_the_end_of_a_served_stream_is_looked_at_later(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    """It may have failed to write the end of its run."""
+    with DiskObjects(tmp_path / "objects") as objects:
+        async with asyncio.TaskGroup() as tasks:
+            left = await left_run(catalog, objects, tasks)
+            grant = msgspec.structs.replace(GRANT, stream=left.stream.id, hash=left.stream.hash)
+            await left.ownership.claim(grant)
+            assert await left.ownership.find_left() == ()
+            await left.ownership.release(grant, 2)
+            await left.runs.look(100.0)
+            await left.runs.look(130.0)
+            assert await left.ended()
+            assert await left.ownership.find_left() == ()
+
+
+async def test_states_are_written_again_by_a_host_that_was_not_seen(catalog: Catalog) -> None:
+    journal = KeptJournal(catalog)
+    async with watched(catalog, MemoryEdge(), journal) as (watch, _):
+        await until(lambda: len(journal.states) == 1)
+        watch.on_owned({GRANT.stream: 1})
+        watch.on_unseen()
+        await asyncio.sleep(0.1)  # nothing is written before it is seen again
+        assert len(journal.states) == 1
+        watch.on_owned({GRANT.stream: 1})
+        await until(lambda: len(journal.states) == 2)
+        assert journal.states[0] == journal.states[1]

@@ -123,27 +123,31 @@ async def test_a_run_that_has_ended_is_not_taken_over(disk: LosingAnswers) -> No
 
 
 class Careless(DiskObjects):
-    """A store that replaces whatever there is, or nothing that is there."""
+    """A store that replaces whatever there is, nothing that is there, or any version."""
 
     refuses: bool = False
+    any_version: bool = False
 
     async def put_if(
         self, address: str, data: bytes, version: str | None, *, vital: bool = False
     ) -> str:
+        if version is not None and self.any_version:
+            version = await self.version(address)
+            return await super().put_if(address, data, version, vital=vital)
         if version is not None and self.refuses:
             raise ObjectChanged(address)
-        if version is None and self.refuses:
+        if version is None and (self.refuses or self.any_version):
             return await super().put_if(address, data, version, vital=vital)
         await self.put(address, data, vital=vital)
         return "the only one"
 
 
-@pytest.mark.parametrize("refuses", [False, True])
+@pytest.mark.parametrize("fault", ["none", "refuses", "any_version"])
 async def test_a_store_that_does_not_know_versions_is_not_shared(
-    tmp_path: Path, refuses: bool
+    tmp_path: Path, fault: str
 ) -> None:
     store = Careless(tmp_path)
-    store.refuses = refuses
+    store.refuses, store.any_version = fault == "refuses", fault == "any_version"
     with store:
         with pytest.raises(StoreFailed, match="cannot share it"):
             await require_versions(store)

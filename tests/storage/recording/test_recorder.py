@@ -375,7 +375,7 @@ async def test_a_recording_of_a_restored_catalog_does_not_cost_the_video_it_beca
     for ending in ("-wal", "-shm"):
         (tmp_path / f"catalog.db{ending}").unlink(missing_ok=True)
     backup.replace(tmp_path / "catalog.db")
-    async with run_recorder(tmp_path) as made:
+    async with run_recorder(tmp_path, now_us=NOON_US + 120_000_000) as made:
         if has_pages:
             [again] = await made.all_over()
             assert (again.hash, again.length_us) == (video.hash, video.length_us)
@@ -386,6 +386,18 @@ async def test_a_recording_of_a_restored_catalog_does_not_cost_the_video_it_beca
         await until(made.is_bare)
         trash = await made.disk.addresses("trash")
         assert [each.split("/", 2)[2] for each in trash] == before
+
+
+async def test_a_recording_that_another_host_has_just_begun_is_not_over(tmp_path: Path) -> None:
+    """Its row comes a moment before the first state of its run."""
+    async with run_recorder(tmp_path, now_us=NOON_US + 119_000_000) as made:
+        row = await made.catalog.recordings.begin(HASH, RUN, 7, NOON_US)
+        assert row is not None
+        made.recorder.check_ended()
+        await asyncio.sleep(0.3)  # time in which it would be dropped
+        assert await made.catalog.recordings.find_all() == (row,)
+    async with run_recorder(tmp_path, now_us=NOON_US + 120_000_000) as made:
+        assert await made.all_over() == []
 
 
 async def test_a_fault_of_the_search_for_ended_runs_ends_no_recording_of_a_present_one(

@@ -187,10 +187,11 @@ async def run_recorder(
     writes: int | None = None,
     min_free_bytes: int = 1 << 20,
     objects: Path | None = None,
+    now_us: int = NOON_US,
 ) -> AsyncGenerator[RecorderFixture]:
     """Record for the length of the block; the disk and the catalog stop after `writes`.
 
-    `objects` is where media are kept, if not beside the catalog.
+    `objects` is where media are kept, if not beside the catalog; `now_us` is the recorder's time.
     """
     place = folder / "catalog.db"
     async with open_catalog(migrated(place), migrate=True) as catalog:
@@ -210,7 +211,7 @@ async def run_recorder(
                 catalog=FailingRecordingCatalog(catalog, frail),
                 free_bytes=lambda: made.free,
                 min_free_bytes=min_free_bytes,
-                now_us=lambda: NOON_US,
+                now_us=lambda: now_us,
                 name_of=lambda title: title.lower().replace(" ", "-"),
                 write_event=chronicle,
             )
