@@ -27,11 +27,15 @@ def main() -> int:
     parser.add_argument("--steps", type=int, default=200, help="measured at each window")
     options = parser.parse_args()
     found = {name: measured(seconds, options.steps) for name, seconds in WINDOWS.items()}
-    print("| window | run, ms per step | viewers, ms per step | bytes per step | resume | memory |")
+    print(
+        "| window | run, ms per step | viewers, ms per step | objects, bytes per step"
+        " | resume | memory |"
+    )
     print("|---|---|---|---|---|---|")
     for name, each in found.items():
         print(
-            f"| {name} | {each.step:.2f} | {each.viewers:.2f} | {each.written:.0f}"
+            f"| {name} | {each.step:.2f} | {each.viewers:.2f}"
+            f" | {each.puts:.2f}, {each.written:.0f}"
             f" | {each.resume:.2f} s, CPU {each.resume_cpu:.2f} s | {each.memory_mb:.0f} MB |"
         )
     print()

@@ -48,6 +48,7 @@ class Figures(msgspec.Struct):
     step: float = 0  # the run alone
     viewers: float = 0  # per step: a delta update for each rendition and part, gzipped
     written: float = 0  # bytes per step that are no media
+    puts: float = 0  # objects written per step
     delta_bytes: int = 0
     full: float = 0
     full_bytes: int = 0
@@ -129,7 +130,8 @@ async def _measured(folder: Path, seconds: int, steps: int) -> Figures:
     for number in range(2 * steps):
         clock.now += 2 * window.kept_seconds / steps
         if number == steps:
-            objects.written, figures.step, figures.viewers = 0, 0.0, 0.0
+            objects.puts, objects.written = 0, 0
+            figures.step, figures.viewers = 0.0, 0.0
         for report in _reports(run.next_sequence, 1):
             began = time.thread_time()
             await run.append(report)
@@ -144,6 +146,7 @@ async def _measured(folder: Path, seconds: int, steps: int) -> Figures:
     figures.step *= 1000 / steps
     figures.viewers *= 1000 / steps
     figures.written = objects.written / steps
+    figures.puts = objects.puts / steps
     figures.delta_bytes = len(_answer(listed(NAMES[0], skip=True)).compressed)
     began = time.thread_time()
     full = _answer(listed(NAMES[0], skip=False))

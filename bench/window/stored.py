@@ -37,12 +37,14 @@ _MEDIA = 32  # steps
 
 
 class CountingObjects(DiskObjects):
-    """A disk that counts what is put on it that is no media."""
+    """A disk that counts what is put on it: objects, and the bytes of those that are no media."""
 
+    puts = 0
     written = 0
 
     async def put_all(self, objects: Mapping[str, bytes], *, vital: bool = False) -> None:
         """Write objects."""
+        self.puts += len(objects)
         for address, data in objects.items():
             if not address.endswith((".m4s", ".mp4")):
                 self.written += len(data)

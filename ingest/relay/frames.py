@@ -24,7 +24,7 @@ class FrameReader:
     def __init__(self) -> None:
         self._held = bytearray()
 
-    def receive(self, data: bytes) -> Iterator[bytes]:
+    def receive(self, data: bytes | memoryview) -> Iterator[bytes]:
         """Yield the contents of the frames that `data` completes.
 
         Raises:

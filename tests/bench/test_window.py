@@ -13,6 +13,11 @@ def test_neither_bytes_nor_delta_updates_grow_with_the_window() -> None:
     assert long.delta_bytes < 1.1 * short.delta_bytes
 
 
+def test_a_step_writes_its_segments_its_playlists_a_state_and_a_page_now_and_then() -> None:
+    renditions, steps_of_a_page = 5, 16
+    assert measured(60, 16).puts == 2 * renditions + 1 + 1 / steps_of_a_page
+
+
 @pytest.mark.prove
 def test_a_step_in_a_window_of_twelve_hours_costs_little_more_than_in_one_of_a_minute(
     proof: Proof,

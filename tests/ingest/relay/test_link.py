@@ -177,6 +177,31 @@ def test_a_host_that_reads_nothing_is_dropped_before_it_costs_memory() -> None:
     play(story())
 
 
+def test_messages_of_one_turn_are_sent_together_in_their_order() -> None:
+    async def story() -> None:
+        async with pair() as each:
+            assert await each.read() == encode(Hello(version=VERSION))
+            messages = [PartReceived(number=number) for number in range(1000)]
+            for message in messages:
+                each.link.send(message)
+            with pytest.raises(BlockingIOError):
+                each.far.recv(1)  # nothing yet
+            assert await each.read() == b"".join(map(encode, messages))
+
+    play(story())
+
+
+def test_messages_of_one_turn_that_are_large_are_sent_at_once() -> None:
+    async def story() -> None:
+        async with pair() as each:
+            assert await each.read() == encode(Hello(version=VERSION))
+            each.link.send(PartReceived(number=1))
+            each.link.send(PACKET)
+            assert each.far.recv(1 << 10).startswith(encode(PartReceived(number=1)))
+
+    play(story())
+
+
 def test_media_that_are_not_urgent_wait_for_room() -> None:
     async def story() -> None:
         async with pair() as each:
