@@ -9,6 +9,7 @@
         ├── HostGone               nobody's: the host's row was removed; it registers again
         ├── HashTaken              nobody's: a random public name collided; try again
         ├── HostNameTaken          the operator's: another process runs under the host's name
+        ├── MediaNotShared         the operator's: several hosts need a bucket for their media
         ├── NameTaken              the caller's: a tag or category of this name exists
         ├── NoSuchLabel            the caller's: a tag, category or player to link does not exist
         ├── NoSuchProject          the caller's: the project does not exist
@@ -40,6 +41,7 @@ __all__ = [
     "HashTaken",
     "HostGone",
     "HostNameTaken",
+    "MediaNotShared",
     "NameTaken",
     "NoSuchLabel",
     "NoSuchProject",
@@ -146,6 +148,17 @@ class HostNameTaken(CatalogError):
             f"another process runs as host {name}: set hosts.name to a name of its own on each"
         )
         self.name = name
+
+
+class MediaNotShared(CatalogError):
+    """Another host shares the catalog, but not the folder in which this one keeps media."""
+
+    def __init__(self, host: str) -> None:
+        super().__init__(
+            f"host {host} runs on the same database: hosts share their media in a bucket, so set"
+            " storage.url on each"
+        )
+        self.host = host
 
 
 class UploadLinkSpent(CatalogError):

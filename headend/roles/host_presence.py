@@ -17,11 +17,12 @@ from typing import Final
 
 import msgspec
 
+from headend.install.media_store import bucket_of
 from headend.roles.context import RoleContext
 from headend.roles.supervision import BackgroundTask, run_in_background
 from media.no_op import do_nothing
 from storage.catalog import Catalog
-from storage.errors import HostNameTaken, StorageError
+from storage.errors import HostNameTaken, MediaNotShared, StorageError
 
 __all__ = ["HostIdentity", "HostPresence", "open_presence"]
 
@@ -120,6 +121,17 @@ class HostPresence:
         self._seen = began
         log.info("host registered", extra={"host": each.name, "number": self.host})
 
+    async def require_alone(self) -> None:
+        """Check that no other host lives.
+
+        Raises:
+            MediaNotShared: one does.
+            StorageError: the catalog does not answer.
+        """
+        for each in await self._catalog.hosts.find_all(self.dead_seconds):
+            if each.alive and each.id != self.host:
+                raise MediaNotShared(each.name)
+
     async def keep_seen(self) -> None:
         """Be seen once a second, and report what it owns, until cancelled."""
         while True:
@@ -210,6 +222,7 @@ async def open_presence(
     Raises:
         AddressError: others cannot connect to the address at which it accepts relayed encoders.
         HostNameTaken: another process of its name runs.
+        MediaNotShared: another host runs, and media are in a folder.
         StorageError: the catalog does not answer.
         OSError: the data folder cannot be written to.
     """
@@ -230,6 +243,8 @@ async def open_presence(
     file = context.folder / _NUMBER
     await presence.start(_read_number(file))
     try:
+        if bucket_of(context.settings) is None:
+            await presence.require_alone()
         file.write_text(f"{presence.host}\n")
         async with run_in_background(BackgroundTask("host presence", presence.keep_seen)):
             yield presence

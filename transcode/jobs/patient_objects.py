@@ -79,6 +79,10 @@ class PatientObjects:
         """Return the sorted addresses of all objects below `prefix`."""
         return await self._objects.addresses(prefix)
 
+    async def sizes(self, prefix: str) -> dict[str, int]:
+        """Return the sizes in bytes of all objects below `prefix`, by address."""
+        return await self._objects.sizes(prefix)
+
     async def folders(self, prefix: str) -> dict[str, int]:
         """Return the names of the folders below `prefix` with their last change."""
         return await self._objects.folders(prefix)

@@ -15,7 +15,7 @@ from headend.roles.context import open_context
 from headend.roles.host_presence import HostIdentity, HostPresence, open_presence
 from headend.roles.supervision import BackgroundTask, run_in_background
 from storage.catalog import Catalog, open_catalog
-from storage.errors import HostNameTaken
+from storage.errors import HostNameTaken, MediaNotShared
 from tests.support.headend.installed import installed, settings_of
 from tests.support.postgres import PostgresServer
 from tests.support.sql import run_sql
@@ -225,6 +225,23 @@ async def test_a_role_is_a_host_of_a_shared_database_while_it_runs(
             async with open_presence(context, "ingest") as presence:
                 assert presence is not None
                 assert (tmp_path / "host.number").read_text() == f"{presence.host}\n"
+
+
+async def test_hosts_that_keep_media_in_folders_do_not_share_a_database(
+    tmp_path: Path, postgres_server: PostgresServer
+) -> None:
+    with postgres_server.fresh_database() as url:
+        settings = settings_of(tmp_path, database__url=url, hosts__name="one")
+        await install(tmp_path, url)
+        async with open_context(settings, origin=False, ingest=True) as context:
+            other = await context.catalog.hosts.register("other", "ingest", None, "1")
+            with pytest.raises(MediaNotShared, match=r"storage\.url"):
+                async with open_presence(context, "ingest"):
+                    pass
+            assert [each.id for each in await context.catalog.hosts.find_all(60)] == [other]
+            await context.catalog.hosts.leave(other)
+            async with open_presence(context, "ingest") as presence:
+                assert presence is not None
 
 
 async def test_there_are_no_hosts_with_sqlite(tmp_path: Path) -> None:

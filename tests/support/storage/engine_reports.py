@@ -245,6 +245,9 @@ class FailingObjects:
     async def addresses(self, prefix: str) -> list[str]:
         return await self.disk.addresses(prefix)
 
+    async def sizes(self, prefix: str) -> dict[str, int]:
+        return await self.disk.sizes(prefix)
+
     async def folders(self, prefix: str) -> dict[str, int]:
         return await self.disk.folders(prefix)
 
