@@ -33,8 +33,9 @@ _SECONDS: Final = 5.0  # for each operation of Redis
 _QUIET_SECONDS: Final = 5.0
 _FIRST_PAUSE: Final = 0.05
 _LONGEST_PAUSE: Final = 2.0
-# What redis-py raises if Redis cannot be reached, or refuses.
-REDIS_ERRORS: Final = (RedisError, OSError, TimeoutError)
+# What redis-py raises if Redis cannot be reached, or refuses; and uvloop, where a connection that
+# has just been closed is written to.
+REDIS_ERRORS: Final = (RedisError, OSError, TimeoutError, RuntimeError)
 
 
 class RedisBus:

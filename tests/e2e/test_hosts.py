@@ -65,13 +65,16 @@ def taken_over(hosts: Hosts, stream: Pair, owner: str, generation: int) -> None:
 
 
 def check_pictures(keeper: Keeper, folder: Path, *, marks: int) -> None:
-    """Nothing may be lost at a change of the owner; up to a distance of keyframes is shown again.
+    """Nothing may be lost where the owner changes; up to a distance of keyframes is shown again.
 
     What the owner had not stored when it was gone, the other host sends again.
     """
     (top,) = [name for name in keeper.held if name != "audio"][:1]
     found = joints(keeper.pictures(top, folder / "kept"))
-    assert [each.gap_ms for each in found if each.gap_ms > 0] == []
+    taken_over = [each for each in found if each.after.segment in keeper.marks(top)]
+    assert [each.gap_ms for each in taken_over if each.gap_ms > 0] == []
+    # A switch between encoders loses up to half of it, as on one host.
+    assert [each.gap_ms for each in found if each.gap_ms > GOP_MS // 2] == []
     assert [each.gap_ms for each in found if each.gap_ms < -GOP_MS] == []
     assert len(keeper.marks(top)) <= marks
 

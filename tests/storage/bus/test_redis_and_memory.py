@@ -6,6 +6,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
 import pytest
+from redis.asyncio.client import PubSub
 
 from storage.bus.base import Bus, BusMessage, BusUnavailable, Mailbox, MessagesLost
 from storage.bus.memory import MemoryBus
@@ -112,6 +113,29 @@ async def test_a_listener_that_redis_disconnects_is_told_though_publishing_never
             assert await read(box) == MessagesLost()
             await bus.publish("t", b"after")
             assert await read(box) == BusMessage("t", b"after")
+
+
+async def test_a_connection_that_the_loop_has_closed_is_opened_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """uvloop says so by a RuntimeError, which redis-py passes on."""
+    subscribe, closed = PubSub.psubscribe, [True, True]
+
+    async def on_closed(self: PubSub, *patterns: str) -> None:
+        if closed:
+            closed.pop()
+            raise RuntimeError(
+                "unable to perform operation on <TCPTransport>; the handler is closed"
+            )
+        await subscribe(self, *patterns)
+
+    monkeypatch.setattr(PubSub, "psubscribe", on_closed)
+    with redis_server(tmp_path) as server:
+        async with open_redis_bus(server.url) as bus, bus.subscribe("t") as box:
+            assert await read(box) == MessagesLost()
+            await bus.publish("t", b"heard")
+            assert await read(box) == BusMessage("t", b"heard")
+    assert not closed
 
 
 async def test_two_services_in_one_redis_do_not_hear_each_other(tmp_path: Path) -> None:
