@@ -3,9 +3,9 @@
 A host that was frozen or cut off may wake up in the middle of a write, after another host has taken
 its run over. Where runs are `fenced`, such a write changes nothing: media are only written where
 there are none, and the run's state and playlists only in the place of the version that this host
-knows. Whoever takes a run over writes its generation into the run's state first (`claim_run`). A
-host that finds another version than it knows looks there, and writes nothing more if the generation
-is later than its own.
+knows. Whoever takes a run over writes its generation into the run's state first. A host that finds
+another version than it knows looks there, and writes nothing more if the generation is later than
+its own.
 """
 
 import asyncio

@@ -111,11 +111,8 @@ class S3Bucket:
 
     async def version(self, address: str) -> str | None:
         """Return the entity tag of an object, or None if there is none."""
-        try:
-            found = await _answer(address, obstore.head_async(self._store, self._key(address)))
-        except ObjectMissing:
-            return None
-        return _tag(address, found["e_tag"])
+        found = await self._head(address)
+        return None if found is None else _tag(address, found["e_tag"])
 
     async def put_if(
         self, address: str, data: bytes, version: str | None, *, vital: bool = False
@@ -186,11 +183,8 @@ class S3Bucket:
 
     async def stat(self, address: str) -> ObjectStat | None:
         """Return the size and age of an object, or None if there is none."""
-        try:
-            found = await _answer(address, obstore.head_async(self._store, self._key(address)))
-        except ObjectMissing:
-            return None
-        return _stat(found)
+        found = await self._head(address)
+        return None if found is None else _stat(found)
 
     async def delete(self, address: str) -> None:
         """Delete an object, if it exists."""
@@ -318,6 +312,12 @@ class S3Bucket:
         return stat
 
     # -- helpers ----------------------------------------------------------------------------------
+
+    async def _head(self, address: str) -> "ObjectMeta | None":
+        try:
+            return await _answer(address, obstore.head_async(self._store, self._key(address)))
+        except ObjectMissing:
+            return None
 
     def _key(self, address: str) -> str:
         return self._prefix + checked(address)
