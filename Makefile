@@ -11,8 +11,10 @@ ROUNDS ?= 20
 PART ?= 1/1
 # The demo encodes what its two encoders send, in real time: beside other tests it falls behind.
 ALONE := tests/e2e/test_demo.py
+# As new as the compiled tests.
+COMPILED := .venv/.tests-compiled
 
-.PHONY: help run demo install setup tools fmt lint types house compiled quick test e2e bench fuzz prove cover web requirements advisories clean
+.PHONY: help run demo demo-hosts install setup tools fmt lint types house compiled quick test e2e bench fuzz prove cover web requirements advisories engines clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z][a-z0-9-]*:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -22,6 +24,10 @@ run: install ## serve: RTMP and RTMPS in, HLS and a watch page out (ARGS="--http
 
 demo: install ## serve, and send a moving test picture from two encoders, one of which fails
 	@exec $(BIN)/headend demo $(ARGS)
+
+demo-hosts: install ## the same over two hosts of each role, PostgreSQL, Redis and a bucket; one is killed every 30 s
+	@scripts/test-tools.sh engines
+	@exec $(BIN)/python -m scripts.demo_hosts $(ARGS)
 
 # Both fill the same folder; each is instant when nothing changed.
 install: ## make .venv with what running needs, and nothing else
@@ -52,14 +58,16 @@ house: setup ## who may import whom, and the other rules of the house
 # engines start hundreds of times: none shall compile the code anew.
 compiled: setup ## compile the code and the tests
 	@$(BIN)/python -m compileall -q media ingest transcode storage api headend
-	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/pytest --collect-only -q >/dev/null
+	@if [ ! -e $(COMPILED) ] || [ -n "$$(find tests bench -name '*.py' -newer $(COMPILED))" ]; then \
+		env -u PYTHONDONTWRITEBYTECODE $(BIN)/pytest --collect-only -q >/dev/null && touch $(COMPILED); \
+	fi
 
 quick: setup ## the pure ring: no process, socket, browser or database server
-	@scripts/tests.sh 1 --quick $(ARGS)
+	@scripts/tests.sh 2 --quick $(ARGS)
 
 test: setup tools ## everything a change must pass
 	@$(MAKE) --jobs=2 --output-sync=target types compiled lint house
-	@HEADEND_TEST_SCALE=$${HEADEND_TEST_SCALE:-3} scripts/tests.sh 2 -m "not prove" --ignore=$(ALONE) $(ARGS)
+	@HEADEND_TEST_SCALE=$${HEADEND_TEST_SCALE:-3} scripts/tests.sh 4 -m "not prove" --ignore=$(ALONE) $(ARGS)
 	@HEADEND_TEST_SCALE=$${HEADEND_TEST_SCALE:-3} $(BIN)/pytest -q -m "not prove" $(ALONE)
 
 e2e: setup tools ## only the whole service against foreign software
@@ -77,6 +85,14 @@ fuzz: setup ## only the property tests, round after round with new examples (ROU
 prove: setup lint types house ## all checks, those that take long too; writes docs/proofs.md (PART=1/6 to 6/6)
 	@scripts/test-tools.sh all
 	PROOFS=$${PROOFS:-docs/proofs.md} $(BIN)/pytest --part $(PART) $(ARGS)
+	@$(MAKE) engines
+
+# What an installation of several hosts runs on, in the place of SQLite, a folder and memory.
+SHARED := tests/api/test_contract.py tests/api/test_contract_lists.py tests/api/test_contract_refusals.py \
+	tests/transcode/vod/test_job_formats.py
+
+engines: setup tools ## the contract of the API, and files as people make them, on PostgreSQL, Redis and a bucket
+	HEADEND_TEST_ENGINES=shared $(BIN)/pytest -q -m "not prove" $(SHARED) $(ARGS)
 
 cover: setup tools ## lines and branches of each package that its own tests reach
 	@scripts/cover.sh $(ARGS)

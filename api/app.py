@@ -1,6 +1,6 @@
 """Builds the HTTP application: the API under /api, its description under /schema, other routes."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from litestar import Litestar, Router
@@ -10,13 +10,19 @@ from litestar.openapi.plugins import JsonRenderPlugin, YamlRenderPlugin
 from litestar.openapi.spec import Components, SecurityScheme
 from litestar.types import ControllerRouterHandler
 
+from api.console.errors import with_error_pages
+from api.console.overview import Problems, StreamRoom
+from api.console.page import Console
+from api.console.rendering import Renderer
+from api.console.routes import console_routes, front_page
 from api.http.auth import Guard, needs_token
+from api.http.browser_sessions import BrowserSessions
 from api.http.cors import cors_hook
 from api.http.errors import HANDLERS
 from api.http.json_body import MAX_BODY
 from api.http.openapi import ReadyDocuments, ReferencePage, operation_id
 from api.http.options import list_all_methods
-from api.http.rate_limit import CallerRateLimiter
+from api.http.rate_limit import UNLIMITED, CallerRateLimiter
 from api.http.security_headers import add_security_headers
 from api.library.countries import CountriesController
 from api.library.events import EventsController
@@ -26,6 +32,8 @@ from api.library.projects import ProjectsController
 from api.library.quotas import ProjectQuotas
 from api.library.resolutions import ResolutionsController
 from api.library.tokens import TokensController
+from api.operations.endpoints import OperationsController
+from api.operations.report import OperationsReporter
 from api.ports import MediaRemover
 from api.schemas.presenter import Presenter
 from api.schemas.urls import Addresses
@@ -35,6 +43,7 @@ from api.streams.command_client import IngestClient
 from api.streams.commands import StreamCommandsController
 from api.streams.ingest_report import IngestReportController
 from api.streams.item import StreamController
+from api.streams.obs_profile import ObsProfileController
 from api.streams.settings import ProjectSettingsController, StreamSettingsController
 from api.streams.slates import ProjectSlateController, StreamSlateController
 from api.uploads.imports import ImportRules, ImportsController
@@ -43,9 +52,11 @@ from api.uploads.link_records import UploadLinksController
 from api.uploads.link_uploads import LinkController, LinkUploadController, needs_link
 from api.uploads.resumable import ResumableUploadController, ResumableUploadsController
 from api.uploads.single_request import VideoFilesController, VideoUploadController
+from api.uploads.source_file import SourceFileController
 from api.videos.collection import VideosController
 from api.videos.item import VideoController
 from api.videos.presenter import VideoPresenter
+from media.no_op import do_nothing
 from storage.catalog import Catalog
 from storage.quotas import NO_QUOTAS, QuotaCheck, QuotaLimits
 from storage.wall_clock import wall_clock_us
@@ -63,6 +74,7 @@ _CONTROLLERS: Final = (
     StreamSettingsController,
     ProjectSettingsController,
     IngestReportController,
+    ObsProfileController,
     VideosController,
     VideoController,
     ImportsController,
@@ -79,6 +91,7 @@ _CONTROLLERS: Final = (
 _UPLOAD_CONTROLLERS: Final = (
     VideoUploadController,
     VideoFilesController,
+    SourceFileController,
     UploadLinksController,
     ResumableUploadsController,
     ResumableUploadController,
@@ -88,7 +101,29 @@ _UPLOAD_CONTROLLERS: Final = (
 )
 
 
-def _api(  # noqa: PLR0913, PLR0917  # the parts of the API, each by its name
+def _api(
+    intake: UploadIntake | None,
+    operations: OperationsReporter | None,
+    dependencies: Mapping[str, Provide],
+    guard: Guard,
+) -> Router:
+    return Router(
+        "/api",
+        route_handlers=[
+            *_CONTROLLERS,
+            *(() if intake is None else _UPLOAD_CONTROLLERS),
+            *(() if operations is None else (OperationsController,)),
+        ],
+        guards=[guard],
+        dependencies=dependencies,
+        request_max_body_size=MAX_BODY,
+        # Records of streams hold their keys.
+        response_headers={"Cache-Control": "no-store"},
+        security=[{_BEARER: []}],
+    )
+
+
+def _dependencies(  # noqa: PLR0913, PLR0917  # the parts of the API, each by its name
     catalog: Catalog,
     presenter: Presenter,
     media: MediaRemover | None,
@@ -96,33 +131,26 @@ def _api(  # noqa: PLR0913, PLR0917  # the parts of the API, each by its name
     intake: UploadIntake | None,
     import_rules: ImportRules,
     quotas: ProjectQuotas,
+    operations: OperationsReporter | None,
     clock_us: Callable[[], int],
-    guard: Guard,
-) -> Router:
+) -> dict[str, Provide]:
+    """Return what the handlers of the API and of the console get by name."""
     video_presenter = VideoPresenter(
         addresses=presenter.addresses, broadcaster_key=presenter.broadcaster_key
     )
-    return Router(
-        "/api",
-        route_handlers=[*_CONTROLLERS, *(() if intake is None else _UPLOAD_CONTROLLERS)],
-        guards=[guard],
-        dependencies={
-            "catalog": Provide(lambda: catalog, sync_to_thread=False),
-            "presenter": Provide(lambda: presenter, sync_to_thread=False),
-            "media": Provide(lambda: media, sync_to_thread=False),
-            "ingest": Provide(lambda: ingest, sync_to_thread=False),
-            "intake": Provide(lambda: intake, sync_to_thread=False),
-            "import_rules": Provide(lambda: import_rules, sync_to_thread=False),
-            "quotas": Provide(lambda: quotas, sync_to_thread=False),
-            "video_presenter": Provide(lambda: video_presenter, sync_to_thread=False),
-            "clock_us": Provide(lambda: clock_us, sync_to_thread=False),
-            "now_us": Provide(clock_us, sync_to_thread=False),
-        },
-        request_max_body_size=MAX_BODY,
-        # Records of streams hold their keys.
-        response_headers={"Cache-Control": "no-store"},
-        security=[{_BEARER: []}],
-    )
+    return {
+        "catalog": Provide(lambda: catalog, sync_to_thread=False),
+        "presenter": Provide(lambda: presenter, sync_to_thread=False),
+        "media": Provide(lambda: media, sync_to_thread=False),
+        "ingest": Provide(lambda: ingest, sync_to_thread=False),
+        "intake": Provide(lambda: intake, sync_to_thread=False),
+        "import_rules": Provide(lambda: import_rules, sync_to_thread=False),
+        "quotas": Provide(lambda: quotas, sync_to_thread=False),
+        "operations": Provide(lambda: operations, sync_to_thread=False),
+        "video_presenter": Provide(lambda: video_presenter, sync_to_thread=False),
+        "clock_us": Provide(lambda: clock_us, sync_to_thread=False),
+        "now_us": Provide(clock_us, sync_to_thread=False),
+    }
 
 
 def _linked(
@@ -169,6 +197,10 @@ def _description(version: str) -> OpenAPIConfig:
     )
 
 
+async def _no_problems() -> list[str]:
+    return []
+
+
 def create_app(  # noqa: PLR0913  # the parts of an application, each by its name
     *,
     catalog: Catalog,
@@ -182,7 +214,11 @@ def create_app(  # noqa: PLR0913  # the parts of an application, each by its nam
     rate_limiter: CallerRateLimiter | None = None,
     import_rules: ImportRules = _PUBLIC,
     quotas: QuotaLimits = NO_QUOTAS,
+    operations: OperationsReporter | None = None,
     clock_us: Callable[[], int] = wall_clock_us,
+    home: str = "",
+    problems: Problems = _no_problems,
+    room: StreamRoom = do_nothing,
     debug: bool = False,
 ) -> Litestar:
     """Return the application.
@@ -192,33 +228,49 @@ def create_app(  # noqa: PLR0913  # the parts of an application, each by its nam
     a `rate_limiter` requests are unlimited. `media` deletes the media of deleted records; without
     it they stay. Without an `intake` there are no upload endpoints. `ingest` sends commands to the
     process that receives encoders; the default finds it by polling the catalog. `import_rules` say
-    from where videos may be fetched, `quotas` how much each project may have.
+    from where videos may be fetched, `quotas` how much each project may have. `/` leads to `home`,
+    or to the console, which shows `problems`: sentences about what the service cannot do, and the
+    `room` of its machine. Without `operations` there are no endpoints about the installation as a
+    whole.
     """
-    guard = needs_token(catalog, rate_limiter)
+    callers = rate_limiter or CallerRateLimiter(UNLIMITED)
+    sessions = BrowserSessions.of(catalog, addresses, clock_us)
     project_quotas = ProjectQuotas(QuotaCheck(catalog.usage, quotas, clock_us))
     most = 0 if intake is None else intake.most_upload
     presenter = Presenter(addresses=addresses, broadcaster_key=broadcaster_key)
+    dependencies = _dependencies(
+        catalog,
+        presenter,
+        media,
+        ingest or IngestClient(catalog, media),
+        intake,
+        import_rules,
+        project_quotas,
+        operations,
+        clock_us,
+    )
+    console = Console(Renderer(addresses, version, broadcaster_key), addresses)
     return Litestar(
         route_handlers=[
-            _api(
-                catalog,
-                presenter,
-                media,
-                ingest or IngestClient(catalog, media),
-                intake,
-                import_rules,
-                project_quotas,
-                clock_us,
-                guard,
-            ),
+            _api(intake, operations, dependencies, needs_token(catalog, callers, sessions)),
             *(
                 ()
                 if intake is None
                 else (_linked(catalog, presenter, intake, project_quotas, clock_us, rate_limiter),)
             ),
-            Router("/", route_handlers=handlers, include_in_schema=False),
+            Router(
+                "/",
+                route_handlers=[
+                    *handlers,
+                    *console_routes(
+                        catalog, console, sessions, callers, clock_us, dependencies, problems, room
+                    ),
+                    front_page(console, home),
+                ],
+                include_in_schema=False,
+            ),
         ],
-        exception_handlers=HANDLERS,
+        exception_handlers=with_error_pages(HANDLERS, console),
         before_send=[add_security_headers, list_all_methods, cors_hook(catalog, most)],
         openapi_config=_description(version),
         # Logging is set up where the process starts, and errors are logged by their handlers.

@@ -43,8 +43,8 @@ class MediaRemover(Protocol):
 class OwnerCheck(Protocol):
     """Distinguishes owners from viewers."""
 
-    async def __call__(self, authorization: str | None, hash_: str, /) -> bool:
-        """Return True if the `Authorization` header has a token with access to the stream."""
+    async def __call__(self, credentials: str | None, hash_: str, /) -> bool:
+        """Return True if a header, such as `Authorization`, shows access to the stream."""
         ...
 
 

@@ -1,43 +1,34 @@
 """Health, readiness and metrics endpoints for monitoring."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from http import HTTPStatus
 from typing import Any
 
 from litestar import Litestar, Response, get
 from litestar.connection import ASGIConnection
 from litestar.handlers import BaseRouteHandler, HTTPRouteHandler
 
-from api.http.errors import HANDLERS, ApiError
+from api.http.errors import HANDLERS
 from api.http.security_headers import add_security_headers
-from storage.catalog.records.common import Principal
 
-__all__ = ["needs_all_projects", "status_app", "status_handlers"]
+__all__ = ["status_app", "status_handlers"]
 
 # A guard of Litestar, which may be a coroutine function.
 _Guard = Callable[[ASGIConnection[Any, Any, Any, Any], BaseRouteHandler], Awaitable[None] | None]
 _PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 
 
-def needs_all_projects(
-    connection: ASGIConnection[Any, Any, Any, Any], _handler: BaseRouteHandler
-) -> None:
-    """Require a token for all projects (a guard that follows `needs_token`)."""
-    principal = connection.auth
-    if not (isinstance(principal, Principal) and principal.project is None):
-        raise ApiError(HTTPStatus.FORBIDDEN, "Metrics need a token for all projects.")
-
-
 def status_handlers(
     *,
     problems: Callable[[], Awaitable[list[str]]],
     figures: Callable[[], bytes],
+    limits: Callable[[], list[str]] = list,
     guards: Sequence[_Guard] = (),
 ) -> list[HTTPRouteHandler]:
     """Return the handlers of `/healthz`, `/readyz` and `/metrics`.
 
-    `problems` returns sentences about what cannot be served; `figures` the Prometheus text, which
-    names streams, unpublished ones too. `guards` protect only the metrics.
+    `problems` returns sentences about what cannot be served, `limits` about what is served in a
+    lesser way; `figures` the Prometheus text, which names streams, unpublished ones too. `guards`
+    protect only the metrics.
     """
 
     @get("/healthz", include_in_schema=False, sync_to_thread=False)
@@ -47,10 +38,10 @@ def status_handlers(
 
     @get("/readyz", include_in_schema=False)
     async def ready() -> Response[dict[str, object]]:
-        """Return 200 if everything needed is available, else 503 with the problems."""
+        """Return 200 if everything needed is available, else 503; in any case the problems."""
         found = await problems()
         return Response(
-            {"status": "not ready" if found else "ready", "problems": found},
+            {"status": "not ready" if found else "ready", "problems": [*found, *limits()]},
             status_code=503 if found else 200,
             headers={"Retry-After": "5"} if found else {},
         )
@@ -64,11 +55,14 @@ def status_handlers(
 
 
 def status_app(
-    *, problems: Callable[[], Awaitable[list[str]]], figures: Callable[[], bytes]
+    *,
+    problems: Callable[[], Awaitable[list[str]]],
+    figures: Callable[[], bytes],
+    limits: Callable[[], list[str]] = list,
 ) -> Litestar:
     """Return an application with only these endpoints, all open, for a listener of their own."""
     return Litestar(
-        route_handlers=[*status_handlers(problems=problems, figures=figures)],
+        route_handlers=[*status_handlers(problems=problems, figures=figures, limits=limits)],
         exception_handlers=HANDLERS,
         before_send=[add_security_headers],
         openapi_config=None,

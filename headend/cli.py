@@ -1,6 +1,7 @@
 """The command line interface `headend`."""
 
 import asyncio
+import gc
 import json
 import os
 import subprocess
@@ -11,11 +12,11 @@ from typing import Any, Final
 
 import click
 
-from api.pusher.signed import APP
-from headend import logs
+from api.pusher.protocol import APP
+from headend.config.listen_sockets import parse, public_base
 from headend.config.settings import ServiceSettings, SettingsError, explain
 from headend.config.settings import load as load_settings
-from headend.demo import EVERY_SECONDS
+from headend.console_link import NoSuchToken, console_link
 from headend.install import findings
 from headend.install.doctor import clean, examine
 from headend.install.findings import size_text
@@ -30,8 +31,6 @@ from headend.install.installation import (
 from headend.install.locks import DataFolderError
 from headend.install.media_copy import MediaTarget, copy_media, media_place, media_target
 from headend.install.media_store import bucket_of
-from headend.roles.wiring import API, INGEST, SERVE, TRANSCODE, Role
-from headend.run import StartError, run
 from media.ticks import MICROSECONDS
 from storage.catalog import Catalog, open_catalog
 from storage.errors import StorageError
@@ -42,6 +41,9 @@ from storage.wall_clock import wall_clock_us
 __all__ = ["main"]
 
 _PRIVATE_FILES: Final = 0o077  # files are made with mode 0600, folders with 0700
+# The demo's primary is back after 3 s, on air again after being well for 10 s, and then visible for
+# some seconds.
+_EVERY_SECONDS: Final = 20.0
 _SIZE_HELP: Final = "WIDTHxHEIGHT in pixels."
 
 Command = Callable[..., Any]  # decorated by click
@@ -87,6 +89,8 @@ def _read(config: Path | None, **given: str | None) -> tuple[ServiceSettings, di
 @click.pass_context
 def main(context: click.Context) -> None:
     """Headend: RTMP and RTMPS in, multi-resolution HLS out."""
+    # What was loaded stays until the process ends, which need not take it apart.
+    gc.freeze()
     # Media of unpublished records, keys and tokens: for the service's own user only.
     before = os.umask(_PRIVATE_FILES)
     context.call_on_close(lambda: os.umask(before))
@@ -96,28 +100,28 @@ def main(context: click.Context) -> None:
 @_settings_options
 def serve(config: Path | None, **given: str | None) -> None:
     """Run the whole service in this process."""
-    _run(SERVE, _read(config, **given)[0])
+    _run("serve", _read(config, **given)[0])
 
 
 @main.command()
 @_settings_options
 def ingest(config: Path | None, **given: str | None) -> None:
     """Run only ingest: accept encoders and transcode live streams."""
-    _run(INGEST, _read(config, **given)[0])
+    _run("ingest", _read(config, **given)[0])
 
 
 @main.command()
 @_settings_options
 def api(config: Path | None, **given: str | None) -> None:
     """Run only the API, the pages and the playlists, next to `headend ingest`."""
-    _run(API, _read(config, **given)[0])
+    _run("api", _read(config, **given)[0])
 
 
 @main.command()
 @_settings_options
 def transcode(config: Path | None, **given: str | None) -> None:
     """Run only workers for uploaded files; any number of these processes may run."""
-    _run(TRANSCODE, _read(config, **given)[0])
+    _run("transcode", _read(config, **given)[0])
 
 
 @main.command()
@@ -125,19 +129,28 @@ def transcode(config: Path | None, **given: str | None) -> None:
 @click.option(
     "--every",
     type=click.FloatRange(min=0),
-    default=EVERY_SECONDS,
+    default=_EVERY_SECONDS,
     show_default=True,
     help="Seconds after which the primary's encoder is killed; 0: never.",
 )
 def demo(config: Path | None, every: float, **given: str | None) -> None:
     """Run the service with two test encoders, one of which is killed repeatedly."""
-    _run(SERVE, _read(config, **given)[0], demo=every)
+    _run("serve", _read(config, **given)[0], demo=every)
 
 
-def _run(role: Role, settings: ServiceSettings, *, demo: float | None = None) -> None:
+def _run(role: str, settings: ServiceSettings, *, demo: float | None = None) -> None:
+    # What the roles are made of takes most of a start: the other commands do without. It stays, and
+    # the garbage collector need not look through it again and again.
+    gc.disable()
+    from headend import logs  # noqa: PLC0415
+    from headend.roles.wiring import ROLES  # noqa: PLC0415
+    from headend.run import StartError, run  # noqa: PLC0415
+
+    gc.freeze()
+    gc.enable()
     logs.set_up(form=settings.log.format, level=settings.log.level)
     try:
-        run(role, settings, demo=demo)
+        run(ROLES[role], settings, demo=demo)
     except StartError as error:
         raise click.ClickException(str(error)) from error
 
@@ -321,6 +334,24 @@ def broadcaster(config: Path | None, **given: str | None) -> None:
             ("secret", first.broadcaster_secret),
         ):
             click.echo(f"{name}\t{text}")
+
+    _with_catalog(settings, work)
+
+
+@main.command("console-link")
+@click.option("--token", "number", type=int, help="Number of the token; default: the owner's.")
+@_settings_options
+def print_console_link(*, number: int | None, config: Path | None, **given: str | None) -> None:
+    """Print an address that signs a browser in to the console, once and within 15 minutes."""
+    settings = _read(config, **given)[0]
+    http = settings.http
+    base = public_base(http.public_url, "http", http.listen, parse(http.listen)[1], "")
+
+    async def work(catalog: Catalog) -> None:
+        try:
+            click.echo(await console_link(catalog, base, wall_clock_us(), number))
+        except NoSuchToken as error:
+            raise click.ClickException(str(error)) from error
 
     _with_catalog(settings, work)
 

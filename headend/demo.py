@@ -19,10 +19,8 @@ from media.stream_keys import PublicHash, Slot
 from storage.catalog import Catalog
 from storage.catalog.records.common import EventRecord
 
-__all__ = ["EVERY_SECONDS", "DemoError", "run_demo", "sentence", "stamped"]
+__all__ = ["DemoError", "run_demo", "sentence", "stamped"]
 
-# It is back after 3 s and on air again after being well for 10 s, then visible for some seconds.
-EVERY_SECONDS: Final = 20.0
 _AWAY_SECONDS: Final = 3.0  # before a dead encoder is restarted
 _HEAD_START: Final = 3.0  # so that the primary begins the run
 _LOOK_SECONDS: Final = 0.25  # between two queries of the stream's events

@@ -17,6 +17,7 @@ from api.http.client_address import BadNetwork
 from api.origin.geo import GeoError
 from headend.config.listen_sockets import AddressError
 from headend.config.settings import ServiceSettings
+from headend.console_link import first_link
 from headend.demo import DemoError, run_demo, stamped
 from headend.install.certificates import CertificateError
 from headend.install.installation import catalog_location, create_data_folder, install
@@ -28,6 +29,7 @@ from headend.security_log import security_log
 from headend.systemd import keep_watchdog, notify
 from headend.welcome import welcome
 from storage.errors import CatalogUnavailable, StorageError
+from storage.wall_clock import wall_clock_us
 from transcode.sandbox.landlock import landlock_abi, landlock_text
 from transcode.sandbox.rlimits import SandboxError
 
@@ -99,7 +101,7 @@ async def _run(role: Role, settings: ServiceSettings, *, demo: float | None) -> 
             BackgroundTask("watchdog", keep_watchdog),
         ),
     ):
-        print(welcome(running, terminal=sys.stdout.isatty()), flush=True)  # noqa: T201 # the newcomer's instructions
+        print(await _instructions(running), flush=True)  # noqa: T201 # its purpose
         # An ingest serves nothing else over HTTP.
         where = (running.status if running.token_file is None else None) or running.addresses.http
         notify(f"READY=1\nSTATUS={role.name} at {where}")
@@ -110,6 +112,15 @@ async def _run(role: Role, settings: ServiceSettings, *, demo: float | None) -> 
         notify("STOPPING=1")
         log.info("draining")
     log.info("stopped")
+
+
+async def _instructions(running: RunningService) -> str:
+    """Return what a newcomer needs; a terminal also gets what signs the first browser in."""
+    terminal = sys.stdout.isatty()
+    if not terminal or running.catalog is None:
+        return welcome(running, terminal=terminal)
+    link = await first_link(running.catalog, running.addresses.http, wall_clock_us())
+    return welcome(running, terminal=terminal, link=link)
 
 
 def _warn_without_landlock() -> None:

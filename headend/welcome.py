@@ -4,17 +4,19 @@ from importlib.metadata import version
 
 from headend.roles.wiring import RunningService
 from media.stream_keys import Slot
+from storage.catalog.library.sessions import LINK_SECONDS
 
 __all__ = ["welcome"]
 
 
-def welcome(running: RunningService, *, terminal: bool) -> str:
+def welcome(running: RunningService, *, terminal: bool, link: str | None = None) -> str:
     """Return the addresses of a running role, one per line.
 
-    The stream key is included only for a `terminal`: anything else, such as a pipe, a file or the
-    journal, is kept and read by others.
+    The stream key and the `link` to sign in with are included only for a `terminal`: anything else,
+    such as a pipe, a file or the journal, is kept and read by others.
     """
     lines = [f"Headend {version('headend')} is ready."]
+    lines += _for_people(running, link if terminal else None)
     lines += _for_viewers(running)
     lines += _for_encoders(running, terminal=terminal)
     if running.status is not None:
@@ -23,6 +25,15 @@ def welcome(running: RunningService, *, terminal: bool) -> str:
         lines.append(f"  API          {running.addresses.http}/schema")
         lines.append(f"  Owner token  {running.token_file}")
     return "\n".join(lines)
+
+
+def _for_people(running: RunningService, link: str | None) -> list[str]:
+    if running.token_file is None:
+        return []
+    lines = [f"  Console      {link or f'{running.addresses.http}/console'}"]
+    if link is not None:
+        lines.append(f"               signs one browser in, within {LINK_SECONDS // 60} minutes")
+    return lines
 
 
 def _for_viewers(running: RunningService) -> list[str]:

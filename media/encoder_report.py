@@ -12,6 +12,7 @@ __all__ = [
     "KeyframeReport",
     "NetworkReport",
     "PictureReport",
+    "SecondsReport",
     "SlotReport",
     "SoundReport",
     "StreamReport",
@@ -104,6 +105,20 @@ class ClockReport(msgspec.Struct, frozen=True, kw_only=True):
     interleave_ms: int | None
 
 
+class SecondsReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What arrived in each whole second of the period, oldest first: one number a second.
+
+    `newest` is the number of the last second; numbers rise by one a second, from any beginning.
+    `bit_rates` are of picture and sound together, `frames` pictures. `keyframe_seconds` is the
+    length of the interval that the newest keyframe ended, None before there is one.
+    """
+
+    newest: int
+    bit_rates: list[int]
+    frames: list[int]
+    keyframe_seconds: list[float | None]
+
+
 class EncoderReport(msgspec.Struct, frozen=True, kw_only=True):
     """What one encoder sends; `video` and `audio` are None before their first packet."""
 
@@ -111,6 +126,7 @@ class EncoderReport(msgspec.Struct, frozen=True, kw_only=True):
     audio: SoundReport | None
     network: NetworkReport
     clock: ClockReport
+    seconds: SecondsReport
 
 
 class SlotReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -128,13 +144,15 @@ class SlotReport(msgspec.Struct, frozen=True, kw_only=True):
     advice: list[str]
 
 
-class StreamReport(msgspec.Struct, frozen=True, kw_only=True):
+class StreamReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """All encoders of a stream; `on_air` is the slot that viewers get, if any.
 
-    `advice` compares the encoders with one another.
+    `advice` compares the encoders with one another. `host` is the name of the process that serves
+    the stream, where several receive streams.
     """
 
     live: bool
     on_air: str | None
     slots: list[SlotReport]
     advice: list[str]
+    host: str | None = None

@@ -2,6 +2,11 @@
 # Sees to it that the foreign software the tests talk to is there: encoders, a browser, Redis,
 # PostgreSQL, systemd's unit checker. Only what is missing is installed; nothing is asked when all
 # is there.
+#
+#   scripts/test-tools.sh            what `make test` needs
+#   scripts/test-tools.sh all        also the real OBS
+#   scripts/test-tools.sh bench      also what the benchmarks compare with
+#   scripts/test-tools.sh engines    only PostgreSQL, Redis and an S3 server
 set -eu
 
 missing=
@@ -15,20 +20,28 @@ package() { # plug-ins have no command of their own
     esac
 }
 
-command_of ffmpeg ffmpeg
-command_of gst-launch-1.0 gstreamer1.0-tools
-command_of chromium chromium
+install_missing() {
+    [ -n "$missing" ] || exit 0
+    # shellcheck disable=SC2086 # a list of words
+    exec "$(dirname "$0")/apt.sh" "the tests" $missing
+}
+
 command_of redis-server redis-server
-command_of faketime faketime
 for name in ceph-mon ceph-osd radosgw; do
     command_of "$name" "$name" # an S3 server
 done
 # Debian has it beside the path, in a folder for each version.
 ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command_of initdb postgresql
+[ "${1:-}" != engines ] || install_missing
+command_of ffmpeg ffmpeg
+command_of gst-launch-1.0 gstreamer1.0-tools
+command_of chromium chromium
+command_of faketime faketime
 command_of systemd-analyze systemd
 command_of ps procps
 command_of curl curl
 [ -x /usr/sbin/nginx ] || missing="$missing nginx-light" # in front of the service, and a bench's peer
+[ -x /usr/sbin/haproxy ] || missing="$missing haproxy" # in front of hosts that receive streams
 command_of openssl openssl # makes its certificate
 command_of wrk wrk # asks the origin for `python -m bench.origin`
 if [ "${1:-}" = all ]; then # the real OBS, for the proofs
@@ -56,6 +69,4 @@ if command -v dpkg-query >/dev/null; then
     done
     package gstreamer1.0-libav # AAC
 fi
-[ -n "$missing" ] || exit 0
-# shellcheck disable=SC2086 # a list of words
-exec "$(dirname "$0")/apt.sh" "the tests" $missing
+install_missing

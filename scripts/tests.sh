@@ -2,13 +2,13 @@
 # Runs tests in several processes at once (pytest-xdist; tests/support/spread.py decides which
 # process runs what).
 #
-#   scripts/tests.sh PROCESSES_PER_CORE ARGUMENTS_OF_PYTEST...
+#   scripts/tests.sh PROCESSES_ON_TWO_CORES ARGUMENTS_OF_PYTEST...
 #
-# Two processes a core keep the cores busy while tests of the whole service wait. Each test then
-# slows the others down: what has a deadline gets more time (HEADEND_TEST_SCALE).
+# Four processes keep two cores busy while tests of the whole service wait. Each test then slows the
+# others down: what has a deadline gets more time (HEADEND_TEST_SCALE).
 set -eu
 
-processes=$(($(getconf _NPROCESSORS_ONLN) * $1))
+processes=$((($(getconf _NPROCESSORS_ONLN) * $1 + 1) / 2))
 shift
 # No process shall compile the code anew, as each would where this is set.
 unset PYTHONDONTWRITEBYTECODE

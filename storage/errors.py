@@ -19,6 +19,7 @@
         ├── TokenRevoked           the caller's: its token was revoked during the request
         ├── TooManyBackups         the caller's: the stream has as many backups as it may have
         ├── TooManyUploads         the caller's: the project has as many open uploads as it may have
+        ├── UploadHeld             nobody's: another host stores the upload's file just now
         ├── UploadInProgress       the caller's: the video's first file has not been uploaded yet
         ├── UploadLinkSpent        the caller's: an upload link was used or has expired
         ├── UploadLost             nobody's: another writer took the upload over, or it was removed
@@ -56,6 +57,7 @@ __all__ = [
     "TokenRevoked",
     "TooManyBackups",
     "TooManyUploads",
+    "UploadHeld",
     "UploadInProgress",
     "UploadLinkSpent",
     "UploadLost",
@@ -171,6 +173,13 @@ class TooManyUploads(CatalogError):
     def __init__(self, limit: int) -> None:
         super().__init__(f"a project may have at most {limit} uploads under way")
         self.limit = limit
+
+
+class UploadHeld(CatalogError):
+    """All of the upload has arrived, and another host is making a file of it."""
+
+    def __init__(self) -> None:
+        super().__init__("another host stores the upload")
 
 
 class UploadLost(CatalogError):

@@ -5,13 +5,16 @@ reports.
 """
 
 import asyncio
+import gc
 import logging
 import os
 import shutil
+import time
 from collections import defaultdict
 from collections.abc import Callable, Generator
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Final
 
 import hypothesis
 import msgspec
@@ -20,15 +23,19 @@ from xdist.remote import Producer
 from xdist.workermanage import WorkerController
 
 from storage.catalog import open_catalog
+from tests.support.made_media import forget_old
 from tests.support.postgres import PostgresServer, running_postgres
 from tests.support.rings import forbid_the_world, is_pure
-from tests.support.spread import Spread, part_of, write_durations
+from tests.support.shared_engines import ON_SHARED
+from tests.support.spread import Spread, part_of, prefers_services, write_durations
 from tests.support.storage.s3_server import S3Server, running_s3
 
 # Rows of the table: what was shown, what was measured, what was asked for.
 _Rows = list[tuple[str, str, str]]
 _rows = pytest.StashKey[_Rows]()
 _seconds: dict[str, float] = defaultdict(float)  # by file
+# Of processes that compute: three of them weigh as much as two that follow encoders in real time.
+_NICE: Final = 2
 
 Proof = Callable[[str, str, str], None]
 
@@ -46,6 +53,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[_rows] = []
+    process = os.environ.get("PYTEST_XDIST_WORKER")
+    if process and not prefers_services(process):
+        os.nice(_NICE)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Keep the garbage collector from modules and tests, which stay: it would look at all of them
+    again and again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(wrapper=True)
@@ -95,7 +117,9 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     output: dict[str, object] | None = getattr(session.config, "workeroutput", None)
     if output is not None:
         output["rows"] = session.config.stash[_rows]
-    elif os.environ.get("HEADEND_TEST_DURATIONS"):
+        return
+    forget_old(time.time())
+    if os.environ.get("HEADEND_TEST_DURATIONS"):
         write_durations(_seconds)
 
 
@@ -159,14 +183,17 @@ def migrated_place(migrated_file: Path, tmp_path: Path) -> Path:
     return Path(shutil.copy(migrated_file, tmp_path / "catalog.db"))
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def both_places(request: pytest.FixtureRequest) -> Generator[str | Path]:
+@pytest.fixture(params=["postgresql"] if ON_SHARED else ["sqlite", "postgresql"])
+def both_places(request: pytest.FixtureRequest) -> str | Path:
     """Where a catalog can be opened with `migrate=True`, on either database in turn."""
-    if request.param == "sqlite":
-        yield request.getfixturevalue("migrated_place")
-        return
-    server: PostgresServer = request.getfixturevalue("postgres_server")
-    with server.fresh_database() as url:
+    kind = "migrated_place" if request.param == "sqlite" else "postgres_place"
+    return request.getfixturevalue(kind)
+
+
+@pytest.fixture
+def postgres_place(postgres_server: PostgresServer) -> Generator[str]:
+    """Where a catalog can be opened with `migrate=True`, on PostgreSQL."""
+    with postgres_server.fresh_database() as url:
         yield url
 
 

@@ -13,6 +13,7 @@ from prometheus_client.core import CounterMetricFamily
 
 from headend.config.settings import ServiceSettings
 from headend.http.metrics import HttpMetrics
+from headend.roles.edge_metrics import EdgeMetrics
 from headend.roles.ingest_metrics import IngestMetrics
 from ingest.rtmp import errors
 from ingest.rtmp.limits import Limits
@@ -20,6 +21,7 @@ from ingest.stream.live_stream import ALIVE_SECONDS, ANSWER_SECONDS
 from media.ladder import BOXES
 from media.loop_lag import LoopLag
 from scripts.settings_page import PAGE, defaults, filled
+from storage.edge.memory import MemoryEdge
 from tests.support.e2e.odd_sources import INPUTS
 from tests.support.headend.idle_ingest import idle_ingest
 
@@ -81,6 +83,7 @@ async def families(folder: Path) -> dict[str, str]:
             f"{each.name}_total" if isinstance(each, CounterMetricFamily) else each.name: each.type
             for each in (
                 *IngestMetrics(listener, transcoding, LoopLag()).collect(),
+                *EdgeMetrics(MemoryEdge()).collect(),
                 *HttpMetrics().collect(),
             )
         }

@@ -5,7 +5,7 @@
 // content to the address, so a browser may keep them for ever.
 
 import { build } from "esbuild";
-import { readFile, writeFile, copyFile, mkdir } from "node:fs/promises";
+import { readFile, readdir, writeFile, copyFile, mkdir } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
@@ -60,12 +60,19 @@ async function checkInside() {
   }
 }
 
+async function licenceOf(name) {
+  const folder = join(here, "node_modules", name);
+  const file = (await readdir(folder)).find((each) => /^licen[cs]e(\.(md|txt))?$/i.test(each));
+  if (file === undefined) throw new Error(`${name} has no licence`);
+  return readFile(join(folder, file), "utf8");
+}
+
 /** All licences, one that several packages share only once. */
 async function notices(names) {
   const shared = new Map();
   for (const name of [...new Set(names)].sort()) {
     const { version, license, homepage } = await manifestOf(name);
-    const text = (await readFile(join(here, "node_modules", name, "LICENSE"), "utf8")).trimEnd();
+    const text = (await licenceOf(name)).trimEnd();
     const key = text.toLowerCase().replace(/\s+/g, " ").trim();
     const entry = shared.get(key) ?? { titles: [], text: text.replace(/^\n+/, "") };
     entry.titles.push(`${name} ${version} (${license})\n  ${homepage}`);
@@ -91,6 +98,23 @@ const loader = await build({
   format: "iife",
   target: ["es2017"],
 });
-const names = [page, loader].flatMap(({ metafile }) => packagesOf(metafile));
+// The console, for browsers of people who manage: of 2022 and later.
+// Each file in pages/ is one more bundle, of the pages that name it: pages/stream.ts becomes
+// console_stream.js, and pages/stream.css console_stream.css.
+const pages = await readdir(join(here, "src", "console", "pages")).catch(() => []);
+const console_ = await build({
+  ...common,
+  entryPoints: [
+    { in: "src/console/main.ts", out: "console" },
+    { in: "src/console/console.css", out: "console" },
+    ...pages.sort().map((name) => ({
+      in: `src/console/pages/${name}`,
+      out: `console_${name.slice(0, name.lastIndexOf("."))}`,
+    })),
+  ],
+  format: "iife",
+  target: ["chrome105", "firefox121", "safari15.4"],
+});
+const names = [page, loader, console_].flatMap(({ metafile }) => packagesOf(metafile));
 await writeFile(join(out, "THIRD_PARTY.txt"), await notices(names));
 for (const name of ["icon.svg", "card.jpg"]) await copyFile(join(here, "src", name), join(out, name));

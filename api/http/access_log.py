@@ -25,8 +25,8 @@ __all__ = ["AccessLog"]
 
 log = logging.getLogger(__name__)
 
-# Paths of API clients; all others are for viewers.
-_ROOMS: Final = ("/api/", "/apps/", "/broadcasting/")
+# Paths of API clients and of people who manage; all others are for viewers.
+_ROOMS: Final = ("/api/", "/apps/", "/broadcasting/", "/console")
 _UNKNOWN: Final = "unknown"
 # The client disconnected before it got a response.
 _NO_STATUS: Final = 0

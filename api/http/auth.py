@@ -1,17 +1,19 @@
-"""Authentication by bearer token (RFC 6750), as guards for Litestar.
+"""Authentication by bearer token (RFC 6750) or by the session of a browser, as guards for Litestar.
 
-A missing or invalid token gets 401, a token without the permission 403. Records of another project
-get 404 where they are looked up, as if they did not exist.
+A token in `Authorization` counts before a session's cookie. A missing or invalid token gets 401, a
+token without the permission 403. Records of another project get 404 where they are looked up, as if
+they did not exist.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from litestar import Request
 from litestar.connection import ASGIConnection
 from litestar.handlers import BaseRouteHandler
 
+from api.http.browser_sessions import BrowserSessions
 from api.http.cors import is_upload_options
 from api.http.errors import ApiError
 from api.http.rate_limit import UNLIMITED, CallerRateLimiter
@@ -23,6 +25,8 @@ __all__ = [
     "Guard",
     "bearer_token",
     "is_owner",
+    "is_signed_in_owner",
+    "needs_all_projects",
     "needs_token",
     "needs_write",
     "unauthenticated",
@@ -53,17 +57,33 @@ async def _principal(catalog: Catalog, authorization: str | None) -> Principal |
 
 async def is_owner(catalog: Catalog, authorization: str | None, hash_: str) -> bool:
     """Return True if the `Authorization` header has a token with access to the stream."""
-    principal = await _principal(catalog, authorization)
+    return await _reaches(catalog, await _principal(catalog, authorization), hash_)
+
+
+async def is_signed_in_owner(
+    catalog: Catalog, sessions: BrowserSessions, cookie: str | None, hash_: str
+) -> bool:
+    """Return True if the `Cookie` header has a session with access to the stream."""
+    principal = await sessions.find({"cookie": cookie or ""})
+    return await _reaches(catalog, principal, hash_)
+
+
+async def _reaches(catalog: Catalog, principal: Principal | None, hash_: str) -> bool:
     if principal is None:
         return False
     shown = await catalog.visibility.find(hash_)
     return shown is not None and principal.reaches(shown.project)
 
 
-def needs_token(catalog: Catalog, rate_limiter: CallerRateLimiter | None = None) -> Guard:
+def needs_token(
+    catalog: Catalog,
+    rate_limiter: CallerRateLimiter | None = None,
+    sessions: BrowserSessions | None = None,
+) -> Guard:
     """Return a guard that requires a valid token and sets `request.auth` to its principal.
 
-    `rate_limiter` counts the requests; without one they are unlimited.
+    `rate_limiter` counts the requests; without one they are unlimited. `sessions` are those of
+    browsers, whose cookies are accepted too; without them none are.
     """
     counted = rate_limiter or CallerRateLimiter(UNLIMITED)
 
@@ -73,9 +93,12 @@ def needs_token(catalog: Catalog, rate_limiter: CallerRateLimiter | None = None)
         if is_upload_options(connection.scope):
             return
         authorization = connection.headers.get("authorization")
-        token = bearer_token(authorization)
-        principal = None if token is None else await catalog.tokens.authenticate(token)
-        if token is None or principal is None:
+        if authorization is not None or sessions is None:
+            principal = await _principal(catalog, authorization)
+        else:
+            scope = cast("Mapping[str, object]", connection.scope)  # a web-socket's has no method
+            principal = await sessions.find_for(str(scope.get("method")), connection.headers)
+        if principal is None:
             counted.count_unauthenticated(counted.address_of(connection.scope))
             raise unauthenticated(sent=bool(authorization))
         connection.scope["auth"] = principal
@@ -100,3 +123,13 @@ def needs_write(connection: ASGIConnection[Any, Any, Any, Any], _handler: BaseRo
     principal = connection.auth
     if not (isinstance(principal, Principal) and principal.write):
         raise ApiError(HTTPStatus.FORBIDDEN, "This token may read, but not write.")
+
+
+def needs_all_projects(
+    connection: ASGIConnection[Any, Any, Any, Any], _handler: BaseRouteHandler
+) -> None:
+    """Require a token for all projects (a guard that follows `needs_token`)."""
+    principal = connection.auth
+    if not (isinstance(principal, Principal) and principal.project is None):
+        message = "This token is for one project; this takes one for all projects."
+        raise ApiError(HTTPStatus.FORBIDDEN, message)

@@ -15,7 +15,7 @@ import msgspec
 
 from api.http.response import HttpRequest, HttpResponse, new_response, text_response
 
-__all__ = ["BUNDLE", "Asset", "Assets", "StaticFiles"]
+__all__ = ["BUNDLE", "Asset", "Assets", "StaticFiles", "public_name"]
 
 BUNDLE = Path(__file__).parents[1] / "static"
 
@@ -35,6 +35,16 @@ _FIVE_MINUTES: Final = "public, max-age=300"
 _NOTICES: Final = "THIRD_PARTY.txt"
 
 
+def public_name(name: str, body: bytes) -> str:
+    """Return the name under which a file is served, from its built name and its content."""
+    stem, dot, suffix = name.rpartition(".")
+    return f"{stem}.{_digest(body)}{dot}{suffix}"
+
+
+def _digest(body: bytes) -> str:
+    return hashlib.sha256(body).hexdigest()[:_DIGEST_CHARACTERS]
+
+
 class Asset(msgspec.Struct, frozen=True, kw_only=True):
     """One file: `name` as built, `public` with its digest, `packed` is the gzip of `body`."""
 
@@ -48,13 +58,11 @@ class Asset(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def of(cls, name: str, body: bytes) -> "Asset":
         """Build an asset from its built name and its content."""
-        stem, dot, suffix = name.rpartition(".")
-        digest = hashlib.sha256(body).hexdigest()[:_DIGEST_CHARACTERS]
         return cls(
             name=name,
-            public=f"{stem}.{digest}{dot}{suffix}",
-            type=_TYPES[dot + suffix],
-            tag=f'"{digest}"',
+            public=public_name(name, body),
+            type=_TYPES[Path(name).suffix],
+            tag=f'"{_digest(body)}"',
             body=body,
             packed=gzip.compress(body, 9, mtime=0),
         )

@@ -13,11 +13,19 @@ from litestar.params import PathParameter, QueryParameter
 from api.http.auth import ApiRequest
 from api.http.paging import ListQuery, read_query
 from api.http.parameters import PageNumber, SortOrder, missing, sort_columns
+from api.http.preconditions import edit_tag
 from api.schemas.urls import Addresses
 from storage.catalog import Catalog
 from storage.catalog.records.common import ProjectRecord
 
-__all__ = ["PROJECT", "ProjectId", "list_url", "provide_list_query", "provide_project"]
+__all__ = [
+    "PROJECT",
+    "ProjectId",
+    "list_url",
+    "project_tag",
+    "provide_list_query",
+    "provide_project",
+]
 
 ProjectId = Annotated[str, PathParameter(description="The project's number or its short string.")]
 
@@ -72,3 +80,8 @@ def provide_list_query(columns: Sequence[str], searched: str = "name") -> Provid
 def list_url(addresses: Addresses, project_id: str, noun: str) -> str:
     """Return the URL of a project's list, with the project named as in the request."""
     return f"{addresses.http}/api/projects/{quote(project_id, safe='')}/{noun}"
+
+
+def project_tag(record: ProjectRecord) -> str:
+    """Return the tag of what can be edited of a project (see `api.http.preconditions`)."""
+    return edit_tag(record.name, record.origins)

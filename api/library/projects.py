@@ -1,28 +1,27 @@
 """Projects: the owners of streams, videos, labels, players and tokens."""
 
 from http import HTTPStatus
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import msgspec
-from litestar import Controller, delete, get, post, put
-from litestar.connection import ASGIConnection
+from litestar import Controller, Response, delete, get, post, put
 from litestar.di import NamedDependency
-from litestar.handlers import BaseRouteHandler
 
-from api.http.auth import ApiRequest, needs_write
+from api.http.auth import ApiRequest, needs_all_projects, needs_write
 from api.http.cors import normalize_origins, origins_error
 from api.http.error_statuses import BODY_ERRORS, CHANGE_ERRORS, LIST_ERRORS
 from api.http.errors import ApiError, documented, invalid
 from api.http.json_body import described, read_body
 from api.http.paging import envelope, read_query
 from api.http.parameters import PageNumber, missing
-from api.library.lookup import PROJECT
+from api.http.preconditions import IfMatch, quoted, unless_edited
+from api.library.lookup import PROJECT, project_tag
 from api.schemas.common import Listing, named_schema
 from api.schemas.presenter import Presenter
 from api.schemas.text_fields import Name
 from api.schemas.timestamps import format_timestamp
 from storage.catalog import Catalog
-from storage.catalog.records.common import Principal, ProjectRecord
+from storage.catalog.records.common import ProjectRecord
 from storage.errors import ProjectNotDeletable
 
 __all__ = ["ProjectsController"]
@@ -70,21 +69,6 @@ class ProjectAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
     message: str
     project: Project
-
-
-def needs_all_projects(
-    connection: ASGIConnection[Any, Any, Any, Any],  # Any: what Litestar leaves open
-    _handler: BaseRouteHandler,
-) -> None:
-    """Admit only tokens for all projects (a guard, after that of `needs_token`).
-
-    Raises:
-        ApiError: 403 for a token of one project.
-    """
-    principal = connection.auth
-    if not isinstance(principal, Principal) or principal.project is not None:
-        message = "This token is for one project; this takes one for all projects."
-        raise ApiError(HTTPStatus.FORBIDDEN, message)
 
 
 def _origins(texts: list[str]) -> tuple[str, ...]:
@@ -157,16 +141,17 @@ class ProjectsController(Controller):
     @get(_ONE, summary="Show a project", responses=documented(*LIST_ERRORS))
     async def show_project(
         self, project: NamedDependency[ProjectRecord], presenter: NamedDependency[Presenter]
-    ) -> ProjectShown:
-        """Show a project."""
-        return ProjectShown(data=_project(project, presenter))
+    ) -> Response[ProjectShown]:
+        """Show a project; `ETag` names what can be edited of it."""
+        shown = ProjectShown(data=_project(project, presenter))
+        return Response(shown, headers={"ETag": quoted(project_tag(project))})
 
     @put(
         _ONE,
         guards=[needs_write],
         operation_class=described(ProjectEdit),
         summary="Edit a project",
-        responses=documented(*BODY_ERRORS),
+        responses=documented(*BODY_ERRORS, HTTPStatus.PRECONDITION_FAILED),
     )
     async def edit_project(
         self,
@@ -175,6 +160,7 @@ class ProjectsController(Controller):
         catalog: NamedDependency[Catalog],
         presenter: NamedDependency[Presenter],
         now_us: NamedDependency[int],
+        if_match: IfMatch = None,
     ) -> ProjectAnswer:
         """Give a project another name, or other origins; its number and its short string stay."""
         body = await read_body(request, ProjectEdit)
@@ -183,7 +169,12 @@ class ProjectsController(Controller):
         record: ProjectRecord | None = project
         if name is not None or origins is not None:
             record = await catalog.projects.edit(
-                project.id, name=name, origins=origins, by=request.auth.id, now_us=now_us
+                project.id,
+                name=name,
+                origins=origins,
+                by=request.auth.id,
+                now_us=now_us,
+                check=unless_edited(if_match, project_tag),
             )
         if record is None:
             raise missing("project")

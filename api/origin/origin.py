@@ -6,6 +6,9 @@ decided for every request (`api.origin.visibility`). Media names are never reuse
 keep them for ever; live playlists change every 2 s and are fresh for 1 s. Restricted media are
 never cached.
 
+With `redirects`, stored media come from elsewhere: viewers are redirected, after their access was
+decided as for any other request.
+
 Nearly all requests find what they need in memory: access was looked up within the last second, the
 playlist is in memory, the segment in the page cache. `Origin.fast_path` answers these without a
 task and without ASGI messages, for a server that can use it.
@@ -39,6 +42,7 @@ from api.http.static_files import Asset
 from api.origin.access import AccessLevel
 from api.origin.directives import BadDirective, Directives, parse_directives
 from api.origin.playlist_cache import PlaylistCache
+from api.origin.redirects import Method, Redirects
 from api.origin.routes import (
     DEFAULT_POSTER_LABEL,
     LIVE,
@@ -57,6 +61,7 @@ from storage.errors import StorageError
 from storage.live.stored_playlist import StoredPlaylists
 from storage.objects.base import ObjectMissing
 from storage.objects.store import MediaStore
+from storage.single_flight import SingleFlight
 
 __all__ = ["Origin", "OriginFirst"]
 
@@ -89,6 +94,7 @@ class Origin:
         edge: Edge,
         visibility: VisibilityCache,
         card: Asset | None = None,
+        redirects: Redirects | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._objects = objects
@@ -99,9 +105,11 @@ class Origin:
         self._files = FileOpener(clock)
         self._verdicts = visibility
         self._card = card
+        self._redirects = redirects
         self._clock = clock
         self._stored = StoredPlaylists(objects)
         self._playlists = PlaylistCache()
+        self._reading = SingleFlight[CachedPlaylist | None]()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -141,20 +149,32 @@ class Origin:
         verdict = self._verdicts.cached(match["hash"], peer, headers)
         if verdict is not None:
             try:
-                wanted = _wanted(match, query)
-                pending = self._pending(match, request, verdict, wanted)
-                if pending is not None:
-                    return pending
-                held = self._at_hand(match, request, verdict, wanted)
+                answer = self._ready(match, request, verdict, _wanted(match, query))
             except BadDirective as error:
                 return _bad_request(error)
             except OSError:
-                held = None  # happens again below, and is logged there
-            if held is not None:
-                return respond(request, held)
+                answer = None  # happens again below, and is logged there
+            if answer is not None:
+                return answer
         if method == "HEAD":
             return None
         return self._answer(request, path, query, Requester(peer, headers))
+
+    def _ready(
+        self, match: re.Match[str], request: HttpRequest, verdict: ViewerAccess, wanted: Directives
+    ) -> _Answer | None:
+        """Return a response that waits for neither the disk nor the store, if there is one.
+
+        Raises:
+            BadDirective, OSError: as in `_pending` and `_at_hand`.
+        """
+        pending = self._pending(match, request, verdict, wanted)
+        if pending is not None:
+            return pending
+        if self._redirects is not None and _may_be_elsewhere(match):
+            return self._known_redirect(match, request, verdict)
+        held = self._at_hand(match, request, verdict, wanted)
+        return None if held is None else respond(request, held)
 
     async def _answer(
         self, request: HttpRequest, path: str, query: str, viewer: Requester
@@ -176,6 +196,9 @@ class Origin:
             pending = self._pending(match, request, verdict, wanted)
             if pending is not None:
                 return pending
+            redirect = await self._redirect(match, request, verdict)
+            if redirect is not None:
+                return redirect
             held = await self._held(match, request, verdict, wanted)
         except BadDirective as error:
             return _bad_request(error)
@@ -239,7 +262,36 @@ class Origin:
         except OSError as error:
             log.error("object not served", extra={"reason": str(error)})  # noqa: TRY400  # the world's
             return _try_again()
+        if held is None and timeline is not None and timeline.hint == match["part"]:
+            # It did not come in time, and may still come: an engine starts again, for instance.
+            return _try_again()
         return _not_found() if held is None else respond(request, held)
+
+    # -- redirects --------------------------------------------------------------------------------
+
+    def _known_redirect(
+        self, match: re.Match[str], request: HttpRequest, verdict: ViewerAccess
+    ) -> HttpResponse | None:
+        """Return the redirect of an object that may be elsewhere, if it is known."""
+        address = None if verdict.shown is None else object_address(match, verdict.shown)
+        if address is None or self._redirects is None:
+            return None
+        return self._redirects.known(_method(request), address, verdict.access)
+
+    async def _redirect(
+        self, match: re.Match[str], request: HttpRequest, verdict: ViewerAccess
+    ) -> HttpResponse | None:
+        """Return the redirect of a visible object; None if it is to be had here.
+
+        Raises:
+            StorageError: the store does not answer.
+        """
+        if self._redirects is None or verdict.shown is None or not _may_be_elsewhere(match):
+            return None
+        address = object_address(match, verdict.shown)
+        if address is None:
+            return None
+        return await self._redirects.find(_method(request), address, verdict.access)
 
     # -- representations ------------------------------------------------------------------------
 
@@ -292,7 +344,8 @@ class Origin:
             return None
         if match["part"]:
             return _part(await self._edge.get_part(address), match, verdict.access)
-        return _text(await self._read(address), match, request, verdict.access)
+        text = await self._reading.run(address, partial(self._read, address))
+        return _text(text, match, request, verdict.access)
 
     async def _fetched(self, address: str) -> OpenFile | None:
         """Open an object that had to be copied from the store; None if it does not exist.
@@ -326,7 +379,7 @@ class Origin:
         return playlist if self._objects.is_unchanged(address, stat) else None
 
     async def _read(self, address: str) -> CachedPlaylist | None:
-        """Return a stored playlist, which is read once per change."""
+        """Return a stored playlist, which is read once for all viewers of a second."""
         now = self._clock()
         stat = await self._objects.stat(address)
         if stat is None:
@@ -450,6 +503,19 @@ def _wanted(match: re.Match[str], query: str) -> Directives:
     """Parse the query of a live playlist; other objects have none that matters."""
     live_playlist = match.re is LIVE and (match["playlist"] or match["variants"])
     return parse_directives(query) if live_playlist else Directives()
+
+
+def _may_be_elsewhere(match: re.Match[str]) -> bool:
+    """Return whether viewers may be redirected: not for playlists, nor for lists of previews.
+
+    What these name is below their own address.
+    """
+    previews = match["preview"]
+    return bool(match["media"] or match["poster"] or (previews and not previews.endswith(".vtt")))
+
+
+def _method(request: HttpRequest) -> Method:
+    return "HEAD" if request.method == "HEAD" else "GET"
 
 
 def _numbers(name: str) -> tuple[int, int]:

@@ -23,7 +23,7 @@ from api.ports import OwnerCheck, Showcase
 from storage.catalog.records.common import PublicRecord
 from storage.errors import CatalogBusy, StorageError
 
-__all__ = ["CountryOf", "Requester", "ViewerAccess", "VisibilityCache", "no_country"]
+__all__ = ["CountryOf", "Requester", "ViewerAccess", "VisibilityCache", "is_nobody", "no_country"]
 
 log = logging.getLogger(__name__)
 
@@ -48,6 +48,11 @@ def no_country(_peer: str | None, _headers: RawHeaders) -> str | None:
     return None
 
 
+async def is_nobody(_credentials: str | None, _hash: str, /) -> bool:
+    """Return False: nobody owns anything."""
+    return False
+
+
 class Requester(msgspec.Struct, frozen=True):
     """The address at the other end of the connection, and all headers of the request."""
 
@@ -65,6 +70,12 @@ class Requester(msgspec.Struct, frozen=True):
         """The `Authorization` header, if any; of several the last one."""
         found = header_values(self.headers, b"authorization")
         return found[-1] if found else None
+
+    @property
+    def cookie(self) -> str | None:
+        """The cookies of the request, if any, as one header."""
+        # HTTP/2 may split them (RFC 9113, 8.2.3).
+        return "; ".join(header_values(self.headers, b"cookie")) or None
 
 
 class ViewerAccess(msgspec.Struct, frozen=True):
@@ -99,8 +110,9 @@ _Unconfirmed = tuple[ViewerAccess, Callable[[bool], None]]
 class VisibilityCache:
     """Decides access, with cached records of the catalog; `clock` is monotonic, in seconds.
 
-    A request waits `patience` seconds for the catalog if there is a remembered answer.
-    `keep_asking` must run beside it, or a request that begins a query waits for its end.
+    `is_owner` judges the `Authorization` header of a request, `is_signed_in` its cookies if it has
+    no such header. A request waits `patience` seconds for the catalog if there is a remembered
+    answer. `keep_asking` must run beside it, or a request that begins a query waits for its end.
     """
 
     def __init__(
@@ -109,11 +121,13 @@ class VisibilityCache:
         is_owner: OwnerCheck,
         country: CountryOf = no_country,
         *,
+        is_signed_in: OwnerCheck = is_nobody,
         clock: Callable[[], float] = time.monotonic,
         patience: float = _PATIENCE,
     ) -> None:
         self._showcase = showcase
         self._is_owner = is_owner
+        self._is_signed_in = is_signed_in
         self._country = country
         self._clock = clock
         self._patience = patience
@@ -152,11 +166,15 @@ class VisibilityCache:
         known = self._remembered(hash_)
         shown = await self._ask(hash_) if known is None else known.verdict.shown
         access = self._of_stranger(shown, viewer, early=early)
-        if not access.is_visible and shown is not None:
-            authorization = viewer.authorization
-            if authorization is not None and await self._is_owner(authorization, hash_):
-                access = decide_access(shown, owner=True, early=early)
+        if not access.is_visible and shown is not None and await self._owns(viewer, hash_):
+            access = decide_access(shown, owner=True, early=early)
         return ViewerAccess(access, shown)
+
+    async def _owns(self, viewer: Requester, hash_: str) -> bool:
+        authorization, cookie = viewer.authorization, viewer.cookie
+        if authorization is not None:
+            return await self._is_owner(authorization, hash_)
+        return cookie is not None and await self._is_signed_in(cookie, hash_)
 
     def confirm(self, hash_: str, before: ViewerAccess, answer: Callable[[bool], None]) -> None:
         """Call `answer` with whether a viewer that had an access still has it.

@@ -39,14 +39,19 @@ _MESSAGES: Final = {"stream": "Looking for the stream…", "video": "Loading the
 
 
 def page_handlers(
-    verdicts: VisibilityCache, addresses: Addresses, *, latency: str = "low"
+    verdicts: VisibilityCache,
+    addresses: Addresses,
+    *,
+    latency: str = "low",
+    media_origin: str = "",
 ) -> PageHandlers:
     """Return the handlers of all pages and static files.
 
-    `latency` is that of streams for which none was set.
+    `latency` is that of streams for which none was set. `media_origin` is where viewers are
+    redirected for media; "": nowhere.
     """
     files = StaticFiles(Assets.read())
-    responder = _PageRenderer(files.assets, addresses, verdicts, latency)
+    responder = _PageRenderer(files.assets, addresses, verdicts, latency, media_origin)
 
     @asgi("/watch", is_mount=True, copy_scope=True)
     async def watch(scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG001
@@ -77,7 +82,12 @@ class _PageRenderer:
     """Renders the pages of streams and videos."""
 
     def __init__(
-        self, assets: Assets, addresses: Addresses, verdicts: VisibilityCache, latency: str
+        self,
+        assets: Assets,
+        addresses: Addresses,
+        verdicts: VisibilityCache,
+        latency: str,
+        media_origin: str,
     ) -> None:
         self._addresses = addresses
         self._latency = latency
@@ -100,10 +110,11 @@ class _PageRenderer:
         self._card = f"{addresses.http}/static/{assets.built['card.jpg'].public}"
         self._missing = _fill(Template(_text("missing")), **self._files)
         self._blocked = _fill(Template(_text("blocked")), **self._files)
-        origin = "" if own else f" {_origin(addresses.playback)}"
+        origins = ["" if own else _origin(addresses.playback), media_origin]
+        others = "".join(f" {origin}" for origin in dict.fromkeys(origins) if origin)
         self._headers: dict[PageKind, dict[str, str]] = {
-            "watch": _headers(origin, ancestors="'none'"),
-            "embed": _headers(origin, ancestors="*"),
+            "watch": _headers(others, ancestors="'none'"),
+            "embed": _headers(others, ancestors="*"),
         }
 
     async def respond(self, kind: PageKind, scope: Scope) -> HttpResponse:
@@ -169,16 +180,16 @@ async def _verdict(verdicts: VisibilityCache, hash_: str, scope: Scope) -> Viewe
     return await verdicts.lookup(hash_, Requester.from_scope(scope), early=True)
 
 
-def _headers(origin: str, *, ancestors: str) -> dict[str, str]:
-    """Return headers whose policy allows only our files, and media from here or `origin`."""
+def _headers(origins: str, *, ancestors: str) -> dict[str, str]:
+    """Return headers whose policy allows only our files, and media from here or `origins`."""
     policy = {
         "default-src": "'none'",
         "script-src": "'self'",
         "style-src": "'self'",
-        "img-src": f"'self' data:{origin}",
+        "img-src": f"'self' data:{origins}",
         # hls.js attaches subtitles to an empty `data:` track.
-        "media-src": f"'self' blob: data:{origin}",
-        "connect-src": f"'self'{origin}",
+        "media-src": f"'self' blob: data:{origins}",
+        "connect-src": f"'self'{origins}",
         "base-uri": "'none'",
         "form-action": "'none'",
         "frame-ancestors": ancestors,

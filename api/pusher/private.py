@@ -5,8 +5,8 @@ signature for this connection and this channel. It is valid until the connection
 token is revoked meanwhile.
 
 A token opens the private channels of the projects that it reaches: `private-stream.<hash>`,
-`private-video.<hash>` and `private-project.<number or key>`. Pages on other origins may use it,
-since there are no cookies that could be misused.
+`private-video.<hash>` and `private-project.<number or key>`. Pages on other origins may use it with
+a token; the cookie of a browser's session counts for the console's own pages alone.
 """
 
 import re

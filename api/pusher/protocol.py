@@ -19,6 +19,7 @@ import msgspec
 from api.pusher.limits import MAX_MESSAGE_BYTES, MAX_NAME, PusherSettings
 
 __all__ = [
+    "APP",
     "NOT_AUTHORISED",
     "NO_SUCH_APP",
     "OVER_CAPACITY",
@@ -37,6 +38,7 @@ __all__ = [
     "signature",
 ]
 
+APP: Final = "1"  # an installation has one app
 NO_SUCH_APP: Final = 4001
 _BAD_VERSION: Final = 4006
 _UNSUPPORTED: Final = 4007

@@ -21,14 +21,12 @@ from litestar.params import FromPath
 from api.http.errors import ApiError
 from api.http.json_body import read_raw_body
 from api.pusher.limits import MAX_CHANNELS, MAX_DATA_BYTES, MAX_NAME
-from api.pusher.protocol import is_channel, is_socket_id, signature
+from api.pusher.protocol import APP, is_channel, is_socket_id, signature
 from media.ticks import MICROSECONDS
 from storage.catalog.events.broadcast import OutboxEvent
 from storage.wall_clock import wall_clock_us
 
-__all__ = ["APP", "EventPublisher", "is_signed", "signed_event_handlers"]
-
-APP: Final = "1"  # an installation has one app
+__all__ = ["EventPublisher", "is_signed", "signed_event_handlers"]
 
 _WINDOW: Final = 600  # seconds
 _MAX_BATCH: Final = 10

@@ -3,13 +3,16 @@
 Bases are URLs without a trailing slash: `http://localhost:8080`, `rtmp://localhost:1935`.
 """
 
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
 from media.stream_keys import PublicHash, Slot
 
-__all__ = ["Addresses"]
+__all__ = ["SIGN_IN", "Addresses"]
+
+SIGN_IN: Final = "/console/sign-in"
+"""The path of the page on which people sign in."""
 
 
 class Addresses(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,7 +4,7 @@ from http import HTTPStatus
 from typing import Final
 
 import msgspec
-from litestar import Controller, delete, get, post, put
+from litestar import Controller, Response, delete, get, post, put
 from litestar.di import NamedDependency
 
 from api.http.auth import ApiRequest, needs_write
@@ -12,10 +12,11 @@ from api.http.error_statuses import BODY_ERRORS, CHANGE_ERRORS, READ_ERRORS
 from api.http.errors import ApiError, documented
 from api.http.json_body import described, read_body
 from api.http.parameters import RecordId, missing, number_of
+from api.http.preconditions import IfMatch, quoted, unless_edited
 from api.library.references import read_countries, read_resolutions, wanted_tags
 from api.schemas.presenter import Presenter
 from api.streams.command_client import IngestClient
-from api.streams.lookup import STREAM, still_there
+from api.streams.lookup import STREAM, still_there, stream_tag
 from api.streams.schemas import BackupAdded, StreamChanged, StreamData, StreamEdit
 from storage.catalog import Catalog
 from storage.catalog.records.common import StreamRecord
@@ -41,15 +42,19 @@ class StreamController(Controller):
         request: ApiRequest,
         stream: NamedDependency[StreamRecord],
         presenter: NamedDependency[Presenter],
-    ) -> StreamData:
-        """Show a stream in full; its key is hidden from a token that may not write."""
-        return StreamData(data=presenter.stream(stream, show_key=request.auth.write))
+    ) -> Response[StreamData]:
+        """Show a stream in full; its key is hidden from a token that may not write.
+
+        `ETag` names this version of what can be edited.
+        """
+        shown = StreamData(data=presenter.stream(stream, show_key=request.auth.write))
+        return Response(shown, headers={"ETag": quoted(stream_tag(stream))})
 
     @put(
         guards=[needs_write],
         operation_class=described(StreamEdit),
         summary="Edit a stream",
-        responses=documented(*BODY_ERRORS),
+        responses=documented(*BODY_ERRORS, HTTPStatus.PRECONDITION_FAILED),
     )
     async def edit_stream(
         self,
@@ -58,15 +63,23 @@ class StreamController(Controller):
         catalog: NamedDependency[Catalog],
         presenter: NamedDependency[Presenter],
         now_us: NamedDependency[int],
-    ) -> StreamChanged:
+        if_match: IfMatch = None,
+    ) -> Response[StreamChanged]:
         """Change what is sent of a stream; resolutions count from its next run."""
         body = await read_body(request, StreamEdit)
-        record = await catalog.streams.edit(
-            stream.id, _change(body), now_us=now_us, by=request.auth.id
+        record = still_there(
+            await catalog.streams.edit(
+                stream.id,
+                _change(body),
+                now_us=now_us,
+                by=request.auth.id,
+                check=unless_edited(if_match, stream_tag),
+            )
         )
-        return StreamChanged(
-            message="Stream updated.", stream=presenter.stream(still_there(record), show_key=True)
+        changed = StreamChanged(
+            message="Stream updated.", stream=presenter.stream(record, show_key=True)
         )
+        return Response(changed, headers={"ETag": quoted(stream_tag(record))})
 
     @post(
         "/publish",

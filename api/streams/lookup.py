@@ -9,10 +9,12 @@ from litestar.di import NamedDependency, Provide
 
 from api.http.auth import ApiRequest
 from api.http.parameters import RecordId, missing, number_of
+from api.http.preconditions import edit_tag
+from media.countries import encode_countries
 from storage.catalog import Catalog
 from storage.catalog.records.common import StreamRecord
 
-__all__ = ["STREAM", "provide_stream", "still_there"]
+__all__ = ["STREAM", "provide_stream", "still_there", "stream_tag"]
 
 T = TypeVar("T")
 
@@ -43,3 +45,16 @@ def still_there(found: T | None) -> T:
     if found is None:
         raise missing("stream")
     return found
+
+
+def stream_tag(record: StreamRecord) -> str:
+    """Return the tag of what an edit of a stream may change (see `api.http.preconditions`)."""
+    return edit_tag(
+        record.title,
+        record.description,
+        record.category and record.category.id,
+        record.player and record.player.id,
+        encode_countries(record.countries),
+        sorted(tag.id for tag in record.tags),
+        record.resolutions,
+    )

@@ -6,6 +6,7 @@ Streams themselves are presented by `api.schemas.presenter`.
 import msgspec
 
 from api.http.parameters import missing
+from api.http.preconditions import edit_tag
 from api.schemas.urls import Addresses
 from api.streams.schemas import (
     EncoderBody,
@@ -19,7 +20,12 @@ from media.encoder_report import SlotReport, StreamReport
 from storage.catalog.records.common import StreamRecord
 from storage.catalog.records.settings import OwnerSettings
 
-__all__ = ["present_report", "present_settings"]
+__all__ = ["present_report", "present_settings", "settings_tag"]
+
+
+def settings_tag(record: OwnerSettings) -> str:
+    """Return the tag of what a change of settings may change (see `api.http.preconditions`)."""
+    return edit_tag(record.failover, record.recording, record.latency, record.dvr_seconds)
 
 
 def present_settings(record: OwnerSettings | None, noun: str, addresses: Addresses) -> SettingsBody:
@@ -48,6 +54,7 @@ def present_report(report: StreamReport, stream: StreamRecord) -> IngestReport:
         on_air=report.on_air,
         slots=[_encoder(slot, backups.get(slot.number)) for slot in report.slots],
         advice=report.advice,
+        host=report.host,
     )
 
 
@@ -61,5 +68,6 @@ def _encoder(slot: SlotReport, backup: int | None) -> EncoderBody:
         audio=slot.encoder.audio,
         network=slot.encoder.network,
         clock=slot.encoder.clock,
+        seconds=slot.encoder.seconds,
         advice=slot.advice,
     )

@@ -12,7 +12,13 @@ from api.schemas.common import Backup, StreamBody, shown_as
 from api.schemas.text_fields import Description, OptionalTitle, Title
 from api.schemas.timestamps import Moment
 from api.videos.schemas import Video
-from media.encoder_report import ClockReport, NetworkReport, PictureReport, SoundReport
+from media.encoder_report import (
+    ClockReport,
+    NetworkReport,
+    PictureReport,
+    SecondsReport,
+    SoundReport,
+)
 from storage.catalog.records.settings import (
     DETECT_SECONDS,
     DVR_SECONDS,
@@ -114,17 +120,19 @@ class ClipAdded(msgspec.Struct, frozen=True, kw_only=True):
     clip: ClipTime
 
 
-class Drill(msgspec.Struct, frozen=True, kw_only=True):
+class Drill(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The result of a drill; `from` and `to` name slots ("primary", "backup 1").
 
     `gap_ms` is how much of the programme viewers missed, `switched_after_ms` the time from the
-    command to the switch.
+    command to the switch. `host` is the process that serves the stream, where several receive
+    streams.
     """
 
     from_: str = msgspec.field(name="from")
     to: str
     gap_ms: int
     switched_after_ms: int
+    host: str | None = None
 
 
 class Drilled(msgspec.Struct, frozen=True, kw_only=True):
@@ -237,16 +245,21 @@ class EncoderBody(msgspec.Struct, frozen=True, kw_only=True):
     audio: SoundReport | None
     network: NetworkReport
     clock: ClockReport
+    seconds: SecondsReport
     advice: list[str]
 
 
-class IngestReport(msgspec.Struct, frozen=True, kw_only=True):
-    """All encoders of a stream; `on_air` is the slot that viewers get now."""
+class IngestReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """All encoders of a stream; `on_air` is the slot that viewers get now.
+
+    `host` is the process that serves the stream, where several receive streams.
+    """
 
     live: bool
     on_air: str | None
     slots: list[EncoderBody]
     advice: list[str]
+    host: str | None = None
 
 
 class IngestData(msgspec.Struct, frozen=True, kw_only=True):

@@ -30,6 +30,7 @@ from storage.objects.base import ObjectError, Objects, StoreFull
 from storage.objects.disk_threads import FILES
 from storage.objects.incoming_file import IncomingFile, open_incoming_file
 from storage.objects.store import MediaStore
+from storage.objects.upload_pieces import UploadPieces
 
 __all__ = [
     "FIRST_GENERATION",
@@ -80,7 +81,7 @@ class UploadIntake(msgspec.Struct, frozen=True, kw_only=True):
     `least_free` bytes of the disk stay free. A client that sends next to nothing for
     `quiet_seconds` is disconnected. `gate` limits concurrent uploads, `clip_gate` clips. A
     resumable upload may have `most_upload` bytes and is kept for `keep_us` microseconds after its
-    last one.
+    last one. With `pieces`, other hosts may go on with it.
     """
 
     objects: MediaStore
@@ -92,6 +93,7 @@ class UploadIntake(msgspec.Struct, frozen=True, kw_only=True):
     most_upload: int = UploadLimits().most_bytes
     keep_us: int = UploadLimits().keep_us
     quiet_seconds: float = STALL_SECONDS
+    pieces: UploadPieces | None = None
     writers: WriterTurns = msgspec.field(default_factory=WriterTurns)
     gate: ConcurrencyLimit = msgspec.field(
         default_factory=lambda: ConcurrencyLimit(_MAX_CONCURRENT)

@@ -30,8 +30,8 @@ from storage.catalog import Catalog
 from storage.catalog.records.common import ProjectRecord
 from storage.catalog.records.uploads import ListedLink
 from storage.errors import NoSuchVideo
-from storage.objects import addresses
 from storage.objects.base import ObjectError
+from storage.objects.upload_pieces import remove_upload
 
 __all__ = ["UploadLinksController"]
 
@@ -205,7 +205,7 @@ class UploadLinksController(Controller):
             raise missing("upload link")
         for name in ended:
             with contextlib.suppress(ObjectError):  # the cleanup of expired uploads deletes it
-                await intake.objects.delete(addresses.upload(name))
+                await remove_upload(intake.objects, name)
 
 
 def _require_one_purpose(body: LinkAddition) -> None:

@@ -1,8 +1,10 @@
 """Receives the bytes of resumable uploads: appends them to the file, and finishes the upload.
 
-The latest request appends. An earlier one is stopped, at once in the same process and within a
-second in another one. Received bytes are kept however a request ends. The offset is recorded in the
-catalog once a second, after the bytes are on disk, and is published on the video's channel then.
+The latest request appends. An earlier one is stopped, at once in the same process and within
+seconds in another one. Received bytes are kept however a request ends. The offset is recorded in
+the catalog every second or two, after the bytes are safe, and is published on the video's channel
+then. Safe is what is on this machine's disk, or, where several hosts receive uploads, in the store:
+there the next request may reach another host, and whichever host gets the last byte makes the file.
 """
 
 import asyncio
@@ -28,11 +30,12 @@ from api.uploads.writer_turns import Turn
 from storage.catalog.records.uploads import UploadRecord
 from storage.catalog.records.videos import VideoFile, WholeVideo
 from storage.catalog.uploads.repository import Uploads
-from storage.errors import UploadLost
+from storage.errors import CatalogError, StorageError, UploadHeld, UploadLost
 from storage.file_intake import FileRefused, probe_source
 from storage.objects import addresses
 from storage.objects.base import ObjectError, StoreFull
 from storage.objects.resumable_file import FileStillLocked, ResumableFile, open_resumable_file
+from storage.objects.upload_pieces import PiecewiseFile
 
 __all__ = ["UploadReceiver"]
 
@@ -43,11 +46,14 @@ _POLL_SECONDS: Final = 0.25  # how often a request checks whether its turn is ov
 _LOCAL_LOCK_SECONDS: Final = 1.5
 # The same for one of another process.
 _REMOTE_LOCK_SECONDS: Final = 10.0
-_RECORD_SECONDS: Final = 1.0  # between two updates of the catalog
+# A host that makes a file of an upload says so three times in that time; if it dies, another one
+# may begin after it.
+_HOLD_SECONDS: Final = 15.0
 # Kinds of events.
 _DELETED, _REFUSED = "upload deleted", "upload refused"
 
 Receive = Callable[[], Awaitable[Any]]  # Any: ASGI's own messages
+_File = ResumableFile | PiecewiseFile
 
 
 def _too_long(most: int) -> ApiError:
@@ -67,7 +73,7 @@ def _overtaken() -> ApiError:
 class _OpenUpload:
     """An upload that this request appends to; `record` is its present state."""
 
-    def __init__(self, record: UploadRecord, writer: str, turn: Turn, file: ResumableFile) -> None:
+    def __init__(self, record: UploadRecord, writer: str, turn: Turn, file: _File) -> None:
         self.record = record
         self.writer = writer
         self.turn = turn
@@ -102,14 +108,15 @@ class UploadReceiver(msgspec.Struct, frozen=True, kw_only=True):
                     await self._append(upload, patch, receive)
                     await self._finish(upload)
                 return upload.record
-        except FileStillLocked as error:
+        except (FileStillLocked, UploadHeld) as error:
             raise _overtaken() from error
 
     async def offset(self, name: str) -> UploadRecord:
         """Stop the request that appends to an upload, if there is one, and return the upload.
 
         Raises:
-            ApiError: 404 or 410 if there is no such upload, 422 if the whole file is no video.
+            ApiError: 404 or 410 if there is no such upload, 422 if the whole file is no video, 423
+                while another request makes a video of it.
         """
         with store_errors_translated():
             try:
@@ -117,13 +124,17 @@ class UploadReceiver(msgspec.Struct, frozen=True, kw_only=True):
                     # All bytes arrived, and the process died before it recorded the video.
                     await self._finish(upload)
                     return upload.record
-            except FileStillLocked:
+            except (FileStillLocked, UploadHeld):
                 pass
             except ApiError as error:
                 if error.status_code != HTTPStatus.LOCKED:
                     raise
-            # Other requests compete for the file; the recorded offset is always valid.
-            return await self._usable(await self.uploads.find(name))
+            # Other requests compete for the file; the recorded offset is always valid. But a client
+            # that has sent all takes it for the end, and would not be there if that failed.
+            record = await self._usable(await self.uploads.find(name))
+            if record.whole and not record.done:
+                raise _overtaken()
+            return record
 
     async def end(self, name: str) -> None:
         """Delete an upload and its bytes.
@@ -138,7 +149,7 @@ class UploadReceiver(msgspec.Struct, frozen=True, kw_only=True):
                         raise missing("upload")
                     if not upload.record.done:
                         await upload.file.remove()
-        except FileStillLocked as error:
+        except (FileStillLocked, UploadHeld) as error:
             raise _overtaken() from error
 
     @asynccontextmanager
@@ -164,9 +175,9 @@ class UploadReceiver(msgspec.Struct, frozen=True, kw_only=True):
                     await file.remove()
                 yield _OpenUpload(latest, writer, turn, file)
 
-    def _file(
-        self, record: UploadRecord, seconds: float
-    ) -> AbstractAsyncContextManager[ResumableFile]:
+    def _file(self, record: UploadRecord, seconds: float) -> AbstractAsyncContextManager[_File]:
+        if self.intake.pieces is not None:
+            return self.intake.pieces.open(self.uploads, record.name, wait_seconds=seconds)
         return open_resumable_file(
             self.intake.objects,
             addresses.upload(record.name),
@@ -182,7 +193,7 @@ class UploadReceiver(msgspec.Struct, frozen=True, kw_only=True):
             raise ApiError(HTTPStatus.GONE, "The time of this upload is over.")
         return record
 
-    async def _lost(self, name: str, file: ResumableFile) -> ApiError:
+    async def _lost(self, name: str, file: _File) -> ApiError:
         """Return the response for an upload that this request lost; clean up if it was deleted."""
         if await self.uploads.find(name) is not None:
             return _overtaken()
@@ -239,7 +250,7 @@ class UploadReceiver(msgspec.Struct, frozen=True, kw_only=True):
     async def _write_body(
         self, upload: _OpenUpload, receive: Receive, *, whole: bool = False
     ) -> None:
-        """Write a body to the file; record progress every second unless it counts as a `whole`."""
+        """Write a body to the file; record progress now and then unless it counts as a `whole`."""
         record, file = upload.record, upload.file
         most = record.most_bytes if record.length is None else record.length
         clock = asyncio.get_running_loop().time
@@ -249,7 +260,7 @@ class UploadReceiver(msgspec.Struct, frozen=True, kw_only=True):
             await file.write(piece[:room])
             if len(piece) > room:
                 raise _too_long(most)
-            if clock() - recorded < _RECORD_SECONDS:
+            if clock() - recorded < file.save_seconds:
                 continue
             if whole or file.position == upload.record.received:
                 if await self.uploads.find_claimed(record.name, upload.writer) is None:
@@ -271,21 +282,53 @@ class UploadReceiver(msgspec.Struct, frozen=True, kw_only=True):
         now_us = self.clock_us()
         expires_us = now_us + self.intake.keep_us
         if not await self.uploads.record_received(
-            upload.record, upload.writer, received, expires_us, now_us
+            upload.record, upload.writer, received, expires_us, now_us, upload.file.unrecorded
         ):
             raise await self._lost(upload.record.name, upload.file)
+        upload.file.recorded()
         upload.record = msgspec.structs.replace(
             upload.record, received=received, expires_us=expires_us
         )
 
     async def _finish(self, upload: _OpenUpload) -> None:
         """Give the video its file, if all bytes have arrived."""
-        record, file = upload.record, upload.file
+        record, writer = upload.record, upload.writer
         if record.done or not record.whole:
             return
+        if self.intake.pieces is None:
+            await self._make(upload)
+            return
+        if not await self.uploads.hold(record.name, writer, _HOLD_SECONDS):
+            raise await self._lost(record.name, upload.file)
+        failure: ApiError | StorageError | None = None
+        async with asyncio.TaskGroup() as tasks:
+            holding = tasks.create_task(self._go_on_holding(record.name, writer))
+            try:
+                await self._make(upload)
+            # Raised in the group they would come out as an ExceptionGroup.
+            except (ApiError, StorageError) as error:
+                failure = error
+            finally:
+                holding.cancel()
+        if not upload.record.done:
+            with contextlib.suppress(CatalogError):  # then it ends by itself
+                await self.uploads.hold(record.name, writer, 0)
+        if failure is not None:
+            raise failure
+
+    async def _go_on_holding(self, name: str, writer: str) -> None:
+        """Keep other hosts from making the same file meanwhile."""
+        while True:
+            await asyncio.sleep(_HOLD_SECONDS / 3)
+            with contextlib.suppress(CatalogError):
+                await self.uploads.hold(name, writer, _HOLD_SECONDS)
+
+    async def _make(self, upload: _OpenUpload) -> None:
+        """Make a file of all bytes, and record it."""
+        record, file = upload.record, upload.file
         if file.is_relocated:  # by a process that died before it recorded the move
             await file.truncate(record.received)
-        if file.size() != record.received:
+        if await file.gather() != record.received:
             await self._advance(upload, await file.truncate(record.received))
             return
         now_us = self.clock_us()

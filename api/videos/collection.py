@@ -1,139 +1,23 @@
 """The videos of a project, listed and tried again. They are added in `api.uploads`."""
 
-import re
-from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
-from typing import Annotated, Final
+from typing import Annotated
 
-import msgspec
 from litestar import Controller, get, post
 from litestar.di import NamedDependency, Provide
-from litestar.params import QueryParameter
 
 from api.http.auth import ApiRequest, needs_write
 from api.http.error_statuses import CHANGE_ERRORS, LIST_ERRORS
 from api.http.errors import documented
-from api.http.paging import envelope, read_query
-from api.http.parameters import PageNumber, Search
+from api.http.paging import envelope
 from api.library.lookup import ProjectId, list_url, provide_project
 from api.schemas.common import Listing, named_schema
+from api.videos.list_query import VideoListQuery, provide_list_query
 from api.videos.presenter import VideoPresenter
 from api.videos.schemas import VideoItem, VideosRetried
 from storage.catalog import Catalog
-from storage.catalog.records.videos import Phase, VideoQuery
 
 __all__ = ["VideosController"]
-
-_DAY: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND: Final = timedelta(microseconds=1)
-_RECENT: Final = timedelta(days=7)
-_PHASES: Final[Mapping[str, Phase]] = {
-    "completed": "completed",
-    "inprogress": "inprogress",
-    "failed": "failed",
-}
-_TYPES: Final = ("completed", "recent", "inprogress", "failed")
-
-_STRING: Final = {"type": "string", "one_of": None}
-Type = Annotated[
-    str | None,
-    QueryParameter(
-        name="type",
-        description="Which videos; recent are those of the last seven days.",
-        schema_extra={**_STRING, "enum": _TYPES},
-    ),
-]
-From = Annotated[
-    str | None,
-    QueryParameter(
-        name="from",
-        description="The first day of creation (UTC), as 2026-01-31; needs `to`.",
-        schema_extra={**_STRING, "format": "date"},
-    ),
-]
-To = Annotated[
-    str | None,
-    QueryParameter(
-        description="The last day of creation (UTC); needs `from`.",
-        schema_extra={**_STRING, "format": "date"},
-    ),
-]
-
-
-class VideoListQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """The query of a list; `filters` are its parameters as they were sent, without the page."""
-
-    query: VideoQuery
-    page: int
-    filters: list[tuple[str, str]]
-
-
-def provide_list_query(
-    now_us: NamedDependency[int],
-    type_: Type = None,
-    search: Search = None,
-    from_: From = None,
-    to: To = None,
-    page: PageNumber = None,
-) -> VideoListQuery:
-    """Read the query parameters of the list.
-
-    Raises:
-        ApiError: 422 with every parameter that is wrong.
-    """
-    errors: dict[str, list[str]] = {}
-    if type_ is not None and type_ not in _TYPES:
-        errors["type"] = [f"The type must be one of {', '.join(_TYPES)}."]
-    from_us, until_us = _span(from_, to, errors)
-    common = read_query(
-        search=search, sort_column=None, sort_order=None, page=page, columns=(), faults=errors
-    )
-    if type_ == "recent":
-        since_us = now_us - _RECENT // _MICROSECOND
-        from_us = since_us if from_us is None else max(from_us, since_us)
-    sent = (("type", type_), ("search", search), ("from", from_), ("to", to))
-    return VideoListQuery(
-        query=VideoQuery(
-            phase=_PHASES.get(type_ or ""),
-            search=common.search,
-            from_us=from_us,
-            until_us=until_us,
-        ),
-        page=common.page,
-        filters=[(name, value) for name, value in sent if value],
-    )
-
-
-def _day(text: str) -> int | None:
-    """Return the beginning of a day in microseconds since the Unix epoch; None if it is no day."""
-    try:
-        day = datetime.fromisoformat(text) if _DAY.fullmatch(text) else None
-    except ValueError:
-        return None
-    return None if day is None else (day.replace(tzinfo=UTC) - _EPOCH) // _MICROSECOND
-
-
-def _span(
-    first: str | None, last: str | None, errors: dict[str, list[str]]
-) -> tuple[int | None, int | None]:
-    """Return the beginning of the first day and the end of the last one.
-
-    Invalid or missing days are added to `errors`.
-    """
-    if first is None and last is None:
-        return None, None
-    begins = None if first is None else _day(first)
-    ends = None if last is None else _day(last)
-    for name, other, sent, day_us in (("from", "to", first, begins), ("to", "from", last, ends)):
-        if sent is None:
-            errors[name] = [f"The {name} is required where there is a {other}."]
-        elif day_us is None:
-            errors[name] = [f"The {name} must be a day such as 2026-01-31."]
-    if begins is None or ends is None:
-        return None, None
-    return begins, ends + timedelta(days=1) // _MICROSECOND
 
 
 class VideosController(Controller):
@@ -155,7 +39,7 @@ class VideosController(Controller):
         video_presenter: NamedDependency[VideoPresenter],
         list_query: NamedDependency[VideoListQuery],
     ) -> Annotated[Listing[VideoItem], named_schema("Listing_api.videobodies.VideoItem_")]:
-        """List a project's videos in pages of thirty, newest first."""
+        """List a project's videos in pages of thirty, newest first unless a column is named."""
         # Not a dependency: here 422 comes before 404.
         project = await provide_project(request, project_id, catalog)
         page = await catalog.videos.find_page(project, list_query.query, list_query.page)

@@ -6,7 +6,7 @@ Its files are handled in `api.uploads.single_request`.
 from http import HTTPStatus
 
 import msgspec
-from litestar import Controller, delete, get, post, put
+from litestar import Controller, Response, delete, get, post, put
 from litestar.di import NamedDependency
 
 from api.http.auth import ApiRequest, needs_write
@@ -14,9 +14,10 @@ from api.http.error_statuses import BODY_ERRORS, CHANGE_ERRORS, READ_ERRORS
 from api.http.errors import ApiError, documented
 from api.http.json_body import described, read_body
 from api.http.parameters import RecordId, missing, number_of
+from api.http.preconditions import IfMatch, quoted, unless_edited
 from api.library.references import read_countries, unknown_label, wanted_tags
 from api.ports import MediaRemover
-from api.videos.lookup import VIDEO, still_there
+from api.videos.lookup import VIDEO, still_there, video_tag
 from api.videos.presenter import VideoPresenter, present_status
 from api.videos.schemas import (
     PlayerChoice,
@@ -45,9 +46,13 @@ class VideoController(Controller):
         self,
         video: NamedDependency[WholeVideo],
         video_presenter: NamedDependency[VideoPresenter],
-    ) -> VideoData:
-        """Show one video with its resolutions."""
-        return VideoData(data=video_presenter.shown(video))
+    ) -> Response[VideoData]:
+        """Show one video with its resolutions.
+
+        `ETag` names this version of what can be edited.
+        """
+        shown = VideoData(data=video_presenter.shown(video))
+        return Response(shown, headers={"ETag": quoted(video_tag(video))})
 
     @get("/status", summary="Show how far a video is", responses=documented(*READ_ERRORS))
     async def show_status(
@@ -64,7 +69,7 @@ class VideoController(Controller):
         guards=[needs_write],
         operation_class=described(VideoEdit),
         summary="Edit a video",
-        responses=documented(*BODY_ERRORS),
+        responses=documented(*BODY_ERRORS, HTTPStatus.PRECONDITION_FAILED),
     )
     async def edit_video(
         self,
@@ -73,7 +78,8 @@ class VideoController(Controller):
         catalog: NamedDependency[Catalog],
         video_presenter: NamedDependency[VideoPresenter],
         now_us: NamedDependency[int],
-    ) -> VideoChanged:
+        if_match: IfMatch = None,
+    ) -> Response[VideoChanged]:
         """Change what is sent; tags and countries replace the whole list."""
         body = await read_body(request, VideoEdit)
         unset = msgspec.UNSET
@@ -85,10 +91,19 @@ class VideoController(Controller):
             tags=unset if body.tags is unset else wanted_tags(body.tags or []),
         )
         try:
-            changed = await catalog.videos.edit(video.video.id, change, now_us, by=request.auth.id)
+            changed = await catalog.videos.edit(
+                video.video.id,
+                change,
+                now_us,
+                by=request.auth.id,
+                check=unless_edited(if_match, video_tag),
+            )
         except NoSuchLabel as error:
             raise unknown_label(error) from error
-        return _changed("Video updated.", changed, video_presenter)
+        return Response(
+            _changed("Video updated.", changed, video_presenter),
+            headers={"ETag": quoted(video_tag(still_there(changed)))},
+        )
 
     @put(
         "/player",

@@ -9,10 +9,12 @@ from litestar.di import NamedDependency, Provide
 
 from api.http.auth import ApiRequest
 from api.http.parameters import RecordId, missing, number_of
+from api.http.preconditions import edit_tag
+from media.countries import encode_countries
 from storage.catalog import Catalog
 from storage.catalog.records.videos import WholeVideo
 
-__all__ = ["VIDEO", "provide_video", "still_there"]
+__all__ = ["VIDEO", "provide_video", "still_there", "video_tag"]
 
 
 async def provide_video(
@@ -41,3 +43,14 @@ def still_there(whole: WholeVideo | None) -> WholeVideo:
     if whole is None:
         raise missing("video")
     return whole
+
+
+def video_tag(whole: WholeVideo) -> str:
+    """Return the tag of what an edit of a video may change (see `api.http.preconditions`)."""
+    return edit_tag(
+        whole.video.title,
+        whole.video.description,
+        whole.category and whole.category.id,
+        encode_countries(whole.countries),
+        sorted(tag.id for tag in whole.tags),
+    )

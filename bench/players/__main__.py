@@ -21,6 +21,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
+from urllib.parse import urljoin
 
 import msgspec
 from playwright.sync_api import Browser
@@ -30,7 +31,7 @@ from bench.latency.viewer import browser, watch
 from bench.players.pages import PAGES, player_pages
 from bench.players.programs import PROGRAMS, Program
 from bench.players.screen import Pictures, Screen, screen
-from bench.players.verdict import HEADINGS, Playing, Shown, judge, row
+from bench.players.verdict import HEADINGS, Playing, Shown, judge, last_new, row
 from bench.service import BenchService, service
 from bench.tools import ToolMissing, tool
 from media.no_op import do_nothing
@@ -41,6 +42,7 @@ ROOT: Final = Path(__file__).parents[2]
 _ACCEPTED_SECONDS: Final = 60.0
 _FILLED_SECONDS: Final = 12.0
 _VIDEO_SECONDS: Final = 20.0
+_SLOW_SECONDS: Final = 10.0  # what a player may take longer for a video than it lasts
 _MADE_SECONDS: Final = 180.0
 _FAULT: Final = re.compile(r"error|fail|invalid|warning|unexpected|discont", re.IGNORECASE)
 WHATS: Final = ("low", "normal", "video")
@@ -83,6 +85,10 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     display: Screen
     folder: Path
 
+    def seconds_of(self, what: str) -> float:
+        """Return for how long one of the addresses is played."""
+        return _VIDEO_SECONDS + _SLOW_SECONDS if what == "video" else self.seconds
+
 
 def _now() -> float:
     return time.time() * 1000
@@ -114,9 +120,10 @@ def _losing(session: Session, what: str, after: float) -> Generator[Callable[[],
 def _in_chromium(session: Session, page: str, what: str) -> tuple[Playing, list[str]]:
     opened = _now()
     address = f"{session.pages[page]}#{session.addresses[what]}"
-    with _losing(session, what, session.seconds / 2) as lost:
+    seconds = session.seconds_of(what)
+    with _losing(session, what, seconds / 2) as lost:
         try:
-            watched = watch(session.chromium, address, session.seconds, do_nothing)
+            watched = watch(session.chromium, address, seconds, do_nothing)
         except TimeoutError as error:
             return judge([], opened, lost(), _now()), [str(error)]
         shown = [Shown(each.at, each.at - each.latency) for each in watched.frames]
@@ -125,7 +132,7 @@ def _in_chromium(session: Session, page: str, what: str) -> tuple[Playing, list[
 
 def _ended(what: str, shown: Sequence[Shown]) -> float:
     """Return when playing ended: a video by itself, with its last picture."""
-    return shown[-1].at if what == "video" and shown else _now()
+    return (last_new(shown) if what == "video" else None) or _now()
 
 
 def _in_program(session: Session, program: Program, what: str) -> tuple[Playing, list[str]]:
@@ -136,8 +143,8 @@ def _in_program(session: Session, program: Program, what: str) -> tuple[Playing,
         "SDL_AUDIODRIVER": "dummy",
         "HOME": str(session.folder),
     }
-    opened = _now()
-    with _losing(session, what, session.seconds / 2) as lost, path.open("wb") as log:
+    opened, seconds = _now(), session.seconds_of(what)
+    with _losing(session, what, seconds / 2) as lost, path.open("wb") as log:
         process = subprocess.Popen(
             program.command(session.addresses[what], session.display.window),
             stdin=subprocess.DEVNULL,
@@ -146,7 +153,7 @@ def _in_program(session: Session, program: Program, what: str) -> tuple[Playing,
         )  # fmt: skip
         pictures = session.display if process.stdout is None else Pictures(process.stdout)
         with suppress(subprocess.TimeoutExpired):
-            process.wait(session.seconds)
+            process.wait(seconds)
         shown = pictures.since(opened)
         found = judge(shown, opened, lost(), _ended(what, shown))
         with suppress(ProcessLookupError):
@@ -159,7 +166,10 @@ def _in_program(session: Session, program: Program, what: str) -> tuple[Playing,
 
 
 def _upload(running: BenchService, folder: Path) -> str:
-    """Make a video of the clock, upload it, and return its playlist when it is complete."""
+    """Make a video of the clock, upload it, and return its playlist when it is complete.
+
+    Its length is printed.
+    """
     file = folder / "clock.flv"
     command = [sys.executable, "-m", "bench.latency.encoder", str(file), "--profile", "obs"]
     with child(command, folder / "video.log", cwd=ROOT) as encoder:
@@ -183,9 +193,20 @@ def _upload(running: BenchService, folder: Path) -> str:
         with urllib.request.urlopen(status, timeout=10) as answer:
             state = json.load(answer)["data"]["state"]
         if state == "completed":
-            return f"{running.http}/videos/{video['hash']}/index.m3u8"
+            playlist = f"{running.http}/videos/{video['hash']}/index.m3u8"
+            print(f"The video lasts {_length(playlist):.1f} s.", flush=True)
+            return playlist
         time.sleep(0.5)
     raise TimeoutError("the video was not completed")
+
+
+def _length(playlist: str) -> float:
+    """Return how long a video is, in seconds, by the first of its playlists."""
+    with urllib.request.urlopen(playlist, timeout=10) as answer:
+        lines = answer.read().decode().splitlines()
+    rendition = urljoin(playlist, next(line for line in lines if line and line[0] != "#"))
+    with urllib.request.urlopen(rendition, timeout=10) as answer:
+        return sum(map(float, re.findall(r"#EXTINF:([0-9.]+)", answer.read().decode())))
 
 
 @contextmanager
@@ -225,7 +246,6 @@ def main() -> int:
     parser.add_argument("--whats", nargs="+", choices=WHATS, default=list(WHATS))
     parser.add_argument("--seconds", type=float, default=40.0, help="of each: 40")
     options = parser.parse_args()
-    notes: list[str] = []
     try:
         for name in options.only:
             if name in PROGRAMS:
@@ -239,12 +259,12 @@ def main() -> int:
                     else:
                         found, errors = _in_program(session, PROGRAMS[name], what)
                     print(row(name, what, found, len(errors)), flush=True)
-                    kinds = list(dict.fromkeys(each[:200] for each in errors))[:5]
-                    notes += [f"{name}, {what}: {each}" for each in kinds]
+                    # Beside the table, which goes to another file.
+                    for each in list(dict.fromkeys(each[:200] for each in errors))[:5]:
+                        print(f"{name}, {what}: {each}", file=sys.stderr, flush=True)
     except ToolMissing as error:
         print(error, file=sys.stderr)
         return 2
-    print("\n" + "\n".join(notes))
     return 0
 
 

@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-__all__ = ["HEADINGS", "Playing", "Shown", "judge", "row"]
+__all__ = ["HEADINGS", "Playing", "Shown", "judge", "last_new", "row"]
 
 STOP_MS: Final = 500.0  # a picture that stays for so long has stopped
 
@@ -22,8 +22,9 @@ class Playing(msgspec.Struct, frozen=True, kw_only=True):
     """How a player played; times are seconds, None where it showed nothing.
 
     `before` and `after` are the median latencies before the loss of the encoder and at the end;
-    `across` whether it showed pictures that were drawn after the loss. `stops` counts the times at
-    which a picture stayed for more than half a second, `skipped` is the longest time between the
+    `across` whether it showed pictures that were drawn after the loss. `span` is the time between
+    the drawing of the first picture that was shown and that of the last. `stops` counts the times
+    at which a picture stayed for more than half a second, `skipped` is the longest time between the
     drawing of two pictures that were shown one after the other.
     """
 
@@ -31,14 +32,15 @@ class Playing(msgspec.Struct, frozen=True, kw_only=True):
     before: float | None
     after: float | None
     across: bool
+    span: float
     stops: int
     longest: float
     skipped: float
 
 
 HEADINGS: Final = (
-    "| player | what | first picture after | latency | after the switch | stops | longest stop | "
-    "skipped | errors in its log |\n|---|---|---|---|---|---|---|---|---|"
+    "| player | what | first picture after | latency | after the switch | shown | stops | "
+    "longest stop | skipped | errors in its log |\n|---|---|---|---|---|---|---|---|---|---|"
 )
 
 
@@ -65,10 +67,19 @@ def judge(shown: Sequence[Shown], opened: float, lost: float, ended: float) -> P
         before=_latency([each for each in shown if each.at < lost]),
         after=_latency([each for each in shown if each.at > (lost + ended) / 2]),
         across=any(each.drawn > lost for each in shown),
+        span=(shown[-1].drawn - shown[0].drawn) / 1000 if shown else 0.0,
         stops=stops,
         longest=longest / 1000,
         skipped=skipped / 1000,
     )
+
+
+def last_new(shown: Sequence[Shown]) -> float | None:
+    """Return when the last picture was first seen, in ms since the epoch; None if there is none.
+
+    A program may show the last picture of a video for as long as it is let.
+    """
+    return next((each.at for each in shown if each.drawn == shown[-1].drawn), None)
 
 
 def _latency(shown: Sequence[Shown]) -> float | None:
@@ -86,6 +97,7 @@ def row(player: str, what: str, found: Playing, errors: int) -> str:
         _seconds(found.started),
         _seconds(found.before) if live else "",
         (_seconds(found.after) if found.across else "stopped") if live else "",
+        "" if live else f"{found.span:.1f} s",
         str(found.stops),
         f"{found.longest:.1f} s",
         f"{found.skipped:.1f} s",

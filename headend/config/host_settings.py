@@ -4,6 +4,8 @@ from typing import Annotated
 
 import msgspec
 
+from ingest.relay.media_ring import RINGS_BYTES
+
 __all__ = ["HostsSettings"]
 
 
@@ -44,3 +46,15 @@ class HostsSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
             max_length=255,
         ),
     ] = ""
+    relay_memory_bytes: Annotated[
+        int,
+        msgspec.Meta(
+            description="media that this process keeps of all encoders that it relays, for when an"
+            " owner fails; the largest loses its oldest first",
+            extra={
+                "unit": "bytes",
+                "reason": "40 encoders of 6 Mbit/s for 15 s, more than is kept of one",
+            },
+            ge=64 << 20,
+        ),
+    ] = RINGS_BYTES

@@ -14,8 +14,8 @@ import msgspec
 
 from api.pusher.limits import PusherSettings as Broadcaster
 from api.uploads.limits import UploadLimits
-from headend.config.bucket_address import bucket_errors
 from headend.config.host_settings import HostsSettings
+from headend.config.storage_settings import StorageSettings
 from headend.http.connections import CONNECTIONS
 from ingest.rtmp.limits import Limits
 from media.hls.playlist import TARGET_SECONDS
@@ -94,6 +94,7 @@ class HttpSettings(_Section, frozen=True, kw_only=True):
     playback_url: Annotated[
         str, _describe("base URL of a CDN for playlists; empty: public_url")
     ] = ""
+    home: Annotated[str, _describe("where `/` leads to; empty: the console")] = ""
     trusted_proxies: Annotated[
         str,
         _describe(
@@ -373,42 +374,6 @@ class QuotaSettings(_Section, frozen=True, kw_only=True):
             ge=0,
         ),
     ] = 0
-
-
-class StorageSettings(_Section, frozen=True, kw_only=True):
-    """Storage of media."""
-
-    url: Annotated[
-        str,
-        _describe("s3://BUCKET/PREFIX keeps media in a bucket; empty: in the data folder"),
-    ] = ""
-    endpoint: Annotated[str, _describe("https://HOST of an S3 server; empty: Amazon's")] = ""
-    region: Annotated[str, _describe("region of the bucket; empty: AWS_REGION, or us-east-1")] = ""
-    cache_bytes: Annotated[
-        int,
-        _describe(
-            "copies of what viewers read from a bucket; as much again for transcoding",
-            "bytes",
-            ge=0,
-        ),
-    ] = 4 << 30
-    min_free_bytes: Annotated[
-        int, _describe("with less free space the service is not ready", "bytes", ge=0)
-    ] = 1 << 30
-    # A week: a restored database is found to be too old by then, also after a long weekend.
-    trash_days: Annotated[
-        int,
-        _describe(
-            "orphaned files stay in the trash for this long; 0: removed at once",
-            "days",
-            ge=0,
-            le=3650,
-        ),
-    ] = 7
-
-    def errors(self) -> Mapping[str, ValueError]:
-        """Return what is wrong with the place of the media, by setting name."""
-        return bucket_errors(self.url, self.endpoint)
 
 
 class LogSettings(_Section, frozen=True, kw_only=True):

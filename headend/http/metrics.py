@@ -21,18 +21,22 @@ _Message = MutableMapping[str, Any]  # ASGI's own
 _Send = Callable[[_Message], Awaitable[None]]
 
 _ROOMS: Final = frozenset(
-    {"api", "live", "videos", "watch", "embed", "json", "oembed", "static", "schema"}
+    {"api", "console", "live", "videos", "watch", "embed", "json", "oembed", "static", "schema"}
 )
 _OTHER: Final = "other"
 
 
 class HttpMetrics(Collector):
-    """Counts HTTP answers by the first path segment (`room`) and the class of the status."""
+    """Counts HTTP answers by the first path segment (`room`) and the class of the status.
 
-    def __init__(self) -> None:
+    The text has the metrics of `others`, too.
+    """
+
+    def __init__(self, *others: Collector) -> None:
         self._answers: dict[tuple[str, str], int] = {}
         self._registry = CollectorRegistry(auto_describe=False)
-        self._registry.register(self)
+        for each in (self, *others):
+            self._registry.register(each)
         # CPU, memory, open files, read on each scrape.
         ProcessCollector(registry=self._registry)
 

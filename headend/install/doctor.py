@@ -347,6 +347,16 @@ async def _uploads(catalog: Catalog, files: StoredFiles, now_us: int) -> Finding
             stat = await files.stat(address)
             if address not in spent and stat is not None and stat.modified_us < now_us - AGE_US:
                 found.append((address, "bytes of no upload"))
+    pieces = await files.folders(addresses.PIECES)
+    names = sorted(pieces)
+    for start in range(0, len(names), _AT_ONCE):
+        some = names[start : start + _AT_ONCE]
+        known = await catalog.uploads.find_open(some)
+        found += [
+            (addresses.upload_pieces(name), "bytes of no upload")
+            for name in some
+            if name not in known and pieces[name] < now_us - AGE_US
+        ]
     return await _tidy("uploads", files, found)
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import msgspec
 
-from headend.config.bucket_address import bucket_errors
 from headend.config.settings import ServiceSettings
+from headend.config.storage_settings import bucket_errors
 from headend.install.installation import bind_objects, catalog_location, create_data_folder
 from headend.install.locks import schema_in_use, writer_lock
 from headend.install.media_store import OBJECTS, bucket_of

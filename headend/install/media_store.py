@@ -5,6 +5,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from headend.config.settings import ServiceSettings
 from storage.objects.disk import DiskObjects
 from storage.objects.read_only import ReadOnlyObjects
@@ -12,7 +14,7 @@ from storage.objects.s3 import S3Objects
 from storage.objects.s3_bucket import S3Bucket, S3Place
 from storage.objects.store import MediaStore
 
-__all__ = ["OBJECTS", "SCRATCH", "bucket_of", "open_store", "read_store"]
+__all__ = ["OBJECTS", "SCRATCH", "bucket_of", "open_store", "read_store", "signing_bucket"]
 
 OBJECTS: Final = "objects"
 SCRATCH: Final = "scratch"  # beside a bucket
@@ -24,6 +26,14 @@ def bucket_of(settings: ServiceSettings) -> S3Place | None:
     if not storage.url:
         return None
     return S3Place.parse(storage.url, endpoint=storage.endpoint, region=storage.region)
+
+
+def signing_bucket(settings: ServiceSettings) -> S3Bucket:
+    """Return the bucket under the address by which viewers reach it."""
+    place, public = bucket_of(settings), settings.storage.public_endpoint
+    if place is None:
+        raise ValueError("storage.url is not set")
+    return S3Bucket(msgspec.structs.replace(place, endpoint=public) if public else place)
 
 
 @contextmanager

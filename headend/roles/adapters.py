@@ -95,11 +95,17 @@ def _set_or(own: T | None, default: T) -> T:
 
 
 class CatalogJournal:
-    """Writes the states of streams to the catalog."""
+    """Writes the states of streams to the catalog.
 
-    def __init__(self, catalog: Catalog, now_us: Callable[[], int]) -> None:
+    `host` is the name of this process where several receive streams; its events have it.
+    """
+
+    def __init__(
+        self, catalog: Catalog, now_us: Callable[[], int], host: str | None = None
+    ) -> None:
         self._catalog = catalog
         self._now_us = now_us
+        self._host = _facts_of(host)
 
     async def write(self, state: LiveState, events: tuple[LiveEvent, ...]) -> None:
         """Write the state of a stream and the events that led to it in one transaction."""
@@ -114,18 +120,25 @@ class CatalogJournal:
                 now_us=self._now_us(),
                 paused=state.paused,
                 generation=state.generation,
-                happened=[(each.kind, each.facts) for each in events],
+                happened=[(each.kind, each.facts | self._host) for each in events],
             )
         except StorageError as error:
             raise PortError(str(error)) from error
 
 
-class CatalogEventLog:
-    """Writes events to the catalog."""
+def _facts_of(host: str | None) -> dict[str, object]:
+    return {} if host is None else {"host": host}
 
-    def __init__(self, catalog: Catalog, now_us: Callable[[], int]) -> None:
+
+class CatalogEventLog:
+    """Writes events to the catalog; `host` is as in `CatalogJournal`."""
+
+    def __init__(
+        self, catalog: Catalog, now_us: Callable[[], int], host: str | None = None
+    ) -> None:
         self._catalog = catalog
         self._now_us = now_us
+        self._host = _facts_of(host)
 
     async def happened(self, stream: str, kind: str, facts: dict[str, object]) -> None:
         """Add an event of the stream with this hash.
@@ -133,7 +146,7 @@ class CatalogEventLog:
         Raises:
             StorageError: it could not be written.
         """
-        await self._catalog.events.add(stream, kind, facts, self._now_us())
+        await self._catalog.events.add(stream, kind, facts | self._host, self._now_us())
 
 
 class EngineSinks:

@@ -77,7 +77,7 @@ class StreamMediaRemover(Protocol):
 
 @asynccontextmanager
 async def _hold_alone(stream: int) -> AsyncGenerator[bool]:
-    """Hold a stream where there is one host."""
+    """Hold a stream that no other host can have, or whose owner makes no difference."""
     del stream
     yield True
 
@@ -159,8 +159,10 @@ class CommandExecutor:
     async def _execute(self, record: CommandRecord) -> None:
         command = record.command
         about = {"stream": command.hash, "command": command.kind.value}
+        # A report changes nothing, and is asked for often: the stream need not be claimed for it.
+        hold = _hold_alone if command.kind is CommandKind.REPORT else self._hold
         try:
-            async with self._hold(command.stream) as ours:
+            async with hold(command.stream) as ours:
                 if not ours:
                     await asyncio.sleep(_POLL_SECONDS)
                     return
@@ -209,11 +211,15 @@ class CommandExecutor:
             case CommandKind.PAUSE | CommandKind.RESUME:
                 return {"done": await self._pause_or_resume(command)}
             case CommandKind.DRILL:
-                return await self._streams.drill(command.stream)
+                return self._named(await self._streams.drill(command.stream))
             case CommandKind.REPORT:
-                return self._streams.report(command.stream)
+                return self._named(self._streams.report(command.stream))
             case _:
                 assert_never(command.kind)
+
+    def _named(self, answer: dict[str, object]) -> dict[str, object]:
+        """Add which of several hosts answers."""
+        return answer if self._presence is None else {**answer, "host": self._presence.name}
 
     async def _pause_or_resume(self, command: StreamCommand) -> bool:
         """Apply the stored pause state, since commands may overtake each other."""

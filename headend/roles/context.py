@@ -19,6 +19,7 @@ from headend.install.installation import (
     verify_objects,
 )
 from headend.install.media_store import bucket_of, open_store
+from headend.recent_log import RecentLog, keeping_recent_log
 from headend.roles.loop_watch import watch_loop
 from headend.roles.supervision import BackgroundTask, run_in_background
 from media.loop_lag import LoopLag
@@ -51,6 +52,7 @@ class RoleContext(msgspec.Struct, frozen=True, kw_only=True):
     objects: MediaStore
     edge: Edge
     lag: LoopLag
+    recent: RecentLog
 
     async def verify(self) -> None:
         """Check, before anything is cleaned up, that catalog and objects still belong together.
@@ -75,6 +77,7 @@ async def open_context(
     lag = LoopLag()
     raise_limit()
     async with AsyncExitStack() as stack:
+        recent = stack.enter_context(keeping_recent_log())
         watch = BackgroundTask("event loop", partial(watch_loop, lag))
         await stack.enter_async_context(run_in_background(watch))
         sockets = ListenSockets.bind(settings, stack, origin=origin, ingest=ingest)
@@ -109,6 +112,7 @@ async def open_context(
             objects=objects,
             edge=await stack.enter_async_context(edge),
             lag=lag,
+            recent=recent,
         )
 
 

@@ -84,6 +84,11 @@ class HostPresence:
         self._trouble = ""  # the cause that was logged last, "" if there is none
 
     @property
+    def name(self) -> str:
+        """The unique name of this process."""
+        return self._identity.name
+
+    @property
     def problem(self) -> str:
         """Why this process counts as no host, in words for the operator; "" if it does."""
         if not self._is_lost:

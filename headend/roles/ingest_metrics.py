@@ -1,4 +1,4 @@
-"""Prometheus metrics of the ingest role: connections, runs, engines and the event loop."""
+"""Prometheus metrics of the ingest role: connections, links, runs, engines and the event loop."""
 
 from collections.abc import Callable, Iterable
 from typing import Final
@@ -14,19 +14,30 @@ from transcode.live.service import LiveTranscoding
 
 __all__ = ["IngestMetrics"]
 
+_DIRECTION: Final = ("direction",)
 _RUN: Final = ("stream",)
 _RUNG: Final = ("stream", "rendition")
 
 
 class IngestMetrics(Collector):
-    """Collects the counters of the listener and the runs on each scrape."""
+    """Collects the counters of the listener and the runs on each scrape.
 
-    def __init__(self, listener: RtmpListener, transcoding: LiveTranscoding, lag: LoopLag) -> None:
+    The text has the metrics of `others`, too.
+    """
+
+    def __init__(
+        self,
+        listener: RtmpListener,
+        transcoding: LiveTranscoding,
+        lag: LoopLag,
+        *others: Collector,
+    ) -> None:
         self._listener = listener
         self._transcoding = transcoding
         self._lag = lag
         self._registry = CollectorRegistry(auto_describe=False)
-        self._registry.register(self)
+        for each in (self, *others):
+            self._registry.register(each)
 
     def text(self) -> bytes:
         """Return all metrics in the Prometheus text format."""
@@ -54,6 +65,7 @@ class IngestMetrics(Collector):
         lags = CounterMetricFamily("headend_event_loop_lags", "How often it was held up")
         lags.add_metric((), self._lag.count)
         yield lags
+        yield from _links(self._listener)
         yield from _runs(self._transcoding.runs)
 
 
@@ -61,6 +73,30 @@ def _gauge(name: str, text: str, value: float) -> Metric:
     family = GaugeMetricFamily(name, text)
     family.add_metric((), value)
     return family
+
+
+def _links(listener: RtmpListener) -> Iterable[Metric]:
+    """Yield the metrics of the links to other hosts, `in`: that relay to this one, and `out`."""
+    ends = (("in", listener.relay), ("out", listener.relay_client))
+    links = GaugeMetricFamily("headend_relay_links", "Links to hosts", labels=_DIRECTION)
+    encoders = GaugeMetricFamily("headend_relay_encoders", "Encoders relayed", labels=_DIRECTION)
+    received = CounterMetricFamily("headend_relay_bytes_in", "Bytes received", labels=_DIRECTION)
+    sent = CounterMetricFamily("headend_relay_bytes_out", "Bytes sent", labels=_DIRECTION)
+    lost = CounterMetricFamily("headend_relay_links_lost", "Links lost", labels=_DIRECTION)
+    for direction, end in ends:
+        if end is not None:
+            links.add_metric((direction,), len(end.links))
+            encoders.add_metric((direction,), end.encoders)
+            received.add_metric((direction,), end.counters.bytes_in)
+            sent.add_metric((direction,), end.counters.bytes_out)
+            lost.add_metric((direction,), end.counters.lost)
+    yield from (links, encoders, received, sent, lost)
+    kept = GaugeMetricFamily("headend_relay_kept_bytes", "Media kept of relayed encoders")
+    dropped = CounterMetricFamily("headend_relay_dropped_groups", "Of these, dropped for memory")
+    if listener.relay_client is not None:
+        kept.add_metric((), listener.relay_client.memory.size_bytes)
+        dropped.add_metric((), listener.relay_client.memory.dropped_groups)
+    yield from (kept, dropped)
 
 
 _Counter, _Gauge = CounterMetricFamily, GaugeMetricFamily

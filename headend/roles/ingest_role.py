@@ -5,7 +5,7 @@ import shutil
 import socket
 import ssl
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Callable, Collection, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 
@@ -25,6 +25,7 @@ from headend.roles.adapters import (
 )
 from headend.roles.command_executor import CommandExecutor
 from headend.roles.context import RoleContext
+from headend.roles.edge_metrics import EdgeMetrics
 from headend.roles.host_presence import HostPresence
 from headend.roles.ingest_metrics import IngestMetrics
 from headend.roles.media_remover import StoredMedia
@@ -63,6 +64,7 @@ class IngestRole(msgspec.Struct, frozen=True, kw_only=True):
     tls: RtmpsCertificate | None
     nudge: Callable[[], None]  # a command was added
     is_shedding: Callable[[], bool]  # live streams lack rungs for lack of CPU
+    room: Callable[[], int | None]  # for so many more streams; None: not known
 
 
 @asynccontextmanager
@@ -91,13 +93,19 @@ async def run_ingest(
     fenced = presence is not None and bucket_of(settings) is not None
     if fenced:
         await require_versions(context.objects)
-    recorder = _create_recorder(context)
-    events = EventQueue(CatalogEventLog(catalog, wall_clock_us).happened)
+    now_us = wall_clock_us
+    if presence is not None:
+        await catalog.clock.synchronize()
+        now_us = catalog.clock.now_us
+    recorder = _create_recorder(context, now_us)
+    name = None if presence is None else presence.name
+    events = EventQueue(CatalogEventLog(catalog, wall_clock_us, name).happened)
     transcoding = LiveTranscoding(
         objects=context.objects.using(LIVE),
         edge=context.edge,
         window=window,
         wall_us=wall_clock_us,
+        now_us=now_us,
         record_event=events.add,
         posters=posters,
         recorder=recorder,
@@ -132,7 +140,7 @@ async def run_ingest(
                 ),
             ),
             sinks=EngineSinks(transcoding, part_seconds=settings.live.part_seconds),
-            journal=CatalogJournal(catalog, wall_clock_us),
+            journal=CatalogJournal(catalog, wall_clock_us, name),
             sockets=_listening_sockets(sockets, tls),
             drain_seconds=settings.drain_seconds,
             lag=context.lag,
@@ -151,7 +159,6 @@ async def run_ingest(
             executor = execute(unfinished_runs=SoleRuns(transcoding))
         else:
             watch = OwnershipWatch(listener.streams, context.edge)
-            presence.on_owned, presence.on_lost = watch.on_owned, watch.on_unseen
             transcoding.on_lost = watch.on_run_lost
             transcoding.on_stored = partial(_report_stored, listener)
             left = LeftRuns(
@@ -160,17 +167,23 @@ async def run_ingest(
                 transcoding,
                 reconnect_seconds=settings.live.reconnect_seconds,
             )
+            presence.on_owned = partial(_report_owned, watch, left)
+            presence.on_lost = watch.on_unseen
             executor = execute(unfinished_runs=left, presence=presence, hold=left.holding)
             tasks = (
+                BackgroundTask("database's clock", catalog.clock.keep_synchronized),
                 BackgroundTask("ownership of streams", watch.run),
                 BackgroundTask("runs of hosts that are gone", left.run),
             )
         async with run_in_background(BackgroundTask("commands", executor.run), *tasks):
             yield IngestRole(
-                metrics=IngestMetrics(listener, transcoding, context.lag).text,
+                metrics=IngestMetrics(
+                    listener, transcoding, context.lag, EdgeMetrics(context.edge)
+                ).text,
                 tls=tls,
                 nudge=executor.nudge,
                 is_shedding=lambda: transcoding.is_shedding,
+                room=lambda: transcoding.room.more,
             )
 
 
@@ -182,7 +195,14 @@ def _other_hosts(context: RoleContext, ownership: CatalogOwnership) -> OtherHost
         ownership=ownership,
         client_tls=tls.client,
         accepts=None if sock is None else (sock, tls.server),
+        relay_memory_bytes=context.settings.hosts.relay_memory_bytes,
     )
+
+
+def _report_owned(watch: OwnershipWatch, left: LeftRuns, owned: Mapping[int, int]) -> None:
+    """Report which streams this host owns to those who compare it with what it serves."""
+    watch.on_owned(owned)
+    left.on_owned(owned)
 
 
 def _report_stored(listener: RtmpListener, hash_: str, until_us: int) -> None:
@@ -213,15 +233,18 @@ def _reset_later(catalog: Catalog, presence: HostPresence | None) -> tuple[Backg
     return (BackgroundTask("stale streams", resetting),)
 
 
-def _create_recorder(context: RoleContext) -> Recorder:
-    """Return the recorder of this process's runs; it starts with `run`."""
+def _create_recorder(context: RoleContext, now_us: Callable[[], int]) -> Recorder:
+    """Return the recorder of this process's runs; it starts with `run`.
+
+    `now_us` is the clock of all processes that record.
+    """
     objects = context.objects
     return Recorder(
         objects=objects,
         catalog=context.catalog.recordings,
         free_bytes=lambda: shutil.disk_usage(objects.scratch.root).free,
         min_free_bytes=context.settings.storage.min_free_bytes,
-        now_us=wall_clock_us,
+        now_us=now_us,
         name_of=slug,
         write_event=CatalogEventLog(context.catalog, wall_clock_us).happened,
     )

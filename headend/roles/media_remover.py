@@ -3,14 +3,15 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Final
 
 from media.stream_keys import PublicHash
 from storage.catalog.videos.recordings import Recordings
 from storage.edge.base import Edge
 from storage.errors import StorageError
-from storage.objects.addresses import upload
 from storage.objects.base import Objects
+from storage.objects.upload_pieces import remove_upload
 
 __all__ = ["StoredMedia", "delete_expired_recordings", "keep_deleting_expired_recordings"]
 
@@ -37,7 +38,7 @@ class StoredMedia:
     async def remove_uploads(self, names: Sequence[str]) -> None:
         """Delete the bytes of unfinished uploads by name; failures are only logged."""
         for name in names:
-            await self._remove(upload(name), self._objects.delete)
+            await self._remove(name, partial(remove_upload, self._objects))
 
     async def remove_project(self, key: str) -> None:
         """Delete a project's own slate picture."""

@@ -4,16 +4,19 @@ All parts share one visibility check, so that no address serves what a page hide
 """
 
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import msgspec
 
 from api.http.access_log import AccessLog
-from api.http.auth import is_owner
+from api.http.auth import is_owner, is_signed_in_owner
+from api.http.browser_sessions import BrowserSessions
 from api.http.client_address import TrustedProxies
 from api.http.response import PageHandlers
 from api.http.static_files import BUNDLE, Asset
 from api.origin.geo import CountryResolver
 from api.origin.origin import Origin, OriginFirst
+from api.origin.redirects import CdnRedirects, Redirects, SignedRedirects
 from api.origin.visibility import VisibilityCache
 from api.pages.json_documents import document_handlers
 from api.pages.oembed import oembed_handlers
@@ -22,6 +25,7 @@ from api.pages.watch_pages import page_handlers
 from api.schemas.urls import Addresses
 from headend.config.settings import ServiceSettings
 from headend.http.server import Application
+from headend.install.media_store import signing_bucket
 from storage.catalog import Catalog
 from storage.edge.base import Edge
 from storage.objects.store import MediaStore
@@ -86,17 +90,50 @@ class OriginRole(msgspec.Struct, frozen=True, kw_only=True):
         async def owner(authorization: str | None, hash_: str, /) -> bool:
             return await is_owner(catalog, authorization, hash_)
 
-        verdicts = VisibilityCache(catalog.visibility, owner, geo.country)
+        sessions = BrowserSessions.of(catalog, addresses)
+
+        async def signed_in(cookie: str | None, hash_: str, /) -> bool:
+            return await is_signed_in_owner(catalog, sessions, cookie, hash_)
+
+        verdicts = VisibilityCache(catalog.visibility, owner, geo.country, is_signed_in=signed_in)
+        redirects, media_origin = _redirects(settings, objects)
         card = Asset.of(_CARD, Path(BUNDLE, _CARD).read_bytes())
         return cls(
             clients=clients,
             geo=geo,
             visibility=verdicts,
-            origin=Origin(objects=objects, edge=edge, visibility=verdicts, card=card),
+            origin=Origin(
+                objects=objects, edge=edge, visibility=verdicts, card=card, redirects=redirects
+            ),
             handlers=[
-                *page_handlers(verdicts, addresses, latency=settings.live.latency),
+                *page_handlers(
+                    verdicts,
+                    addresses,
+                    latency=settings.live.latency,
+                    media_origin=media_origin,
+                ),
                 *document_handlers(verdicts, catalog.projects, addresses),
                 *oembed_handlers(verdicts, addresses),
                 *slate_image_handlers(objects),
             ],
         )
+
+
+def _redirects(settings: ServiceSettings, objects: MediaStore) -> tuple[Redirects | None, str]:
+    """Return the redirects that the settings ask for, and the origin that they lead to."""
+    storage = settings.storage
+
+    async def is_stored(address: str) -> bool:
+        return await objects.stat(address) is not None
+
+    match storage.delivery:
+        case "redirect":
+            bucket = signing_bucket(settings)
+            seconds = storage.signed_seconds
+            return SignedRedirects(bucket.sign, is_stored, seconds=seconds), bucket.origin
+        case "cdn":
+            parts = urlsplit(storage.cdn_url)
+            origin = f"{parts.scheme}://{parts.netloc}"
+            return CdnRedirects(storage.cdn_url, is_stored), origin
+        case "proxy":
+            return None, ""

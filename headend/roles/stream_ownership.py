@@ -8,8 +8,9 @@ the catalog, and a host that is cut off alone finds out when it writes.
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from collections import Counter
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from typing import Final
 
 from headend.roles.host_presence import HostPresence
@@ -29,6 +30,8 @@ __all__ = ["CatalogOwnership", "LeftRuns", "OwnershipWatch", "SoleRuns"]
 log = logging.getLogger(__name__)
 
 _LOOK_SECONDS: Final = 2.0
+# Left streams that are looked at together: a bucket answers after some 20 ms.
+_AT_ONCE: Final = 16
 
 
 class CatalogOwnership:
@@ -76,8 +79,10 @@ class CatalogOwnership:
         if self._presence.host is not None:
             await self._catalog.owners.release(stream, self._presence.host, generation, ended=ended)
 
-    async def find_left(self) -> tuple[LeftStream, ...]:
-        """Return the streams whose owners are gone, if this is the first living host.
+    async def find_left(self, after: int = 0) -> tuple[LeftStream, ...]:
+        """Return the next streams whose owners are gone, if this is the first living host.
+
+        Those with numbers greater than `after`, in their order; none: there are no more.
 
         Raises:
             StorageError: the catalog does not answer.
@@ -85,7 +90,16 @@ class CatalogOwnership:
         host = self._presence.host
         if host is None:
             return ()
-        return await self._catalog.owners.find_left(host, self._presence.dead_seconds)
+        seconds = self._presence.dead_seconds
+        return await self._catalog.owners.find_left(host, seconds, after=after)
+
+    async def forget(self, left: Sequence[LeftStream]) -> None:
+        """Record of streams that were let go that they have no open run.
+
+        Raises:
+            StorageError: the catalog does not answer.
+        """
+        await self._catalog.owners.forget(left)
 
     async def end_pause(self, hash_: PublicHash) -> None:
         """End the pause of a stream that has no run any more.
@@ -163,6 +177,9 @@ class LeftRuns:
     its encoder did not return to any host: players would otherwise wait for ever in a playlist
     without an end. The first living host does so. `reconnect_seconds` is how long a run waits for
     its encoder where the stream has no setting.
+
+    A stream that this host owns and does not serve, because the answer to its claim or its release
+    was lost, is let go.
     """
 
     def __init__(
@@ -179,6 +196,13 @@ class LeftRuns:
         self._reconnect_seconds = reconnect_seconds
         self._seen: dict[tuple[int, int], float] = {}  # when a run was found left
         self._failed: dict[int, LeftStream] = {}  # claimed, maybe, and not ended yet
+        self._owned: Mapping[int, int] = {}  # by the catalog, which was read a moment ago
+        self._unserved: dict[int, int] = {}  # of these, at the last look
+        self._held: Counter[int] = Counter()  # for commands
+
+    def on_owned(self, owned: Mapping[int, int]) -> None:
+        """Handle what this host owns: generations, by the numbers of the streams."""
+        self._owned = owned
 
     async def end_interrupted(self, stream: int, hash_: str) -> bool:
         """End a run that no host serves; return False if there is none.
@@ -206,16 +230,18 @@ class LeftRuns:
         if stream in self._streams.generations:
             yield True
             return
-        owner = await self._ownership.claim_stream(stream)
-        if owner.address is not None:
-            yield False
-            return
+        self._held[stream] += 1
         try:
-            yield True
+            async with self._streams.unserved(stream):  # one claim or release at a time
+                owner = await self._ownership.claim_stream(stream)
+            try:
+                yield owner.address is None
+            finally:
+                async with self._streams.unserved(stream) as free:
+                    if free and owner.address is None and self._held[stream] == 1:
+                        await self._ownership.release_stream(stream, owner.generation, ended=False)
         finally:
-            async with self._streams.unserved(stream) as free:
-                if free:
-                    await self._ownership.release_stream(stream, owner.generation, ended=False)
+            self._held -= Counter([stream])
 
     async def run(self) -> None:
         """Look for runs whose owners are gone, until cancelled."""
@@ -235,24 +261,76 @@ class LeftRuns:
         Raises:
             StorageError: the catalog does not answer.
         """
-        left = await self._ownership.find_left()
-        self._seen = {
-            (each.stream, each.generation): self._seen.get((each.stream, each.generation), now)
-            for each in left
-        }
-        due = {each.stream: each for each in left if self._is_due(each, now)}
-        for number, each in (self._failed | due).items():
-            try:
-                await self.end_interrupted(number, each.hash)
-                await self._ownership.end_pause(each.hash)
-            except StorageError as error:
-                if number not in self._failed:  # once, however long it lasts
-                    log.warning("run not ended", extra={"stream": each.hash, "cause": str(error)})
-                self._failed[number] = each
-            else:
-                self._failed.pop(number, None)
+        seen: dict[tuple[int, int], float] = {}
+        due: dict[int, LeftStream] = {}
+        after = 0
+        while page := await self._ownership.find_left(after):
+            after = page[-1].stream
+            for each in await self._without_ended(page):
+                key = each.stream, each.generation
+                seen[key] = self._seen.get(key, now)
+                if now - seen[key] >= self._patience(each):
+                    due[each.stream] = each
+        self._seen = seen
+        await _for_each((self._failed | due).values(), self._end)
+        await self._let_go_unserved()
 
-    def _is_due(self, left: LeftStream, now: float) -> bool:
+    def _patience(self, left: LeftStream) -> float:
         own = left.reconnect_seconds
-        patience = self._reconnect_seconds if own is None else own
-        return now - self._seen[left.stream, left.generation] >= patience
+        return self._reconnect_seconds if own is None else own
+
+    async def _without_ended(self, page: Sequence[LeftStream]) -> list[LeftStream]:
+        """Forget those of these streams that have no open run; return the others.
+
+        Only what was let go: an owner that is gone may wake up and store the begin of a run.
+        """
+        ended: dict[int, LeftStream] = {}
+
+        async def look(each: LeftStream) -> None:
+            with suppress(StorageError):
+                if not await self._transcoding.has_open_run(each.hash):
+                    ended[each.stream] = each
+
+        new = [each for each in page if (each.stream, each.generation) not in self._seen]
+        await _for_each([each for each in new if each.let_go and not each.paused], look)
+        await self._ownership.forget(list(ended.values()))
+        return [each for each in page if each.stream not in ended]
+
+    async def _end(self, left: LeftStream) -> None:
+        try:
+            await self.end_interrupted(left.stream, left.hash)
+            await self._ownership.end_pause(left.hash)
+        except StorageError as error:
+            if left.stream not in self._failed:  # once, however long it lasts
+                log.warning("run not ended", extra={"stream": left.hash, "cause": str(error)})
+            self._failed[left.stream] = left
+        else:
+            self._failed.pop(left.stream, None)
+
+    async def _let_go_unserved(self) -> None:
+        """Let go of the streams that this host has owned since the last look unawares."""
+        busy = self._streams.generations.keys() | self._failed.keys() | self._held.keys()
+        unserved = {number: each for number, each in self._owned.items() if number not in busy}
+        for stream, generation in unserved.items():
+            if self._unserved.get(stream) != generation:
+                continue
+            async with self._streams.unserved(stream) as free:
+                if free and stream not in self._held:
+                    log.warning("unserved stream let go", extra={"number": stream})
+                    await self._ownership.release_stream(stream, generation, ended=False)
+        self._unserved = unserved
+
+
+async def _for_each(
+    left: Collection[LeftStream], work: Callable[[LeftStream], Awaitable[None]]
+) -> None:
+    """Do some work for each of these streams, for `_AT_ONCE` of them at a time."""
+    waiting = iter(left)
+
+    async def go() -> None:
+        for each in waiting:
+            await work(each)
+
+    async with asyncio.TaskGroup() as tasks:
+        for _ in range(min(len(left), _AT_ONCE)):
+            tasks.create_task(go())

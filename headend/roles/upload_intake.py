@@ -9,6 +9,7 @@ from api.uploads.intake import UploadIntake
 from api.uploads.limits import UploadLimits
 from headend.config.settings import QuotaSettings
 from storage.objects.store import MediaStore
+from storage.objects.upload_pieces import UploadPieces
 from storage.quotas import QuotaLimits
 from transcode.inspect.probe import NotMedia, ProbeTimeout, probe
 from transcode.inspect.still import NotImage, make_image, make_posters
@@ -75,9 +76,16 @@ async def uploaded_slate(file: Path, /) -> bytes:
 
 
 def create_intake(
-    objects: MediaStore, min_free_bytes: int, uploads: UploadLimits = _DEFAULTS
+    objects: MediaStore,
+    min_free_bytes: int,
+    uploads: UploadLimits = _DEFAULTS,
+    *,
+    shared: bool = False,
 ) -> UploadIntake:
-    """Return the intake of a store; `min_free_bytes` of its disk stay free."""
+    """Return the intake of a store; `min_free_bytes` of its disk stay free.
+
+    `shared`: resumable uploads may go on at another host with the same store and catalog.
+    """
     return UploadIntake(
         objects=objects,
         probe=probe_upload,
@@ -86,4 +94,5 @@ def create_intake(
         least_free=min_free_bytes,
         most_upload=uploads.most_bytes,
         keep_us=uploads.keep_us,
+        pieces=UploadPieces(objects, min_free_bytes=min_free_bytes) if shared else None,
     )

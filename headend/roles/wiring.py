@@ -9,7 +9,7 @@ import asyncio
 import shutil
 import socket
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -18,7 +18,8 @@ from typing import Final
 import msgspec
 
 from api.app import create_app
-from api.http.auth import needs_token
+from api.http.auth import needs_all_projects, needs_token
+from api.http.browser_sessions import BrowserSessions
 from api.http.client_address import TrustedProxies
 from api.http.rate_limit import CallerRateLimiter, RateLimits
 from api.pusher.delivery import delivering_notices
@@ -26,7 +27,7 @@ from api.pusher.private import private_channel_handlers
 from api.pusher.signed import signed_event_handlers
 from api.pusher.socket import Broadcaster
 from api.schemas.urls import Addresses
-from api.status import needs_all_projects, status_app, status_handlers
+from api.status import status_app, status_handlers
 from api.streams.command_client import IngestClient
 from headend.config.listen_sockets import port_of, public_base
 from headend.config.settings import ServiceSettings
@@ -38,11 +39,14 @@ from headend.install.certificates import RtmpsCertificate
 from headend.install.installation import OWNER_TOKEN
 from headend.install.media_store import bucket_of
 from headend.roles.context import RoleContext, open_context
+from headend.roles.edge_metrics import EdgeMetrics
 from headend.roles.host_presence import HostPresence, open_presence
-from headend.roles.ingest_role import run_ingest
+from headend.roles.ingest_role import IngestRole, run_ingest
 from headend.roles.media_remover import StoredMedia, keep_deleting_expired_recordings
+from headend.roles.operations import InstallationReporter
 from headend.roles.origin_role import OriginRole
 from headend.roles.project_remover import keep_removing_projects
+from headend.roles.remembered_check import RememberedCheck
 from headend.roles.stale_streams import (
     keep_resetting_stale_streams,
     keep_resetting_unowned_streams,
@@ -51,15 +55,17 @@ from headend.roles.supervision import BackgroundTask, run_in_background
 from headend.roles.transcode_role import file_workers, import_rules
 from headend.roles.upload_intake import create_intake, quota_limits
 from media.no_op import do_nothing
+from storage.bus.redis import RedisBus
 from storage.catalog import Catalog
 from storage.catalog.records.common import FirstStart
 from storage.cleanup.expired_uploads import keep_removing_expired_uploads
 from storage.cleanup.orphans import keep_removing_orphans
 from storage.errors import StorageError
 from storage.objects.disk_threads import VIEWERS
+from storage.objects.store import MediaStore
 from storage.wall_clock import wall_clock_us
 
-__all__ = ["API", "INGEST", "SERVE", "TRANSCODE", "Role", "RunningService"]
+__all__ = ["API", "INGEST", "ROLES", "SERVE", "TRANSCODE", "Role", "RunningService"]
 
 # A disk that does not answer for this long makes the service not ready.
 _DISK_SECONDS: Final = 5.0
@@ -102,7 +108,7 @@ async def _serve(settings: ServiceSettings) -> AsyncGenerator[RunningService, No
         _run_broadcaster(context, origin.clients) as broadcaster,
         _serve_http(
             broadcaster.in_front_of(
-                _application(context, origin, ingest.metrics, broadcaster, ingest.nudge, presence)
+                _application(context, origin, ingest.metrics, broadcaster, ingest, presence)
             ),
             context.sockets.http,
             _connection_limiter(context, origin.clients),
@@ -142,9 +148,9 @@ async def _ingest(settings: ServiceSettings) -> AsyncGenerator[RunningService, N
 @asynccontextmanager
 async def _api(settings: ServiceSettings) -> AsyncGenerator[RunningService, None]:
     """Serve viewers from disk, and callers of the API."""
-    metrics = HttpMetrics()
     async with (
         open_context(settings, origin=True, ingest=False) as context,
+        nullcontext(HttpMetrics(EdgeMetrics(context.edge))) as metrics,
         _open_origin(context) as origin,
         run_in_background(
             _reset_stale_streams(context),
@@ -190,6 +196,7 @@ SERVE: Final = Role(name="serve", service=_serve, writes=True, installs=True)
 INGEST: Final = Role(name="ingest", service=_ingest, writes=True, installs=False)
 API: Final = Role(name="api", service=_api, writes=False, installs=False)
 TRANSCODE: Final = Role(name="transcode", service=_transcode, writes=False, installs=False)
+ROLES: Final = {role.name: role for role in (SERVE, INGEST, API, TRANSCODE)}
 
 
 def _cleanups(context: RoleContext) -> tuple[BackgroundTask, ...]:
@@ -289,10 +296,14 @@ def _application(
     origin: OriginRole,
     metrics: Callable[[], bytes],
     broadcaster: Broadcaster,
-    nudge: Callable[[], None] = do_nothing,
+    ingest: IngestRole | None = None,
     presence: HostPresence | None = None,
 ) -> Application:
-    """Return the application of API, pages, origin and status."""
+    """Return the application of API, pages, origin and status.
+
+    `ingest` is the one in this process, if there is one.
+    """
+    nudge = do_nothing if ingest is None else ingest.nudge
     catalog, addresses = context.catalog, context.addresses
     callers = CallerRateLimiter(
         RateLimits(
@@ -302,26 +313,45 @@ def _application(
         address_of=origin.clients.client_address,
     )
     first = context.first
+    guard = needs_token(catalog, callers, BrowserSessions.of(catalog, addresses))
+    problems = _problems(context, presence)
     media = StoredMedia(context.objects, context.edge)
+    release = version("headend")
+    operations = InstallationReporter(
+        context.settings,
+        catalog,
+        version=release,
+        store=context.objects.place,
+        problems=problems,
+        logged=context.recent.newest_first,
+    )
     app = create_app(
         catalog=catalog,
         addresses=addresses,
         broadcaster_key=context.first.broadcaster_key,
-        version=version("headend"),
+        version=release,
         media=media,
         intake=create_intake(
-            context.objects, context.settings.storage.min_free_bytes, context.settings.uploads
+            context.objects,
+            context.settings.storage.min_free_bytes,
+            context.settings.uploads,
+            shared=catalog.is_shared and bucket_of(context.settings) is not None,
         ),
         ingest=IngestClient(catalog, media, nudge),
         rate_limiter=callers,
         import_rules=import_rules(context.settings.imports),
         quotas=quota_limits(context.settings.quotas),
+        home=context.settings.http.home,
+        problems=problems,
+        room=do_nothing if ingest is None else ingest.room,
+        operations=operations,
         handlers=[
             *origin.handlers,
             *status_handlers(
-                problems=_problems(context, presence),
+                problems=problems,
+                limits=partial(_limits, context),
                 figures=metrics,
-                guards=[needs_token(catalog, callers), needs_all_projects],
+                guards=[guard, needs_all_projects],
             ),
             *signed_event_handlers(
                 catalog.outbox, key=first.broadcaster_key, secret=first.broadcaster_secret
@@ -330,7 +360,7 @@ def _application(
                 catalog.outbox,
                 key=first.broadcaster_key,
                 sign=broadcaster.sign,
-                guard=needs_token(catalog, callers),
+                guard=guard,
                 admits=broadcaster.admits,
             ),
         ],
@@ -347,7 +377,9 @@ async def _serve_status(
 ) -> AsyncGenerator[str | None, None]:
     """Serve health and metrics without a token; yield the URL, None without a socket for it."""
     sock = context.sockets.status
-    app = status_app(problems=_problems(context, presence), figures=metrics)
+    app = status_app(
+        problems=_problems(context, presence), limits=partial(_limits, context), figures=metrics
+    )
     async with _serve_http(app, sock, ConnectionLimiter(_STATUS_CONNECTIONS)):
         yield None if sock is None else public_base("", "http", listen, port_of(sock), "")
 
@@ -373,11 +405,21 @@ def _connection_limiter(context: RoleContext, proxies: TrustedProxies) -> Connec
     )
 
 
+def _limits(context: RoleContext) -> list[str]:
+    """Return what is served in a lesser way: no load balancer should choose another process."""
+    if isinstance(context.bus, RedisBus) and not context.bus.is_connected:
+        return [
+            "Redis does not answer: viewers of streams that other processes make get what is stored"
+        ]
+    return []
+
+
 def _problems(
     context: RoleContext, presence: HostPresence | None
 ) -> Callable[[], Awaitable[list[str]]]:
     least = context.settings.storage.min_free_bytes
     bucket = bucket_of(context.settings)
+    checked_bucket = RememberedCheck(partial(_bucket_problem, context.objects))
 
     async def problems() -> list[str]:
         found: list[str] = []
@@ -393,16 +435,21 @@ def _problems(
         else:
             if free < least:
                 found.append(f"free space is {free} bytes, storage.min_free_bytes is {least}")
-        if bucket is not None:
-            try:
-                async with asyncio.timeout(_DISK_SECONDS):
-                    await context.objects.check()
-            except StorageError as error:
-                found.append(str(error))
-            except TimeoutError:
-                found.append("the bucket does not answer")
+        if bucket is not None and (problem := await checked_bucket.problem()) is not None:
+            found.append(problem)
         if presence is not None and presence.problem:
             found.append(presence.problem)
         return found
 
     return problems
+
+
+async def _bucket_problem(objects: MediaStore) -> str | None:
+    try:
+        async with asyncio.timeout(_DISK_SECONDS):
+            await objects.check()
+    except StorageError as error:
+        return str(error)
+    except TimeoutError:
+        return "the bucket does not answer"
+    return None

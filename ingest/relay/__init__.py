@@ -6,7 +6,7 @@ is decided behind `ingest.stream.ports.StreamOwnership`. No address and no key i
 contexts and sockets come as arguments.
 
 Read in this order: `frames` and `messages` (the protocol, without I/O), `link` (one connection
-between two hosts), `owner` (accepts what other hosts relay), `media_ring` (what a relaying host
-keeps), `owner_link` (its sessions at one owner), `relayed_session` (one encoder, through whatever
-becomes of the owner) and `client` (all links to owners).
+between two hosts), `handshakes` and `owner` (accept what other hosts relay), `media_ring` (what a
+relaying host keeps), `owner_link` (its sessions at one owner), `relayed_session` (one encoder,
+through whatever becomes of the owner) and `client` (all links to owners).
 """

@@ -14,7 +14,8 @@ from collections.abc import Coroutine
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
-from ingest.relay.link import CLOSED_HERE, RelayLink, run_ticks
+from ingest.relay.link import CLOSED_HERE, LinkCounters, RelayLink, run_ticks
+from ingest.relay.media_ring import RINGS_BYTES, RingMemory
 from ingest.relay.owner_link import OwnerGone, OwnerLink, OwnerUnreachable
 from ingest.relay.relayed_session import RelayedSession
 from ingest.stream.ports import Grant, Ownership
@@ -30,21 +31,32 @@ _CONNECT_SECONDS: Final = 1.0  # hosts are near, and a lost packet is repeated a
 # A host that is frozen accepts connections, and answers nothing.
 _HANDSHAKE_SECONDS: Final = 2.0
 _SHUTDOWN_SECONDS: Final = 2.0
+_DROP_SECONDS: Final = 60.0
 
 
 class RelayClient:
     """The links to other hosts, and the publishers that are relayed; a `StreamRelay`.
 
     `tls` accepts the hosts of this installation alone. `lag` is that of the event loop.
+    `memory_bytes` bounds what is kept of all these publishers.
     """
 
-    def __init__(self, tls: ssl.SSLContext, tasks: asyncio.TaskGroup, lag: LoopLag) -> None:
+    def __init__(
+        self,
+        tls: ssl.SSLContext,
+        tasks: asyncio.TaskGroup,
+        lag: LoopLag,
+        memory_bytes: int = RINGS_BYTES,
+    ) -> None:
         self.lag = lag
+        self.memory = RingMemory(memory_bytes, self._log_drop)
+        self._drop_logged = -_DROP_SECONDS
         self._tls = tls
         self._tasks = tasks
         self._running: set[asyncio.Task[None]] = set()
         self._links: dict[str, OwnerLink] = {}
         self.links: set[RelayLink] = set()
+        self.counters = LinkCounters()
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._accepted: set[str] = set()  # addresses that accepted a connection
         self._failing: set[str] = set()  # addresses that accepted none when they were tried last
@@ -58,15 +70,13 @@ class RelayClient:
         owner: Ownership,
         renew: RenewGrant | None,
     ) -> PublisherSession:
-        """Give a publisher its slot at the owner of its stream, or here if that has gone.
-
-        `renew` looks its key up again; without it, the grant remains as it is.
-
-        Raises:
-            SlotOccupied: the slot has a live publisher.
-            NotRelayed: no owner accepts the publisher.
-        """
+        """Begin a `RelayedSession`, which lasts as long as the publisher (see `StreamRelay`)."""
         return await RelayedSession(self, streams, grant, publisher, owner, renew).begin()
+
+    @property
+    def encoders(self) -> int:
+        """How many encoders this host relays now."""
+        return sum(each.encoders for each in self._links.values())
 
     def close(self) -> None:
         """Stop looking for owners, and close all links."""
@@ -95,7 +105,7 @@ class RelayClient:
             return await self._open(address) if owner is None else owner
 
     async def _open(self, address: str) -> OwnerLink:
-        owner = OwnerLink(address, self.lag, self._ended)
+        owner = OwnerLink(address, self.lag, self._ended, self.counters)
         try:
             async with asyncio.timeout(_CONNECT_SECONDS):
                 sock = await _connected_socket(address)
@@ -130,6 +140,13 @@ class RelayClient:
             self._is_ticking = True
             self.start(run_ticks(self.links))
         return owner
+
+    def _log_drop(self) -> None:
+        """Log that media were dropped for want of memory, unless that was logged a moment ago."""
+        now = asyncio.get_running_loop().time()
+        if now - self._drop_logged >= _DROP_SECONDS:
+            self._drop_logged = now
+            log.warning("relay memory full", extra={"bytes": self.memory.size_bytes})
 
     def _log_failure(self, address: str, cause: str) -> None:
         """Log that an owner was not reached; once, until it is."""

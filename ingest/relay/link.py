@@ -17,6 +17,7 @@ __all__ = [
     "CLOSED_HERE",
     "MAX_UNSENT_BYTES",
     "SILENT_SECONDS",
+    "LinkCounters",
     "LinkUser",
     "RelayLink",
     "run_ticks",
@@ -44,6 +45,15 @@ CLOSED_HERE: Final = "closed here"
 """Why a link ended that was closed for want of sessions, or because the service stops."""
 
 
+class LinkCounters:
+    """What the links in one direction have carried, in bytes; `lost` had sessions at their end."""
+
+    def __init__(self) -> None:
+        self.bytes_in = 0
+        self.bytes_out = 0
+        self.lost = 0
+
+
 class LinkUser(Protocol):
     """What a link calls; each link has its own."""
 
@@ -67,8 +77,11 @@ class LinkUser(Protocol):
 class RelayLink(asyncio.BufferedProtocol):
     """The asyncio protocol of a connection to another host; `peer` is that host's address."""
 
-    def __init__(self, user: LinkUser, peer: str, lag: LoopLag) -> None:
+    def __init__(
+        self, user: LinkUser, peer: str, lag: LoopLag, counters: LinkCounters | None = None
+    ) -> None:
         self.peer = peer
+        self._counters = LinkCounters() if counters is None else counters
         self.is_open = True
         self._user = user
         self._lag = lag
@@ -107,6 +120,7 @@ class RelayLink(asyncio.BufferedProtocol):
             return
         data = b"".join(self._batch)
         self._clear_batch()
+        self._counters.bytes_out += len(data)
         self._transport.write(data)
         if self._transport.get_write_buffer_size() > MAX_UNSENT_BYTES:
             self.drop(f"more than {MAX_UNSENT_BYTES >> 20} MiB unsent")
@@ -158,6 +172,7 @@ class RelayLink(asyncio.BufferedProtocol):
         if not self.is_open:
             return
         self._last_received = now = self._clock()
+        self._counters.bytes_in += nbytes
         try:
             for frame in self._reader.receive(self._received[:nbytes]):
                 self._handle(decode(frame), now)

@@ -2,25 +2,37 @@
 
 When the owner goes away, another host continues the run, and needs what was received after the
 newest media that the old owner stored. The ring consists of whole groups of pictures with the times
-at which they arrived. Pure; times are seconds.
+at which they arrived. All rings of a host share a bound. Pure; times are seconds.
 """
 
 from collections import deque
+from collections.abc import Callable
 from enum import Enum
 from typing import Final
 
 import msgspec
 
+from media.no_op import do_nothing
 from media.packet import PACKET_OVERHEAD, MediaPacket
 from media.track import AudioTrack, Track, VideoTrack
 
-__all__ = ["RING_BYTES", "RING_SECONDS", "Arrival", "Jump", "MediaRing"]
+__all__ = [
+    "RINGS_BYTES",
+    "RING_BYTES",
+    "RING_SECONDS",
+    "Arrival",
+    "Jump",
+    "MediaRing",
+    "RingMemory",
+]
 
 # Media are stored at most 8 s after they arrived: a segment of 4 s, and as long for its way to the
 # store. A dead owner is replaced within 5 s.
 RING_SECONDS: Final = 15.0
 # 9 s at 20 Mbit/s, the highest average rate that an encoder may send at.
 RING_BYTES: Final = 24 << 20
+# Of all rings of a host: 40 encoders of 6 Mbit/s for 15 s. What is stored is not kept for so long.
+RINGS_BYTES: Final = 512 << 20
 # Where stored media end with a keyframe, it arrived about then: less than two pictures apart.
 _JITTER_SECONDS: Final = 0.05
 # Sound without a picture can be cut anywhere; this is fine enough.
@@ -53,10 +65,47 @@ class _Group:
         self.size_bytes = 0
 
 
-class MediaRing:
-    """The media of the last `RING_SECONDS`, from a keyframe on, in at most `RING_BYTES`."""
+class RingMemory:
+    """What all rings of a host take in memory: at most `most_bytes`.
 
-    def __init__(self) -> None:
+    When they would take more, the largest ring loses its oldest group, and `on_drop` is called:
+    should the owner of that encoder's stream go away then, its viewers miss what was dropped.
+    `dropped_groups` counts how often.
+    """
+
+    def __init__(
+        self, most_bytes: int = RINGS_BYTES, on_drop: Callable[[], None] = do_nothing
+    ) -> None:
+        self.size_bytes = 0
+        self.dropped_groups = 0
+        self._most_bytes = most_bytes
+        self._on_drop = on_drop
+        self._rings: set[MediaRing] = set()
+
+    def add(self, ring: "MediaRing", size_bytes: int) -> None:
+        """Count what a ring has added, and make room for it."""
+        self._rings.add(ring)
+        self.size_bytes += size_bytes
+        while self.size_bytes > self._most_bytes:
+            max(self._rings, key=lambda each: each.size_bytes).drop_oldest()
+            self.dropped_groups += 1
+            self._on_drop()
+
+    def remove(self, ring: "MediaRing", size_bytes: int) -> None:
+        """Count what a ring has dropped."""
+        self.size_bytes -= size_bytes
+        if not ring.has_media:
+            self._rings.discard(ring)
+
+
+class MediaRing:
+    """The media of the last `RING_SECONDS`, from a keyframe on, in at most `RING_BYTES`.
+
+    `memory` is shared with the other rings of the host.
+    """
+
+    def __init__(self, memory: RingMemory | None = None) -> None:
+        self._memory = RingMemory() if memory is None else memory
         self._video: VideoTrack | None = None
         self._audio: AudioTrack | None = None
         self._groups: deque[_Group] = deque()
@@ -102,7 +151,14 @@ class MediaRing:
     def clear(self) -> None:
         """Drop all media; the tracks remain known."""
         self._groups.clear()
+        self._memory.remove(self, self._size_bytes)
         self._size_bytes = 0
+
+    def drop_oldest(self) -> None:
+        """Drop the oldest group."""
+        size_bytes = self._groups.popleft().size_bytes
+        self._size_bytes -= size_bytes
+        self._memory.remove(self, size_bytes)
 
     def read_lacking(
         self, now: float, received_until: float | None = None
@@ -158,13 +214,11 @@ class MediaRing:
         newest.size_bytes += size_bytes
         self._size_bytes += size_bytes
         self._count += 1
+        self._memory.add(self, size_bytes)
         while self._size_bytes > RING_BYTES:
-            self._drop_oldest()
+            self.drop_oldest()
 
     def _drop_groups_before(self, moment: float) -> None:
         """Drop the groups that a later one replaces as the beginning at that moment."""
         while len(self._groups) > 1 and self._groups[1].began <= moment:
-            self._drop_oldest()
-
-    def _drop_oldest(self) -> None:
-        self._size_bytes -= self._groups.popleft().size_bytes
+            self.drop_oldest()

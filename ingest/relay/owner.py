@@ -14,7 +14,8 @@ from collections.abc import Coroutine
 from typing import Final
 
 from ingest.relay.frames import RelayProtocolError
-from ingest.relay.link import RelayLink, run_ticks
+from ingest.relay.handshakes import Handshakes
+from ingest.relay.link import LinkCounters, RelayLink, run_ticks
 from ingest.relay.messages import (
     MAX_AGE_MS,
     Attach,
@@ -52,6 +53,10 @@ _REFUSAL_SECONDS: Final = 60.0
 _ACCEPT_PAUSE_SECONDS: Final = 1.0
 
 
+class _NoTrack(Exception):
+    """A packet came without a track before it."""
+
+
 class RelayedPublisher:
     """An encoder that is connected to another host; the `ConnectedPublisher` of its stream.
 
@@ -76,11 +81,20 @@ class RelayedPublisher:
     def disconnect(self, reason: str, *, moved: bool = False) -> None:
         """Let the relaying host disconnect the encoder, or find the stream's new owner.
 
-        A host that stops stores what it received before it lets go of its streams.
+        A host that stops stores what it received before it lets go of a stream: until then, no
+        other host can own it.
         """
         if moved and self._host.is_stopping:
-            self.media_stored(0.0)
-        self._host.remove(self)
+            self._host.keep_until_over(self)
+        else:
+            self._host.remove(self)
+            self._send_disconnect(reason, moved=moved)
+
+    def hand_over(self) -> None:
+        """Let the relaying host find the stream's new owner, as this host has let go of it."""
+        self._send_disconnect("the service is stopping", moved=True)
+
+    def _send_disconnect(self, reason: str, *, moved: bool) -> None:
         self._host.link.send(Disconnect(number=self.number, moved=moved, reason=reason))
 
     def media_stored(self, seconds_ago: float) -> None:
@@ -93,6 +107,7 @@ class RelayedPublisher:
 
         Raises:
             RelayProtocolError: it is not one of a session.
+            _NoTrack: it is a packet of no track.
         """
         self._last_received = now
         session = self.session
@@ -102,7 +117,7 @@ class RelayedPublisher:
             case RelayedPacket():
                 track = self._tracks.get(message.video)
                 if track is None:
-                    raise RelayProtocolError("a packet without a track")
+                    raise _NoTrack
                 packet = MediaPacket(
                     track=track,
                     dts=message.dts,
@@ -129,7 +144,7 @@ class _RelayingHost:
         self._listener = listener
         self._publishers: dict[int, RelayedPublisher] = {}
         self._next_number = 0
-        self.link = RelayLink(self, peer, lag)
+        self.link = RelayLink(self, peer, lag, listener.counters)
 
     @property
     def is_stopping(self) -> bool:
@@ -158,23 +173,32 @@ class _RelayingHost:
                 raise RelayProtocolError(f"{type(message).__name__} from a relaying host")
 
     def _receive_of(self, publisher: RelayedPublisher, message: Message, now: float) -> None:
+        about = {"stream": publisher.grant.hash, "slot": str(publisher.grant.slot)}
         try:
             publisher.receive(message, now)
         except RelayProtocolError:
             raise
+        except _NoTrack:  # the media of one encoder say nothing of the others
+            log.warning("session refused", extra={**about, "cause": "a packet without a track"})
+            self._end_session(publisher, "a packet without a track")
         except Exception:  # a bug in one session must not end the others
-            log.exception("session failed", extra={"stream": publisher.grant.hash})
-            self._close(
-                publisher,
-                Close(number=publisher.number, goodbye=False, reason=CloseReason.CLOSED),
-            )
-            publisher.disconnect("failure")
+            log.exception("session failed", extra=about)
+            self._end_session(publisher, "failure")
+
+    def _end_session(self, publisher: RelayedPublisher, reason: str) -> None:
+        self._close(
+            publisher,
+            Close(number=publisher.number, goodbye=False, reason=CloseReason.CLOSED),
+        )
+        publisher.disconnect(reason)
 
     def link_lost(self, cause: str) -> None:
         """Close the sessions of all publishers."""
         self._listener.remove(self.link)
         about = {"peer": self.link.peer, "cause": cause, "publishers": len(self._publishers)}
         log.info("link down", extra=about)
+        if self._publishers:
+            self._listener.counters.lost += 1
         for publisher in list(self._publishers.values()):
             self._close(publisher, Close(number=publisher.number, goodbye=False, reason=None))
 
@@ -182,6 +206,11 @@ class _RelayingHost:
         """Forget a publisher: its session has ended."""
         self._publishers.pop(publisher.number, None)
         self._listener.detached(publisher)
+
+    def keep_until_over(self, publisher: RelayedPublisher) -> None:
+        """Receive nothing more of a publisher whose stream is stopping."""
+        self.remove(publisher)
+        self._listener.keep_until_over(publisher)
 
     def _attach(self, message: Attach, now: float) -> None:
         if message.number < self._next_number:
@@ -225,11 +254,20 @@ class RelayListener:
         self._tasks = tasks
         self._lag = lag
         self.links: set[RelayLink] = set()
+        self.counters = LinkCounters()
         self._sock: socket.socket | None = None
-        self._opening = 0
+        self._handshakes = Handshakes()
         self._refused: dict[str, float] = {}  # when that was logged, by address
         self._running: set[asyncio.Task[None]] = set()
         self._publishers: defaultdict[int, set[RelayedPublisher]] = defaultdict(set)  # by stream
+        # Of streams that are stopping.
+        self._leaving: defaultdict[int, list[RelayedPublisher]] = defaultdict(list)
+        streams.on_over = self._hand_over
+
+    @property
+    def encoders(self) -> int:
+        """How many encoders other hosts relay to this one now."""
+        return sum(map(len, self._publishers.values()))
 
     def listen(self, sock: socket.socket) -> None:
         """Accept links on a bound socket, which `close` closes."""
@@ -244,7 +282,7 @@ class RelayListener:
 
         That is the arrival of the newest media in stored segments, in seconds before now.
         """
-        for publisher in self._publishers.get(stream, ()):
+        for publisher in (*self._publishers.get(stream, ()), *self._leaving.get(stream, ())):
             publisher.media_stored(seconds_ago)
 
     def close(self) -> None:
@@ -276,18 +314,19 @@ class RelayListener:
             loop.remove_reader(sock)
             loop.call_later(_ACCEPT_PAUSE_SECONDS, self._start_accepting)
             return
-        if self._opening >= MAX_LINKS or len(self.links) >= MAX_LINKS:
-            log.warning("too many links", extra={"peer": str(name[0]), "most": MAX_LINKS})
+        address, port = str(name[0]), name[1]
+        if len(self.links) >= MAX_LINKS or not self._handshakes.begin(address):
+            self._log_refusal(address, "too many links")
             theirs.close()
             return
         theirs.setblocking(False)
         theirs.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._opening += 1
-        self._start(self._open(theirs, f"{name[0]}:{name[1]}"))
+        self._start(self._open(theirs, address, port))
 
-    async def _open(self, sock: socket.socket, peer: str) -> None:
+    async def _open(self, sock: socket.socket, address: str, port: int) -> None:
         """Make a link of a connection whose host proves that it belongs to the installation."""
-        host = _RelayingHost(self, peer, self._lag)
+        host = _RelayingHost(self, f"{address}:{port}", self._lag)
+        authenticated = False
         try:
             await asyncio.get_running_loop().connect_accepted_socket(
                 lambda: host.link,
@@ -297,24 +336,25 @@ class RelayListener:
                 ssl_shutdown_timeout=_SHUTDOWN_SECONDS,
             )
         except OSError as error:  # the base class of TLS's errors
-            self._log_refusal(peer, str(error) or "closed by the other host")
+            self._log_refusal(address, str(error) or "closed by the other host")
             sock.close()
         else:
+            authenticated = True
             if host.link.is_open:
                 self.links.add(host.link)
         finally:
-            self._opening -= 1
+            self._handshakes.end(address, authenticated=authenticated)
 
-    def _log_refusal(self, peer: str, cause: str) -> None:
+    def _log_refusal(self, address: str, cause: str) -> None:
         """Log that a host was refused, unless that was logged a moment ago: it tries again."""
-        now, host = asyncio.get_running_loop().time(), peer.rpartition(":")[0]
-        if now - self._refused.get(host, -_REFUSAL_SECONDS) < _REFUSAL_SECONDS:
+        now = asyncio.get_running_loop().time()
+        if now - self._refused.get(address, -_REFUSAL_SECONDS) < _REFUSAL_SECONDS:
             return
         if len(self._refused) >= MAX_LINKS:
             self._refused.clear()
-        self._refused[host] = now
-        security.info("host refused", extra={"peer": host, "cause": cause})
-        log.warning("host refused", extra={"peer": host, "cause": cause})
+        self._refused[address] = now
+        security.info("host refused", extra={"peer": address, "cause": cause})
+        log.warning("host refused", extra={"peer": address, "cause": cause})
 
     def _start(self, work: Coroutine[None, None, None]) -> None:
         task = self._tasks.create_task(work)
@@ -342,6 +382,14 @@ class RelayListener:
         self._publishers[stream].discard(publisher)
         if not self._publishers[stream]:
             del self._publishers[stream]
+
+    def keep_until_over(self, publisher: RelayedPublisher) -> None:
+        """Let the host of a publisher know when its stream is over here."""
+        self._leaving[publisher.grant.stream].append(publisher)
+
+    def _hand_over(self, stream: int) -> None:
+        for publisher in self._leaving.pop(stream, ()):
+            publisher.hand_over()
 
     async def _attach(self, publisher: RelayedPublisher, host: _RelayingHost) -> None:
         grant = publisher.grant

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from ingest.relay.frames import RelayProtocolError
-from ingest.relay.link import RelayLink
+from ingest.relay.link import LinkCounters, RelayLink
 from ingest.relay.messages import (
     MAX_AGE_MS,
     Attach,
@@ -136,15 +136,25 @@ class OwnerLink:
     """
 
     def __init__(
-        self, address: str, lag: LoopLag, on_end: Callable[["OwnerLink", str], None]
+        self,
+        address: str,
+        lag: LoopLag,
+        on_end: Callable[["OwnerLink", str], None],
+        counters: LinkCounters | None = None,
     ) -> None:
-        self.link = RelayLink(self, address, lag)
+        self._counters = LinkCounters() if counters is None else counters
+        self.link = RelayLink(self, address, lag, self._counters)
         self._on_end = on_end
         self._ready = asyncio.Event()
         self._cause = ""  # why the link was lost
         self._numbers = itertools.count()
         self._attachments: dict[int, Attachment] = {}
         self._answers: dict[int, asyncio.Future[int]] = {}
+
+    @property
+    def encoders(self) -> int:
+        """How many encoders are relayed over it."""
+        return len(self._attachments)
 
     @property
     def is_ready(self) -> bool:
@@ -223,6 +233,8 @@ class OwnerLink:
         """End all sessions."""
         self._cause = cause
         self._ready.set()
+        if self._attachments:
+            self._counters.lost += 1
         self._on_end(self, cause)
         for number in list(self._answers):
             self._answer(number, OwnerUnreachable(cause))

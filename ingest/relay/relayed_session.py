@@ -11,7 +11,7 @@ import logging
 from collections.abc import Coroutine
 from typing import Final, Protocol
 
-from ingest.relay.media_ring import Arrival, Jump, MediaRing
+from ingest.relay.media_ring import Arrival, Jump, MediaRing, RingMemory
 from ingest.relay.owner_link import Attachment, OwnerGone, OwnerLink, OwnerUnreachable
 from ingest.stream.live_stream import SlotOccupied
 from ingest.stream.ports import Grant, Ownership, PortError
@@ -48,6 +48,7 @@ class OwnerLinks(Protocol):
     """What a session needs (see `ingest.relay.client`)."""
 
     lag: LoopLag
+    memory: RingMemory
 
     async def connect(self, address: str) -> OwnerLink:
         """Return the link to an owner."""
@@ -80,7 +81,7 @@ class RelayedSession:
         self._grant = grant
         self._publisher = publisher
         self._clock = asyncio.get_running_loop().time
-        self._ring = MediaRing()
+        self._ring = MediaRing(links.memory)
         self._owner = owner  # the newest that is known
         self._gone: int | None = None  # the newest generation whose owner has ended
         self._attachment: Attachment | None = None

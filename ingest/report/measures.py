@@ -3,6 +3,7 @@
 Pure. Timestamps are integer milliseconds, the resolution of RTMP.
 """
 
+import math
 from itertools import pairwise
 from statistics import median
 from typing import Final
@@ -10,7 +11,7 @@ from typing import Final
 import msgspec
 
 from ingest.report.packet_window import PacketWindow
-from media.encoder_report import KeyframeReport
+from media.encoder_report import KeyframeReport, SecondsReport
 
 __all__ = [
     "BitRates",
@@ -23,6 +24,7 @@ __all__ = [
     "keyframes",
     "longest_silence",
     "picture_order",
+    "seconds",
     "steps_back",
 ]
 
@@ -166,6 +168,44 @@ def longest_silence(windows: list[PacketWindow], since: float, now: float) -> fl
     """Return the longest time without a packet from `since` to `now`, in seconds."""
     arrivals = sorted(at for window in windows for at in window.arrivals)
     return max(after - before for before, after in pairwise([since, *arrivals, now]))
+
+
+def seconds(picture: PacketWindow, sound: PacketWindow, since: float, now: float) -> SecondsReport:
+    """Return what arrived in each whole second from `since` to `now`, by the time of arrival."""
+    first, end = math.ceil(since), math.floor(now)
+    count = max(0, end - first)
+    # One more for what arrives before the first second or after the last.
+    sizes, frames = [0] * (count + 1), [0] * (count + 1)
+    intervals: list[float | None] = [None] * (count + 1)
+    newest: int | None = None  # timestamp of the newest keyframe
+    for at, stamp, size in zip(picture.arrivals, picture.stamps, picture.sizes, strict=True):
+        place = math.floor(at) - first
+        place = place if 0 <= place < count else count
+        sizes[place] += size >> 1
+        frames[place] += 1
+        if size & 1:
+            if newest is not None:
+                intervals[place] = (stamp - newest) / 1000
+            newest = stamp
+    for at, size in zip(sound.arrivals, sound.sizes, strict=True):
+        place = math.floor(at) - first
+        sizes[place if 0 <= place < count else count] += size >> 1
+    return SecondsReport(
+        newest=end - 1,
+        bit_rates=[8 * each for each in sizes[:count]],
+        frames=frames[:count],
+        keyframe_seconds=_carried_on(intervals[:count]),
+    )
+
+
+def _carried_on(intervals: list[float | None]) -> list[float | None]:
+    """Return the intervals with that of an earlier second where a second has none."""
+    latest: float | None = None
+    carried: list[float | None] = []
+    for interval in intervals:
+        latest = latest if interval is None else interval
+        carried.append(latest)
+    return carried
 
 
 def steps_back(window: PacketWindow) -> int:

@@ -83,6 +83,7 @@ class Meter:
             audio=self._audio_report(sound),
             network=self._network(picture, sound, since, now),
             clock=self._clock(picture, sound, now),
+            seconds=measures.seconds(picture, sound, since, now),
         )
 
     def _video_report(self, window: PacketWindow) -> PictureReport | None:

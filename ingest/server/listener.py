@@ -17,6 +17,7 @@ from typing import Final
 import msgspec
 
 from ingest.relay.client import RelayClient
+from ingest.relay.media_ring import RINGS_BYTES
 from ingest.relay.owner import RelayListener
 from ingest.rtmp.limits import Limits
 from ingest.server.admission import Admission
@@ -56,11 +57,13 @@ class OtherHosts(msgspec.Struct, frozen=True, kw_only=True):
     it, encoders of their streams are refused. `accepts` is the socket, bound to the address at
     which other hosts reach this one, and its TLS; without it, encoders of the streams of this host
     have to come here. Both contexts accept the hosts of this installation alone.
+    `relay_memory_bytes` bounds what is kept of the encoders that are relayed to other hosts.
     """
 
     ownership: StreamOwnership
     client_tls: ssl.SSLContext | None = None
     accepts: tuple[socket.socket, ssl.SSLContext] | None = None
+    relay_memory_bytes: int = RINGS_BYTES
 
 
 class RtmpListener:
@@ -75,8 +78,10 @@ class RtmpListener:
         tasks: asyncio.TaskGroup,
         lag: LoopLag,
         relay: RelayListener | None = None,
+        relay_client: RelayClient | None = None,
     ) -> None:
         self.relay = relay
+        self.relay_client = relay_client
         self.limits = limits
         self.lag = lag
         self.directory = directory
@@ -267,14 +272,21 @@ async def listening(
         client, relay, ownership = None, None, None
         if hosts is not None:
             ownership = hosts.ownership
-            client = None if hosts.client_tls is None else RelayClient(hosts.client_tls, tasks, lag)
+            if hosts.client_tls is not None:
+                client = RelayClient(hosts.client_tls, tasks, lag, hosts.relay_memory_bytes)
         streams = LiveStreams(sinks, journal, tasks, lag, ownership=ownership, relay=client)
         if hosts is not None and hosts.accepts is not None:
             relay_sock, relay_tls = hosts.accepts
             relay = RelayListener(streams, relay_tls, tasks, lag)
             relay.listen(relay_sock)
         listener = RtmpListener(
-            limits=limits, directory=directory, streams=streams, tasks=tasks, lag=lag, relay=relay
+            limits=limits,
+            directory=directory,
+            streams=streams,
+            tasks=tasks,
+            lag=lag,
+            relay=relay,
+            relay_client=client,
         )
         for sock, tls in sockets:
             listener.listen(sock, tls)

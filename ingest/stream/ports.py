@@ -76,7 +76,7 @@ class KeyDirectory(Protocol):
 class Ownership(msgspec.Struct, frozen=True, kw_only=True):
     """The host that owns a stream: it alone opens its runs.
 
-    `generation` counts the owners of a stream. `address` is where the owner accepts what other
+    `generation` rises with each owner of a stream. `address` is where the owner accepts what other
     hosts relay to it: None if this host is the owner, empty if the owner accepts nothing.
     """
 

@@ -27,13 +27,14 @@ from ingest.stream.ports import (
 from ingest.stream.report import stream_report
 from ingest.stream.slot_session import ConnectedPublisher, PublisherSession, SlotSession
 from media.loop_lag import LoopLag
+from media.no_op import do_nothing
 
 __all__ = ["LiveStreams", "NotRelayed", "OwnedElsewhere", "RenewGrant", "StreamRelay"]
 
 log = logging.getLogger(__name__)
 
-# As long as a state may take to be written. A stream that is not released in time is free once this
-# host has not been seen for a while.
+# As long as a state may take to be written. A stream that is not released in time is found later
+# among those that this host owns and does not serve.
 _RELEASE_SECONDS: Final = 5.0
 
 
@@ -62,6 +63,10 @@ class LiveStreams:
     `lag` is that of the event loop. `ownership` decides which host owns a stream; without it, this
     one owns them all. `relay` is the way to the other hosts; without it, publishers of their
     streams are refused.
+
+    Attributes:
+        on_over: Called with the number of a stream that is not served here any more: all that was
+            received of it is stored, as far as it can be, and it is released.
     """
 
     def __init__(
@@ -74,6 +79,7 @@ class LiveStreams:
         ownership: StreamOwnership | None = None,
         relay: "StreamRelay | None" = None,
     ) -> None:
+        self.on_over: Callable[[int], None] = do_nothing
         self._sinks = sinks
         self._journal = journal
         self._tasks = tasks
@@ -87,6 +93,7 @@ class LiveStreams:
         self._empty = asyncio.Event()
         self._empty.set()
         self._draining = False
+        self._cancelled = False
         self._revocations = 0
 
     def __len__(self) -> int:
@@ -174,7 +181,7 @@ class LiveStreams:
         task = self._tasks.create_task(self._serve(grant, stream))
         self._serving[stream] = task
         # Not at the end of the task: one that is cancelled at once never begins.
-        task.add_done_callback(lambda _: self._served(stream))
+        task.add_done_callback(lambda _: self._served(grant.stream, stream))
         return stream
 
     def _lock(self, stream: int) -> asyncio.Lock:
@@ -247,7 +254,11 @@ class LiveStreams:
             return True
 
     def drain(self) -> None:
-        """Stop every stream but keep its run for a restart; the tasks end by themselves."""
+        """Stop every stream but keep its run for a restart; the tasks end by themselves.
+
+        Each stream is released as soon as its media are stored, so that another host can continue
+        its run while this one still stores others.
+        """
         self._draining = True
         for stream in list(self._streams.values()):
             stream.drain()
@@ -258,6 +269,7 @@ class LiveStreams:
 
     def cancel(self) -> None:
         """Stop the remaining streams at once; their runs stay open for a restart."""
+        self._cancelled = True
         for task in self._serving.values():
             task.cancel()
 
@@ -273,12 +285,14 @@ class LiveStreams:
             if self._streams.get(grant.stream) is stream:  # it was not surrendered
                 del self._streams[grant.stream]
                 async with self._lock(grant.stream):
-                    # No publisher came meanwhile; and a run that is kept for a restart is left.
-                    if grant.stream not in self._streams and not self._draining:
+                    # No publisher came meanwhile; and this host does not wait at its exit.
+                    if grant.stream not in self._streams and not self._cancelled:
                         await self._release(grant, stream)
 
-    def _served(self, stream: LiveStream) -> None:
+    def _served(self, number: int, stream: LiveStream) -> None:
         del self._serving[stream]
+        if number not in self._streams:
+            self.on_over(number)
         if not self._serving:
             self._empty.set()
 

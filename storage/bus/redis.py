@@ -58,6 +58,11 @@ class RedisBus:
         self._connected = asyncio.Event()
         self._tried = asyncio.Event()
 
+    @property
+    def is_connected(self) -> bool:
+        """True while Redis answers, as far as is known."""
+        return self._connected.is_set()
+
     async def publish(self, topic: str, data: bytes) -> None:
         """Send a message to all present subscribers of the topic.
 

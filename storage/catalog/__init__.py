@@ -22,10 +22,14 @@ from storage.catalog.hosts.owners import StreamOwners
 from storage.catalog.hosts.repository import Hosts
 from storage.catalog.library.labels import Labels
 from storage.catalog.library.players import Players
+from storage.catalog.library.restrictions import Restrictions
+from storage.catalog.library.sessions import Sessions
 from storage.catalog.library.tokens import Tokens
 from storage.catalog.maintenance.health import HealthChecks
 from storage.catalog.maintenance.references import References
+from storage.catalog.maintenance.workload import Workload
 from storage.catalog.projects.installation import Installation
+from storage.catalog.projects.overview import Overviews
 from storage.catalog.projects.removal import RemovedProjects
 from storage.catalog.projects.repository import Projects
 from storage.catalog.projects.usage import Usage
@@ -66,10 +70,13 @@ class Catalog:
         self.installation = Installation(database)
         self.projects = Projects(database)
         self.usage = Usage(database)
+        self.overviews = Overviews(database)
         self.removed_projects = RemovedProjects(database)
         self.tokens = Tokens(database)
+        self.sessions = Sessions(database)
         self.labels = Labels(database)
         self.players = Players(database)
+        self.restrictions = Restrictions(database)
         self.events = EventLog(database)
         self.outbox = BroadcastOutbox(database)
         self.streams = Streams(database)
@@ -91,6 +98,7 @@ class Catalog:
         self.links = UploadLinks(database)
         self.references = References(database)
         self.health = HealthChecks(database)
+        self.workload = Workload(database)
 
     async def ping(self) -> None:
         """Check that the database answers, and that its tables have the expected form."""

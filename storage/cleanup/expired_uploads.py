@@ -14,6 +14,7 @@ from storage.errors import StorageError
 from storage.objects import addresses
 from storage.objects.base import ObjectError, ObjectStat
 from storage.objects.trash import discard
+from storage.objects.upload_pieces import remove_upload
 
 __all__ = [
     "AGE_US",
@@ -52,7 +53,19 @@ class UploadObjects(Protocol):
         ...
 
     async def move(self, source: str, target: str) -> None:
-        """Give an object another address, if it exists."""
+        """Give an object, or all objects below a folder, other addresses."""
+        ...
+
+    async def folder_names(self, prefix: str) -> set[str]:
+        """Return the names of the folders below `prefix`."""
+        ...
+
+    async def folders(self, prefix: str) -> dict[str, int]:
+        """Return the names of the folders below `prefix` with their last change."""
+        ...
+
+    async def delete_tree(self, prefix: str) -> None:
+        """Delete all objects below `prefix`."""
         ...
 
 
@@ -140,7 +153,7 @@ async def _remove(
             if await uploads.remove(name, _EXPIRED, now_us, by=None, expired=True):
                 removed += 1
                 try:
-                    await files.delete(addresses.upload(name))
+                    await remove_upload(files, name)
                 except ObjectError as error:
                     failures.add(error)
     found = [place.rpartition("/")[2] for place in await files.addresses(addresses.UPLOADS)]
@@ -153,7 +166,26 @@ async def _remove(
                     await _discard_old(files, addresses.upload(name), now_us)
                 except ObjectError as error:
                     failures.add(error)
+    await _discard_pieces(files, uploads, now_us, failures)
     return removed
+
+
+async def _discard_pieces(
+    files: UploadObjects, uploads: UploadCatalog, now_us: int, failures: _Failures
+) -> None:
+    """Move pieces of no open upload to the trash."""
+    unknown = set(await files.folder_names(addresses.PIECES))
+    names = sorted(unknown)
+    for start in range(0, len(names), _AT_ONCE):
+        unknown -= set(await uploads.find_open(names[start : start + _AT_ONCE]))
+    if not unknown:
+        return
+    for name, changed_us in (await files.folders(addresses.PIECES)).items():
+        if name in unknown and changed_us < now_us - AGE_US:
+            try:
+                await discard(files, addresses.upload_pieces(name), now_us)
+            except ObjectError as error:
+                failures.add(error)
 
 
 async def _discard_old(files: UploadObjects, address: str, now_us: int) -> None:

@@ -60,7 +60,7 @@ class Edge(Protocol):
         """Publish timelines of a live run, by rendition, and wake the requests that wait for them.
 
         `folder` is that of the run. With `low_latency` its playlists have the tags of low latency.
-        `generation` counts the owners of the stream: other processes get nothing from one whose
+        `generation` rises with each owner of the stream: other processes get nothing from one whose
         generation is over.
         """
         ...

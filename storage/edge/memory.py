@@ -11,7 +11,7 @@ from typing import Final
 from media.hls.timeline import Timeline
 from storage.edge.base import CachedPlaylist
 from storage.edge.live_view import LiveView
-from storage.edge.waiting import WaitingRequests
+from storage.edge.waiting import WAIT_SECONDS, WaitingRequests
 
 __all__ = ["MemoryEdge"]
 
@@ -28,7 +28,11 @@ class MemoryEdge:
     """The newest media of all streams of this process (see `storage.edge.base.Edge`)."""
 
     def __init__(
-        self, *, max_parts_bytes: int = MAX_PARTS_BYTES, max_playlists: int = MAX_PLAYLISTS
+        self,
+        *,
+        max_parts_bytes: int = MAX_PARTS_BYTES,
+        max_playlists: int = MAX_PLAYLISTS,
+        wait_seconds: float = WAIT_SECONDS,
     ) -> None:
         self._max_parts_bytes = max_parts_bytes
         self._max_playlists = max_playlists
@@ -36,7 +40,7 @@ class MemoryEdge:
         self._parts: dict[str, bytes] = {}
         self._playlists: dict[str, CachedPlaylist] = {}
         self._runs: dict[str, LiveView] = {}  # by folder
-        self._waiting = WaitingRequests()
+        self._waiting = WaitingRequests(wait_seconds=wait_seconds)
         self._held_bytes = 0
 
     @property

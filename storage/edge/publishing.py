@@ -81,6 +81,10 @@ class PublishingEdge(MemoryEdge):
     """The newest media of all streams of this process, which `run` publishes.
 
     `clock` is in seconds; `new_revision` returns a number that no state had.
+
+    Attributes:
+        written_bytes: The size of all parts that were written to Redis.
+        dropped_parts: How many were not, since the queue was full.
     """
 
     def __init__(
@@ -102,6 +106,13 @@ class PublishingEdge(MemoryEdge):
         self._more = asyncio.Event()
         self._next_look = 0.0  # at segments that are not stored
         self._is_reached = True
+        self.written_bytes = 0
+        self.dropped_parts = 0
+
+    @property
+    def is_reached(self) -> bool:
+        """True while Redis takes what is published, as far as is known."""
+        return self._is_reached
 
     @property
     def queued_bytes(self) -> int:
@@ -146,11 +157,12 @@ class PublishingEdge(MemoryEdge):
         stream = self._stream(hash_)
         if stream.generation is not None and generation < stream.generation:
             return  # of a run that this process had before
-        if stream.generation is None or generation > stream.generation:
+        is_next = stream.generation is None or generation > stream.generation
+        if is_next:
             stream.generation = generation
             stream.written = None  # another process may have written
             stream.is_fenced = False
-        if folder >= stream.state.folder:  # names of runs are in the order of time
+        if is_next or folder >= stream.state.folder:  # the names of an owner's runs rise
             state = stream.state.with_timelines(folder, timelines, low_latency=low_latency)
             stream.state = state
         self._mark(hash_, stream)
@@ -209,6 +221,7 @@ class PublishingEdge(MemoryEdge):
         while self._queued_bytes > self._max_queued_bytes and stream.parts:
             oldest = next(iter(stream.parts))
             self._queued_bytes -= len(stream.parts.pop(oldest))
+            self.dropped_parts += 1
 
     def _mark(self, hash_: str, stream: _Outgoing) -> None:
         if stream.is_due:
@@ -272,6 +285,7 @@ class PublishingEdge(MemoryEdge):
                 if self._streams.get(write.stream) is stream:
                     self._due[write.stream] = None
             raise
+        self.written_bytes += size
         for (stream, state, write), outcome in zip(writes, outcomes, strict=True):
             self._written(stream, state, write, outcome)
 

@@ -67,6 +67,10 @@ class RemoteEdge(MemoryEdge):
     """The newest media of streams that other processes make; open it with `open_remote_edge`.
 
     `clock` is in seconds. More than `max_streams` are not followed at the same time.
+
+    Attributes:
+        read_bytes: The size of all parts that were read from Redis.
+        failed_reads: How many could not be read.
     """
 
     def __init__(
@@ -90,8 +94,11 @@ class RemoteEdge(MemoryEdge):
         self._max_streams = max_streams
         self._clock = clock
         self._followed: dict[str, _Followed] = {}  # by hash
-        self._fetching: dict[str, asyncio.Task[bytes | None]] = {}  # by address
+        # By address and generation.
+        self._fetching: dict[tuple[str, int], asyncio.Task[bytes | None]] = {}
         self._reads = asyncio.Semaphore(_READS)
+        self.read_bytes = 0
+        self.failed_reads = 0
 
     @property
     def followed(self) -> tuple[str, ...]:
@@ -210,10 +217,11 @@ class RemoteEdge(MemoryEdge):
         return await asyncio.shield(self._reading(address, generation))
 
     def _reading(self, address: str, generation: int) -> asyncio.Task[bytes | None]:
-        task = self._fetching.get(address)
+        key = address, generation
+        task = self._fetching.get(key)
         if task is None:
-            task = self._fetching[address] = self._start(self._read(address, generation))
-            task.add_done_callback(lambda _: self._fetching.pop(address, None))
+            task = self._fetching[key] = self._start(self._read(address, generation))
+            task.add_done_callback(lambda _: self._fetching.pop(key, None))
         return task
 
     async def _read(self, address: str, generation: int) -> bytes | None:
@@ -223,10 +231,17 @@ class RemoteEdge(MemoryEdge):
                 async with self._reads:
                     data = await self._store.read_part(address, generation)
             except EdgeUnavailable:
+                self.failed_reads += 1
                 return None
-        if data is not None:
+            self.read_bytes += len(data or b"")
+        if data is not None and self._is_of(address, generation):
             await self.put_part(address, data)
         return data
+
+    def _is_of(self, address: str, generation: int) -> bool:
+        """Return whether a stream is followed by this generation."""
+        followed = self._followed.get(live_stream_of(address) or "")
+        return followed is not None and followed.generation == generation
 
     async def _join(self, address: str, generation: int) -> bytes | None:
         """Return a segment joined from its parts, None unless all are there."""
@@ -317,7 +332,8 @@ class RemoteEdge(MemoryEdge):
                 state = change.applied(state)
                 if whole or message.revision % _AT_ONCE == 0:
                     await asyncio.sleep(0)  # other work's turn
-            revision, followed.generation = message.revision, message.generation
+            revision = message.revision
+            await self._take_generation(hash_, followed, message.generation)
         await self._show(followed, state, revision)
 
     async def _apply(self, hash_: str, followed: _Followed, message: EdgeMessage) -> None:
@@ -330,10 +346,20 @@ class RemoteEdge(MemoryEdge):
         known = followed.revision
         if known is not None and message.base == known:
             state = message.change.applied(followed.state)
-            followed.generation = message.generation
+            await self._take_generation(hash_, followed, message.generation)
             await self._show(followed, state, message.revision)
         elif known is None or not 0 <= known - message.revision < _KNOWN_REVISIONS:
             await self._load(hash_, followed)
+
+    async def _take_generation(self, hash_: str, followed: _Followed, generation: int) -> None:
+        """Drop the parts of an owner before: the next one gives their names to media of its own.
+
+        What the playlist lists of the owner before is stored.
+        """
+        if generation != followed.generation:
+            followed.generation = generation
+            below = f"{live_stream(hash_)}/"
+            await self.drop_parts([name for name in self._parts if name.startswith(below)])
 
     async def _read_wanted(self, followed: _Followed, state: EdgeState) -> None:
         """Read the newest parts, as far as they are new, of renditions whose viewers wait."""

@@ -17,16 +17,16 @@ class SharedEdge:
     """What this process makes is in `own`, what others make in `remote`."""
 
     def __init__(self, own: PublishingEdge, remote: Edge) -> None:
-        self._own = own
-        self._remote = remote
+        self.own = own
+        self.remote = remote
 
     def _of(self, address: str) -> Edge:
         hash_ = live_stream_of(address)
-        return self._own if hash_ is None or self._own.makes(hash_) else self._remote
+        return self.own if hash_ is None or self.own.makes(hash_) else self.remote
 
     async def put_part(self, address: str, data: bytes) -> None:
         """Store a part, an init section or a segment of a stream that this process makes."""
-        await self._own.put_part(address, data)
+        await self.own.put_part(address, data)
 
     async def put_timelines(
         self,
@@ -37,22 +37,22 @@ class SharedEdge:
         generation: int = 0,
     ) -> None:
         """Publish timelines of a run that this process makes."""
-        await self._own.put_timelines(
+        await self.own.put_timelines(
             folder, timelines, low_latency=low_latency, generation=generation
         )
 
     async def put_playlists(self, playlists: Mapping[str, str]) -> None:
         """Store playlists of streams that this process makes."""
-        await self._own.put_playlists(playlists)
+        await self.own.put_playlists(playlists)
 
     async def drop_parts(self, addresses: Iterable[str]) -> None:
         """Drop parts of streams that this process makes."""
-        await self._own.drop_parts(addresses)
+        await self.own.drop_parts(addresses)
 
     async def drop_folder(self, prefix: str) -> None:
         """Drop everything below `prefix`; what another process makes comes again."""
-        await self._own.drop_folder(prefix)
-        await self._remote.drop_folder(prefix)
+        await self.own.drop_folder(prefix)
+        await self.remote.drop_folder(prefix)
 
     async def get_part(self, address: str) -> bytes | None:
         """Return a part, an init section or a segment; None if there is none."""

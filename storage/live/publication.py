@@ -26,6 +26,7 @@ from media.ladder import Rendition
 from media.ticks import MICROSECONDS, VIDEO_SCALE
 from storage.edge.base import Edge
 from storage.errors import StorageError
+from storage.live.part_counts import PartCounts
 from storage.live.run_objects import SOLE_OWNER, RunObjects, RunOwner
 from storage.live.run_state import (
     LiveWindow,
@@ -131,7 +132,7 @@ class Publication:
         self._end = state.end
         self._listed_ticks = round(window.listed_seconds * VIDEO_SCALE)
         self._timelines: dict[str, Timeline] = {}
-        self._hints: dict[str, int] = {}  # how many parts the newest segment of a rendition had
+        self._part_counts = PartCounts()
         self._at_edge: deque[Step] = deque()
         self._unstored: dict[_SegmentKey, bytes] = {}  # segments that only memory has
         self._writes: deque[_Write] = deque()
@@ -163,6 +164,7 @@ class Publication:
             ObjectError: the store failed.
         """
         previous = await newest_run(objects, hash)
+        generation = owner.generation_after(previous)
         if previous is not None and not previous.state.ended:
             claimed = await RunObjects.of_claimed_run(objects, previous, owner)
             if claimed is not None:
@@ -177,7 +179,7 @@ class Publication:
         last = previous.run if previous is not None else None
         for run in await delete_older_runs(objects, hash, last):
             await edge.drop_folder(live_run(hash, run))
-        state = RunState(generation=owner.generation)
+        state = RunState(generation=generation)
         new = StoredRun(hash=hash, run=next_run_name(now_us, last), state=state)
         written = await RunObjects.of_new_run(objects, hash, new.run, owner)
         return cls(
@@ -409,14 +411,17 @@ class Publication:
             duration=part.duration,
             independent=part.independent,
         )
-        timeline = timeline.with_part(listed, hint=self._hint(name, sequence, part.index + 1))
+        following = part.index + 1
+        parts = (*timeline.parts, listed)
+        ends = following == self._part_counts.expected(name, sequence, parts)
+        hint = _part_uri(sequence + 1, 0) if ends else _part_uri(sequence, following)
+        timeline = timeline.with_part(listed, hint=hint)
         self._timelines[name] = timeline
         await self._show({name: timeline})
 
-    def _hint(self, name: str, sequence: int, index: int) -> str:
-        """Return the name of the part that comes next: most segments have as many as the last."""
-        usual = self._hints.get(name, 0)
-        return _part_uri(sequence + 1, 0) if index == usual else _part_uri(sequence, index)
+    def expect_length(self, sequence: int, length: int) -> None:
+        """Expect a segment to be as long as that (see `PartCounts.announce_length`)."""
+        self._part_counts.announce_length(sequence, length)
 
     async def _close(self, closed: FinishedSegment) -> None:
         name, step, segment = closed.rendition, closed.step, closed.facts
@@ -431,7 +436,7 @@ class Publication:
         else:
             timeline = timeline.with_segment(step.playlist_entry(name), hint=hint)
         if not segment.gap:
-            self._hints[name] = segment.parts
+            self._part_counts.add(name, segment.parts)
             address = live_segment(self.hash, self.run, name, step.sequence)
             await self._edge.put_part(address, closed.data)
             self._unstored[step.sequence, name] = closed.data

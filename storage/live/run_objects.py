@@ -37,13 +37,25 @@ Versions = dict[str, str | None]  # by address; None: there is no such object
 class RunOwner(msgspec.Struct, frozen=True, kw_only=True):
     """What a host is to the runs of a stream.
 
-    `generation` counts the owners of the stream. With `fenced` other hosts may believe that they
-    are the owner and write to the same store. `on_lost` is called once another host has taken over.
+    `generation` rises with each owner of the stream. With `fenced` other hosts may believe that
+    they are the owner and write to the same store. `on_lost` is called once another host has taken
+    over.
     """
 
     generation: int = 0
     fenced: bool = False
     on_lost: Callable[[], None] = do_nothing
+
+    def generation_after(self, previous: StoredRun | None) -> int:
+        """Return the generation of a run that this host begins after the newest one.
+
+        Raises:
+            OwnershipLost: a host of a later generation has begun that.
+        """
+        before = 0 if previous is None else previous.state.generation
+        if previous is not None and self.fenced and before > self.generation:
+            raise OwnershipLost(live_state(previous.hash, previous.run))
+        return max(before, self.generation)
 
 
 SOLE_OWNER: Final = RunOwner()

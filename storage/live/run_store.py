@@ -1,7 +1,9 @@
 """Finds, checks and deletes the runs of a stream in an object store.
 
 A run exists once its state is saved, which happens with its first step. Its name is its UTC start
-time to the millisecond; names rise with each run, whatever the clock does.
+time to the millisecond; the names of a host's runs rise, whatever its clock does. Of several hosts'
+runs the newest is that of the latest generation: one that was frozen or cut off may have begun a
+run of a later name, before it finds out that it is not the owner any more.
 """
 
 import logging
@@ -70,11 +72,12 @@ def _name(moment: datetime) -> str:
 
 async def newest_run(objects: Objects, hash_: str) -> StoredRun | None:
     """Return the stream's newest run, or None if none can be read."""
-    for run in sorted(await _runs(objects, hash_), reverse=True):
+    found: list[StoredRun] = []
+    for run in await _runs(objects, hash_):  # two or three
         state = await read_state(objects, hash_, run)
         if state is not None:
-            return StoredRun(hash=hash_, run=run, state=state)
-    return None
+            found.append(StoredRun(hash=hash_, run=run, state=state))
+    return max(found, key=lambda each: (each.state.generation, each.run), default=None)
 
 
 async def read_state(objects: Objects, hash_: str, run: str) -> RunState | None:

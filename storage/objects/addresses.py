@@ -13,6 +13,7 @@ from storage.errors import StorageError
 __all__ = [
     "COPYING",
     "INSTALLATION",
+    "PIECES",
     "TRASH",
     "UPLOADS",
     "BadAddress",
@@ -42,6 +43,8 @@ __all__ = [
     "trash",
     "trashed",
     "upload",
+    "upload_piece",
+    "upload_pieces",
     "video",
     "video_init",
     "video_media",
@@ -73,6 +76,8 @@ COPYING: Final = "installation.copying"
 TRASH: Final = "trash"
 # The folder of unfinished uploads.
 UPLOADS: Final = "uploads"
+# The same where several hosts receive them (`storage.objects.upload_pieces`).
+PIECES: Final = "pieces"
 
 
 class BadAddress(StorageError):
@@ -207,6 +212,16 @@ def trashed(time: str, address: str) -> str:
 def upload(name: str) -> str:
     """Return the file of an unfinished upload, which is never served."""
     return f"{UPLOADS}/{name}"
+
+
+def upload_pieces(name: str) -> str:
+    """Return the folder of the pieces of an unfinished upload, which are never served."""
+    return f"{PIECES}/{name}"
+
+
+def upload_piece(name: str, start: int, token: str) -> str:
+    """Return a piece of an upload, from the byte `start` on; `token` is new and random."""
+    return f"{PIECES}/{name}/{start}-{token}"
 
 
 def video_sources(hash_: str) -> str:

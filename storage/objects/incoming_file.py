@@ -32,6 +32,7 @@ __all__ = [
     "check_free",
     "in_thread",
     "open_incoming_file",
+    "write_at",
 ]
 
 PIECE_BYTES: Final = 1 << 19
@@ -177,6 +178,22 @@ def check_free(file: int | Path, min_free_bytes: int) -> None:
         room = os.statvfs(file)
         if room.f_bavail * room.f_frsize < min_free_bytes:
             raise OSError(errno.ENOSPC, "less room than must stay free")
+
+
+def write_at(path: Path, data: bytes | memoryview, start: int) -> None:
+    """Write bytes at an offset of a file, which is created if there is none; it blocks.
+
+    The file is opened for each call: a caller that is cancelled cannot close what a thread still
+    writes to.
+    """
+    rest = memoryview(data)
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        while rest:
+            count = os.pwrite(file, rest, start)
+            rest, start = rest[count:], start + count
+    finally:
+        os.close(file)
 
 
 async def in_thread(

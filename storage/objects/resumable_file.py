@@ -54,6 +54,11 @@ class ResumableFile:
     `position` is the offset of the next byte.
     """
 
+    # The catalog learns so often how many bytes are safe: a sync each, and a progress message.
+    save_seconds: Final = 1.0
+    # Of an upload in pieces (`storage.objects.upload_pieces`).
+    unrecorded: Final = ()
+
     def __init__(
         self, objects: MediaStore, path: Path, home: Path, file: int, *, min_free_bytes: int
     ) -> None:
@@ -119,6 +124,13 @@ class ResumableFile:
             StoreFailed: the disk failed.
         """
         return await in_thread(self._sync, _SECONDS)
+
+    def recorded(self) -> None:
+        """Do nothing: there are no pieces that rows name."""
+
+    async def gather(self) -> int:
+        """Return the size of the file: all its bytes are in it."""
+        return self.size()
 
     async def keep(self, address: str) -> None:
         """Make the file the object at `address`, which survives power cuts; it stays locked.

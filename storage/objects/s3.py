@@ -5,6 +5,7 @@ would have on a disk, until `send` sends them to the bucket; calls for such addr
 to both. What is read as a file is copied to the scratch (`file_cache`) once for all its readers.
 """
 
+import asyncio
 import copy
 import logging
 import os
@@ -19,7 +20,7 @@ from storage.objects.base import ObjectMissing, ObjectStat
 from storage.objects.disk import DiskObjects
 from storage.objects.disk_threads import FILES, VIEWERS, DiskThreads
 from storage.objects.file_cache import FileCache, MakeRoom
-from storage.objects.incoming_file import check_free, in_thread
+from storage.objects.incoming_file import check_free, in_thread, write_at
 from storage.objects.s3_bucket import PIECE_BYTES, S3Bucket, S3Place
 
 __all__ = ["S3Objects", "fetch_file"]
@@ -27,6 +28,9 @@ __all__ = ["S3Objects", "fetch_file"]
 log = logging.getLogger(__name__)
 
 _SOURCES: Final = "sources"
+# A poster that is not there is not asked for again for so long, as one that is.
+_ABSENT_SECONDS: Final = 2.0
+_MOST_ABSENT: Final = 10_000  # addresses of 60 bytes
 
 
 class S3Objects(S3Bucket):
@@ -54,6 +58,7 @@ class S3Objects(S3Bucket):
         self._lent = FileCache(
             scratch.temporary(), partial(self._copy, FILES), most_bytes=cache_bytes, threads=FILES
         )
+        self._absent: set[str] = set()
 
     @property
     def files(self) -> Path:
@@ -163,10 +168,14 @@ class S3Objects(S3Bucket):
     @asynccontextmanager
     async def holding(self, address: str) -> AsyncGenerator[bool, None]:
         """Return a context with a viewers' copy of an object (see `MediaStore`)."""
+        if checked(address) in self._absent:
+            yield False
+            return
         async with AsyncExitStack() as stack:
             try:
-                await stack.enter_async_context(self._shown.lend(checked(address)))
+                await stack.enter_async_context(self._shown.lend(address))
             except ObjectMissing:
+                self._remember_absence(address)
                 yield False
             else:
                 yield True
@@ -182,7 +191,14 @@ class S3Objects(S3Bucket):
 
     # -- helpers ----------------------------------------------------------------------------------
 
+    def _remember_absence(self, address: str) -> None:
+        if _may_change(address) and len(self._absent) < _MOST_ABSENT:
+            self._absent.add(address)
+            loop = asyncio.get_running_loop()
+            loop.call_later(_ABSENT_SECONDS, self._absent.discard, address)
+
     async def _drop(self, addresses: Collection[str]) -> None:
+        self._absent.difference_update(addresses)
         for copies in (self._shown, self._lent):
             await copies.drop(addresses)
 
@@ -227,7 +243,7 @@ async def fetch_file(
             await begin(found.size)
 
         async def write(start: int, data: memoryview) -> None:
-            await on_disk(partial(_write, temporary, data, start))
+            await on_disk(partial(write_at, temporary, data, start))
 
         stat = await bucket.receive(address, learn, write)
         await on_disk(partial(_place, temporary, path, stat.modified_us))
@@ -249,17 +265,6 @@ def _may_change(address: str) -> bool:
 
 def _create(path: Path) -> None:
     os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-
-
-def _write(path: Path, data: memoryview, start: int) -> None:
-    # Opened for each piece: a caller that is cancelled cannot close what a thread still writes to.
-    file = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
-    try:
-        while data:
-            count = os.pwrite(file, data, start)
-            data, start = data[count:], start + count
-    finally:
-        os.close(file)
 
 
 def _place(temporary: Path, path: Path, changed_us: int) -> None:

@@ -9,10 +9,18 @@ import asyncio
 import os
 import re
 import secrets
-from collections.abc import AsyncIterable, Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    Awaitable,
+    Callable,
+    Collection,
+    Mapping,
+    Sequence,
+)
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, Literal, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
@@ -26,15 +34,16 @@ from obstore.exceptions import (
 )
 from obstore.store import S3Store
 
-from storage.errors import StorageError
+from media.ladder import AUDIO_RENDITION
 from storage.objects.addresses import INSTALLATION, checked
+from storage.objects.at_once import do_each
 from storage.objects.base import ObjectChanged, ObjectMissing, ObjectStat, StoreFailed
 
 if TYPE_CHECKING:  # these exist for types alone
-    from obstore import ObjectMeta, PutMode
+    from obstore import Attributes, ObjectMeta, PutMode
     from obstore.store import ClientConfig, RetryConfig, S3Config
 
-__all__ = ["PIECE_BYTES", "S3Bucket", "S3Place"]
+__all__ = ["COPY_BYTES", "PIECE_BYTES", "S3Bucket", "S3Place"]
 
 # As for a disk: a bucket that does not answer for this long is treated as broken.
 _SECONDS: Final = 20.0
@@ -47,8 +56,20 @@ _AT_ONCE: Final = 32  # requests of one call; servers answer 503 to some hundred
 _LISTED: Final = 1000  # objects per answer
 # Larger objects are sent and fetched in pieces; S3 takes 10 000 of them, 160 GB.
 PIECE_BYTES: Final = 16 << 20
+# S3 copies no larger object in one request.
+COPY_BYTES: Final = 5 << 30
 _PIECES_AT_ONCE: Final = 2
 _CHECK_BYTES: Final = 64
+_REGION: Final = "us-east-1"  # the client's default
+# What viewers get right from the bucket, by the ending of the name.
+_TYPES: Final = {
+    "m4s": "video/mp4",
+    "mp4": "video/mp4",
+    "jpg": "image/jpeg",
+    "vtt": "text/vtt",
+    "m3u8": "application/vnd.apple.mpegurl",
+    "json": "application/json",
+}
 _STORE: Final = "the bucket"  # in the place of an address, in errors
 
 # The client's errors name the status of an answer in their text alone.
@@ -64,6 +85,14 @@ class S3Place(msgspec.Struct, frozen=True, kw_only=True):
     prefix: str = ""
     endpoint: str = ""
     region: str = ""
+
+    @property
+    def origin(self) -> str:
+        """The scheme and the host of the server, as in signed addresses."""
+        if self.endpoint:
+            return self.endpoint.rstrip("/")
+        region = self.region or os.environ.get("AWS_REGION") or _REGION
+        return f"https://s3.{region}.amazonaws.com"
 
     @classmethod
     def parse(cls, url: str, *, endpoint: str = "", region: str = "") -> "S3Place":
@@ -81,14 +110,16 @@ class S3Bucket:
     """The objects in a bucket (see `storage.objects.base.Objects`).
 
     The credentials are those of the environment (`AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`), or
-    of the machine's role.
+    of the machine's role. `copy_bytes` is the largest object that the server copies in a request.
     """
 
-    def __init__(self, place: S3Place) -> None:
+    def __init__(self, place: S3Place, *, copy_bytes: int = COPY_BYTES) -> None:
         self.place = str(place)
+        self.origin = place.origin
         self._prefix = f"{place.prefix}/" if place.prefix else ""
         self._store = _open(place)
-        self._bare_tags = False
+        self._has_bare_tags = False  # what the server was found to understand last
+        self._copy_bytes = copy_bytes
 
     async def put(self, address: str, data: bytes, *, vital: bool = False) -> None:
         """Write an object and replace any that has the address (see `Objects`)."""
@@ -100,14 +131,18 @@ class S3Bucket:
 
         async def put(address: str) -> None:
             sent = obstore.put_async(
-                self._store, self._key(address), objects[address], chunk_size=PIECE_BYTES
+                self._store,
+                self._key(address),
+                objects[address],
+                attributes=_attributes(address),
+                chunk_size=PIECE_BYTES,
             )
             try:
                 await _answer(address, sent)
             except ObjectMissing as error:
                 raise StoreFailed(address, "there is no such bucket") from error
 
-        await _each(objects, put)
+        await do_each(objects, put, at_once=_AT_ONCE)
 
     async def version(self, address: str) -> str | None:
         """Return the entity tag of an object, or None if there is none."""
@@ -119,24 +154,36 @@ class S3Bucket:
     ) -> str:
         """Write an object in the place of one version of it (see `Objects`)."""
         del vital  # a bucket keeps no reserve
-        if version is not None and self._bare_tags:
-            version = version.strip('"')
-        mode: PutMode = "create" if version is None else {"e_tag": version}
+        if version is None:
+            return await self._put_if(address, data, "create")
+        # Ceph, and services made of it, know a tag only without its quotes.
+        forms = version, version.strip('"')
+        usual = self._has_bare_tags
+        try:
+            return await self._put_if(address, data, {"e_tag": forms[usual]})
+        except ObjectChanged:
+            if await self.version(address) != version:
+                raise
+        # It may be another server by now.
+        written = await self._put_if(address, data, {"e_tag": forms[not usual]})
+        self._has_bare_tags = not usual
+        return written
+
+    async def _put_if(self, address: str, data: bytes, mode: "PutMode") -> str:
         sent = obstore.put_async(
-            self._store, self._key(address), data, mode=mode, use_multipart=False
+            self._store,
+            self._key(address),
+            data,
+            attributes=_attributes(address),
+            mode=mode,
+            use_multipart=False,
         )
         try:
             return _tag(address, (await _answer(address, sent))["e_tag"])
         except ObjectMissing as error:
-            if version is not None:  # it was deleted
+            if mode != "create":  # it was deleted
                 raise ObjectChanged(address) from error
             raise StoreFailed(address, "there is no such bucket") from error
-        except ObjectChanged:
-            # Ceph, and services made of it, know a tag only without its quotes.
-            if self._bare_tags or version is None or await self.version(address) != version:
-                raise
-            self._bare_tags = True
-        return await self.put_if(address, data, version)
 
     async def link(self, source: str, target: str) -> None:
         """Make a copy of an object, within the bucket (see `Objects`)."""
@@ -146,12 +193,16 @@ class S3Bucket:
     async def move(self, source: str, target: str) -> None:
         """Copy an object or a folder to another address, and delete it then (see `Objects`)."""
         checked(target)
-        found = [source] if await self.stat(source) else await self.addresses(source)
+        stat = await self.stat(source)
+        found = await self.sizes(source) if stat is None else {source: stat.size}
 
         async def copy_one(address: str) -> None:
             await self.link(address, target + address.removeprefix(source))
 
-        await _each(found, copy_one)
+        large = [each for each, size in found.items() if size > self._copy_bytes]
+        await do_each([each for each in found if each not in large], copy_one, at_once=_AT_ONCE)
+        for address in large:
+            await self._copy_large(address, target + address.removeprefix(source), found[address])
         await self.delete_all(found)
 
     async def make_durable(self, address: str) -> None:
@@ -178,7 +229,7 @@ class S3Bucket:
             except ObjectMissing:
                 return
 
-        await _each(addresses, read)
+        await do_each(addresses, read, at_once=_AT_ONCE)
         return [found.get(address) for address in addresses]
 
     async def stat(self, address: str) -> ObjectStat | None:
@@ -271,6 +322,7 @@ class S3Bucket:
                 self._store,
                 self._key(address),
                 path,
+                attributes=_attributes(address),
                 chunk_size=PIECE_BYTES,
                 max_concurrency=_PIECES_AT_ONCE,
             )
@@ -306,12 +358,49 @@ class S3Bucket:
             await write(start, memoryview(await _answer(address, got, _PIECE_SECONDS)))
 
         if stat.size > PIECE_BYTES:
-            await _each(range(0, stat.size, PIECE_BYTES), piece, at_once=_PIECES_AT_ONCE)
+            pieces = range(0, stat.size, PIECE_BYTES)
+            await do_each(pieces, piece, at_once=_PIECES_AT_ONCE)
         else:
             await write(0, memoryview(await _answer(address, found.bytes_async(), _PIECE_SECONDS)))
         return stat
 
+    async def sign(self, address: str, method: Literal["GET", "HEAD"], seconds: float) -> str:
+        """Return an address by which anyone gets an object for so long, whether it exists or not.
+
+        Raises:
+            StoreFailed: the credentials are not to be had.
+        """
+        lifetime = timedelta(seconds=seconds)
+        signed = obstore.sign_async(self._store, method, self._key(address), lifetime)
+        return await _answer(address, signed)
+
     # -- helpers ----------------------------------------------------------------------------------
+
+    async def _copy_large(self, source: str, target: str, size: int) -> None:
+        """Copy an object of `size` bytes through this process, a piece after the other.
+
+        The client has no call for a copy in parts within the bucket.
+        """
+        key = self._key(source)
+
+        async def pieces() -> AsyncGenerator[bytes]:
+            for start in range(0, size, PIECE_BYTES):
+                end = min(start + PIECE_BYTES, size)
+                got = obstore.get_range_async(self._store, key, start=start, end=end)
+                yield bytes(await _answer(source, got, _PIECE_SECONDS))
+
+        copied = obstore.put_async(
+            self._store,
+            self._key(target),
+            pieces(),
+            attributes=_attributes(target),
+            chunk_size=PIECE_BYTES,
+            max_concurrency=_PIECES_AT_ONCE,
+        )
+        await _answer(source, copied, None)
+        found = await self.stat(target)
+        if found is None or found.size != size:
+            raise StoreFailed(target, "the copy has another size")
 
     async def _head(self, address: str) -> "ObjectMeta | None":
         try:
@@ -387,25 +476,11 @@ async def _answer(address: str, call: Awaitable[T], seconds: float | None = _SEC
         raise StoreFailed(address, _reason(error)) from error
 
 
-async def _each(
-    items: Collection[T], work: Callable[[T], Awaitable[None]], *, at_once: int = _AT_ONCE
-) -> None:
-    """Do the same for each item, some at a time; raise the last error when all are done."""
-    failures: list[StorageError] = []
-    gate = asyncio.Semaphore(at_once)
-
-    async def do(item: T) -> None:
-        async with gate:
-            try:
-                await work(item)
-            except StorageError as error:
-                failures.append(error)
-
-    async with asyncio.TaskGroup() as group:
-        for item in items:
-            group.create_task(do(item))
-    if failures:
-        raise failures[-1]
+def _attributes(address: str) -> "Attributes":
+    kind = _TYPES.get(address.rpartition(".")[2])
+    if kind == "video/mp4" and f"/{AUDIO_RENDITION}/" in address:
+        kind = "audio/mp4"
+    return {} if kind is None else {"Content-Type": kind}
 
 
 def _reason(error: Exception) -> str:

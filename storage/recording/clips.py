@@ -19,7 +19,7 @@ import msgspec
 from media.ladder import Rendition
 from media.stream_keys import PublicHash
 from storage.catalog.videos.clips import ClipSources, RecordedTime
-from storage.catalog.videos.recordings import MadeRecording
+from storage.catalog.videos.recordings import BORROWED_POSTERS, MadeRecording
 from storage.errors import StorageError
 from storage.live.run_state import PAGE_STEPS, Step
 from storage.live.run_store import StoredRun, newest_run, read_steps, run_log
@@ -256,14 +256,17 @@ async def make_clip(objects: Objects, source: ClipSource, hash_: PublicHash) -> 
 
 async def _make(objects: Objects, source: ClipSource, hash_: PublicHash) -> MadeRecording:
     store = RecordingStore(objects, hash_)
-    for step in source.steps:
-        listed = ListedStep(
+    listed = [
+        ListedStep(
             step=step,
             renditions=source.renditions,
             codecs=source.codecs,
             folders=source.folders[step.sequence],
         )
-        error = await store.append(listed)
+        for step in source.steps
+    ]
+    for start in range(0, len(listed), PAGE_STEPS):
+        error = await store.append_all(listed[start : start + PAGE_STEPS])
         if error is not None:  # a recording goes on with a gap; whoever asks for a clip asks again
             raise error
         if store.is_page_due:
@@ -273,6 +276,6 @@ async def _make(objects: Objects, source: ClipSource, hash_: PublicHash) -> Made
     await store.remove_pages()
     labels: tuple[str, ...] = ()
     if source.posters is not None:
-        labels = await link_posters(objects, source.posters, hash_)
+        labels = await link_posters(objects, source.posters, hash_, BORROWED_POSTERS)
     await objects.make_durable(video(hash_))
-    return describe(store, playlists, labels)
+    return describe(store, playlists, BORROWED_POSTERS, labels)

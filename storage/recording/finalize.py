@@ -14,6 +14,7 @@ from storage.catalog.videos.recordings import MadeRecording, RecordedRung, Recor
 from storage.errors import StorageError
 from storage.live.run_store import StoredRun, read_steps
 from storage.objects.addresses import live_posters, live_run, video, video_poster
+from storage.objects.at_once import do_each
 from storage.objects.base import Objects
 from storage.objects.trash import discard
 from storage.recording.recording_store import (
@@ -71,13 +72,14 @@ async def finalize(
     if run is not None and not store.closed:
         codecs, renditions = run.state.announced_codecs, run.state.renditions
         folders = (live_run(row.stream, row.run),)
-        for step in await read_steps(objects, run, store.totals.last + 1):
-            error = await store.append(
-                ListedStep(step=step, renditions=renditions, codecs=codecs, folders=folders)
-            )
-            if error is not None:
-                about = {"stream": row.stream, "run": row.run, "cause": str(error)}
-                log.warning("media not recorded", extra=about)
+        listed = [
+            ListedStep(step=step, renditions=renditions, codecs=codecs, folders=folders)
+            for step in await read_steps(objects, run, store.totals.last + 1)
+        ]
+        error = await store.append_all(listed)
+        if error is not None:
+            about = {"stream": row.stream, "run": row.run, "cause": str(error)}
+            log.warning("media not recorded", extra=about)
     await store.write_page(closed=True)
     if not store.totals.is_playable or store.totals.ticks < MIN_TICKS:
         # Another host may have made a video of it meanwhile.
@@ -85,8 +87,8 @@ async def finalize(
             await discard(objects, video(row.hash), now_us())
         return False
     playlists = await store.write_playlists()
-    labels = await link_posters(objects, live_posters(row.stream), row.hash)
-    made = describe(store, playlists, labels)
+    labels = await link_posters(objects, live_posters(row.stream), row.hash, _POSTERS)
+    made = describe(store, playlists, _POSTERS, labels)
     await objects.make_durable(video(row.hash))
     if await catalog.finish(row, made, now_us(), name_of) is None:
         await objects.delete_tree(video(row.hash))
@@ -95,9 +97,12 @@ async def finalize(
 
 
 def describe(
-    store: RecordingStore, playlists: WrittenPlaylists, labels: tuple[str, ...]
+    store: RecordingStore, playlists: WrittenPlaylists, posters: str, labels: tuple[str, ...]
 ) -> MadeRecording:
-    """Return what the catalog says of a recording, whose posters have these labels."""
+    """Return what the catalog says of a recording.
+
+    `posters` is the folder of its posters, which have these labels.
+    """
     totals = store.totals
     present = totals.present
     return MadeRecording(
@@ -116,24 +121,29 @@ def describe(
             for rung in present
             if rung.name in BOX_NUMBERS
         ),
-        posters=_POSTERS if labels else None,
+        posters=posters if labels else None,
         poster_labels=labels,
         time=None if playlists.time is None else (playlists.time.from_us, playlists.time.to_us),
     )
 
 
-async def link_posters(objects: Objects, folder: str, hash_: PublicHash) -> tuple[str, ...]:
-    """Link the posters in a folder to a video and return their labels.
+async def link_posters(
+    objects: Objects, folder: str, hash_: PublicHash, posters: str
+) -> tuple[str, ...]:
+    """Link the posters in `folder` to the folder `posters` of a video; return their labels.
 
     Posters are optional: errors are only logged.
     """
     labels: list[str] = []
+
+    async def link(address: str) -> None:
+        label = address.rpartition("/")[2].removesuffix(".jpg")
+        if label in BOX_NUMBERS:
+            await objects.link(address, video_poster(hash_, posters, label))
+            labels.append(label)
+
     try:
-        for address in await objects.addresses(folder):
-            label = address.rpartition("/")[2].removesuffix(".jpg")
-            if label in BOX_NUMBERS:
-                await objects.link(address, video_poster(hash_, _POSTERS, label))
-                labels.append(label)
+        await do_each(await objects.addresses(folder), link, at_once=len(BOX_NUMBERS))
     except StorageError as error:
         log.warning("posters not kept", extra={"video": hash_, "cause": str(error)})
     return tuple(sorted(labels, key=lambda label: BOX_NUMBERS[label]))

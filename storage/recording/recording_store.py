@@ -16,7 +16,7 @@ from media.hls.m3u8 import render
 from media.ladder import Rendition
 from storage.errors import StorageError
 from storage.live.page_log import PageLog
-from storage.live.run_state import PAGE_STEPS, Step, StepPage, StepSegment
+from storage.live.run_state import PAGE_STEPS, Step, StepPage
 from storage.objects.addresses import (
     media_init,
     media_segment,
@@ -27,6 +27,7 @@ from storage.objects.addresses import (
     video_segment,
     video_variants,
 )
+from storage.objects.at_once import do_each
 from storage.objects.base import ObjectChanged, ObjectMissing, Objects
 from storage.recording.pages import (
     PAGE_TICKS,
@@ -49,6 +50,10 @@ __all__ = [
 
 # How often another host may write a page while this one does, which writes one in half a minute.
 _ATTEMPTS: Final = 4
+# A bucket copies an object in a network's round trip, so that six hours of five renditions take
+# minutes instead of hours.
+_LINKS_AT_ONCE: Final = 16
+_STEPS_AT_ONCE: Final = 16
 MEDIA: Final = "1-1"  # the folder below the video's: generation 1, attempt 1
 
 
@@ -129,35 +134,77 @@ class RecordingStore:
 
         A step that is already recorded is ignored.
         """
-        if listed.step.sequence <= self.totals.last:
-            return None
+        return await self.append_all((listed,))
+
+    async def append_all(self, steps: Sequence[ListedStep]) -> StorageError | None:
+        """Link the media of steps that follow each other, some at a time (see `append`)."""
+        first: StorageError | None = None
+        for start in range(0, len(steps), _STEPS_AT_ONCE):
+            new = [
+                each
+                for each in steps[start : start + _STEPS_AT_ONCE]
+                if each.step.sequence > self.totals.last
+            ]
+            errors = await self._link_media(new)
+            for listed in new:
+                error = await self._append_linked(listed, errors)
+                first = first or error
+        return first
+
+    async def _append_linked(
+        self, listed: ListedStep, errors: Mapping[str, StorageError]
+    ) -> StorageError | None:
+        """Append a step whose segments are linked, but for those with `errors` by address."""
         lost: dict[str, StorageError] = {}
         init_sizes: dict[str, int] = {}
         for name, segment in listed.step.segments.items():
             if segment.gap:
                 continue
-            try:
-                await self._link(listed, name, segment, init_sizes)
-            except StorageError as error:
+            error = errors.get(self._segment(listed, name))
+            if error is not None:
                 lost[name] = error
+            elif self.totals.inits.get(name) != segment.init:
+                try:
+                    init_sizes[name] = await self._link_init(listed, name, segment.init)
+                except StorageError as failure:
+                    lost[name] = failure
         step = fit_step(listed.step, self.totals, lost)
         if step is not None:
             self._unwritten.append((step, listed))
             self.totals = self.totals.with_step(step, listed.renditions, listed.codecs, init_sizes)
         return next(iter(lost.values()), None)
 
-    async def _link(
-        self, listed: ListedStep, name: str, segment: StepSegment, init_sizes: dict[str, int]
-    ) -> None:
-        sequence = listed.step.sequence
-        sources = [media_segment(folder, name, sequence) for folder in listed.folders]
-        await self._link_first(sources, video_segment(self.hash, MEDIA, name, sequence))
-        if self.totals.inits.get(name) != segment.init:
-            target = video_init(self.hash, MEDIA, name, segment.init)
-            inits = [media_init(folder, name, segment.init) for folder in listed.folders]
-            await self._link_first(inits, target)
-            found = await self._objects.stat(target)
-            init_sizes[name] = 0 if found is None else found.size
+    async def _link_media(self, steps: Sequence[ListedStep]) -> dict[str, StorageError]:
+        """Link the segments of steps; return the errors by the addresses in the recording."""
+        errors: dict[str, StorageError] = {}
+
+        async def link(wanted: tuple[ListedStep, str]) -> None:
+            listed, name = wanted
+            sequence, target = listed.step.sequence, self._segment(listed, name)
+            sources = [media_segment(folder, name, sequence) for folder in listed.folders]
+            try:
+                await self._link_first(sources, target)
+            except StorageError as error:
+                errors[target] = error
+
+        wanted = [
+            (listed, name)
+            for listed in steps
+            for name, segment in listed.step.segments.items()
+            if not segment.gap
+        ]
+        await do_each(wanted, link, at_once=_LINKS_AT_ONCE)
+        return errors
+
+    def _segment(self, listed: ListedStep, name: str) -> str:
+        return video_segment(self.hash, MEDIA, name, listed.step.sequence)
+
+    async def _link_init(self, listed: ListedStep, name: str, init: int) -> int:
+        """Link an init section and return its size; there are a few in a run."""
+        target = video_init(self.hash, MEDIA, name, init)
+        await self._link_first([media_init(each, name, init) for each in listed.folders], target)
+        found = await self._objects.stat(target)
+        return 0 if found is None else found.size
 
     async def _link_first(self, sources: Sequence[str], target: str) -> None:
         """Link the first of some objects that exists.
@@ -206,8 +253,8 @@ class RecordingStore:
         await self._read_pages()
         waiting = [listed for _, listed in self._unwritten]
         self._unwritten.clear()
-        for listed in () if self.closed else waiting:
-            await self.append(listed)
+        if not self.closed:
+            await self.append_all(waiting)
 
     # -- the end ----------------------------------------------------------------------------------
 
@@ -224,13 +271,12 @@ class RecordingStore:
             video_playlist(self.hash, MEDIA, name): text
             for name, text in playlists.media_playlists().items()
         }
+        objects = {address: text.encode() for address, text in texts.items()}
+        await self._objects.put_all(objects)
         # Last, since it points to the others.
-        texts[video_variants(self.hash, MEDIA)] = render(playlists.multivariant(MEDIA))
-        size = 0
-        for address, text in texts.items():
-            data = text.encode()
-            await self._objects.put(address, data)
-            size += len(data)
+        variants = render(playlists.multivariant(MEDIA)).encode()
+        await self._objects.put(video_variants(self.hash, MEDIA), variants)
+        size = sum(map(len, objects.values())) + len(variants)
         return WrittenPlaylists(size=size, time=playlists.time)
 
     async def remove_pages(self) -> None:

@@ -10,21 +10,55 @@ import pytest
 from litestar.testing import AsyncTestClient
 
 from api.streams.command_client import IngestClient
+from headend.install.installation import bind_objects
 from headend.roles.media_remover import StoredMedia
 from storage.catalog import Catalog, open_catalog
+from storage.edge.base import Edge
 from storage.edge.memory import MemoryEdge
+from storage.edge.publishing import PublishingEdge
+from storage.edge.redis import open_edge_store
 from storage.objects.disk import DiskObjects
 from tests.support.api.application import BROADCASTER_KEY, NOW_US, ApiService
 from tests.support.api.origin_client import OnSite, OriginSite
 from tests.support.api.shared_application import application_over
+from tests.support.redis_server import RedisServer, redis_server
+from tests.support.shared_engines import ON_SHARED, bucket_objects
 from tests.support.sql import run_sql
+from tests.support.storage.s3_server import S3Server
 
 
 @pytest.fixture
-def objects(tmp_path: Path) -> Generator[DiskObjects]:
-    """The disk of the application."""
+def objects(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[DiskObjects]:
+    """The disk of the application; its bucket on shared engines."""
+    if ON_SHARED:
+        server: S3Server = request.getfixturevalue("s3_server")
+        with bucket_objects(server, tmp_path / "scratch") as bucket:
+            yield bucket
+        return
     with DiskObjects(tmp_path / "objects") as opened:
         yield opened
+
+
+@pytest.fixture(scope="session")
+def shared_redis(tmp_path_factory: pytest.TempPathFactory) -> Generator[RedisServer]:
+    """One server for all applications on shared engines."""
+    with redis_server(tmp_path_factory.mktemp("redis")) as server:
+        yield server
+
+
+@pytest.fixture
+async def live_edge(request: pytest.FixtureRequest) -> AsyncGenerator[Edge]:
+    """The edge of the application: in memory, and in Redis as well on shared engines."""
+    if not ON_SHARED:
+        yield MemoryEdge()
+        return
+    server: RedisServer = request.getfixturevalue("shared_redis")
+    async with open_edge_store(server.url, namespace="contract") as store:
+        edge = PublishingEdge(store)
+        async with asyncio.TaskGroup() as tasks:
+            publishing = tasks.create_task(edge.run())
+            yield edge
+            publishing.cancel()
 
 
 class StartedFile(NamedTuple):
@@ -55,11 +89,15 @@ async def first_start(catalog: Catalog, place: str | Path) -> str | None:
 
 
 @pytest.fixture
-def catalog_place(started_file: StartedFile, tmp_path: Path) -> str | Path:
+def catalog_place(
+    request: pytest.FixtureRequest, started_file: StartedFile, tmp_path: Path
+) -> str | Path:
     """Where the application's catalog is: a file, as 200 tests on both would take a minute more.
 
     Modules that are for both databases have their own, which returns `both_places`.
     """
+    if ON_SHARED:
+        return request.getfixturevalue("postgres_place")
     return Path(shutil.copy(started_file.place, tmp_path / "catalog.db"))
 
 
@@ -74,6 +112,7 @@ async def house(
     catalog_place: str | Path,
     started_file: StartedFile,
     objects: DiskObjects,
+    live_edge: Edge,
     taken_seconds: float,
 ) -> AsyncGenerator[ApiService]:
     # Files are copies of one that has the tables.
@@ -81,7 +120,9 @@ async def house(
         token = await first_start(catalog, catalog_place) or started_file.owner_token
         project = await catalog.projects.find("1")
         assert project is not None
-        media = StoredMedia(objects, MemoryEdge())
+        if ON_SHARED:
+            await bind_objects(catalog, objects, store=objects.place)
+        media = StoredMedia(objects, live_edge)
         app = application_over(
             catalog=catalog,
             media=media,

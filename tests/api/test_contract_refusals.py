@@ -25,6 +25,10 @@ OF_NO_RECORD: Final = {
 }  # fmt: skip
 # Reads no record: it asks the process that takes encoders in, of which there is none here.
 OF_AN_INGEST: Final = "/api/streams/{stream_id}/ingest"
+# A file, with the key of the stream (tests/api/streams/test_obs_profile.py).
+OF_A_FILE: Final = "/api/streams/{stream_id}/obs-profile"
+# What a video was made from (tests/api/uploads/test_source_file.py).
+OF_A_SOURCE: Final = "/api/videos/{video_id}/file"
 # Resumable uploads speak tus, with answers of its own (tests/api/uploads/test_resumable.py).
 OF_TUS: Final = "/api/projects/{project_id}/uploads"
 
@@ -61,7 +65,7 @@ class Estate(msgspec.Struct, frozen=True):
         """Return all that the owner can read."""
         found: dict[str, Json] = {}
         for operation in self.of("GET"):
-            if operation.path == OF_AN_INGEST:
+            if operation.path in (OF_AN_INGEST, OF_A_FILE, OF_A_SOURCE):
                 continue
             path = operation.at(self.numbers)
             found[path] = await ask(self.house, "GET", path)
@@ -157,9 +161,13 @@ async def test_a_token_that_may_read_changes_nothing(estate: Estate) -> None:
             if operation.path == OF_AN_INGEST:
                 refused(answer, 503)
                 continue
-            # Which tokens and links there are is for those who may make some.
-            of_makers = ("/api/tokens", "/api/projects/1/upload-links")
-            assert answer.status_code == (403 if path in of_makers else 200), path
+            # Which tokens and links there are is for those who may make some, a key for those who
+            # may publish.
+            of_makers = operation.path == OF_A_FILE or path in (
+                "/api/tokens",
+                "/api/projects/1/upload-links",
+            )
+            assert answer.status_code == (403 if of_makers else 200), path
         assert await estate.everything() == before
 
 

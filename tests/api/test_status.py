@@ -8,18 +8,24 @@ from typing import Any, cast
 import httpx
 from litestar import Litestar
 
-from api.http.auth import needs_token
+from api.http.auth import needs_all_projects, needs_token
 from api.http.errors import HANDLERS
-from api.status import needs_all_projects, status_app, status_handlers
+from api.status import status_app, status_handlers
 from storage.catalog import Catalog, open_catalog
 
 
-def ask(scene: Callable[[httpx.AsyncClient], Awaitable[None]], *problems: str) -> None:
+def ask(
+    scene: Callable[[httpx.AsyncClient], Awaitable[None]],
+    *problems: str,
+    limits: Callable[[], list[str]] = list,
+) -> None:
     async def found() -> list[str]:
         return list(problems)
 
     async def play() -> None:
-        app: Any = status_app(problems=found, figures=lambda: b"figures 1\n")  # httpx' own types
+        app: Any = status_app(  # httpx' own types
+            problems=found, figures=lambda: b"figures 1\n", limits=limits
+        )
         transport = httpx.ASGITransport(app=app)
         async with httpx.AsyncClient(transport=transport, base_url="http://status") as client:
             await scene(client)
@@ -47,6 +53,21 @@ def test_what_is_wrong_is_said_and_the_process_is_alive_all_the_same() -> None:
         assert (await client.get("/healthz")).status_code == 200
 
     ask(scene, "no room")
+
+
+def test_a_process_that_serves_in_a_lesser_way_is_ready_and_says_so() -> None:
+    async def ready(client: httpx.AsyncClient) -> None:
+        answer = await client.get("/readyz")
+        found = {"status": "ready", "problems": ["Redis is away"]}
+        assert (answer.status_code, answer.json()) == (200, found)
+
+    async def not_ready(client: httpx.AsyncClient) -> None:
+        answer = await client.get("/readyz")
+        found = {"status": "not ready", "problems": ["no room", "Redis is away"]}
+        assert (answer.status_code, answer.json()) == (503, found)
+
+    ask(ready, limits=lambda: ["Redis is away"])
+    ask(not_ready, "no room", limits=lambda: ["Redis is away"])
 
 
 def test_there_is_nothing_else() -> None:

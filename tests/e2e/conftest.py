@@ -4,9 +4,11 @@ from pathlib import Path
 import pytest
 
 from tests.support.browser import Chromium, chromium
+from tests.support.e2e.console_pages import axe_rules
 from tests.support.e2e.publishers import make_source
 from tests.support.e2e.service import Running, service
 from tests.support.e2e.websocket_clients import installed
+from tests.support.web.workshop import copy_with_packages
 
 
 @pytest.fixture(scope="session")
@@ -62,6 +64,12 @@ def own(house: Running) -> Iterator[Running]:
 def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Foreign clients for Node, installed."""
     return installed(tmp_path_factory.mktemp("node"))
+
+
+@pytest.fixture(scope="session")
+def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The rules by which pages are checked for people with assistive technology."""
+    return axe_rules(copy_with_packages(tmp_path_factory.mktemp("web")))
 
 
 @pytest.fixture(scope="session")

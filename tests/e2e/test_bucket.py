@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from storage.objects.s3_bucket import S3Place
+from tests.support.browser import Chromium
 from tests.support.e2e.hls_reader import (
     Collected,
     addresses,
@@ -45,10 +46,7 @@ class Bucket:
     def settings(self, **more: str) -> dict[str, str]:
         """Return the environment of a service that keeps its media here."""
         return {
-            **self.server.credentials,
-            "HEADEND_STORAGE__URL": str(self.place),
-            "HEADEND_STORAGE__ENDPOINT": self.place.endpoint,
-            "HEADEND_STORAGE__REGION": self.place.region,
+            **self.server.settings(self.place),
             "HEADEND_STORAGE__MIN_FREE_BYTES": "0",
             "HEADEND_LIVE__GOODBYE_SECONDS": "1",
             "HEADEND_LIVE__RECONNECT_SECONDS": "20",
@@ -130,6 +128,34 @@ def test_a_video_is_uploaded_made_played_and_deleted(
     assert gone.status == 204
     assert fetch(segment).status == 404
     poll(lambda: not bucket.names("videos") and not bucket.names("sources"), within=30)
+
+
+def test_viewers_are_redirected_to_the_bucket_and_play(
+    bucket: Bucket, browser: Chromium, tmp_path: Path
+) -> None:
+    bucket.server.allow_pages(bucket.place.bucket)
+    path = film(tmp_path / "film.mp4", *X264, seconds=5, size=(640, 360), rate=30)
+    environment = bucket.settings(HEADEND_STORAGE__DELIVERY="redirect")
+    with service(tmp_path / "data", environment=environment) as headend:
+        status, added = upload(headend, path)
+        assert status == 201, added
+        completed(headend, added["video"]["id"], within=60)
+        held = shown(headend, added["video"])
+        for name, one in held.items():
+            file = one.file(tmp_path / f"{name}.mp4")
+            assert complaints(file) == ""
+            if name != "audio":
+                assert len(list(frames(file))) == 150
+        viewer = browser.open(f"{headend.http}/watch/{added['video']['hash']}")
+        try:
+            viewer.wait_for("playing", 30)
+            viewer.wait(lambda sample: sample.buffered > 4, 30, "with all of it")
+            assert viewer.breaches() == []
+        finally:
+            viewer.close()
+        # None of it passed through this host.
+        scratch = headend.data / "scratch"
+        assert [each for each in scratch.rglob("*.m4s") if each.is_file()] == []
 
 
 def test_a_killed_service_goes_on_with_the_run_that_the_bucket_holds(

@@ -1,5 +1,6 @@
 """Clips: what was live at a time, to the byte, while the stream is live and when it is over."""
 
+import io
 from pathlib import Path
 from typing import Any, Final
 
@@ -8,7 +9,7 @@ import msgspec
 import pytest
 
 from api.schemas.timestamps import format_timestamp, parse_timestamp
-from tests.support.e2e.clock_video import WRAP_MS, Keeper, Shown, apart, encoder, keeping
+from tests.support.e2e.clock_video import WRAP_MS, Keeper, Shown, apart, encoder, keeping, read
 from tests.support.e2e.hls_reader import addresses, media
 from tests.support.e2e.publishers import publishing
 from tests.support.e2e.service import SCALE, Answer, Running, fetch, service
@@ -34,6 +35,7 @@ class Match:
         self.headend = headend
         self.live = live
         self.folder = folder
+        self.shown: dict[str, list[int | None]] = {}  # the clocks of a clip's pictures, by its hash
         # How long (ms) after the clock in its first picture a clip begins, by the stream's clock.
         self.delays: list[int] = []
 
@@ -87,6 +89,7 @@ class Match:
         # The clock in the pictures goes from that of the first segment to that of the last.
         shown = stamps(kept.pictures(TOP, self.folder / str(video["hash"])))
         assert None not in shown
+        self.shown[str(video["hash"])] = shown
         live = stamps(self.live.pictures(TOP, self.folder / "live"))
         begin = live.index(shown[0])
         assert live[begin : begin + len(shown)] == shown
@@ -94,6 +97,15 @@ class Match:
             assert sum(1 for _ in player.decode(video=0)) == len(shown)
         assert shown[0] is not None
         self.delays.append(apart(self.wall_us(first) // 1000 % WRAP_MS, shown[0]))
+
+    def poses(self, video: Json) -> bool:
+        """Return whether the poster of a clip is a picture of it."""
+        poster = fetch(f"{self.headend.http}/videos/{video['hash']}/poster/{TOP}.jpg")
+        if poster.status != 200:  # the stream may have had none
+            return False
+        with av.open(io.BytesIO(poster.body), "r", format="jpeg_pipe") as jpeg:
+            clock, _ = read(next(jpeg.decode(video=0)))
+        return clock in self.shown[str(video["hash"])]
 
     def recordings(self) -> list[Json]:
         """Return the videos that are longer than the clips are."""
@@ -116,6 +128,7 @@ def test_a_clip_is_what_was_live(tmp_path: Path) -> None:
             poll(lambda: match.newest >= 8, within=60, what="nine segments")
             assert media(addresses(headend.playlist)[TOP]).sequence > 0
             of_window = match.clip(4, 6)
+            poll(lambda: match.poses(of_window), within=20, what="a poster of its own")
             of_recording_under_way = match.clip(0, 2)
             late = match.ask(match.wall_us(6), match.wall_us(6) + 3_600_000_000)
             assert late.status == 422

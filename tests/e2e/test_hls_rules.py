@@ -25,11 +25,11 @@ _LONG = pytest.param(300, id="10 min", marks=pytest.mark.prove)
 
 
 @pytest.mark.parametrize("seconds", [_SHORT, _LONG])
-@pytest.mark.parametrize("mode", ["legacy"])
+@pytest.mark.parametrize("mode", ["legacy", pytest.param("normal", marks=pytest.mark.prove)])
 def test_a_stream_and_its_failover_keep_the_standard(
     house: Running, mode: Mode, seconds: float, proof: Proof
 ) -> None:
-    """A player without low latency, before and after the loss of the primary."""
+    """A player without low latency, or that asks for none, before and after the primary's loss."""
     stream = pair(house)
     with ExitStack() as world:
         first = world.enter_context(publishing(clock_video.encoder(stream.url(0), size=SIZE)))

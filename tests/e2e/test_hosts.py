@@ -1,7 +1,10 @@
 """Several hosts receive a stream's encoders, and any of them dies, freezes or comes back."""
 
-from collections.abc import Iterator
+import subprocess
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -9,7 +12,7 @@ from tests.e2e.test_bucket import Bucket
 from tests.support.e2e.clock_video import Keeper, encoder, joints, keeping
 from tests.support.e2e.encoder_pair import Pair, pair
 from tests.support.e2e.hls_reader import addresses, media, multivariant
-from tests.support.e2e.hosts import Hosts
+from tests.support.e2e.hosts import Host, Hosts
 from tests.support.e2e.publishers import publishing
 from tests.support.e2e.strict_player import following
 from tests.support.postgres import PostgresServer
@@ -79,61 +82,70 @@ def check_pictures(keeper: Keeper, folder: Path, *, marks: int) -> None:
     assert len(keeper.marks(top)) <= marks
 
 
-def test_a_killed_owner_is_followed_by_the_host_that_relays_the_backup(
-    hosts: Hosts, tmp_path: Path
-) -> None:
+class Place(NamedTuple):
+    """Two hosts with an encoder each: the first owns the stream, the second relays its backup."""
+
+    first: Host
+    second: Host
+    stream: Pair
+    primary: list[str]
+    backup: subprocess.Popen[bytes]
+
+
+@contextmanager
+def two_encoders(hosts: Hosts) -> Generator[Place]:
+    """Publish a stream through two hosts for the length of the block."""
     api, first, second = hosts.api(), hosts.ingest("a"), hosts.ingest("b")
     stream = pair(api.running)
     primary = encoder(hosts.url("a", stream.key))
-    backup = encoder(hosts.url("b", stream.key, slot=1))
     with publishing(primary):
         poll(lambda: hosts.owner(stream.number) == ("a", 1), within=20, what="an owner")
-        with publishing(backup) as kept:
+        with publishing(encoder(hosts.url("b", stream.key, slot=1))) as backup:
             both_on(hosts, stream, "a")
-            run = addresses(stream.playlist)
-            with following(stream.playlist) as viewer, keeping(stream.playlist) as keeper:
-                goes_on(stream, 2)
-                first.kill()
-                taken_over(hosts, stream, "b", 2)
-                goes_on(stream, 3)
-                assert addresses(stream.playlist) == run
-                assert kept.poll() is None
-                # The host comes back, and with it the primary: through the new owner.
-                first.start()
-                with publishing(primary):
-                    poll(lambda: stream.receives() == 2, within=20, what="both again")
-                    poll(lambda: not stream.backup_is_on_air(), within=20, what="the primary")
-                    assert hosts.owner(stream.number) == ("b", 2)
-                    goes_on(stream, 3)
+            yield Place(first, second, stream, primary, backup)
+
+
+def test_a_killed_owner_is_followed_by_the_host_that_relays_the_backup(
+    hosts: Hosts, tmp_path: Path
+) -> None:
+    with two_encoders(hosts) as (first, second, stream, primary, backup):
+        run = addresses(stream.playlist)
+        with following(stream.playlist) as viewer, keeping(stream.playlist) as keeper:
+            goes_on(stream, 2)
+            first.kill()
+            taken_over(hosts, stream, "b", 2)
+            goes_on(stream, 3)
             assert addresses(stream.playlist) == run
-            assert max(viewer.marks.values()) <= 1
-            check_pictures(keeper, tmp_path, marks=1)
+            assert backup.poll() is None
+            # The host comes back, and with it the primary: through the new owner.
+            first.start()
+            with publishing(primary):
+                poll(lambda: stream.receives() == 2, within=20, what="both again")
+                poll(lambda: not stream.backup_is_on_air(), within=20, what="the primary")
+                assert hosts.owner(stream.number) == ("b", 2)
+                goes_on(stream, 3)
+        assert addresses(stream.playlist) == run
+        assert max(viewer.marks.values()) <= 1
+        check_pictures(keeper, tmp_path, marks=1)
     assert not second.log_has("Traceback")
 
 
 def test_an_owner_that_was_frozen_gives_way_and_relays(hosts: Hosts, tmp_path: Path) -> None:
-    api, first, second = hosts.api(), hosts.ingest("a"), hosts.ingest("b")
-    stream = pair(api.running)
-    primary = encoder(hosts.url("a", stream.key))
-    backup = encoder(hosts.url("b", stream.key, slot=1))
-    with publishing(primary):
-        poll(lambda: hosts.owner(stream.number) == ("a", 1), within=20, what="an owner")
-        with publishing(backup) as kept:
-            both_on(hosts, stream, "a")
-            with following(stream.playlist) as viewer, keeping(stream.playlist) as keeper:
-                goes_on(stream, 2)
-                with first.frozen():
-                    taken_over(hosts, stream, "b", 2)
-                    goes_on(stream, 4)
-                poll(lambda: first.log_has("surrendered"), within=20, what="giving way")
-                goes_on(stream, 3)
-            assert kept.poll() is None
-            assert max(viewer.marks.values()) <= 1
-            check_pictures(keeper, tmp_path, marks=1)
-            # Its encoder comes back through it, and is relayed.
-            with publishing(primary):
-                poll(lambda: stream.receives() == 2, within=20, what="both again")
-                assert hosts.owner(stream.number) == ("b", 2)
+    with two_encoders(hosts) as (first, second, stream, primary, backup):
+        with following(stream.playlist) as viewer, keeping(stream.playlist) as keeper:
+            goes_on(stream, 2)
+            with first.frozen():
+                taken_over(hosts, stream, "b", 2)
+                goes_on(stream, 4)
+            poll(lambda: first.log_has("surrendered"), within=20, what="giving way")
+            goes_on(stream, 3)
+        assert backup.poll() is None
+        assert max(viewer.marks.values()) <= 1
+        check_pictures(keeper, tmp_path, marks=1)
+        # Its encoder comes back through it, and is relayed.
+        with publishing(primary):
+            poll(lambda: stream.receives() == 2, within=20, what="both again")
+            assert hosts.owner(stream.number) == ("b", 2)
     assert not first.log_has("Traceback")
     assert not second.log_has("Traceback")
 

@@ -54,8 +54,10 @@ def collect_until_the_end(url: str) -> dict[str, Collected]:
     def ended() -> bool:
         if multivariant(url) is None:
             return False
+        # First, since the last segment may come between the two.
+        is_over = all(media(address).ended for address in addresses(url).values())
         collect(url, collected)
-        return all(media(address).ended for address in addresses(url).values())
+        return is_over
 
     poll(ended, within=60, what="the run's end")
     return collected

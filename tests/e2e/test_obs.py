@@ -5,6 +5,7 @@ then: the proof says so.
 """
 
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -12,7 +13,7 @@ from tests.conftest import Proof
 from tests.support.browser import Chromium
 from tests.support.e2e.hls_reader import Collected, addresses, collect, complaints, media
 from tests.support.e2e.obs import obs
-from tests.support.e2e.service import Running
+from tests.support.e2e.service import Running, fetch
 from tests.support.waiting import poll
 
 pytestmark = [pytest.mark.e2e, pytest.mark.prove]
@@ -73,3 +74,32 @@ def test_obs_publishes_and_every_rung_plays(
     playing = "720p plays (the others were shed)" if headend.has_shed() else "all rungs play"
     asked = "all rungs play, ffmpeg is silent"
     proof(f"OBS over {scheme} to {host}", f"{playing}, ffmpeg is silent", asked)
+
+
+def test_obs_publishes_with_the_profile_that_is_downloaded(
+    headend: Running, source: Path, tmp_path: Path, proof: Proof
+) -> None:
+    address = f"{headend.http}/api/streams/{headend.number}"
+    profile = fetch(f"{address}/obs-profile?resolution=480p", token=headend.token)
+    assert profile.status == 200, profile.text
+    home = tmp_path / "obs"
+    home.mkdir()
+
+    def settled() -> dict[str, Any] | None:
+        answer = fetch(f"{address}/ingest", token=headend.token)
+        if answer.status != 200:
+            return None
+        (slot,) = cast("dict[str, Any]", answer.json)["data"]["slots"] or [{"video": None}]
+        video = slot["video"]
+        return slot if video is not None and video["keyframes"]["intervals"] >= 3 else None
+
+    with obs(home, profile=profile.body, clip=source):
+        slot = poll(settled, within=60, what="three keyframe intervals")
+    video = slot["video"]
+    assert (video["codec"], video["width"], video["height"]) == ("H.264", 854, 480)
+    assert slot["audio"]["codec"] == "AAC"
+    assert video["plays_everywhere"] is True
+    assert video["b_frames"] <= 2
+    assert video["keyframes"]["fixed"] is True
+    assert video["keyframes"]["median_seconds"] == pytest.approx(2, abs=0.05)
+    proof("OBS with the downloaded profile", "H.264 480p, keyframes every 2 s", "the same")

@@ -3,6 +3,8 @@
 import asyncio
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -55,6 +57,17 @@ def test_a_token_is_shown_once_and_is_over_when_it_is_revoked(data: Path) -> Non
     assert [number, "revoked", "all", "mine", "-"] in fields(headend("token", "list", data=data))
     missing = headend("token", "revoke", "99", data=data)
     assert (missing.exit_code, missing.output) == (1, "Error: there is no token 99\n")
+
+
+def test_a_link_to_the_console_is_printed_for_the_owner_or_another_token(data: Path) -> None:
+    ((first,),) = fields(headend("console-link", data=data))
+    ((second,),) = fields(headend("console-link", "--token", "1", data=data))
+    assert first != second
+    for link in (first, second):
+        assert link.startswith("http://127.0.0.1:8080/console/sign-in?link=")
+    missing = headend("console-link", "--token", "99", data=data)
+    assert missing.exit_code == 1
+    assert "there is no token 99" in missing.output
 
 
 def test_the_streams_and_the_broadcaster_are_those_of_the_installation(data: Path) -> None:
@@ -133,3 +146,47 @@ def test_what_makes_no_sense_is_one_sentence(
     refused = headend(*arguments)
     assert (refused.exit_code, words in refused.output) == (code, True), refused.output
     assert "Traceback" not in refused.output
+
+
+# In a process of its own, as other tests have loaded everything.
+LOADED = """
+import sys
+from headend.cli import main
+try:
+    main(sys.argv[1:])
+finally:
+    print(*sorted({name.partition(".")[0] for name in sys.modules}), file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize("arguments", [("settings",), ("migrate",), ("token", "create", "mine")])
+def test_a_command_that_serves_nobody_loads_no_server(
+    data: Path, arguments: tuple[str, ...]
+) -> None:
+    command = [sys.executable, "-c", LOADED, *arguments, "--data", str(data)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    loaded = done.stderr.split()
+    assert "sqlalchemy" in loaded
+    assert not {"alembic", "litestar", "structlog", "uvicorn", "uvloop"} & set(loaded)
+
+
+# The role ends as soon as it is run.
+SERVING = """
+import gc
+from headend import cli, run
+
+def ran(role, settings, *, demo):
+    print(role.name, demo, gc.isenabled(), gc.get_freeze_count() > 100_000)
+
+run.run = ran
+cli.main()
+"""
+
+
+@pytest.mark.parametrize(("command", "role", "demo"), [("api", "api", None), ("demo", "serve", 20)])
+def test_a_role_is_run_with_its_modules_frozen(command: str, role: str, demo: float | None) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", SERVING, command], capture_output=True, text=True, check=True
+    )
+    words = done.stdout.split()
+    assert words == [role, str(demo and float(demo)), "True", "True"]

@@ -46,3 +46,19 @@ async def test_each_role_names_what_it_has(first: FirstStart) -> None:
         text = welcome(running, terminal=False)
         for word in (watch, server, str(token), "/readyz"):
             assert (word in text) is any(word in each for each in shown), (word, text)
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+async def test_the_link_to_sign_in_is_for_a_terminal_alone(
+    first: FirstStart, terminal: bool
+) -> None:
+    running = RunningService(addresses=ADDRESSES, first=first, token_file=Path("/data/owner.token"))
+    link = f"{ADDRESSES.http}/console/sign-in?link=secret"
+    text = welcome(running, terminal=terminal, link=link)
+    assert (link in text) is terminal
+    assert ("within 15 minutes" in text) is terminal
+    assert f"Console      {ADDRESSES.http}/console" in text
+
+
+async def test_a_role_without_the_api_has_no_console(first: FirstStart) -> None:
+    assert "Console" not in welcome(RunningService(addresses=ADDRESSES, first=first), terminal=True)

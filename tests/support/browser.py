@@ -10,12 +10,12 @@ import shutil
 import time
 from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
-from playwright.sync_api import Browser, ConsoleMessage, Frame, Page, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Error, Frame, Page, sync_playwright
 
 from tests.support.e2e.service import SCALE
 
@@ -222,6 +222,50 @@ class Viewer:
     def click(self, selector: str) -> None:
         """Press the first match as a person would."""
         self._do(lambda: self._frame.click(selector, timeout=5_000 * SCALE))
+
+    def fill(self, selector: str, text: str) -> None:
+        """Write a text into the first match, in place of what is there."""
+        self._do(lambda: self._frame.fill(selector, text, timeout=5_000 * SCALE))
+
+    def choose_files(self, selector: str, *paths: Path) -> None:
+        """Choose files of this machine in the first match, a field for files."""
+        self._do(lambda: self._frame.set_input_files(selector, paths, timeout=5_000 * SCALE))
+
+    def limit_upload(self, bytes_per_second: int) -> None:
+        """Let the page send no faster from now on, as over a line to a home; 0 ends that."""
+
+        def limit() -> None:
+            conditions = {
+                "offline": False,
+                "latency": 0,
+                "downloadThroughput": -1,
+                "uploadThroughput": bytes_per_second or -1,
+            }
+            # Any: what a session sends and gets has no static type.
+            session: Any = self._page.context.new_cdp_session(self._page)
+            session.send("Network.enable")
+            session.send("Network.emulateNetworkConditions", conditions)
+
+        self._do(limit)
+
+    def visit(self, address: str) -> None:
+        """Open another address in the same window."""
+        self._do(
+            lambda: self._page.goto(address, wait_until="domcontentloaded", timeout=15_000 * SCALE)
+        )
+
+    def wait_for_page(self, script: str, seconds: float, what: str) -> None:
+        """Look until a function in the page returns true; also while another page loads."""
+        deadline = time.monotonic() + seconds * SCALE
+        seen: object = None
+        while True:
+            with suppress(Error):  # the page that was asked is gone
+                seen = self.evaluate(script)
+            if seen is True:
+                return
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"not {what} in {seconds} s: {seen}; console: {self.console}")
+            self._rest()
 
     def press(self, key: str) -> None:
         """Press a key where the focus is."""

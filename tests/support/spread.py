@@ -1,28 +1,30 @@
 """How `make test` spreads the tests over processes: the order of work for pytest-xdist.
 
-A file is one piece of work, as its tests share what was costly to start. Half of the processes
-prefer files that run whole services and browsers, which mostly wait; the other half prefer those
-that compute; so both kinds are always under way and no core idles. Within a kind the longest
-files go first, so that all processes end at about the same time. How long a file takes is in
+A file is one piece of work, as its tests share what was costly to start; the files that need the
+S3 server are one piece together. Two of four processes prefer pieces that run whole services and
+browsers, which mostly wait, and wait for media in real time; the others prefer those that compute,
+and give way to the former (`prefers_services`). So no core idles. Within a kind the longest pieces
+go first, so that all processes end at about the same time. How long a file takes is in
 `tests/durations.json` (seconds; files below `_LEAST` are not listed), which a run under the
 variable HEADEND_TEST_DURATIONS writes anew.
 """
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 import pytest
 from xdist.scheduler.loadscope import LoadScopeScheduling
 from xdist.workermanage import WorkerController
 
-__all__ = ["DURATIONS", "Spread", "part_of", "write_durations"]
+__all__ = ["DURATIONS", "USE_BUCKETS", "Spread", "part_of", "prefers_services", "write_durations"]
 
 DURATIONS: Final = Path(__file__).parents[1] / "durations.json"
 _LEAST: Final = 2.0  # seconds
 _SECONDS_OF_A_TEST: Final = 0.1  # in a file that is not listed
+_SECONDS_WITH_A_SERVICE: Final = 15.0  # the same, where it runs whole services
 _SECONDS_OF_A_PROOF: Final = 25
 _OF_SERVICES: Final = (
     "tests/e2e/",
@@ -30,13 +32,32 @@ _OF_SERVICES: Final = (
     "tests/web/",
     "tests/api/uploads/test_single_request_large.py",
 )
+# The S3 server takes seconds of computing to start, and more in each minute that it runs.
+_WITH_BUCKETS: Final = "tests/e2e/ and others, with buckets"
+USE_BUCKETS: Final = (
+    "tests/api/uploads/test_receiver_over_hosts.py",
+    "tests/e2e/test_api_hosts.py",
+    "tests/e2e/test_bucket.py",
+    "tests/e2e/test_gone_hosts.py",
+    "tests/e2e/test_hosts.py",
+    "tests/e2e/test_hosts_failing.py",
+    "tests/e2e/test_uploads_over_hosts.py",
+    "tests/headend/install/test_media_copy.py",
+    "tests/headend/install/test_media_store.py",
+    "tests/storage/objects/",
+)
+
+
+def prefers_services(process: str) -> bool:
+    """Return whether a process of pytest-xdist ("gw0"...) prefers pieces that mostly wait."""
+    return int(process.removeprefix("gw")) % 4 in (0, 2)
 
 
 class Spread(LoadScopeScheduling):
-    """Gives each process the longest file left of the kind that it prefers."""
+    """Gives each process the longest piece of work left of the kind that it prefers."""
 
     def schedule(self) -> None:
-        """Begin with all files, the longest first."""
+        """Begin with all pieces, the longest first."""
         self.config.option.loadscopereorder = False
         super().schedule()
 
@@ -46,13 +67,15 @@ class Spread(LoadScopeScheduling):
         super()._assign_work_unit(node)
 
     def _next_for(self, node: WorkerController) -> str:
-        wants_services = self.nodes.index(node) % 2 == 0
-        costs = _costs({file: len(tests) for file, tests in self.workqueue.items()})
-        preferred = [file for file in costs if file.startswith(_OF_SERVICES) == wants_services]
-        return max(preferred or costs, key=lambda file: costs[file])
+        process = cast("str", node.gateway.id)  # pyright: ignore[reportUnknownMemberType]  # execnet's
+        wants_services = prefers_services(process)
+        costs = _costs_of_pieces(self.workqueue)
+        preferred = [piece for piece in costs if piece.startswith(_OF_SERVICES) == wants_services]
+        return max(preferred or costs, key=lambda piece: costs[piece])
 
     def _split_scope(self, nodeid: str) -> str:
-        return _file(nodeid)
+        file = _file(nodeid)
+        return _WITH_BUCKETS if file.startswith(USE_BUCKETS) else file
 
     def _reschedule(self, node: WorkerController) -> None:
         # A process runs its last test only when it knows what comes next: two are enough.
@@ -64,10 +87,23 @@ class Spread(LoadScopeScheduling):
 def _costs(counts: Mapping[str, int]) -> dict[str, float]:
     """Return how many seconds each file is expected to take, of how many tests each has."""
     known: dict[str, float] = json.loads(DURATIONS.read_text()) if DURATIONS.exists() else {}
-    return {
-        file: known.get(file, min(_LEAST, count * _SECONDS_OF_A_TEST))
-        for file, count in counts.items()
+    return {file: known.get(file, _guess(file, count)) for file, count in counts.items()}
+
+
+def _guess(file: str, count: int) -> float:
+    if file.startswith(_OF_SERVICES):
+        return count * _SECONDS_WITH_A_SERVICE
+    return min(_LEAST, count * _SECONDS_OF_A_TEST)
+
+
+def _costs_of_pieces(pieces: Mapping[str, Iterable[str]]) -> dict[str, float]:
+    """Return how many seconds each piece of work is expected to take; its tests are given."""
+    counts = {
+        piece: Counter(map(_file, tests)) if piece == _WITH_BUCKETS else {piece: len(list(tests))}
+        for piece, tests in pieces.items()
     }
+    costs = _costs({file: count for files in counts.values() for file, count in files.items()})
+    return {piece: sum(costs[file] for file in files) for piece, files in counts.items()}
 
 
 def part_of(items: list[pytest.Item], number: int, count: int) -> list[pytest.Item]:

@@ -194,7 +194,7 @@ def test_the_restrictions_are_really_on() -> None:
     done = confined(sys.executable, "-I", "-c", TEMPTATIONS)
     assert "ALLOWED" not in done.stdout
     assert done.stdout.count("refused") == 6, done.stderr
-    assert re.search(r"^CapBnd:\s+0+$", done.stdout, re.MULTILINE)
+    assert re.search(r"^CapBnd:\s+0+$", done.stdout, re.MULTILINE), done.stderr
     assert re.search(r"^NoNewPrivs:\s+1$", done.stdout, re.MULTILINE)
 
 

@@ -1,16 +1,35 @@
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Generator
 from pathlib import Path
 
 import pytest
 
+from storage.objects.disk import DiskObjects
 from tests.support.engine.sources import LOW_720P
 from tests.support.engine.upload_files import film
+from tests.support.shared_engines import ON_SHARED, bucket_objects
+from tests.support.storage.s3_server import S3Server
 from tests.support.transcode.transcode_fixture import VodFixture, vod_fixture
 
 
 @pytest.fixture
-async def vod(tmp_path: Path) -> AsyncGenerator[VodFixture]:
-    async with vod_fixture(tmp_path / "data") as opened:
+def vod_engines(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> Generator[tuple[str, DiskObjects] | None]:
+    """A database and a bucket for `vod` on shared engines, else None."""
+    if not ON_SHARED:
+        yield None
+        return
+    server: S3Server = request.getfixturevalue("s3_server")
+    with bucket_objects(server, tmp_path / "scratch") as store:
+        yield request.getfixturevalue("postgres_place"), store
+
+
+@pytest.fixture
+async def vod(
+    vod_engines: tuple[str, DiskObjects] | None, tmp_path: Path
+) -> AsyncGenerator[VodFixture]:
+    place, store = vod_engines or (None, None)
+    async with vod_fixture(tmp_path / "data", place=place, store=store) as opened:
         yield opened
 
 

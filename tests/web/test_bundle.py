@@ -35,7 +35,8 @@ def test_the_lock_names_packages_by_digest_and_never_by_address(web: Path) -> No
 
 def test_every_bundled_package_has_its_licence_beside_the_bundle() -> None:
     notices = (BUNDLE / "THIRD_PARTY.txt").read_text()
-    for name in ("hls.js", "eventemitter3", "url-toolkit", "@svta/cml-cmcd", "@svta/cml-id3"):
+    player = ("hls.js", "eventemitter3", "url-toolkit", "@svta/cml-cmcd", "@svta/cml-id3")
+    for name in (*player, "@picocss/pico", "htmx.org", "idiomorph", "pusher-js"):
         assert f"\n{name} " in notices
     assert "Apache License" in notices
     assert "Permission is hereby granted" in notices
@@ -48,3 +49,12 @@ def test_a_page_needs_at_most_230_kilobytes_of_scripts_and_styles() -> None:
     }
     print(f"compressed: {sizes}, {sum(sizes.values())} bytes in all")  # noqa: T201
     assert sum(sizes.values()) <= 230_000
+
+
+def test_a_page_of_the_console_needs_at_most_300_kilobytes_of_script() -> None:
+    """`console.js` is on every page, at most two others beside it."""
+    sizes = {path.name: len(gzip.compress(path.read_bytes(), 9)) for path in BUNDLE.glob("*.js")}
+    shared = sizes["console.js"]
+    others = sorted(size for name, size in sizes.items() if name.startswith("console_"))
+    print(f"compressed: {sizes}")  # noqa: T201
+    assert shared + sum(others[-2:]) <= 300_000

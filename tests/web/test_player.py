@@ -117,6 +117,44 @@ def test_each_key_does_what_it_does_on_youtube(browser: Chromium, film: str) -> 
     viewer.close()
 
 
+# hls.js looks at the buffer with each "playing": here while it removes the picture of the old rung.
+_CHOOSE_RIGHT_AFTER_A_SEEK = """(height) => new Promise((done) => {
+  const { video, hls } = headend;
+  window.ends = [];
+  hls.on("hlsBufferedToEnd", () => window.ends.push(video.buffered.length));
+  video.addEventListener("seeking", () => {
+    const menu = document.querySelector('[data-part="quality"]');
+    menu.value = String(hls.levels.findIndex((level) => level.height === height));
+    menu.dispatchEvent(new Event("change", { bubbles: true }));
+    video.dispatchEvent(new Event("playing"));
+    done();
+  }, { once: true });
+  video.currentTime = 0;
+})"""
+
+
+@pytest.mark.parametrize("paused", [False, True], ids=["playing", "paused"])
+def test_a_quality_that_is_chosen_right_after_a_seek_shows_in_a_film_that_is_loaded_whole(
+    browser: Chromium, film: str, paused: bool
+) -> None:
+    """Otherwise the stream would end without a picture, and the browser would show no more."""
+    viewer = ready(browser, film)
+    if not paused:
+        viewer.press("k")
+        viewer.wait_until_playing(10)
+    whole = "() => headend.hls.bufferedToEnd"
+    viewer.wait(lambda _: viewer.evaluate(whole) is True, 20, "loaded whole")
+    now = viewer.sample()
+    assert now is not None
+    other = 180 if now.height == 360 else 360
+    viewer.evaluate(_CHOOSE_RIGHT_AFTER_A_SEEK, other)
+    viewer.wait(lambda sample: sample.height == other, 10, f"{other} lines high")
+    assert 0 in msgspec.convert(viewer.evaluate("() => window.ends"), list[int]), "ended too early"
+    if not paused:
+        viewer.wait_until_playing(10, span=2)
+    viewer.close()
+
+
 def test_tab_reaches_every_control_and_the_menu_opens_and_closes(
     browser: Chromium, film: str
 ) -> None:

@@ -6,7 +6,7 @@
     python -m transcode.engine asset ORDER       survey it; make what is made in one piece
     python -m transcode.engine span ORDER        make some segments of its renditions
     python -m transcode.engine poster ORDER      its posters and previews
-    python -m transcode.engine previews ORDER    previews of the keyframes on standard input
+    python -m transcode.engine previews ORDER    previews and poster of keyframes on standard input
     python -m transcode.engine subtitles         its subtitles
     python -m transcode.engine still ORDER       posters of a picture on standard input
 
@@ -187,8 +187,8 @@ def _make(
         case "span", SpanOrder():
             make_span(file, make, reports, limit_cpu=limit_cpu)
         case "previews", PreviewOrder():
-            for previews in make_previews(file, make):
-                reports.send(previews)
+            for report in make_previews(file, make):
+                reports.send(report)
         case ("subtitles", None) | ("poster" | "still", FileOrder()):
             for report in _found(kind, make, file, reports):
                 reports.send(report)

@@ -201,9 +201,7 @@ class LiveRun:
         await self._opened.wait()
         while self._publication is not None:
             await self._publication.store_next()
-            self._check_playable(self._publication)
-            if self._publication.stored_until_us is not None:
-                self._services.on_stored(self.stream, self._publication.stored_until_us)
+            self._report_stored(self._publication)
 
     async def _run_engines(self) -> None:
         while await self._wait_for_work():
@@ -225,12 +223,14 @@ class LiveRun:
             await self._publication.finish()
         else:
             await self._publication.suspend()
-        self._check_playable(self._publication)
+        self._report_stored(self._publication)
 
-    def _check_playable(self, publication: Publication) -> None:
+    def _report_stored(self, publication: Publication) -> None:
         if not self._playable and publication.is_stored:
             self._playable = True
             self._on_playable()
+        if publication.stored_until_us is not None:
+            self._services.on_stored(self.stream, publication.stored_until_us)
 
     async def _wait_for_work(self) -> bool:
         """Wait until there is something to make; return False if the run is closed."""
@@ -358,6 +358,8 @@ class LiveRun:
                 await self._prepare(self._publication, report)
             case Spliced():  # the playlists go on without a discontinuity
                 self._epochs.start(report)
+                if self._publication is not None:
+                    self._publication.expect_length(report.sequence, report.length)
                 self._log("spliced", reused=report.reused)
             case Progress():
                 self._progress(report)

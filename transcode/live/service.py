@@ -14,6 +14,7 @@ from storage.edge.base import Edge
 from storage.errors import StorageError
 from storage.live.publication import LiveWindow, Publication
 from storage.live.run_objects import RunOwner
+from storage.live.run_store import newest_run
 from storage.objects.base import Objects
 from storage.recording.recorder import Recorder
 from storage.wall_clock import wall_clock_us
@@ -23,6 +24,7 @@ from transcode.live.live_run import LiveRun
 from transcode.live.load_shedding import LoadShedder
 from transcode.live.ports import RunSettings
 from transcode.live.posters import LivePosters
+from transcode.live.room import RoomMeter
 
 __all__ = ["LiveTranscoding", "RecordEvent"]
 
@@ -46,7 +48,8 @@ class LiveTranscoding:
     `record_event` records events for the streams' owners (see `transcode.live.event_queue`).
     `posters` stores posters of the streams (None: none are made); `recorder` turns runs into videos
     (None: none are recorded). `lag` is that of the event loop. With `fenced` other hosts may write
-    to the same store.
+    to the same store. `wall_us` is this host's clock. `now_us` is the one that all these hosts
+    share, by which runs are named and their ages judged; None: this host's.
 
     Attributes:
         on_lost: Called with a stream and the generation by which this host owned it, once it is
@@ -62,6 +65,7 @@ class LiveTranscoding:
         edge: Edge,
         window: LiveWindow,
         wall_us: Callable[[], int] = wall_clock_us,
+        now_us: Callable[[], int] | None = None,
         record_event: RecordEvent = do_nothing,
         posters: LivePosters | None = None,
         recorder: Recorder | None = None,
@@ -71,9 +75,11 @@ class LiveTranscoding:
         self.on_lost: Callable[[str, int], None] = do_nothing
         self.on_stored: Callable[[str, int], None] = do_nothing
         self.wall_us = wall_us
+        self._now_us = wall_us if now_us is None else now_us
         self.record_event = record_event
         self.lag = LoopLag() if lag is None else lag
         self.runs: dict[str, LiveRun] = {}
+        self.room = RoomMeter()
         self._objects = objects
         self._edge = edge
         self._window = window
@@ -112,6 +118,7 @@ class LiveTranscoding:
             now = time.monotonic()
             idle, before = meter.idle(now - before), now
             loads = [load for run in self.runs.values() if (load := run.load()) is not None]
+            self.room.note(loads, idle)
             for stream, off in governor.decide(now, loads, idle).items():
                 self.runs[stream].shed_rungs(off)
 
@@ -134,7 +141,7 @@ class LiveTranscoding:
                 self._objects,
                 self._edge,
                 hash=stream,
-                now_us=self.wall_us(),
+                now_us=self._now_us(),
                 window=window,
                 low_latency=settings.low_latency,
                 owner=owner,
@@ -176,6 +183,15 @@ class LiveTranscoding:
                 except StorageError as error:
                     log.warning("run not ended", extra={"stream": stream, "cause": str(error)})
 
+    async def has_open_run(self, stream: str) -> bool:
+        """Return whether a run of the stream is stored that has not ended.
+
+        Raises:
+            ObjectError: the store failed.
+        """
+        newest = await newest_run(self._objects, stream)
+        return newest is not None and not newest.state.ended
+
     async def end_interrupted(self, stream: str, generation: int = 0) -> bool:
         """End the stream's interrupted run at once; return False if there is none.
 
@@ -208,7 +224,7 @@ class LiveTranscoding:
             self._objects,
             self._edge,
             hash=stream,
-            now_us=self.wall_us(),
+            now_us=self._now_us(),
             window=window,
             within_seconds=within,
             low_latency=low_latency,

@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Final
 
-from transcode.protocol.file_messages import Keyframe
+from transcode.protocol.file_messages import Keyframe, PosterKeyframe
 from transcode.protocol.messages import EngineOrder, EngineReport, WireReader, pack
 
 __all__ = ["SILENT_SECONDS", "EngineLost", "EngineProcess", "spawn_engine"]
@@ -50,7 +50,7 @@ class EngineProcess:
         """The process ID."""
         return self._child.pid
 
-    async def send(self, order: EngineOrder | Keyframe) -> None:
+    async def send(self, order: EngineOrder | Keyframe | PosterKeyframe) -> None:
         """Write an order; wait while the engine does not read.
 
         Raises:

@@ -13,6 +13,7 @@ from media.ladder import Ladder, Rendition
 __all__ = [
     "AssetOrder",
     "Keyframe",
+    "PosterKeyframe",
     "PreviewOrder",
     "Ready",
     "SpanOrder",
@@ -60,11 +61,13 @@ class SpanOrder(msgspec.Struct, frozen=True, kw_only=True):
 class PreviewOrder(msgspec.Struct, frozen=True, kw_only=True):
     """Thumbnails of the `Keyframe`s that follow on the engine's standard input.
 
-    `width` and `height` are the size in which the video is shown.
+    `width` and `height` are the size in which the video is shown. The best of the `PosterKeyframe`s
+    that are among them becomes the poster, in the sizes of `rungs`, largest first.
     """
 
     width: int
     height: int
+    rungs: tuple[Rendition, ...] = ()
 
 
 class Keyframe(msgspec.Struct, frozen=True, kw_only=True, tag="keyframe", gc=False):
@@ -74,6 +77,15 @@ class Keyframe(msgspec.Struct, frozen=True, kw_only=True, tag="keyframe", gc=Fal
     """
 
     at: int
+    data: bytes
+
+
+class PosterKeyframe(msgspec.Struct, frozen=True, kw_only=True, tag="poster keyframe", gc=False):
+    """A keyframe of a video's largest rendition, which may become its poster.
+
+    `data` is as in `Keyframe`.
+    """
+
     data: bytes
 
 

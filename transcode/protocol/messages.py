@@ -14,7 +14,7 @@ reads `EngineOrder`s from its standard input and writes `EngineReport`s to its s
 An engine that works on a file (probe, asset, span, poster, ...) gets no orders: the file is its
 standard input, and the task is JSON in its arguments. It reports `Probed`, `Poster`s, or one epoch
 as above; or `Refused`. `BytesRead` comes about once a second while it reads. An engine that makes
-thumbnails of a recording gets `Keyframe`s instead of a file, and reports `Previews`.
+thumbnails of a recording gets keyframes instead of a file, and reports `Previews` and `Poster`s.
 
 The epochs of a run share sequence numbers and the output clock; every epoch after the first begins
 with a discontinuity. Orders and `Progress` name a source by its own epoch, segments by the epoch
@@ -30,7 +30,13 @@ import msgspec
 from media.hls.segment import InitSection, Part, Segment, SegmentStart
 from media.ladder import Ladder
 from media.track import AudioTrack, VideoTrack
-from transcode.protocol.file_messages import Keyframe, Ready, SubtitleTrack, Surveyed
+from transcode.protocol.file_messages import (
+    Keyframe,
+    PosterKeyframe,
+    Ready,
+    SubtitleTrack,
+    Surveyed,
+)
 
 __all__ = [
     "FILE_NOT_READ",
@@ -169,11 +175,15 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True, tag="prepared"):
 class Spliced(msgspec.Struct, frozen=True, kw_only=True, tag="spliced"):
     """The source of that epoch continues seamlessly where the one before it ended.
 
-    Segments keep the epoch's number. `reused` is as in `Prepared`.
+    Segments keep the epoch's number. `reused` is as in `Prepared`. `sequence` is the number of the
+    segment that the sources share, and `length` how long it is expected to be, in ticks of 90 000
+    a second; 0 if it is as long as the others.
     """
 
     epoch: int
     reused: str | None
+    sequence: int
+    length: int
 
 
 class TakenOver(msgspec.Struct, frozen=True, kw_only=True, tag="taken over"):
@@ -347,7 +357,7 @@ EngineReport = (
 _encoder = msgspec.msgpack.Encoder()
 
 
-def pack(message: EngineOrder | Keyframe | EngineReport) -> bytes:
+def pack(message: EngineOrder | Keyframe | PosterKeyframe | EngineReport) -> bytes:
     """Return a message with its length in front."""
     body = _encoder.encode(message)
     return _LENGTH.pack(len(body)) + body

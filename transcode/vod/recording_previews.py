@@ -3,7 +3,8 @@
 A recording is a video as soon as its run is over, because nothing is encoded again; its previews
 follow. Of the smallest rendition, the first chunk of each sampled segment is read, at most 400 of
 150 kB at 360p, and decoded by a sandboxed engine. Segments that are gaps, or missing, have no
-thumbnail. Without previews the video plays all the same.
+thumbnail. A video that has no poster, or that of its stream, gets the best of a few keyframes of
+the largest rendition. Without previews the video plays all the same.
 """
 
 import asyncio
@@ -20,13 +21,19 @@ import msgspec
 from media.hls.fmp4 import first_chunk_bytes
 from media.hls.m3u8 import M3u8Error, parse
 from media.hls.playlist import MediaPlaylist, MultivariantPlaylist, Variant
+from media.ladder import BOX_NUMBERS, Rendition
 from media.sample_times import coarse_to_fine, sample_times
 from media.ticks import MICROSECONDS, MILLISECONDS, VIDEO_SCALE, rescale
-from storage.catalog.records.transcoding import PreviewWork
+from storage.catalog.records.transcoding import MadePreviews, PreviewWork
 from storage.catalog.videos.jobs import PREVIEWS, Jobs
 from storage.catalog.videos.previews import RecordingPreviews
 from storage.job_leases import LEASE_US, HeldJob
-from storage.objects.addresses import video_media, video_variants
+from storage.objects.addresses import (
+    video_media,
+    video_poster,
+    video_posters,
+    video_variants,
+)
 from storage.objects.base import ObjectError, ObjectMissing, Objects
 from transcode.jobs.catalog_retry import longest_wait, until_answered
 from transcode.jobs.leased_task import AttemptFailed, InputRefused, LeasedTask, TaskEvents
@@ -38,8 +45,8 @@ from transcode.protocol.engine_process import (
     EngineProcess,
     spawn_engine,
 )
-from transcode.protocol.file_messages import Keyframe, PreviewOrder
-from transcode.protocol.messages import Previews, WireError
+from transcode.protocol.file_messages import Keyframe, PosterKeyframe, PreviewOrder
+from transcode.protocol.messages import Poster, Previews, WireError
 from transcode.vod.attempt_cleanup import remove_folders
 from transcode.vod.previews import store_previews
 
@@ -54,6 +61,8 @@ __all__ = [
 
 log = logging.getLogger(__name__)
 
+# Of so many keyframes the best becomes the poster: each costs 20 ms at 1080p, 80 ms at 2160p.
+_JUDGED: Final = 8
 _HEAD_BYTES: Final = 1 << 16  # the head of a chunk is 16 bytes for each of its pictures
 _MOST_CHUNK_BYTES: Final = 16 << 20  # half a second of 160 Mbit/s is 10 MB
 _BROKE: Final = "The engine broke off."
@@ -101,6 +110,14 @@ def read_keyframe(init: Path, media: Path) -> bytes | None:
             return init.read_bytes() + head[:size] + file.read(max(0, size - len(head)))
     except (FileNotFoundError, ValueError):
         return None
+
+
+class _SampledRendition(msgspec.Struct, frozen=True):
+    """The sampled segments of a rendition, whose files are in `folder`; it lasts `duration`."""
+
+    folder: str
+    duration: int
+    samples: list[SampledSegment]
 
 
 class PreviewContext(msgspec.Struct, frozen=True, kw_only=True):
@@ -180,8 +197,15 @@ class PreviewMaker:
         await PreviewJob(self._context, work, held).run()
 
 
-class PreviewJob(LeasedTask[HeldJob, int]):
-    """One attempt at the previews of a recording; its outcome is their size in bytes, 0 for none.
+class _MadeImages(msgspec.Struct, frozen=True):
+    """What an engine made of keyframes."""
+
+    previews: Previews | None
+    posters: tuple[Poster, ...]
+
+
+class PreviewJob(LeasedTask[HeldJob, MadePreviews]):
+    """One attempt at the previews of a recording.
 
     An engine that neither reads nor reports for `seconds` is killed.
     """
@@ -209,16 +233,20 @@ class PreviewJob(LeasedTask[HeldJob, int]):
         self._context = context
         self._work = work
         self._seconds = seconds
+        self._unused: str | None = None  # a folder that the recorded outcome leaves behind
 
     def _folder(self, attempt: int) -> str:
         return f"previews-{self._work.generation}-{attempt}"
+
+    def _poster_folder(self, attempt: int) -> str:
+        return f"poster-{self._work.generation}-{attempt}"
 
     async def extend_lease(self) -> None:
         """See `LeasedTask.extend_lease`."""
         await self._context.jobs.extend(self.held, self._context.now_us())
 
-    async def make(self) -> int:
-        """Make the previews and store them; see `LeasedTask.make`."""
+    async def make(self) -> MadePreviews:
+        """Make the images and store them; see `LeasedTask.make`."""
         try:
             return await self._make()
         except (ObjectMissing, M3u8Error) as error:
@@ -227,41 +255,70 @@ class PreviewJob(LeasedTask[HeldJob, int]):
             log.warning("previews not stored", extra={**self.facts, "cause": str(error)})
             raise AttemptFailed(_NOT_READ) from error
 
-    async def _make(self) -> int:
+    async def _make(self) -> MadePreviews:
         work, objects = self._work, self._context.objects
         variants = parse((await objects.get(video_variants(work.hash, work.media))).decode())
-        smallest = _smallest(variants)
-        if smallest is None:
-            return 0
-        address = f"{video_media(work.hash, work.media)}/{smallest.uri.partition('/')[2]}"
-        text = (await objects.get(address)).decode()
+        shown = _largest_first(variants)
+        if not shown:
+            return MadePreviews()
+        smallest = await self._rendition(shown[-1])
+        largest = smallest if len(shown) == 1 else None
+        if work.needs_poster and largest is None:
+            largest = await self._rendition(shown[0])
+        made = await self._run_engine(shown, smallest, largest if work.needs_poster else None)
+        return await self._store(made, rescale(smallest.duration, VIDEO_SCALE, MICROSECONDS))
+
+    async def _rendition(self, variant: Variant) -> _SampledRendition:
+        work = self._work
+        address = f"{video_media(work.hash, work.media)}/{variant.uri.partition('/')[2]}"
+        text = (await self._context.objects.get(address)).decode()
         playlist = await asyncio.to_thread(parse, text)  # half a second for a day
         if not isinstance(playlist, MediaPlaylist):
             raise M3u8Error("no media playlist")
-        made = await self._run_engine(address.rpartition("/")[0], playlist, smallest)
-        if made is None:
-            return 0
-        length_us = rescale(playlist.duration, VIDEO_SCALE, MICROSECONDS)
-        folder = self._folder(self.held.attempt)
-        size = await store_previews(objects, work.hash, folder, made, length_us)
-        await objects.make_durable(video_media(work.hash, folder))
-        return size
+        folder = address.rpartition("/")[0]
+        return _SampledRendition(folder, playlist.duration, sampled_segments(playlist))
+
+    async def _store(self, made: _MadeImages, length_us: int) -> MadePreviews:
+        hash_, objects, attempt = self._work.hash, self._context.objects, self.held.attempt
+        previews, posters = self._folder(attempt), self._poster_folder(attempt)
+        size = 0
+        if made.previews is not None:
+            size = await store_previews(objects, hash_, previews, made.previews, length_us)
+            await objects.make_durable(video_media(hash_, previews))
+        for each in made.posters:
+            await objects.put(video_poster(hash_, posters, each.label), each.data)
+        if made.posters:
+            await objects.make_durable(video_posters(hash_, posters))
+        return MadePreviews(
+            previews=previews if size else None,
+            size=size,
+            posters=posters if made.posters else None,
+            poster_labels=tuple(each.label for each in made.posters),
+        )
 
     async def _run_engine(
-        self, rendition: str, playlist: MediaPlaylist, shown: Variant
-    ) -> Previews | None:
-        """Return the thumbnails of a playlist whose files are below `rendition`, if any."""
-        order = PreviewOrder(width=shown.width, height=shown.height)
-        made: Previews | None = None
+        self,
+        shown: Sequence[Variant],
+        smallest: _SampledRendition,
+        largest: _SampledRendition | None,
+    ) -> _MadeImages:
+        """Have images made of the keyframes of `smallest`, and posters of those of `largest`."""
+        order = PreviewOrder(width=shown[-1].width, height=shown[-1].height, rungs=_rungs(shown))
+        previews: Previews | None = None
+        posters: list[Poster] = []
         failure: Exception | None = None
         arguments = msgspec.json.encode(order).decode()
         async with spawn_engine("previews", self._work.hash, arguments) as engine:
             try:
-                await self._send(engine, rendition, sampled_segments(playlist))
+                if largest is not None:
+                    await self._send_candidates(engine, largest)
+                await self._send(engine, smallest)
                 engine.close_input()
                 async for report in engine.reports(silent_seconds=self._seconds):
                     if isinstance(report, Previews):
-                        made = report
+                        previews = report
+                    elif isinstance(report, Poster):
+                        posters.append(report)
             except (EngineLost, WireError, TimeoutError, OSError) as error:
                 # Raised in the block of the engine it would come out as an ExceptionGroup.
                 failure = error
@@ -273,15 +330,23 @@ class PreviewJob(LeasedTask[HeldJob, int]):
             facts = {**self.facts, "status": status, "cause": repr(failure)}
             log.warning("engine lost", extra=facts)
             raise AttemptFailed(_BROKE)
-        return made
+        return _MadeImages(previews, tuple(posters))
 
-    async def _send(
-        self, engine: EngineProcess, rendition: str, samples: Sequence[SampledSegment]
-    ) -> None:
+    async def _send_candidates(self, engine: EngineProcess, rendition: _SampledRendition) -> None:
+        """Send the keyframes of which the best becomes the poster, from all over the video."""
+        samples = rendition.samples
+        step = max(1, len(samples) // _JUDGED)
+        for sample in samples[step // 2 :: step][:_JUDGED]:
+            data = await self._read(rendition, sample)
+            if data is not None:
+                async with asyncio.timeout(self._seconds):
+                    await engine.send(PosterKeyframe(data=data))
+
+    async def _send(self, engine: EngineProcess, rendition: _SampledRendition) -> None:
         missing = 0
-        for number in coarse_to_fine(len(samples)):
-            sample = samples[number]
-            data = await self._read(f"{rendition}/{sample.init}", f"{rendition}/{sample.media}")
+        for number in coarse_to_fine(len(rendition.samples)):
+            sample = rendition.samples[number]
+            data = await self._read(rendition, sample)
             if data is None:
                 missing += 1
                 continue
@@ -290,19 +355,21 @@ class PreviewJob(LeasedTask[HeldJob, int]):
         if missing:
             log.warning("segments not read", extra={**self.facts, "segments": missing})
 
-    async def _read(self, init: str, media: str) -> bytes | None:
+    async def _read(self, rendition: _SampledRendition, sample: SampledSegment) -> bytes | None:
         """Return the keyframe that a segment begins with, None if it cannot be read."""
+        init, media = (f"{rendition.folder}/{name}" for name in (sample.init, sample.media))
         try:
             async with self._context.lend(init) as start, self._context.lend(media) as rest:
                 return await asyncio.to_thread(read_keyframe, start, rest)
         except ObjectMissing:
             return None
 
-    async def finish(self, outcome: int) -> None:
-        """Name the previews in the video's row; see `LeasedTask.finish`."""
-        folder = self._folder(self.held.attempt) if outcome else None
-        await self._context.previews.finish(self.held, folder, outcome, self._context.now_us())
-        log.info("previews made", extra={**self.facts, "bytes": outcome})
+    async def finish(self, outcome: MadePreviews) -> None:
+        """Name the images in the video's row; see `LeasedTask.finish`."""
+        now_us = self._context.now_us()
+        self._unused = await self._context.previews.finish(self.held, outcome, now_us)
+        facts = {"bytes": outcome.size, "posters": len(outcome.poster_labels)}
+        log.info("previews made", extra={**self.facts, **facts})
 
     async def fail(self, reason: str) -> None:
         """End the job; the video remains as it is."""
@@ -310,8 +377,9 @@ class PreviewJob(LeasedTask[HeldJob, int]):
         await self._context.previews.fail(self.held)
 
     async def clean_up(self) -> None:
-        """Remove the folders of older attempts, whose workers were killed."""
-        folders = [self._folder(attempt) for attempt in range(1, self.held.attempt)]
+        """Remove the folders of older attempts, whose workers were killed, and of no use."""
+        folders = [each for attempt in range(1, self.held.attempt) for each in self._of(attempt)]
+        folders += [] if self._unused is None else [self._unused]
         await remove_folders(self._context.objects, self._work.hash, folders)
 
     async def put_back(self, *, failed: bool) -> None:
@@ -319,14 +387,31 @@ class PreviewJob(LeasedTask[HeldJob, int]):
         await self._context.previews.requeue(self.held, self._context.now_us(), failed=failed)
 
     async def discard(self) -> None:
-        """Remove the folder of this attempt."""
-        folder = self._folder(self.held.attempt)
-        await remove_folders(self._context.objects, self._work.hash, [folder])
+        """Remove the folders of this attempt."""
+        folders = self._of(self.held.attempt)
+        await remove_folders(self._context.objects, self._work.hash, folders)
+
+    def _of(self, attempt: int) -> list[str]:
+        """Return the folders that an attempt makes."""
+        return [
+            self._folder(attempt),
+            *([self._poster_folder(attempt)] if self._work.needs_poster else []),
+        ]
 
 
-def _smallest(variants: MediaPlaylist | MultivariantPlaylist) -> Variant | None:
-    """Return the variant with the smallest picture; None if there is sound alone."""
+def _largest_first(variants: MediaPlaylist | MultivariantPlaylist) -> list[Variant]:
+    """Return the variants with a picture; none if there is sound alone."""
     if not isinstance(variants, MultivariantPlaylist):
         raise M3u8Error("no multivariant playlist")
-    pictures = (each for each in variants.variants if each.width and each.height)
-    return min(pictures, key=lambda each: each.width * each.height, default=None)
+    pictures = [each for each in variants.variants if each.width and each.height]
+    return sorted(pictures, key=lambda each: each.width * each.height, reverse=True)
+
+
+def _rungs(shown: Sequence[Variant]) -> tuple[Rendition, ...]:
+    """Return the renditions that posters are made for: those that have a label."""
+    named = [(each.uri.split("/")[-2], each) for each in shown]
+    return tuple(
+        Rendition(name=name, width=each.width, height=each.height, rate=each.bandwidth)
+        for name, each in named
+        if name in BOX_NUMBERS
+    )

@@ -10,7 +10,7 @@ import Hls, {
 } from "hls.js";
 
 import { JUMP, type Latency } from "./latency";
-import { bufferedTo } from "./ranges";
+import { bufferedTo, entryAt } from "./ranges";
 import { reloading } from "./reload";
 
 /** One rung in the menu. */
@@ -146,6 +146,7 @@ class HlsEngine implements Engine {
   #seen = false;
   #holds = true; // the server holds requests for the next segment, as far as is known
   #shown = false; // a picture was shown: from now on viewers and hls.js set the position
+  #cut = false; // the stream was ended before all of it was buffered
   #mended = Number.NEGATIVE_INFINITY;
   #fault: ErrorTypes = ErrorTypes.OTHER_ERROR;
 
@@ -172,7 +173,11 @@ class HlsEngine implements Engine {
         .sort((one, other) => other.height - one.height);
     });
     this.hls.on(Events.LEVEL_LOADED, (_, data) => this.#loaded(data));
-    this.hls.on(Events.FRAG_BUFFERED, () => this.#helpFirstPicture());
+    this.hls.on(Events.BUFFERED_TO_END, () => this.#checkEnd());
+    this.hls.on(Events.FRAG_BUFFERED, () => {
+      this.#helpFirstPicture();
+      this.#repairEnd();
+    });
     video.addEventListener("loadeddata", () => (this.#shown = true), { once: true });
     this.hls.on(Events.ERROR, (_, data) => this.#failed(data));
     this.hls.attachMedia(video);
@@ -207,7 +212,8 @@ class HlsEngine implements Engine {
     this.hls.targetLatency = course.target;
     if (video.playbackRate !== course.rate) video.playbackRate = course.rate;
     const edge = this.hls.liveSyncPosition;
-    if (course.jump && edge !== null && !video.seeking) video.currentTime = edge;
+    if (!course.jump || edge === null || video.seeking) return;
+    video.currentTime = entryAt(edge, this.hls.latestLevelDetails?.fragments ?? []);
   }
 
   #loaded({ details, deliveryDirectives }: LevelLoadedData): void {
@@ -249,6 +255,24 @@ class HlsEngine implements Engine {
     else if (duration < SHORT && buffered.start(0) <= HOLE && buffered.end(0) >= duration - HOLE) {
       this.hls.trigger(Events.BUFFER_EOS, { type: null });
     }
+  }
+
+  // When another rung is chosen, hls.js removes the picture. Where it looks at the buffer before that
+  // is done (after a seek, it does not remember that it has ended the stream), it ends the stream
+  // again, without a picture. Browsers then take the picture for over, and show nothing of what is
+  // appended later until there is a seek.
+
+  #checkEnd(): void {
+    const video = this.#video;
+    this.#cut = bufferedTo(video) < video.duration - HOLE;
+  }
+
+  #repairEnd(): void {
+    const video = this.#video;
+    const { currentTime } = video;
+    if (!this.#cut || bufferedTo(video) === currentTime) return;
+    this.#cut = false;
+    video.currentTime = currentTime;
   }
 
   #failed({ type, details, fatal }: ErrorData): void {

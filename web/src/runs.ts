@@ -56,7 +56,7 @@ async function request(address: string, method: string): Promise<Response> {
     const response = await fetch(address, {
       method,
       cache: "no-store",
-      credentials: "omit",
+      credentials: "same-origin",
       signal: stop.signal,
     });
     // Read completely within the timeout, so that an endless body cannot block the polling.

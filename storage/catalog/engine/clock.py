@@ -4,16 +4,23 @@ Workers on several hosts share it, so that it does not matter how far apart the 
 are. Between two readings the time goes on by this host's monotonic clock.
 """
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Final
 
 from sqlalchemy import BigInteger, ColumnElement, literal_column
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from storage.catalog.engine import postgres, sqlite
+from storage.errors import StorageError
 from storage.wall_clock import wall_clock_us
 
 __all__ = ["DatabaseClock", "now_in"]
+
+# A host's clock goes wrong by a few milliseconds in this time.
+_INTERVAL_SECONDS: Final = 60.0
 
 
 def now_in(connection: AsyncConnection) -> ColumnElement[int]:
@@ -54,6 +61,16 @@ class DatabaseClock:
         asked = self._monotonic_us()
         now_us = await self._read()
         self._offset_us = now_us - (asked + self._monotonic_us()) // 2
+
+    async def keep_synchronized(self, interval: float = _INTERVAL_SECONDS) -> None:
+        """Read the database's clock every `interval` seconds, until cancelled.
+
+        While the database does not answer, the time goes on from the last reading.
+        """
+        while True:
+            await asyncio.sleep(interval)
+            with suppress(StorageError):
+                await self.synchronize()
 
     def now_us(self) -> int:
         """Return the time by the database's clock."""

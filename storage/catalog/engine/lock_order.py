@@ -15,6 +15,7 @@ by their numbers:
 6. the lock that orders the outbox of broadcasts.
 
 Hosts and then the owners of streams are locked in transactions that lock nothing of the above.
+Tokens are locked before their sessions and links, and these before the project.
 
 The last two are wanted by nearly every transaction. They are not written where they come up but at
 the end (`defer`), sorted, so that no caller can get their order wrong and they are held shortest.

@@ -4,10 +4,10 @@ Owners read it, newest first. Only the newest `KEPT` events of a project are kep
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
-from sqlalchemy import delete, func, insert, select, update
+from sqlalchemy import Row, delete, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.stream_keys import PublicHash
@@ -127,16 +127,32 @@ class EventLog:
             if offset < total:
                 chosen = select(*_COLUMNS).where(*wanted).order_by(events.c.id.desc())
                 rows = (await connection.execute(chosen.limit(PAGE_SIZE).offset(offset))).all()
-                records = tuple(
-                    EventRecord(
-                        id=id_,
-                        subject=hash_,
-                        kind=kind,
-                        facts=json.loads(facts),
-                        token=token,
-                        created_us=created,
-                        number=number,
-                    )
-                    for id_, hash_, kind, facts, token, created, number in rows
-                )
+                records = tuple(_record(row) for row in rows)
         return Page(items=records, total=total, number=page, size=PAGE_SIZE)
+
+    async def find_newest(
+        self, project: int, subject: PublicHash, kinds: Collection[str]
+    ) -> EventRecord | None:
+        """Return the newest event of one of these kinds of a stream or video."""
+        wanted = (
+            events.c.project_id == project,
+            events.c.subject == subject,
+            events.c.kind.in_(kinds),
+        )
+        newest = select(*_COLUMNS).where(*wanted).order_by(events.c.id.desc()).limit(1)
+        async with self._database.reading() as connection:
+            row = (await connection.execute(newest)).one_or_none()
+        return None if row is None else _record(row)
+
+
+def _record(row: Row[int, str, str, str, int | None, int, int | None]) -> EventRecord:
+    number, subject, kind, facts, token, created_us, position = row
+    return EventRecord(
+        id=number,
+        subject=subject,
+        kind=kind,
+        facts=json.loads(facts),
+        token=token,
+        created_us=created_us,
+        number=position,
+    )

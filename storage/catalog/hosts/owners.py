@@ -1,13 +1,16 @@
 """Owners of streams (`catalog.owners`): which host runs the engine of a stream and publishes.
 
-The `generation` of a stream counts its owners. It never goes back, so that what an older owner
-still writes is told from what the present one writes.
+The `generation` of a stream rises with each owner, so that what an older owner still writes is told
+from what the present one writes. It is the time of the claim by the database's clock, in seconds,
+or one more than the last generation if that is later. So a database that was restored from a backup
+gives later generations than it gave before the restore, which the media in the bucket name.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
-from sqlalchemy import and_, func, null, select, update
+from sqlalchemy import ColumnElement, and_, bindparam, case, func, null, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.stream_keys import PublicHash
@@ -20,10 +23,13 @@ from storage.catalog.records.settings import effective_settings
 from storage.catalog.schema.tables import hosts, projects, stream_owners, streams
 from storage.errors import HostGone
 
-__all__ = ["LeftStream", "StreamOwner", "StreamOwners"]
+__all__ = ["LEFT_AT_ONCE", "LeftStream", "StreamOwner", "StreamOwners"]
 
-
+# The first start after hosts were introduced finds every stream that was ever live.
+LEFT_AT_ONCE: Final = 500
 _NO_HOST: Final = 0  # numbers of hosts begin with 1
+# Generations count seconds from 2020 on: the column holds them until 2088.
+_FIRST_SECOND_US: Final = 1_577_836_800 * MICROSECONDS
 
 
 class StreamOwner(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,12 +48,16 @@ class LeftStream(msgspec.Struct, frozen=True, kw_only=True):
     """A stream whose owner is gone without having ended its run.
 
     `reconnect_seconds` is how long the run waits for its encoder; None: the service's setting.
+    `let_go`: the owner released the stream, or there was none, so that nothing of a run is still to
+    be stored. `paused`: the stream's owner had paused the run's output.
     """
 
     stream: int
     hash: PublicHash
     generation: int
     reconnect_seconds: float | None
+    let_go: bool = False
+    paused: bool = False
 
 
 class StreamOwners:
@@ -63,7 +73,7 @@ class StreamOwners:
 
         It may where no host owns the stream, or where the owner was not seen for `dead_seconds`, or
         where the owner has the generation `gone`: the caller knows that its process has ended. Then
-        the generation is one higher. Of several hosts that claim at once, one becomes the owner,
+        the generation is a later one. Of several hosts that claim at once, one becomes the owner,
         and the others get that one.
 
         A host judges that another was not seen only if it was seen itself for as long: after the
@@ -83,10 +93,10 @@ class StreamOwners:
                 if present is not None:
                     return _record(present, generation)
             taken = update(stream_owners).where(stream_owners.c.stream_id == stream)
-            await connection.execute(
-                taken.values(host_id=host, generation=generation + 1, taken_us=now_in(connection))
-            )
-            return _record(claiming, generation + 1)
+            following = _next_generation(connection)
+            taken = taken.values(host_id=host, generation=following, taken_us=now_in(connection))
+            given = await connection.execute(taken.returning(stream_owners.c.generation))
+            return _record(claiming, given.scalar_one())
 
     async def release(self, stream: int, host: int, generation: int, *, ended: bool = True) -> None:
         """Let go of a stream that the host owns by this generation; else nothing changes.
@@ -107,16 +117,21 @@ class StreamOwners:
         async with self._database.beating() as connection:
             return dict((await connection.execute(asked)).all())
 
-    async def find_left(self, host: int, dead_seconds: float) -> tuple[LeftStream, ...]:
-        """Return the streams whose owners are gone; all but the first living host get none.
+    async def find_left(
+        self, host: int, dead_seconds: float, *, after: int = 0
+    ) -> tuple[LeftStream, ...]:
+        """Return streams whose owners are gone; all but the first living host get none.
 
-        The first one has the smallest number.
+        The first one has the smallest number. The streams come in the order of their numbers,
+        `LEFT_AT_ONCE` at a time, those with a number greater than `after`.
         """
         owners = stream_owners.c
         columns = select(
             streams.c.id,
             streams.c.hash,
             owners.generation,
+            owners.host_id == _NO_HOST,
+            streams.c.paused,
             streams.c.settings,
             projects.c.settings.label("defaults"),
         )
@@ -126,7 +141,9 @@ class StreamOwners:
             first = select(func.min(hosts.c.id)).where(lives).scalar_subquery()
             left = (owners.host_id.is_not(None), owners.host_id.not_in(living), first == host)
             joined = columns.join_from(stream_owners, streams, streams.c.id == owners.stream_id)
-            asked = joined.join(projects, projects.c.id == streams.c.project_id).where(*left)
+            joined = joined.join(projects, projects.c.id == streams.c.project_id)
+            asked = joined.where(*left, streams.c.id > after)
+            asked = asked.order_by(streams.c.id).limit(LEFT_AT_ONCE)
             return tuple(
                 LeftStream(
                     stream=number,
@@ -135,9 +152,41 @@ class StreamOwners:
                     reconnect_seconds=effective_settings(
                         settings, defaults
                     ).failover.reconnect_seconds,
+                    let_go=let_go,
+                    paused=paused,
                 )
-                for number, hash_, generation, settings, defaults in await connection.execute(asked)
+                for (
+                    number,
+                    hash_,
+                    generation,
+                    let_go,
+                    paused,
+                    settings,
+                    defaults,
+                ) in await connection.execute(asked)
             )
+
+    async def forget(self, left: Sequence[LeftStream]) -> None:
+        """Record of streams that were let go that they have no open run.
+
+        Nothing changes of one that was claimed meanwhile.
+        """
+        owners = stream_owners.c
+        free = update(stream_owners).where(
+            owners.stream_id == bindparam("stream"),
+            owners.generation == bindparam("given"),
+            owners.host_id == _NO_HOST,
+        )
+        rows = [{"stream": each.stream, "given": each.generation} for each in left]
+        if rows:
+            async with self._database.writing() as connection:
+                await connection.execute(free.values(host_id=null()), rows)
+
+
+def _next_generation(connection: AsyncConnection) -> ColumnElement[int]:
+    counted = stream_owners.c.generation + 1
+    seconds = (now_in(connection) - _FIRST_SECOND_US) // MICROSECONDS
+    return case((counted > seconds, counted), else_=seconds)
 
 
 _Host = tuple[int, str, str | None]  # number, name, address

@@ -313,13 +313,20 @@ class Labels:
             return None if row is None else _record(row)
 
     async def find_page(
-        self, kind: Kind, project: int, *, search: str = "", sort: Sort | None = None, page: int = 1
+        self,
+        kind: Kind,
+        project: int,
+        *,
+        search: str = "",
+        sort: Sort | None = None,
+        page: int = 1,
+        size: int = named_rows.PAGE_SIZE,
     ) -> Page[LabelRecord]:
         """Return a page of a project's labels, newest first unless `sort` says otherwise."""
         async with self._database.reading() as connection:
             return await named_rows.find_page(
                 connection, _TABLES[kind], project, _record,
-                search=search, sort=sort or Sort(), page=page,
+                search=search, sort=sort or Sort(), page=page, size=size,
             )  # fmt: skip
 
     async def add(

@@ -154,7 +154,13 @@ class Players:
             return None if row is None else _record(row)
 
     async def find_page(
-        self, project: int, *, search: str = "", sort: Sort | None = None, page: int = 1
+        self,
+        project: int,
+        *,
+        search: str = "",
+        sort: Sort | None = None,
+        page: int = 1,
+        size: int = named_rows.PAGE_SIZE,
     ) -> Page[PlayerRecord]:
         """Return a page of a project's players, newest first unless `sort` says otherwise."""
         async with self._database.reading() as connection:
@@ -166,6 +172,7 @@ class Players:
                 search=search,
                 sort=sort or Sort(),
                 page=page,
+                size=size,
             )
 
     async def add(

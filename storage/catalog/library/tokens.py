@@ -4,7 +4,6 @@ A token is 32 random bytes, so a plain digest is enough: there is no dictionary 
 looks the digest up; how long that takes tells a guesser about the digest, not about the token.
 """
 
-import hashlib
 import secrets
 from typing import Any, Final
 
@@ -13,10 +12,11 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from storage.catalog.engine.database import Database
 from storage.catalog.events import log as event_log
+from storage.catalog.library.sessions import remove_of_tokens, require_valid
 from storage.catalog.queries import named_rows, project_lookup
+from storage.catalog.queries.digest import digest
 from storage.catalog.records.common import Page, Principal, TokenRecord
 from storage.catalog.schema.tables import tokens
-from storage.errors import TokenRevoked
 
 __all__ = ["Tokens", "add"]
 
@@ -27,11 +27,6 @@ _BY_DIGEST: Final = select(tokens.c.id, tokens.c.name, tokens.c.project_id, toke
     tokens.c.digest == bindparam("of"), tokens.c.revoked_us.is_(None)
 )
 _ORDER: Final = (tokens.c.id.desc(),)
-
-
-def _digest(token: str) -> str:
-    # Half a surrogate pair is not UTF-8; such a token is simply unknown.
-    return hashlib.sha256(token.encode(errors="surrogatepass")).hexdigest()
 
 
 def _record(row: Row[Any]) -> TokenRecord:  # Any: the row of a whole table has no static type
@@ -66,7 +61,7 @@ async def add(
         await project_lookup.require(connection, project)
     text = _PREFIX + secrets.token_urlsafe(32)
     statement = insert(tokens).values(
-        digest=_digest(text),
+        digest=digest(text),
         name=name,
         project_id=project,
         write=write,
@@ -105,7 +100,7 @@ class Tokens:
         """
         async with self._database.writing() as connection:
             if by is not None:
-                await _require_valid(connection, by)
+                await require_valid(connection, by)
             record, text = await add(connection, name, project, write, now_us, by=by)
             await _record_event(connection, record, "token added", now_us, by=by)
             return record, text
@@ -138,6 +133,8 @@ class Tokens:
     ) -> tuple[TokenRecord, ...]:
         """Revoke a token at once; return what was revoked, in order of number.
 
+        Browsers that signed in with what is revoked are signed out.
+
         `descendants` includes the tokens added with it, and those added with these. Tokens that
         were revoked before stay as they are; but their descendants are revoked too.
         """
@@ -159,27 +156,17 @@ class Tokens:
             while rows := (await connection.execute(statement)).all():
                 revoked += [_record(row) for row in rows]
             revoked.sort(key=lambda record: record.id)
+            await remove_of_tokens(connection, [record.id for record in revoked])
             for record in revoked:
                 await _record_event(connection, record, "token revoked", now_us, by=by)
             return tuple(revoked)
 
     async def authenticate(self, token: str) -> Principal | None:
         """Return the principal that a token's text identifies; None if unknown or revoked."""
-        row = await self._database.row(_BY_DIGEST, {"of": _digest(token)})
+        row = await self._database.row(_BY_DIGEST, {"of": digest(token)})
         if row is None:
             return None
         return Principal(id=row.id, name=row.name, project=row.project_id, write=row.write)
-
-
-async def _require_valid(connection: AsyncConnection, token: int) -> None:
-    """Keep a token from being revoked until the transaction ends.
-
-    Raises:
-        TokenRevoked: it has been revoked already.
-    """
-    valid = select(tokens.c.id).where(tokens.c.id == token, tokens.c.revoked_us.is_(None))
-    if (await connection.execute(valid.with_for_update(read=True))).one_or_none() is None:
-        raise TokenRevoked
 
 
 def _family(token: int) -> CTE:

@@ -61,7 +61,7 @@ async def copy_catalog(source: Path, target: str, *, busy_ms: int = BUSY_MS) -> 
         open_database(database_url(source), create=False, busy_ms=busy_ms) as origin,
         open_database(url, create=True, busy_ms=busy_ms) as copy,
     ):
-        await migrations.check(origin)
+        await migrations.check(origin, exactly=True)
         # Transactions without a time limit.
         async with origin.migrating() as rows, copy.migrating() as made:
             await _prepare(made, copy)

@@ -1,46 +1,62 @@
 """The steps by which a catalog comes to its present form, and the check that it has it.
 
-The steps are Alembic's, one module each in `versions`; nobody needs its command line. A catalog
-that another version of Headend shaped is refused in one sentence, never read by guess.
+The steps are Alembic's, one module each in `versions`; nobody needs its command line. A new catalog
+takes none of them: its tables are made as `storage.catalog.schema` has them, which is quicker. A
+catalog that another version of Headend shaped is refused in one sentence, never read by guess.
+
+Where the revision of a step has a point, such as `0021.1`, the step only adds to the form `0021`:
+tables, indexes, and columns that older code may leave out. Versions of Headend that know the same
+form work side by side, so such a step is taken while they do.
 """
 
-from pathlib import Path
 from typing import Final
 
-from alembic import command
-from alembic.config import Config
-from alembic.migration import MigrationContext
-from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, inspect
+from sqlalchemy import (
+    Column,
+    Connection,
+    MetaData,
+    PrimaryKeyConstraint,
+    String,
+    Table,
+    insert,
+    inspect,
+    select,
+)
 
 from storage.catalog.engine.database import Database
 from storage.catalog.engine.postgres import lock_schema
+from storage.catalog.schema.upload_tables import METADATA
 from storage.errors import SchemaMissing, SchemaNewer, SchemaOlder
 
 __all__ = ["REVISION", "check", "migrate", "migrate_within", "upgrade"]
 
 # The newest step; a test holds it against the modules in `versions`.
-REVISION: Final = "0014"
+REVISION: Final = "0016"
+# Where Alembic keeps a catalog's revision. It is as Alembic makes it; a test compares them.
+_VERSION: Final = Table(
+    "alembic_version",
+    MetaData(),
+    Column("version_num", String(32), nullable=False),
+    PrimaryKeyConstraint("version_num", name="alembic_version_pkc"),
+)
 
 
-def _config(connection: Connection | None = None) -> Config:
-    config = Config()
-    config.set_main_option("script_location", str(Path(__file__).parent).replace("%", "%%"))
-    config.set_main_option("path_separator", "os")
-    config.attributes["connection"] = connection
-    return config
+def _has_revision(connection: Connection) -> bool:
+    """Return whether steps were ever taken, or the tables made in one."""
+    return inspect(connection).has_table(_VERSION.name)
 
 
 def _found(connection: Connection) -> str | None:
     """Return the revision of the catalog; None for a database without one."""
-    if not inspect(connection).has_table("alembic_version"):
+    if not _has_revision(connection):
         return None
-    return MigrationContext.configure(connection).get_current_revision()
+    return connection.execute(select(_VERSION.c.version_num)).scalar_one_or_none()
 
 
-def _known() -> frozenset[str]:
-    script = ScriptDirectory.from_config(_config())
-    return frozenset(step.revision for step in script.walk_revisions())
+def _parse(revision: str) -> tuple[str, int]:
+    """Return the form of the tables at a revision, and how often it was added to."""
+    form, _, added = revision.partition(".")
+    return form, int(added) if added.isdigit() else 0
 
 
 def _refusal(
@@ -50,25 +66,44 @@ def _refusal(
         return None
     if found is None:
         return SchemaMissing(place, wanted)
-    kind = SchemaOlder if found in _known() else SchemaNewer
+    (form, added), (wanted_form, wanted_added) = _parse(found), _parse(wanted)
+    if form == wanted_form:  # a newer version added what this one need not know
+        return None if added >= wanted_added else SchemaOlder(place, found, wanted)
+    from storage.catalog.migrations import steps  # noqa: PLC0415  # see there
+
+    kind = SchemaOlder if found in steps.known_revisions() else SchemaNewer
     return kind(place, found, wanted)
 
 
-async def check(database: Database, wanted: str = REVISION) -> None:
+async def check(database: Database, wanted: str = REVISION, *, exactly: bool = False) -> None:
     """See that the catalog has the form that this code reads and writes.
+
+    With `exactly` nothing may have been added to it either.
 
     Raises:
         SchemaMismatch: it has another, or there is none.
     """
     async with database.reading() as connection:
-        refusal = _refusal(database.place, await connection.run_sync(_found), wanted)
+        found = await connection.run_sync(_found)
+    refusal = _refusal(database.place, found, wanted)
+    if refusal is None and exactly and found is not None and found != wanted:
+        refusal = SchemaNewer(database.place, found, wanted)
     if refusal is not None:
         raise refusal
 
 
 def upgrade(connection: Connection, revision: str = "head") -> None:
     """Take the steps up to a revision, within the caller's transaction."""
-    command.upgrade(_config(connection), revision)
+    from storage.catalog.migrations import steps  # noqa: PLC0415  # see there
+
+    steps.upgrade(connection, revision)
+
+
+def _make(connection: Connection) -> None:
+    """Make the tables of a new catalog; none of them may be there."""
+    METADATA.create_all(connection, checkfirst=False)
+    _VERSION.create(connection)
+    connection.execute(insert(_VERSION).values(version_num=REVISION))
 
 
 def migrate_within(connection: Connection, place: str) -> None:
@@ -78,16 +113,22 @@ def migrate_within(connection: Connection, place: str) -> None:
         CatalogBusy: a running Headend uses the tables that are to be changed.
         SchemaNewer: a newer Headend has been here.
     """
-    refusal = _refusal(place, _found(connection), REVISION)
+    found = _found(connection)
+    refusal = _refusal(place, found, REVISION)
     if isinstance(refusal, SchemaNewer):
         raise refusal
-    if refusal is not None:
+    if refusal is None:
+        return
+    if found is None or _parse(found)[0] != _parse(REVISION)[0]:
         lock_schema(connection, place)
+    if _has_revision(connection):
         upgrade(connection)
+    else:
+        _make(connection)
 
 
 async def migrate(database: Database) -> None:
-    """Bring the catalog to its present form, all steps in one transaction.
+    """Bring the catalog to its present form, all in one transaction.
 
     One process at a time is let in, so of two that start at once the second finds the work done.
 

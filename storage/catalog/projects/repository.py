@@ -3,7 +3,7 @@
 Finding one within a transaction is `storage.catalog.queries.project_lookup`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from sqlalchemy import ColumnElement, delete, insert, select, update
@@ -80,8 +80,13 @@ class Projects:
         origins: Sequence[str] | None = None,
         by: int | None,
         now_us: int,
+        check: Callable[[ProjectRecord], None] | None = None,
     ) -> ProjectRecord | None:
-        """Change a project's name, its upload origins or both; None if there is no such project."""
+        """Change a project's name, its upload origins or both; None if there is no such project.
+
+        `check` may raise to keep the project as it is; it gets the record before the change, which
+        nobody else changes meanwhile.
+        """
         values: dict[str, str] = {} if name is None else {"name": name}
         if origins is not None:
             values["origins"] = " ".join(origins)
@@ -90,7 +95,12 @@ class Projects:
             .where(projects.c.id == project, project_lookup.IS_PRESENT)
             .values(version=projects.c.version + 1, updated_us=now_us, **values)
         )
+        present = select(projects).where(projects.c.id == project, project_lookup.IS_PRESENT)
         async with self._database.writing() as connection:
+            if check is not None:
+                before = (await connection.execute(present.with_for_update())).one_or_none()
+                if before is not None:
+                    check(project_lookup.record(before))
             row = (await connection.execute(statement.returning(projects))).one_or_none()
             if row is None:
                 return None

@@ -6,5 +6,6 @@ __all__ = ["digest"]
 
 
 def digest(secret: str) -> str:
-    """Return the SHA-256 of a secret in hexadecimal; a random uuid needs no salt."""
-    return hashlib.sha256(secret.encode()).hexdigest()
+    """Return the SHA-256 of a secret in hexadecimal; random ones need no salt."""
+    # Half a surrogate pair is not UTF-8; such a secret is simply unknown.
+    return hashlib.sha256(secret.encode(errors="surrogatepass")).hexdigest()

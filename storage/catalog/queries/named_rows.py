@@ -31,6 +31,7 @@ async def find_page(
     search: str,
     sort: Sort,
     page: int,
+    size: int = PAGE_SIZE,
 ) -> Page[R]:
     """Return a page of a project's rows whose names contain `search`, whatever its case.
 
@@ -43,7 +44,7 @@ async def find_page(
     else:
         total = await counters.find(connection, project, (table.name,))
     order = _order(table, sort)
-    return await page_of(connection, table, wanted, order, read, total=total, page=page)
+    return await page_of(connection, table, wanted, order, read, total=total, page=page, size=size)
 
 
 async def page_of(
@@ -55,18 +56,19 @@ async def page_of(
     *,
     total: int | None,
     page: int,
+    size: int = PAGE_SIZE,
 ) -> Page[R]:
     """Return a page of the rows that are `wanted`, which are counted where `total` is None."""
     if total is None:
         counted = select(func.count()).select_from(table).where(*wanted)
         total = (await connection.execute(counted)).scalar_one()
-    offset = (page - 1) * PAGE_SIZE
+    offset = (page - 1) * size
     items: tuple[R, ...] = ()
     # Beyond the end nothing is asked for: a huge page number is no offset that a database takes.
     if offset < total:
-        chosen = select(table).where(*wanted).order_by(*order).limit(PAGE_SIZE).offset(offset)
+        chosen = select(table).where(*wanted).order_by(*order).limit(size).offset(offset)
         items = tuple(read(row) for row in (await connection.execute(chosen)).all())
-    return Page(items=items, total=total, number=page, size=PAGE_SIZE)
+    return Page(items=items, total=total, number=page, size=size)
 
 
 def _order(table: Table, sort: Sort) -> list[ColumnElement[Any]]:  # Any: a column of any type

@@ -5,6 +5,7 @@ import msgspec
 from media.stream_keys import PublicHash
 
 __all__ = [
+    "MadePreviews",
     "MadeRung",
     "MadeSubtitles",
     "MadeVideo",
@@ -32,11 +33,28 @@ class VideoWork(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PreviewWork(msgspec.Struct, frozen=True, kw_only=True):
-    """A recording whose previews are to be made; its media are in the folder `media`."""
+    """A recording whose previews are to be made; its media are in the folder `media`.
+
+    `needs_poster`: it has none, or that of its stream.
+    """
 
     hash: PublicHash
     generation: int
     media: str
+    needs_poster: bool = False
+
+
+class MadePreviews(msgspec.Struct, frozen=True, kw_only=True):
+    """What was made of a recording's keyframes.
+
+    `previews` and `posters` are folders below the video's own, None where nothing was made; `size`
+    is that of the previews in bytes.
+    """
+
+    previews: str | None = None
+    size: int = 0
+    posters: str | None = None
+    poster_labels: tuple[str, ...] = ()
 
 
 class PlannedRung(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,7 +10,8 @@ import msgspec
 
 from media.countries import Country
 from media.stream_keys import PublicHash
-from storage.catalog.records.common import Named
+from storage.catalog.records.common import Named, Sort
+from storage.catalog.records.transcoding import MadeSubtitles
 
 __all__ = [
     "NewVideo",
@@ -31,7 +32,9 @@ class VideoRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     `own_title` is None where its owner gave none: then `file_title` shows, the file's name. `state`
     is uploading, queued, transcoding, completed or failed. `hidden` says that the owner unpublished
-    it, `media` names the folder of what plays (None: nothing yet), `posters` that of its posters.
+    it, `media` names the folder of what plays (None: nothing yet), `posters` and `previews` those
+    of its posters and previews. `source` is the address of its file, None for a recording; `reason`
+    is why it failed. A recording that is not kept for ever is deleted at `expires_us`.
     """
 
     id: int
@@ -63,6 +66,10 @@ class VideoRecord(msgspec.Struct, frozen=True, kw_only=True):
     image_us: int | None
     storage_size: int
     version: int
+    source: str | None = None
+    previews: str | None = None
+    reason: str = ""
+    expires_us: int | None = None
 
     @property
     def title(self) -> str:
@@ -95,6 +102,7 @@ class WholeVideo(msgspec.Struct, frozen=True, kw_only=True):
     player: Named | None
     tags: tuple[Named, ...]
     rungs: tuple[VideoRung, ...]
+    subtitles: tuple[MadeSubtitles, ...] = ()
 
 
 class VideoStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -110,12 +118,17 @@ class VideoStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class VideoQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """What a list of videos is asked for: a phase, titles with `search`, a span of creation."""
+    """What a list of videos is asked for: a phase, titles with `search`, a span of creation.
+
+    Without a `sort`, videos of a span are in the order of creation, and others in that of their
+    numbers, newest first. The columns of a sort are id, title, length and size.
+    """
 
     phase: Phase | None = None
     search: str = ""
     from_us: int | None = None
     until_us: int | None = None  # not itself part of the span
+    sort: Sort | None = None
 
 
 class NewVideo(msgspec.Struct, frozen=True, kw_only=True):

@@ -38,6 +38,8 @@ __all__ = [
     "notices",
     "players",
     "projects",
+    "sessions",
+    "sign_in_links",
     "stream_backups",
     "stream_owners",
     "stream_resolutions",
@@ -126,6 +128,29 @@ tokens = Table(
     Column("created_by", Integer, nullable=True),
     sqlite_autoincrement=True,
 )
+
+# A browser that is signed in with a token; `id` is the SHA-256 of what its cookie holds, in
+# hexadecimal. It ends at `expires_us`, or when it was not seen for long.
+sessions = Table(
+    "sessions",
+    METADATA,
+    Column("id", String(64), primary_key=True),
+    Column("token_id", Integer, ForeignKey("tokens.id", ondelete="CASCADE"), nullable=False),
+    Column("created_us", BigInteger, nullable=False),
+    Column("seen_us", BigInteger, nullable=False),
+    Column("expires_us", BigInteger, nullable=False),
+)
+Index("ix_sessions_token_id_created_us", sessions.c.token_id, sessions.c.created_us)
+
+# An address that signs a browser in once; `id` is the SHA-256 of what the address holds.
+sign_in_links = Table(
+    "sign_in_links",
+    METADATA,
+    Column("id", String(64), primary_key=True),
+    Column("token_id", Integer, ForeignKey("tokens.id", ondelete="CASCADE"), nullable=False),
+    Column("expires_us", BigInteger, nullable=False),
+)
+Index("ix_sign_in_links_token_id", sign_in_links.c.token_id)
 
 # `name_fold` is unique in a project: two tags that differ in case alone are one.
 tags = Table(
@@ -448,9 +473,9 @@ hosts = Table(
     sqlite_autoincrement=True,
 )
 
-# Which host runs a stream's engine (null: none, as its last run has ended). `generation` counts the
-# owners of a stream. Without foreign keys: the owner of a deleted stream must still end its run,
-# and a host that is gone may have left a run open.
+# Which host runs a stream's engine (null: none, as its last run has ended). `generation` rises
+# with each owner of a stream. Without foreign keys: the owner of a deleted stream must still end
+# its run, and a host that is gone may have left a run open.
 stream_owners = Table(
     "stream_owners",
     METADATA,

@@ -26,6 +26,7 @@ __all__ = [
     "recordings",
     "spans",
     "upload_links",
+    "upload_pieces",
     "uploads",
 ]
 
@@ -79,7 +80,8 @@ Index("ix_upload_links_video_id", upload_links.c.video_id)
 
 # A resumable upload: `name` is its address, `length` null until it is known, `received` what of it
 # is safe, `writer` who appends to it just now or did last, `video_id` the video that it is to be,
-# or whose file it `replaces`.
+# or whose file it `replaces`. Until `held_until_us`, by the database's clock, a host makes a file
+# of what has come whole.
 uploads = Table(
     "uploads",
     METADATA,
@@ -97,12 +99,24 @@ uploads = Table(
     Column("created_us", BigInteger, nullable=False),
     Column("expires_us", BigInteger, nullable=False),
     Column("replaces", Boolean, nullable=False, server_default=false()),
+    Column("held_until_us", BigInteger),
     sqlite_autoincrement=True,
 )
 Index("ix_uploads_project_id", uploads.c.project_id)
 Index("ix_uploads_link_id", uploads.c.link_id)
 Index("ix_uploads_video_id", uploads.c.video_id)
 Index("ix_uploads_expires_us", uploads.c.expires_us)
+
+# What of an upload is safe, where several hosts may receive it: `size` bytes from `start` on, in
+# the object that `token` names beside it. Together they have the first `received` bytes.
+upload_pieces = Table(
+    "upload_pieces",
+    METADATA,
+    Column("upload_id", Integer, ForeignKey("uploads.id", ondelete="CASCADE"), primary_key=True),
+    Column("start", BigInteger, primary_key=True, autoincrement=False),
+    Column("size", BigInteger, nullable=False),
+    Column("token", String(32), nullable=False),
+)
 
 # Where a video's file is fetched from, until it is there. `url` may hold secrets. Without a foreign
 # key to tokens: `token_id` is whose bearer asked, for the event. `received` bytes of the file are

@@ -5,7 +5,7 @@ a stream's runs do is `storage.catalog.streams.settings`, its state on air
 `storage.catalog.streams.live_state`.
 """
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
@@ -30,10 +30,12 @@ from storage.catalog.streams import queries as stream_queries
 from storage.catalog.streams.commands import CommandKind, StreamCommand
 from storage.errors import BackupInUse, StreamStateConflict, TooManyBackups
 
-__all__ = ["MAX_BACKUPS", "PAGE_SIZE", "StreamChange", "Streams"]
+__all__ = ["MAX_BACKUPS", "PAGE_SIZE", "STATES", "StreamChange", "Streams"]
 
 MAX_BACKUPS: Final = 8
 PAGE_SIZE: Final = 10
+# By which streams can be listed: viewers get it; no encoder sends; its owner hides it.
+STATES: Final = ("live", "idle", "unpublished")
 # How many rows are read at once: SQLite takes 32 766 numbers in a statement, older ones 999.
 _AT_ONCE: Final = 500
 
@@ -88,11 +90,18 @@ class Streams:
             return await stream_queries.find(connection, stream)
 
     async def find_page(
-        self, project: int, *, search: str = "", sort: Sort | None = None, page: int = 1
+        self,
+        project: int,
+        *,
+        search: str = "",
+        state: str = "",
+        sort: Sort | None = None,
+        page: int = 1,
     ) -> Page[StreamRecord]:
         """Return a page of a project's streams, newest first unless `sort` says otherwise.
 
-        `search` leaves out streams whose titles do not contain it, ignoring case.
+        `search` leaves out streams whose titles do not contain it, ignoring case; `state` is one of
+        `STATES`, or "" for all.
         """
         wanted = [streams.c.project_id == project]
         offset = (page - 1) * PAGE_SIZE
@@ -100,6 +109,9 @@ class Streams:
         async with self._database.reading() as connection:
             if search:
                 wanted.append(streams.c.title_fold.contains(fold(search), autoescape=True))
+            if state:
+                wanted += _of_state(state)
+            if search or state:
                 counted = select(func.count()).select_from(streams).where(*wanted)
                 total = (await connection.execute(counted)).scalar_one()
             else:
@@ -124,9 +136,18 @@ class Streams:
         return records
 
     async def edit(
-        self, stream: int, change: StreamChange, *, now_us: int, by: int | None
+        self,
+        stream: int,
+        change: StreamChange,
+        *,
+        now_us: int,
+        by: int | None,
+        check: Callable[[StreamRecord], None] | None = None,
     ) -> StreamRecord | None:
         """Change a stream's texts, labels, player, countries or resolutions.
+
+        `check` may raise to keep the stream as it is; it gets the record before the change, which
+        nobody else changes meanwhile.
 
         Raises:
             NoSuchLabel: A category, a tag or a player is not one of the stream's project.
@@ -134,6 +155,10 @@ class Streams:
         async with self._locked(stream) as (connection, row):
             if row is None:
                 return None
+            if check is not None:
+                before = await stream_queries.find(connection, stream)
+                if before is not None:
+                    check(before)
             if change.keys:
                 values = await _values(connection, row.project_id, change)
                 if change.resolutions is not msgspec.UNSET:
@@ -338,6 +363,15 @@ class Streams:
                 statement = select(streams).where(streams.c.id == stream).with_for_update()
                 row = (await connection.execute(statement)).one_or_none()
             yield connection, row
+
+
+def _of_state(state: str) -> list[ColumnElement[bool]]:
+    table = streams.c
+    return {
+        "live": [table.live],
+        "idle": [~table.live, table.receiving_count == 0],
+        "unpublished": [table.hidden],
+    }[state]
 
 
 def _order(sort: Sort) -> list[ColumnElement[Any]]:  # Any: a column of either type

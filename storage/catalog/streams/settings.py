@@ -8,6 +8,7 @@ address always shows the same picture. The values are `storage.catalog.records.s
 """
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -29,6 +30,8 @@ from storage.catalog.schema.tables import projects, streams
 from storage.objects.addresses import slate_picture
 
 __all__ = ["SettingsRepository", "project_slate", "stream_slate"]
+
+Check = Callable[[OwnerSettings], None]
 
 
 def _changed(settings: str, change: SettingsChange) -> tuple[str, list[str]]:
@@ -72,7 +75,8 @@ class SettingsRepository:
     """The settings of streams and projects (`catalog.settings`); each method is one transaction.
 
     `by` is the number of the token that made the request. None is returned if there is no such
-    stream or project.
+    stream or project. `check` may raise to keep the settings as they are; it gets them as they are
+    before the change, and nobody else changes them meanwhile.
     """
 
     def __init__(self, database: Database) -> None:
@@ -101,13 +105,21 @@ class SettingsRepository:
         return _owner_settings(row.settings, project_slate(row.key, row.slate))
 
     async def change_stream(
-        self, stream: int, change: SettingsChange, *, now_us: int, by: int | None
+        self,
+        stream: int,
+        change: SettingsChange,
+        *,
+        now_us: int,
+        by: int | None,
+        check: Check | None = None,
     ) -> OwnerSettings | None:
         """Change what a stream's runs do; returns what is set afterwards."""
         async with self._database.writing() as connection:
             row = await _lock_stream(connection, stream)
             if row is None:
                 return None
+            if check is not None:
+                check(_owner_settings(row.settings, stream_slate(row.hash, row.slate)))
             settings, keys = _changed(row.settings, change)
             if keys:
                 await _update(connection, streams, stream, {"settings": settings}, now_us)
@@ -123,13 +135,21 @@ class SettingsRepository:
             return _owner_settings(settings, stream_slate(row.hash, row.slate))
 
     async def change_project(
-        self, project: int, change: SettingsChange, *, now_us: int, by: int | None
+        self,
+        project: int,
+        change: SettingsChange,
+        *,
+        now_us: int,
+        by: int | None,
+        check: Check | None = None,
     ) -> OwnerSettings | None:
         """Change the defaults of a project's streams; returns what is set afterwards."""
         async with self._database.writing() as connection:
             row = await _lock_project(connection, project)
             if row is None:
                 return None
+            if check is not None:
+                check(_owner_settings(row.settings, project_slate(row.key, row.slate)))
             settings, keys = _changed(row.settings, change)
             if keys:
                 await _update(connection, projects, project, {"settings": settings}, now_us)

@@ -11,16 +11,18 @@ Each function runs within the caller's transaction; `Uploads` opens them.
 from collections.abc import Sequence
 from typing import Any, Final
 
-from sqlalchemy import Row, and_, delete, or_, select, update
+from sqlalchemy import Row, and_, delete, func, insert, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from media.ticks import MICROSECONDS
+from storage.catalog.engine.clock import now_in
 from storage.catalog.engine.database import Database
 from storage.catalog.events import log as event_log
 from storage.catalog.queries import named_rows, project_lookup
 from storage.catalog.records.uploads import NewUpload, UploadDetails, UploadRecord
 from storage.catalog.records.videos import NewVideo, VideoFile, WholeVideo
 from storage.catalog.schema.tables import videos as videos_table
-from storage.catalog.schema.upload_tables import upload_links, uploads
+from storage.catalog.schema.upload_tables import upload_links, upload_pieces, uploads
 from storage.catalog.uploads import creation as upload_creation
 from storage.catalog.uploads import links as uploadlinks
 from storage.catalog.videos import (
@@ -32,13 +34,15 @@ from storage.catalog.videos import (
 from storage.catalog.videos import (
     replacement,
 )
-from storage.errors import UploadLost
+from storage.errors import UploadHeld, UploadLost
+from storage.objects.upload_pieces import UploadPiece
 
 __all__ = ["Uploads"]
 
 _TABLE: Final = uploads.c
 _OPEN, _DONE = "open", "done"
 _DELETED: Final = "upload deleted"
+_LONGEST_HOLD_US: Final = 60 * MICROSECONDS
 _ROW: Final = (
     select(
         _TABLE.project_id,
@@ -106,6 +110,26 @@ async def _change(
         .values(values)
     )
     return (await connection.execute(statement.returning(_TABLE.video_id))).scalar_one_or_none()
+
+
+async def _add_pieces(
+    connection: AsyncConnection, name: str, received: int, pieces: Sequence[UploadPiece]
+) -> None:
+    """Add pieces that end at `received` bytes; whatever was after that is gone."""
+    of_it = (await connection.execute(select(_TABLE.id).where(_TABLE.name == name))).scalar_one()
+    gone = upload_pieces.c.upload_id == of_it, upload_pieces.c.start >= received
+    await connection.execute(delete(upload_pieces).where(*gone))
+    if pieces:
+        rows = [
+            {"upload_id": of_it, "start": each.start, "size": each.size, "token": each.token}
+            for each in pieces
+        ]
+        await connection.execute(insert(upload_pieces), rows)
+
+
+async def _forget_pieces(connection: AsyncConnection, name: str) -> None:
+    of_it = select(_TABLE.id).where(_TABLE.name == name).scalar_subquery()
+    await connection.execute(delete(upload_pieces).where(upload_pieces.c.upload_id == of_it))
 
 
 async def _remove(
@@ -207,11 +231,29 @@ class Uploads:
         """Be the one who appends, in place of who did before; None: there is no such upload.
 
         One that is done is returned as it is.
+
+        Raises:
+            UploadHeld: who did before makes a file of it (`hold`).
         """
         async with self._database.writing() as connection:
-            claimed = update(uploads).where(_TABLE.name == name, _TABLE.state == _OPEN)
-            await connection.execute(claimed.values(writer=writer))
-            return await _find(connection, name)
+            now, held = now_in(connection), _TABLE.held_until_us
+            # Held for longer: the database's clock was set back.
+            free = or_(held.is_(None), held <= now, held > now + _LONGEST_HOLD_US)
+            claimed = update(uploads).where(_TABLE.name == name, _TABLE.state == _OPEN, free)
+            changed = await connection.execute(claimed.values(writer=writer, held_until_us=None))
+            found = await _find(connection, name)
+            if found is not None and not found.done and not changed.rowcount:
+                raise UploadHeld
+            return found
+
+    async def hold(self, name: str, writer: str, seconds: float) -> bool:
+        """Let nobody claim an upload for so long; False where this is not who appends.
+
+        At most a minute. 0 lets others claim it again.
+        """
+        async with self._database.writing() as connection:
+            until = now_in(connection) + round(seconds * MICROSECONDS) if seconds else None
+            return await _change(connection, name, writer, {"held_until_us": until}) is not None
 
     async def find_claimed(self, name: str, writer: str) -> UploadRecord | None:
         """Return the upload as it stands, where this is who appends; None where it is not."""
@@ -236,16 +278,26 @@ class Uploads:
             return True
 
     async def record_received(
-        self, record: UploadRecord, writer: str, received: int, expires_us: int, now_us: int
+        self,
+        record: UploadRecord,
+        writer: str,
+        received: int,
+        expires_us: int,
+        now_us: int,
+        pieces: Sequence[UploadPiece] = (),
     ) -> bool:
         """Write down how much is safe, and tell it; False where this is not who appends.
 
-        What replaces a file is told of when it is there: until then its video is at another one.
+        `pieces` have the bytes from what was safe before up to `received`, where several hosts may
+        receive them. What replaces a file is told of when it is there: until then its video is at
+        another one.
         """
         async with self._database.writing() as connection:
             await _hold_video(connection, record.name)
             values: dict[str, object] = {"received": received, "expires_us": expires_us}
             video = await _change(connection, record.name, writer, values)
+            if video is not None and (pieces or received < record.received):
+                await _add_pieces(connection, record.name, received, pieces)
             if video is not None and received != record.received and not record.replaces:
                 await video_creation.report_received(
                     connection, video, received, record.length, now_us
@@ -271,6 +323,7 @@ class Uploads:
             video = await _change(connection, name, writer, values)
             if video is None:
                 return None
+            await _forget_pieces(connection, name)
             return await video_creation.attach_file(connection, video, file, now_us, by=by)
 
     async def replace(
@@ -288,7 +341,24 @@ class Uploads:
             values: dict[str, object] = {"state": _DONE, "received": file.size}
             if await _change(connection, record.name, writer, values) is None:
                 raise UploadLost
+            await _forget_pieces(connection, record.name)
             return await replacement.replace(connection, record.video, file, now_us, by=by)
+
+    async def find_pieces(self, name: str) -> tuple[UploadPiece, ...]:
+        """Return the pieces of an upload in their order."""
+        async with self._database.reading() as connection:
+            table = upload_pieces.c
+            asked = select(table.start, table.size, table.token).where(_TABLE.name == name)
+            asked = asked.join_from(upload_pieces, uploads).order_by(table.start)
+            rows = (await connection.execute(asked)).all()
+            return tuple(UploadPiece(start, size, token) for start, size, token in rows)
+
+    async def count_stored(self, name: str) -> int:
+        """Return how many bytes of an upload are in pieces."""
+        async with self._database.reading() as connection:
+            asked = select(func.coalesce(func.sum(upload_pieces.c.size), 0))
+            asked = asked.join_from(upload_pieces, uploads).where(_TABLE.name == name)
+            return int((await connection.execute(asked)).scalar_one())
 
     async def remove(
         self, name: str, kind: str, now_us: int, *, by: int | None, expired: bool = False

@@ -1,5 +1,7 @@
 """The previews of recordings (`catalog.previews`), which are made after the recording is a video.
 
+With them comes a poster for a video that has none, or that of its stream as clips have.
+
 Each step locks the video's row and then the job's; it changes nothing if the job is no longer held.
 The video plays meanwhile, and none of this changes its state: one without previews is complete.
 """
@@ -11,9 +13,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from storage.catalog.engine.database import Database
 from storage.catalog.events import broadcast
-from storage.catalog.records.transcoding import PreviewWork
+from storage.catalog.records.transcoding import MadePreviews, PreviewWork
 from storage.catalog.schema.tables import videos
 from storage.catalog.videos import jobs, rows
+from storage.catalog.videos.recordings import BORROWED_POSTERS
 from storage.job_leases import HeldJob, JobLost
 
 __all__ = ["RecordingPreviews"]
@@ -28,6 +31,10 @@ async def _locked(
     if row is None:
         raise JobLost(held)
     return row
+
+
+def _needs_poster(posters: str | None) -> bool:
+    return posters in (None, BORROWED_POSTERS)
 
 
 class RecordingPreviews:
@@ -45,21 +52,37 @@ class RecordingPreviews:
         async with self._database.writing() as connection:
             row = await _locked(connection, held)
             await jobs.extend(connection, held, now_us)
-            return PreviewWork(hash=row.hash, generation=row.generation, media=row.media)
+            return PreviewWork(
+                hash=row.hash,
+                generation=row.generation,
+                media=row.media,
+                needs_poster=_needs_poster(row.posters),
+            )
 
-    async def finish(self, held: HeldJob, folder: str | None, size: int, now_us: int) -> None:
-        """Name the folder of the previews, `size` bytes in all, and end the job.
+    async def finish(self, held: HeldJob, made: MadePreviews, now_us: int) -> str | None:
+        """Name the folders of what was made, and end the job; return a folder that nothing needs.
 
-        None if there is too little to make any of. The video's channel is notified of new ones.
+        That is the one of the posters that the new ones replace, or of the new ones if the owner
+        has sent others meanwhile. The video's channel is notified of what is new.
         """
         async with self._database.writing() as connection:
             row = await _locked(connection, held)
             await jobs.finish(connection, held)
-            if folder is None:
-                return
-            values = {"previews": folder, "storage_size": videos.c.storage_size + size}
-            await rows.change(connection, row, now_us, values)
-            await broadcast.enqueue_video(connection, row.id, _COMPLETED, now_us)
+            unused = None
+            values: dict[str, Any] = {}  # Any: columns of every type
+            if made.previews is not None:
+                values["previews"] = made.previews
+                values["storage_size"] = videos.c.storage_size + made.size
+            if made.posters is not None and _needs_poster(row.posters):
+                unused = row.posters
+                labels = ",".join(made.poster_labels)
+                values |= {"posters": made.posters, "poster_labels": labels, "image_us": now_us}
+            elif made.posters is not None:
+                unused = made.posters
+            if values:
+                await rows.change(connection, row, now_us, values)
+                await broadcast.enqueue_video(connection, row.id, _COMPLETED, now_us)
+            return unused
 
     async def fail(self, held: HeldJob) -> None:
         """End the job; the video remains without previews."""

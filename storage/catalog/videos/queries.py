@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import ColumnElement, Row, bindparam, delete, func, select
+from sqlalchemy import ColumnElement, Row, Select, bindparam, delete, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.countries import decode_countries
@@ -19,7 +19,9 @@ from storage.catalog.library import labels, players
 from storage.catalog.queries import counters, named_rows, project_lookup
 from storage.catalog.queries.casefold import fold
 from storage.catalog.records.common import Named, Page
+from storage.catalog.records.transcoding import MadeSubtitles
 from storage.catalog.records.videos import (
+    Phase,
     VideoQuery,
     VideoRecord,
     VideoRung,
@@ -34,6 +36,7 @@ from storage.catalog.schema.upload_tables import recordings
 __all__ = [
     "PAGE_SIZE",
     "find",
+    "find_in_phase",
     "find_known",
     "find_page",
     "find_status",
@@ -75,9 +78,26 @@ _FIELDS: Final[dict[str, ColumnElement[Any]]] = {  # Any: columns of every type
     "image_us": _TABLE.image_us,
     "storage_size": _TABLE.storage_size,
     "version": _TABLE.version,
+    "source": _TABLE.source,
+    "previews": _TABLE.previews,
+    "reason": _TABLE.reason,
+    "expires_us": _TABLE.expires_us,
 }
 _NAMES: Final = tuple(_FIELDS)
-_BESIDES: Final = (_TABLE.category_id, _TABLE.player_id, _TABLE.countries, projects_table.c.key)
+_BESIDES: Final = (
+    _TABLE.category_id,
+    _TABLE.player_id,
+    _TABLE.countries,
+    _TABLE.subtitles,
+    projects_table.c.key,
+)
+# What lists can be sorted by.
+_SORTED: Final[dict[str, ColumnElement[Any]]] = {  # Any: as above
+    "id": _TABLE.id,
+    "title": _TABLE.title_fold,
+    "length": _TABLE.length_us,
+    "size": _TABLE.size,
+}
 # What lists are asked for most: made once, as making it costs more than the answer.
 _FRONT: Final = (
     select(*_FIELDS.values())
@@ -106,8 +126,10 @@ async def _find(
     if row is None:
         return None
     columns: Sequence[Any] = row[: len(_NAMES)]  # Any: as in `_record`
-    category, player, countries, key = row[len(_NAMES) :]
-    return await _whole(connection, _record(columns, key), category, player, countries)
+    category, player, countries, subtitles, key = row[len(_NAMES) :]
+    whole = await _whole(connection, _record(columns, key), category, player, countries)
+    made = msgspec.json.decode(subtitles, type=tuple[MadeSubtitles, ...])
+    return msgspec.structs.replace(whole, subtitles=made)
 
 
 async def read(connection: AsyncConnection, video: int) -> WholeVideo:
@@ -185,12 +207,15 @@ async def find_page(
         wanted.append(_TABLE.created_us >= query.from_us)
     if query.until_us is not None:
         wanted.append(_TABLE.created_us < query.until_us)
-    if query.search or len(order) > 1:
+    if query.search or len(order) > 1:  # a span
         counted = select(func.count()).select_from(videos).where(*wanted)
         total = (await connection.execute(counted)).scalar_one()
     else:
         kind = "videos" if query.phase is None else f"videos.{query.phase}"
         total = await counters.find(connection, project, [kind])
+    if query.sort is not None:
+        columns = (_SORTED[query.sort.column], _TABLE.id)  # by number where that is the same
+        order = [each.desc() if query.sort.descending else each.asc() for each in columns]
     offset = (page - 1) * PAGE_SIZE
     records: tuple[VideoRecord, ...] = ()
     # Beyond the end nothing is asked for: a huge page number is no offset that a database takes.
@@ -212,6 +237,21 @@ async def _find_front(
         rows = await connection.execute(_FRONT, {"of": project, "start": start})
         records = tuple(_record(row, key) for row in rows.all())
     return Page(items=records, total=total, number=page, size=PAGE_SIZE)
+
+
+async def find_in_phase(
+    connection: AsyncConnection, of: Select[int], phase: Phase, most: int
+) -> tuple[VideoRecord, ...]:
+    """Return the newest videos in a phase, of the projects whose numbers `of` selects."""
+    statement = (
+        select(projects_table.c.key, *_FIELDS.values())
+        .join(projects_table, projects_table.c.id == _TABLE.project_id)
+        .where(_TABLE.project_id.in_(of), _TABLE.phase == phase)
+        .order_by(_TABLE.id.desc())
+        .limit(most)
+    )
+    rows = await connection.execute(statement)
+    return tuple(_record(row[1:], row[0]) for row in rows)
 
 
 async def find_status(connection: AsyncConnection, video: int) -> VideoStatus | None:

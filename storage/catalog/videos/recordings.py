@@ -30,6 +30,7 @@ from storage.catalog.videos import queries as video_queries
 from storage.errors import NoSuchLabel, NoSuchProject
 
 __all__ = [
+    "BORROWED_POSTERS",
     "MadeRecording",
     "RecordedRung",
     "RecordedVideo",
@@ -43,6 +44,8 @@ __all__ = [
     "with_present_labels",
 ]
 
+# The folder of a clip's posters while they are those of the stream or video that it is cut out of.
+BORROWED_POSTERS: Final = "poster-1-0"
 _DAY_US: Final = 86_400_000_000
 _LONGEST_TITLE: Final = 255  # characters, as the column has it
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)

@@ -5,7 +5,7 @@ transcoded `storage.catalog.videos.transcoding`. A change locks the row first an
 columns that change, so that two at once lose nothing of each other.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
@@ -235,9 +235,18 @@ class Videos:
             return await video_queries.remove(connection, video, now_us, by=by)
 
     async def edit(
-        self, video: int, change: VideoChange, now_us: int, *, by: int | None
+        self,
+        video: int,
+        change: VideoChange,
+        now_us: int,
+        *,
+        by: int | None,
+        check: Callable[[WholeVideo], None] | None = None,
     ) -> WholeVideo | None:
         """Change what is set in `change`.
+
+        `check` may raise to keep the video as it is; it gets the record before the change, which
+        nobody else changes meanwhile.
 
         Raises:
             NoSuchLabel: a tag or the category is none of the video's project.
@@ -246,6 +255,8 @@ class Videos:
             row = await rows.lock(connection, video)
             if row is None:
                 return None
+            if check is not None:
+                check(await video_queries.read(connection, video))
             if not change.keys:
                 return await video_queries.read(connection, video)
             values: _Values = {}

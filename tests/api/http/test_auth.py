@@ -2,7 +2,8 @@
 
 import pytest
 
-from api.http.auth import bearer_token, is_owner
+from api.http.auth import bearer_token, is_owner, is_signed_in_owner
+from api.http.browser_sessions import BrowserSessions, SessionCookie
 from tests.support.api.application import NOW_US, STREAMS, ApiService
 
 TITLE = {"title": "x"}
@@ -111,3 +112,17 @@ async def test_the_owner_of_a_stream_is_told_from_a_viewer(house: ApiService) ->
     assert not await is_owner(catalog, "Bearer nonsense", stream)
     assert not await is_owner(catalog, None, stream)
     assert not await is_owner(catalog, house.owner["Authorization"], "unknown")
+
+
+async def test_a_signed_in_owner_of_a_stream_is_told_from_a_viewer(house: ApiService) -> None:
+    stream = (await house.add())["hash"]
+    mine = await house.catalog.projects.add("Mine", NOW_US)
+    foreign, _ = await house.catalog.tokens.add("foreign", mine.id, write=True, now_us=NOW_US)
+    catalog = house.catalog
+    sessions = BrowserSessions(catalog, SessionCookie(secure=False), lambda: NOW_US)
+    for token, expected in ((1, True), (foreign.id, False)):
+        cookie = f"a=b; headend_session={await catalog.sessions.add(token, NOW_US)}"
+        assert await is_signed_in_owner(catalog, sessions, cookie, stream) is expected
+        assert not await is_signed_in_owner(catalog, sessions, cookie, "unknown")
+    assert not await is_signed_in_owner(catalog, sessions, "headend_session=unknown", stream)
+    assert not await is_signed_in_owner(catalog, sessions, None, stream)

@@ -61,8 +61,14 @@ class Viewers:
         """Have somebody come who asks the catalog."""
         await self.verdicts.lookup(HASH, Requester("RO", []))
 
-    def park(self, peer: str = "RO", query: str = NEXT) -> PendingResponse:
-        pending = self.origin.fast_path("GET", f"{PLAYLIST}?{query}", [], peer)
+    def hint(self) -> None:
+        """Name the next part in the playlist, whatever comes then."""
+        part = PartialSegment(uri="0.0.m4s", duration=PARTS, independent=True)
+        timeline = Timeline(part_target=PARTS).open("init-0.mp4")
+        self.timeline = timeline.with_part(part, hint="0.1.m4s")
+
+    def park(self, peer: str = "RO", query: str = NEXT, path: str = PLAYLIST) -> PendingResponse:
+        pending = self.origin.fast_path("GET", f"{path}?{query}", [], peer)
         assert isinstance(pending, PendingResponse)
         pending.subscribe(self.answers.append)
         return pending
@@ -170,6 +176,28 @@ async def test_a_run_that_is_gone_answers_at_once(tmp_path: Path) -> None:
         found.park()
         await found.edge.drop_folder(FOLDER)
         assert found.statuses == [503]
+
+
+async def test_a_hinted_part_that_does_not_come_in_time_may_be_asked_for_again(
+    tmp_path: Path,
+) -> None:
+    async with viewers(tmp_path, MemoryEdge(wait_seconds=0)) as found:
+        found.hint()
+        await found.show()
+        found.park(path=f"/{FOLDER}/720p/0.1.m4s", query="")
+        await until(lambda: bool(found.answers))
+        assert found.statuses == [503]
+        assert found.showcase.asked == 1
+
+
+async def test_a_hinted_part_that_the_run_ended_without_is_not_found(tmp_path: Path) -> None:
+    async with viewers(tmp_path) as found:
+        found.hint()
+        await found.show()
+        found.park(path=f"/{FOLDER}/720p/0.1.m4s", query="")
+        found.timeline = found.timeline.close("0.m4s", PARTS).end()
+        await found.show()
+        assert found.statuses == [404]
 
 
 @pytest.mark.parametrize("query", ["_HLS_msn=999999999999", "_HLS_msn=0&_HLS_part=999999999999"])

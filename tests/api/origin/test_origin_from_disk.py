@@ -1,5 +1,6 @@
 """The origin in a process that carries no stream: everything comes from disk, and is the newest."""
 
+import asyncio
 import os
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from media.hls import m3u8
 from media.hls.playlist import MediaPlaylist, MultivariantPlaylist
 from storage.catalog.records.common import PublicRecord
 from storage.edge.memory import MemoryEdge
+from storage.objects.base import ObjectStat
 from storage.objects.disk import DiskObjects
 from tests.support.api.origin_client import later
 from tests.support.storage.engine_reports import (
@@ -26,6 +28,7 @@ from tests.support.storage.engine_reports import (
     begin_epoch,
     open_run,
 )
+from tests.support.waiting import until
 
 PLAYLIST = f"/live/{HASH}/{RUN}/720p/index.m3u8"
 VARIANTS = f"/live/{HASH}/index.m3u8"
@@ -129,3 +132,44 @@ async def test_a_playlist_that_looks_unchanged_is_read_again_after_a_second(
         os.utime(file, (1_800_000_000, 1_800_000_000))
         assert (await get(origin, PLAYLIST)) == (200, text)
         watch.now += seconds
+
+
+class SlowObjects(DiskObjects):
+    """A disk that answers when it may, and counts what it is asked for."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.may_answer = asyncio.Event()
+        self.asked: list[str] = []
+
+    async def stat(self, address: str) -> ObjectStat | None:
+        self.asked.append(f"stat {address}")
+        await self.may_answer.wait()
+        return await super().stat(address)
+
+    async def get(self, address: str) -> bytes:
+        self.asked.append(f"get {address}")
+        return await super().get(address)
+
+
+async def test_a_playlist_is_read_once_for_all_who_ask_meanwhile(tmp_path: Path) -> None:
+    objects = SlowObjects(tmp_path)
+    watch = Watch()
+    origin = Origin(
+        objects=objects,
+        edge=MemoryEdge(),
+        visibility=VisibilityCache(Open(), nobody),
+        clock=watch,
+    )
+    await objects.put(PLAYLIST[1:], b"#EXTM3U 1")
+    once = [f"stat {PLAYLIST[1:]}", f"get {PLAYLIST[1:]}"]
+    for _ in range(2):
+        async with asyncio.TaskGroup() as tasks:
+            asked = [tasks.create_task(get(origin, PLAYLIST)) for _ in range(30)]
+            await until(lambda: bool(objects.asked))
+            objects.may_answer.set()
+        assert {each.result() for each in asked} == {(200, "#EXTM3U 1")}
+        assert objects.asked == once
+        objects.asked.clear()
+        objects.may_answer.clear()
+        watch.now += 1.5

@@ -169,3 +169,28 @@ def test_guessed_hashes_do_not_push_out_what_is_known() -> None:
     shelf.failing = True
     shelf.clock.now += 5
     assert shelf.ask("DE").access is AccessLevel.OPEN
+
+
+def test_a_signed_in_browser_sees_what_its_token_reaches() -> None:
+    """Of cookies that come with a token, the token alone counts."""
+    shelf = CountingShowcase("RO")
+    seen: list[tuple[str | None, str]] = []
+
+    async def signed_in(cookie: str | None, hash_: str, /) -> bool:
+        seen.append((cookie, hash_))
+        return cookie == "a=b; session=mine"
+
+    verdicts = VisibilityCache(
+        shelf, shelf.is_owner, shelf.country, is_signed_in=signed_in, clock=shelf.clock
+    )
+
+    def ask(*headers: tuple[bytes, bytes]) -> AccessLevel:
+        return asyncio.run(verdicts.lookup(HASH, Requester("DE", headers))).access
+
+    assert ask((b"cookie", b"a=b"), (b"cookie", b"session=mine")) is AccessLevel.OWNER
+    assert ask((b"cookie", b"session=other")) is AccessLevel.BLOCKED
+    assert ask() is AccessLevel.BLOCKED
+    assert seen == [("a=b; session=mine", HASH), ("session=other", HASH)]
+    both = (b"cookie", b"a=b; session=mine"), (b"authorization", b"Bearer another")
+    assert ask(*both) is AccessLevel.BLOCKED
+    assert len(seen) == 2

@@ -319,3 +319,15 @@ def test_a_stream_that_was_on_air_shows_its_newest_poster(kind: str) -> None:
         named = dict(re.findall(r'<meta (?:property|name)="([^"]+)" content="([^"]*)">', page))
         assert named["og:image"] == named["twitter:image"] == f"http://headend.test{address}"
         assert (named["og:video:width"], named["og:video:height"]) == ("720", "1280")
+
+
+@pytest.mark.parametrize("kind", ["watch", "embed"])
+def test_a_page_may_load_media_from_where_viewers_are_redirected(kind: str) -> None:
+    cdn = addresses(playback="https://cdn.test")
+    for where, origins in ((None, "https://s3.test"), (cdn, "https://cdn.test https://s3.test")):
+        with serving_pages(Records(), where, media_origin="https://s3.test") as client:
+            policy = _policy(client.get(f"/{kind}/{HASH}"))
+        assert policy["connect-src"] == f"'self' {origins}"
+        assert policy["media-src"] == f"'self' blob: data: {origins}"
+        assert policy["img-src"] == f"'self' data: {origins}"
+        assert policy["script-src"] == "'self'"

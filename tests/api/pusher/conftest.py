@@ -8,6 +8,7 @@ from litestar.testing import AsyncTestClient
 
 from api.app import create_app
 from api.http.auth import needs_token
+from api.http.browser_sessions import BrowserSessions
 from api.pusher.limits import PusherSettings
 from api.pusher.private import private_channel_handlers
 from api.pusher.signed import signed_event_handlers
@@ -37,7 +38,9 @@ async def desk(tmp_path: Path) -> AsyncGenerator[PusherService]:
                     catalog.outbox,
                     key=key,
                     sign=broadcaster.sign,
-                    guard=needs_token(catalog),
+                    guard=needs_token(
+                        catalog, None, BrowserSessions.of(catalog, ADDRESSES, lambda: NOW_US)
+                    ),
                     admits=broadcaster.admits,
                 ),
             ],

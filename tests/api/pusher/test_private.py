@@ -6,6 +6,7 @@ import hmac
 import pytest
 
 from tests.support.api.application import NOW_US
+from tests.support.api.console_client import COOKIE, SAME_ORIGIN
 from tests.support.api.pusher_client import PusherService
 
 
@@ -45,6 +46,26 @@ async def test_a_token_of_another_project_opens_none(desk: PusherService) -> Non
         assert answer.status_code == 403
         assert set(answer.json()) == {"message"}
     assert (await desk.ask(f"private-project.{other.id}", token=token)).status_code == 200
+
+
+async def test_a_signed_in_browser_opens_them_from_our_own_pages_alone(
+    desk: PusherService,
+) -> None:
+    secret = await desk.catalog.sessions.add(1, NOW_US)
+    cookie = {"Cookie": f"{COOKIE}={secret}"}
+    channel = channels(desk)[0]
+    form = {"socket_id": "12.34", "channel_name": channel}
+    ours = {**SAME_ORIGIN, "X-Headend-Console": "1"}
+    answer = await desk.client.post("/broadcasting/auth", data=form, headers={**cookie, **ours})
+    assert (answer.status_code, answer.json()) == (200, auth_of(desk, channel))
+    for headers in ({}, SAME_ORIGIN, {**ours, "Sec-Fetch-Site": "same-site"}):
+        answer = await desk.client.post(
+            "/broadcasting/auth", data=form, headers={**cookie, **headers}
+        )
+        assert answer.status_code == 403
+    await desk.catalog.tokens.revoke(1, NOW_US)
+    answer = await desk.client.post("/broadcasting/auth", data=form, headers={**cookie, **ours})
+    assert answer.status_code == 401
 
 
 async def test_without_a_token_or_with_a_wrong_one_nothing_opens(desk: PusherService) -> None:

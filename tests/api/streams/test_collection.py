@@ -128,6 +128,21 @@ async def test_a_stream_on_air_shows_it(house: ApiService) -> None:
     assert (item["live"], item["published"]) == (True, True)
 
 
+async def test_streams_of_one_state_are_listed(house: ApiService) -> None:
+    live, idle = await house.add("On air"), await house.add("Idle")
+    await house.catalog.live_state.set(
+        live["id"], live=True, processing=True, on_air=0, sending={0}, no_audio=False, now_us=5
+    )
+    body = await house.listed("?state=live")
+    assert [item["id"] for item in body["data"]] == [live["id"]]
+    assert body["links"]["first"] == "https://live.example/api/projects/1/streams?state=live&page=1"
+    assert idle["id"] in [item["id"] for item in (await house.listed("?state=idle"))["data"]]
+    for wrong in ("", "LIVE", "dead"):
+        answer = await house.client.get(f"{STREAMS}?state={wrong}", headers=house.owner)
+        assert answer.status_code == 422
+        assert list(answer.json()["errors"]) == ["state"]
+
+
 @pytest.mark.parametrize(
     "title", ["x", "é" * 255, "👩‍👩‍👧 日本 — “ok”", "\U0001d518", "a\u00a0b", "مباشر", "100%_\\/"]
 )

@@ -153,6 +153,14 @@ async def test_a_drill_answers_how_it_went(house: ApiService) -> None:
     assert (await events(house, stream))[-1] == drill
 
 
+async def test_a_drill_names_the_host_where_several_receive_streams(house: ApiService) -> None:
+    stream = await live(house)
+    switched = {**SWITCHED, "host": "ingest-1"}
+    async with answering(house.catalog, {CommandKind.DRILL: switched}):
+        body = await post(house, stream, "failover-drill", 200)
+    assert body == {"message": "Failover drilled.", "drill": switched}
+
+
 async def test_a_drill_that_the_ingest_refuses_is_409_in_its_words(house: ApiService) -> None:
     stream = await live(house)
     async with answering(house.catalog, {CommandKind.DRILL: {"refused": "no other is well"}}):

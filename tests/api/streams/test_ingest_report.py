@@ -102,6 +102,12 @@ _ENCODER: Final = {
         "steps_back": INTEGER,
         "interleave_ms": Nullable(INTEGER),
     },
+    "seconds": {
+        "newest": INTEGER,
+        "bit_rates": [INTEGER],
+        "frames": [INTEGER],
+        "keyframe_seconds": [Nullable(NUMBER)],
+    },
     "advice": [STRING],
 }
 REPORT: Final = {

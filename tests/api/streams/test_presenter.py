@@ -1,5 +1,6 @@
 """Settings and reports on encoders as bodies."""
 
+import msgspec
 import pytest
 
 from api.http.errors import ApiError
@@ -28,3 +29,6 @@ async def test_a_report_without_encoders_has_no_slots(house: ApiService) -> None
     report = StreamReport(live=False, on_air=None, slots=[], advice=["a"])
     body = present_report(report, stream)
     assert (body.live, body.on_air, body.slots, body.advice) == (False, None, [], ["a"])
+    assert "host" not in msgspec.to_builtins(body)
+    named = present_report(msgspec.structs.replace(report, host="ingest-1"), stream)
+    assert msgspec.to_builtins(named)["host"] == "ingest-1"

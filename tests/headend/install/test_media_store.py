@@ -6,7 +6,14 @@ import pytest
 
 from headend.config.settings import load
 from headend.install.installation import create_data_folder, install
-from headend.install.media_store import OBJECTS, SCRATCH, bucket_of, open_store, read_store
+from headend.install.media_store import (
+    OBJECTS,
+    SCRATCH,
+    bucket_of,
+    open_store,
+    read_store,
+    signing_bucket,
+)
 from storage.installation_key import StoreMismatch
 from storage.objects.disk import DiskObjects
 from storage.objects.read_only import ReadOnlyObjects
@@ -67,3 +74,19 @@ async def test_an_installation_and_a_bucket_belong_together(
     with pytest.raises(StoreMismatch, match=r"s3://test-[0-9]+/media do not belong to"):
         await install(tmp_path / "two", bucket=bucket)
     assert not (tmp_path / "two" / "catalog.sqlite").exists()
+
+
+@pytest.mark.parametrize(
+    ("public", "origin"),
+    [("", "http://10.0.0.5:7480"), ("https://s3.example.org", "https://s3.example.org")],
+)
+def test_viewers_reach_the_bucket_by_an_address_of_their_own(public: str, origin: str) -> None:
+    environment = {
+        "HEADEND_STORAGE__URL": "s3://media/one",
+        "HEADEND_STORAGE__ENDPOINT": "http://10.0.0.5:7480",
+        "HEADEND_STORAGE__PUBLIC_ENDPOINT": public,
+    }
+    bucket = signing_bucket(load(file=None, environment=environment, options={})[0])
+    assert (bucket.origin, bucket.place) == (origin, "s3://media/one")
+    with pytest.raises(ValueError, match=r"storage\.url"):
+        signing_bucket(load(file=None, environment={}, options={})[0])

@@ -8,12 +8,13 @@ import pytest
 
 from headend.roles.adapters import (
     CatalogDirectory,
+    CatalogEventLog,
     CatalogJournal,
     EngineSinks,
     GrantDefaults,
 )
 from ingest.stream.failover import LOW_LATENCY_POLICY, Policy
-from ingest.stream.ports import Grant, LiveState
+from ingest.stream.ports import Grant, LiveEvent, LiveState
 from media.stream_keys import Slot
 from storage.catalog import open_catalog
 from storage.catalog.records.settings import FailoverChange, SettingsChange
@@ -104,19 +105,41 @@ async def test_a_run_has_the_settings_of_the_grant_that_opens_it(tmp_path: Path)
             )
 
 
+async def test_events_name_the_host_where_several_receive_streams(tmp_path: Path) -> None:
+    async with open_catalog(migrated(tmp_path / "catalog.db"), migrate=True) as catalog:
+        stream = (await catalog.installation.first_start(1)).stream
+        assert stream is not None
+        state = LiveState(
+            stream=stream.id, hash=stream.hash, live=False, processing=False, on_air=None,
+            sending=frozenset(), no_audio=False,
+        )  # fmt: skip
+        for name in (None, "ingest-1"):
+            event = LiveEvent(kind="slate", facts={"reason": "lost"})
+            await CatalogJournal(catalog, lambda: 5, name).write(state, (event,))
+            log = CatalogEventLog(catalog, lambda: 5, name)
+            await log.happened(stream.hash, "engine lost", {"cause": "killed"})
+        found = [(each.kind, each.facts) for each in (await catalog.events.find_page(1)).items]
+    assert found[:4] == [
+        ("engine lost", {"cause": "killed", "host": "ingest-1"}),
+        ("slate", {"reason": "lost", "host": "ingest-1"}),
+        ("engine lost", {"cause": "killed"}),
+        ("slate", {"reason": "lost"}),
+    ]
+
+
 async def test_a_state_is_written_by_the_owner_of_its_stream_alone(tmp_path: Path) -> None:
     async with open_catalog(migrated(tmp_path / "catalog.db"), migrate=True) as catalog:
         stream = (await catalog.installation.first_start(1)).stream
         assert stream is not None
         host = await catalog.hosts.register("a", "ingest", None, "1")
-        await catalog.owners.claim(stream.id, host, dead_seconds=60)
-        await catalog.owners.release(stream.id, host, 1)
-        await catalog.owners.claim(stream.id, host, dead_seconds=60)
+        first = await catalog.owners.claim(stream.id, host, dead_seconds=60)
+        await catalog.owners.release(stream.id, host, first.generation)
+        second = await catalog.owners.claim(stream.id, host, dead_seconds=60)
         state = LiveState(
             stream=stream.id, hash=stream.hash, live=True, processing=True, on_air=Slot(0),
             sending=frozenset({Slot(0)}), no_audio=False,
         )  # fmt: skip
-        for generation, live in ((1, False), (2, True)):
-            written = msgspec.structs.replace(state, generation=generation)
+        for owner, live in ((first, False), (second, True)):
+            written = msgspec.structs.replace(state, generation=owner.generation)
             await CatalogJournal(catalog, lambda: 5).write(written, ())
             assert (await catalog.streams.find_all())[0].live is live

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import msgspec
+import pytest
 
 from api.streams.command_client import IngestClient
 from headend.roles.adapters import CatalogDirectory, CatalogJournal, GrantDefaults
@@ -39,7 +40,10 @@ NEWS = ("paused", "slate", "resumed", "back on air")
 
 
 class Room(msgspec.Struct, kw_only=True):
-    """An ingest without sockets and engines, over a real catalog and a real disk."""
+    """An ingest without sockets and engines, over a real catalog and a real disk.
+
+    `held` are the streams that were held for commands.
+    """
 
     catalog: Catalog
     stream: StreamRecord
@@ -48,6 +52,7 @@ class Room(msgspec.Struct, kw_only=True):
     streams: LiveStreams
     orders: CommandExecutor
     ingest: IngestClient
+    held: list[int]
 
     async def publish(self, key: StreamRecord | None = None) -> FakePublisher:
         """Let an encoder in, with the key that a stream's record has."""
@@ -92,6 +97,13 @@ async def room(
             stream = (await catalog.installation.first_start(1)).stream
             assert stream is not None
             place = FakePorts()
+            held: list[int] = []
+
+            @asynccontextmanager
+            async def hold(stream: int) -> AsyncGenerator[bool]:
+                held.append(stream)
+                yield True
+
             presence = await registered(catalog) if shared else None
             async with asyncio.TaskGroup() as tasks:
                 streams = LiveStreams(place, CatalogJournal(catalog, lambda: NOW), tasks)
@@ -108,6 +120,7 @@ async def room(
                     media=StoredMedia(objects, edge),
                     now_us=lambda: NOW,
                     presence=presence,
+                    hold=hold,
                 )
                 nudge = (orders.nudge,) if nudged else ()
                 carrying = tasks.create_task(orders.run())
@@ -118,6 +131,7 @@ async def room(
                     place=place,
                     streams=streams,
                     orders=orders,
+                    held=held,
                     ingest=IngestClient(catalog, StoredMedia(objects, edge), *nudge),
                 )
                 streams.drain()
@@ -385,6 +399,22 @@ def test_a_drill_is_answered_with_what_it_took_or_why_it_was_not(tmp_path: Path)
     play(tmp_path, story)
 
 
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_report_names_the_host_where_several_receive_streams(
+    tmp_path: Path, shared: bool
+) -> None:
+    async def story(inside: Room) -> None:
+        await inside.publish()
+        for kind in (CommandKind.REPORT, CommandKind.DRILL):
+            asked = StreamCommand(stream=inside.stream.id, hash=inside.stream.hash, kind=kind)
+            came = await inside.ingest.wait(await inside.catalog.commands.add(asked, NOW))
+            assert came is not None
+            assert came.answer.get("host") == ("here" if shared else None)
+            assert ("host" in came.answer) is shared
+
+    play(tmp_path, story, shared=shared)
+
+
 def test_a_report_is_what_the_encoders_send(tmp_path: Path) -> None:
     async def story(inside: Room) -> None:
         async def report() -> dict[str, object]:
@@ -396,6 +426,10 @@ def test_a_report_is_what_the_encoders_send(tmp_path: Path) -> None:
             return came.answer
 
         assert (await report())["slots"] == []
+        # It need not be claimed for that, as it must be to be changed.
+        assert inside.held == []
+        await inside.end()
+        assert inside.held == [inside.stream.id]
         await inside.publish()
         found = await report()
         assert (found["live"], found["on_air"]) == (True, "primary")

@@ -85,10 +85,10 @@ async def test_a_host_is_seen_and_reports_what_it_owns(
 ) -> None:
     async with running(catalog) as host:
         assert await host.next_report() == {}
-        await catalog.owners.claim(7, host.number, dead_seconds=NEVER)
-        await until(lambda: host.last == {7: 1})
+        owned = await catalog.owners.claim(7, host.number, dead_seconds=NEVER)
+        await until(lambda: host.last == {7: owned.generation})
         other = await catalog.hosts.register("other", "ingest", None, "1")
-        await catalog.owners.claim(7, other, dead_seconds=NEVER, gone=1)
+        await catalog.owners.claim(7, other, dead_seconds=NEVER, gone=owned.generation)
         await until(lambda: host.last == {})
         await change(migrated_place, "UPDATE hosts SET seen_us = 0 WHERE name = 'here'")
         await host.next_report()
@@ -130,8 +130,8 @@ async def test_a_process_that_slept_is_lost_before_it_owns_again(catalog: Catalo
 async def test_a_host_whose_row_was_removed_registers_again(catalog: Catalog) -> None:
     async with running(catalog) as host:
         before = host.number
-        await catalog.owners.claim(7, before, dead_seconds=NEVER)
-        await until(lambda: host.last == {7: 1})
+        owned = await catalog.owners.claim(7, before, dead_seconds=NEVER)
+        await until(lambda: host.last == {7: owned.generation})
         await catalog.hosts.leave(before)
         await until(lambda: "lost" in host.reports)
         await until(lambda: host.last == {})

@@ -1,12 +1,23 @@
 """The metrics of an ingest: what its listener and its runs counted."""
 
+import asyncio
 import re
 from pathlib import Path
 
+import pytest
+
 from headend.roles.ingest_metrics import IngestMetrics
+from ingest.rtmp.limits import Limits
 from ingest.server.listener import RtmpListener
+from ingest.stream.ports import Grant
 from media.loop_lag import LoopLag
+from media.stream_keys import StreamKey
+from storage.edge.memory import MemoryEdge
+from storage.live.publication import LiveWindow
+from storage.objects.disk import DiskObjects
 from tests.support.headend.idle_ingest import idle_ingest
+from tests.support.ingest.relay_hosts import Host, installation, play
+from tests.support.ingest.simulated_encoders import BACKUP, PRIMARY
 from tests.support.transcode.live_runs import STREAM
 from transcode.live.ports import RunSettings
 from transcode.live.service import LiveTranscoding
@@ -17,6 +28,26 @@ def figures(listener: RtmpListener, transcoding: LiveTranscoding, lag: LoopLag) 
     text = IngestMetrics(listener, transcoding, lag).text().decode()
     lines = re.findall(r"^(\w+(?:\{.*\})?) (\S+)$", text, re.MULTILINE)
     return {name: float(value) for name, value in lines}
+
+
+def listener_of(host: Host) -> RtmpListener:
+    """Return a listener with the ends of a host's links."""
+    return RtmpListener(
+        limits=Limits(),
+        directory=NoKeys(),
+        streams=host.streams,
+        tasks=host.tasks,
+        lag=host.lag,
+        relay=host.relay,
+        relay_client=host.client,
+    )
+
+
+class NoKeys:
+    """A directory without a key."""
+
+    async def grant(self, application: str, key: StreamKey) -> Grant | None:
+        return None
 
 
 async def test_a_scrape_shows_what_was_counted_until_then(tmp_path: Path) -> None:
@@ -34,6 +65,37 @@ async def test_a_scrape_shows_what_was_counted_until_then(tmp_path: Path) -> Non
     assert after['headend_ingest_refusals_total{cause="unknown key"}'] == 1
     assert after["headend_event_loop_lag_seconds_total"] == 1.5
     assert after["headend_event_loop_lags_total"] == 2
+
+
+def test_links_to_other_hosts_have_their_figures(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with installation() as hosts:
+            owner, other = await hosts.start(), await hosts.start()
+            await owner.attach(BACKUP)
+            await other.publish(PRIMARY)
+            await asyncio.sleep(5)
+            with DiskObjects(tmp_path) as objects:
+                transcoding = LiveTranscoding(
+                    objects=objects, edge=MemoryEdge(), window=LiveWindow()
+                )
+                found = [
+                    figures(listener_of(host), transcoding, LoopLag()) for host in (owner, other)
+                ]
+            at_owner, at_other = found
+            for name, count in (("links", 1), ("encoders", 1), ("links_lost_total", 0)):
+                assert at_owner[f'headend_relay_{name}{{direction="in"}}'] == count
+                assert at_other[f'headend_relay_{name}{{direction="out"}}'] == count
+            sent = at_other['headend_relay_bytes_out_total{direction="out"}']
+            assert sent > 1_000
+            received = at_owner['headend_relay_bytes_in_total{direction="in"}']
+            assert received == pytest.approx(sent, rel=0.1)  # the newest may be on their way
+            assert at_owner["headend_relay_kept_bytes"] == 0
+            assert at_other["headend_relay_kept_bytes"] == other.client.memory.size_bytes > 0
+            for link in owner.links:
+                link.drop("a cable was pulled out")
+            assert owner.relay.counters.lost == 1
+
+    play(story())
 
 
 async def test_a_run_has_its_figures_while_it_is_open(tmp_path: Path) -> None:

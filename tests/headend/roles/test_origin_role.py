@@ -1,6 +1,7 @@
 """The origin role: what it serves itself, what it passes on, and what of both is logged."""
 
 import logging
+import re
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -98,6 +99,47 @@ async def test_what_a_page_hides_no_address_serves(
         await objects.put(playlist, b"#EXTM3U\n")
         for path in (f"/{playlist}", f"/watch/{stream.hash}", f"/embed/{stream.hash}"):
             assert (await client.get(path)).status_code == status, path
+
+
+@pytest.mark.parametrize(
+    ("changed", "target"),
+    [
+        (
+            {
+                "storage__delivery": "redirect",
+                "storage__endpoint": "http://10.0.0.5:7480",
+                "storage__public_endpoint": "https://s3.example",
+                "storage__region": "us-east-1",
+            },
+            "https://s3.example/media/one/",
+        ),
+        (
+            {"storage__delivery": "cdn", "storage__cdn_url": "https://cdn.example/one"},
+            "https://cdn.example/one/",
+        ),
+    ],
+)
+async def test_media_are_redirected_as_the_settings_say(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: dict[str, str], target: str
+) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "someone")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "S3CRET")
+    async with (
+        role_on(tmp_path, storage__url="s3://media/one", **changed) as (role, catalog, objects),
+        client_of(role) as client,
+    ):
+        (stream,) = await catalog.streams.find_all()
+        await catalog.streams.publish(stream.id, now_us=NOW_US, by=None)
+        segment = f"live/{stream.hash}/20260131T120000123/720p/1.m4s"
+        await objects.put(segment, b"media")
+        answer = await client.get(f"/{segment}")
+        assert answer.status_code == 302
+        assert answer.headers["location"].partition("?")[0] == f"{target}{segment}"
+        page = await client.get(f"/watch/{stream.hash}")
+        origin = "/".join(target.split("/")[:3])
+        policy = page.headers["content-security-policy"]
+        (connect,) = re.findall("connect-src ([^;]+);", policy)
+        assert connect.split().count(origin) == 1
 
 
 @pytest.mark.parametrize(

@@ -109,13 +109,13 @@ async def test_streams_that_are_taken_over_in_time_stay_on_the_air(tmp_path: Pat
     ):
         stream = (await catalog.streams.find_all())[0]
         first, second = [await catalog.hosts.register(name, "ingest", None, "1") for name in "ab"]
-        await catalog.owners.claim(stream.id, first, dead_seconds=60)
+        gone = (await catalog.owners.claim(stream.id, first, dead_seconds=60)).generation
         await go_live(catalog)
         keeping = tasks.create_task(
             keep_resetting_unowned_streams(catalog, 60, interval=LOOK, grace=PATIENCE)
         )
         await asyncio.sleep(3 * PATIENCE)
-        await catalog.owners.claim(stream.id, second, dead_seconds=60, gone=1)
+        await catalog.owners.claim(stream.id, second, dead_seconds=60, gone=gone)
         await catalog.hosts.leave(first)
         await asyncio.sleep(3 * PATIENCE)
         assert await is_live(catalog)

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
@@ -14,14 +15,17 @@ from headend.roles.stream_ownership import CatalogOwnership, LeftRuns, Ownership
 from ingest.stream.ports import LiveEvent, LiveState, Ownership, PortError
 from ingest.stream.registry import LiveStreams
 from storage.catalog import Catalog, open_catalog
+from storage.catalog.hosts import owners
 from storage.catalog.records.common import StreamRecord
 from storage.edge.memory import MemoryEdge
 from storage.live.publication import LiveWindow, Publication
+from storage.live.run_objects import SOLE_OWNER, RunOwner
 from storage.live.run_store import newest_run
 from storage.objects.addresses import live_stream
 from storage.objects.disk import DiskObjects
 from tests.ingest.stream.test_live_stream import GRANT, FakePorts, FakePublisher
 from tests.support.sql import run_sql
+from tests.support.storage.counted_generations import BEFORE_FIRST, count_generations
 from tests.support.storage.engine_reports import TOP, ReportMaker, append_all, begin_epoch
 from tests.support.waiting import until
 from transcode.live.service import LiveTranscoding
@@ -29,11 +33,14 @@ from transcode.live.service import LiveTranscoding
 pytestmark = pytest.mark.anyio
 
 DEAD = 60.0  # seconds
+NOW_US = 1_700_000_000_000_000
 WINDOW = LiveWindow(listed_seconds=30.0, kept_seconds=60.0)
+FIRST, SECOND, THIRD = BEFORE_FIRST + 1, BEFORE_FIRST + 2, BEFORE_FIRST + 3
 
 
 @pytest.fixture
 async def catalog(migrated_place: Path) -> AsyncGenerator[Catalog]:
+    count_generations(migrated_place, 1)
     async with open_catalog(migrated_place, migrate=False) as opened:
         yield opened
 
@@ -48,13 +55,38 @@ async def presence(catalog: Catalog, name: str, address: str | None = None) -> H
 async def test_a_stream_belongs_to_one_host_until_it_lets_go(catalog: Catalog) -> None:
     here = CatalogOwnership(catalog, await presence(catalog, "here", "10.0.0.1:1937"))
     there = CatalogOwnership(catalog, await presence(catalog, "there"))
-    assert await here.claim(GRANT) == Ownership(generation=1, address=None)
-    assert await there.claim(GRANT) == Ownership(generation=1, address="10.0.0.1:1937")
-    await there.release(GRANT, 1)  # nothing of its own
-    await here.release(GRANT, 1)
-    assert await there.claim(GRANT) == Ownership(generation=2, address=None)
-    assert await here.claim(GRANT) == Ownership(generation=2, address="")
-    assert await here.claim(GRANT, gone=2) == Ownership(generation=3, address=None)
+    assert await here.claim(GRANT) == Ownership(generation=FIRST, address=None)
+    assert await there.claim(GRANT) == Ownership(generation=FIRST, address="10.0.0.1:1937")
+    await there.release(GRANT, FIRST)  # nothing of its own
+    await here.release(GRANT, FIRST)
+    assert await there.claim(GRANT) == Ownership(generation=SECOND, address=None)
+    assert await here.claim(GRANT) == Ownership(generation=SECOND, address="")
+    assert await here.claim(GRANT, gone=SECOND) == Ownership(generation=THIRD, address=None)
+
+
+async def test_after_the_database_was_restored_from_a_backup_runs_go_on(
+    catalog: Catalog, migrated_place: Path, tmp_path: Path
+) -> None:
+    here = CatalogOwnership(catalog, await presence(catalog, "here"))
+    with DiskObjects(tmp_path / "objects") as objects:
+        # Its newest owner claimed it an hour ago; the backup is of when it had its first one.
+        seconds = (datetime.now(UTC) - datetime(2020, 1, 1, tzinfo=UTC)).total_seconds()
+        owner = RunOwner(generation=round(seconds) - 3600, fenced=True)
+        await interrupted_run(objects, GRANT.hash, owner)
+        await here.claim_stream(2)
+        run_sql(migrated_place, "UPDATE stream_owners SET host_id = NULL, generation = 1")
+        after = await here.claim_stream(2)
+        resumed = await Publication.resume(
+            objects,
+            MemoryEdge(),
+            hash=GRANT.hash,
+            now_us=NOW_US,
+            window=WINDOW,
+            within_seconds=60.0,
+            owner=RunOwner(generation=after.generation, fenced=True),
+        )
+        assert resumed is not None
+        assert resumed.next_sequence == 3
 
 
 async def test_a_host_that_is_not_registered_claims_nothing(catalog: Catalog) -> None:
@@ -66,7 +98,7 @@ async def test_a_host_that_is_not_registered_claims_nothing(catalog: Catalog) ->
     nobody.host = None
     with pytest.raises(PortError):
         await CatalogOwnership(catalog, nobody).claim(GRANT)
-    await CatalogOwnership(catalog, nobody).release(GRANT, 1)
+    await CatalogOwnership(catalog, nobody).release(GRANT, FIRST)
 
 
 class KeptJournal(CatalogJournal):
@@ -105,9 +137,9 @@ async def test_what_another_host_owns_is_served_no_longer(catalog: Catalog) -> N
     await edge.put_part(address, b"media")
     async with watched(catalog, edge) as (watch, streams):
         watch.on_owned({})  # read before the claim
-        watch.on_owned({GRANT.stream: 1})
+        watch.on_owned({GRANT.stream: FIRST})
         await asyncio.sleep(0)
-        assert streams.generations == {GRANT.stream: 1}
+        assert streams.generations == {GRANT.stream: FIRST}
         watch.on_owned({})
         await until(lambda: not streams.generations)
         await until(lambda: edge.local_part(address) is None)
@@ -115,9 +147,9 @@ async def test_what_another_host_owns_is_served_no_longer(catalog: Catalog) -> N
 
 async def test_a_run_that_was_taken_over_is_served_no_longer(catalog: Catalog) -> None:
     async with watched(catalog, MemoryEdge()) as (watch, streams):
-        watch.on_run_lost("another stream", 1)
-        watch.on_run_lost(GRANT.hash, 0)  # of an earlier ownership
-        watch.on_run_lost(GRANT.hash, 1)
+        watch.on_run_lost("another stream", FIRST)
+        watch.on_run_lost(GRANT.hash, BEFORE_FIRST)  # of an earlier ownership
+        watch.on_run_lost(GRANT.hash, FIRST)
         await until(lambda: not streams.generations)
 
 
@@ -137,18 +169,23 @@ class Left(msgspec.Struct, kw_only=True):
         return run.state.ended
 
 
-async def left_run(catalog: Catalog, objects: DiskObjects, tasks: asyncio.TaskGroup) -> Left:
-    """Begin a run on a host, which ends at once, and register another host."""
-    stream = (await catalog.installation.first_start(1)).stream
-    assert stream is not None
+async def interrupted_run(objects: DiskObjects, hash_: str, owner: RunOwner = SOLE_OWNER) -> None:
+    """Begin a run, and leave it open."""
     publication = await Publication.open(
-        objects, MemoryEdge(), hash=stream.hash, now_us=1_700_000_000_000_000, window=WINDOW
+        objects, MemoryEdge(), hash=hash_, now_us=NOW_US, window=WINDOW, owner=owner
     )
     studio = ReportMaker(TOP)
     await begin_epoch(publication, studio)
     for _ in range(3):
         await append_all(publication, studio.step())
     await publication.suspend()
+
+
+async def left_run(catalog: Catalog, objects: DiskObjects, tasks: asyncio.TaskGroup) -> Left:
+    """Begin a run on a host, which ends at once, and register another host."""
+    stream = (await catalog.installation.first_start(1)).stream
+    assert stream is not None
+    await interrupted_run(objects, stream.hash)
     gone = await presence(catalog, "gone")
     assert gone.host is not None
     await catalog.owners.claim(stream.id, gone.host, dead_seconds=DEAD)
@@ -187,7 +224,7 @@ async def test_a_run_that_nobody_returns_to_is_ended_in_time(
             assert await left.ownership.find_left() == ()
             # Its number goes on with the next owner.
             owner = await left.ownership.claim_stream(left.stream.id)
-            assert owner == Ownership(generation=3, address=None)
+            assert owner == Ownership(generation=THIRD, address=None)
 
 
 async def test_a_run_that_cannot_be_ended_is_tried_again(
@@ -265,6 +302,95 @@ async def test_a_host_holds_a_stream_for_a_command_unless_another_owns_it(
                 assert not ours
 
 
+async def test_a_stream_that_this_host_owns_unawares_is_let_go(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    """The connection to the catalog died after the claim and before its answer."""
+    with DiskObjects(tmp_path / "objects") as objects:
+        async with asyncio.TaskGroup() as tasks:
+            left = await left_run(catalog, objects, tasks)
+            number, owner = left.stream.id, await left.ownership.claim_stream(left.stream.id)
+            left.runs.on_owned({number: owner.generation})
+            await left.runs.look(100.0)
+            assert await left.ownership.find_left() == ()  # its answer may still come
+            await left.runs.look(102.0)
+            assert [each.stream for each in await left.ownership.find_left()] == [number]
+            await left.runs.look(104.0)
+            await left.runs.look(134.0)
+            assert await left.ended()
+
+
+async def test_a_stream_that_is_served_or_held_is_not_let_go(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    with DiskObjects(tmp_path / "objects") as objects:
+        async with asyncio.TaskGroup() as tasks:
+            left = await left_run(catalog, objects, tasks)
+            number = left.stream.id
+
+            there = CatalogOwnership(catalog, await presence(catalog, "there"))
+
+            async def look(generation: int) -> None:
+                left.runs.on_owned({number: generation})
+                for now in (100.0, 102.0, 104.0):
+                    await left.runs.look(now)
+                owner = await there.claim_stream(number)
+                assert owner == Ownership(generation=generation, address="")
+
+            async with left.runs.holding(number) as ours:
+                assert ours
+                async with left.runs.holding(number):
+                    pass  # another command, which is over
+                await look(SECOND)
+            grant = msgspec.structs.replace(GRANT, stream=number, hash=left.stream.hash)
+            await left.streams.attach(grant, FakePublisher())
+            await look(THIRD)
+            left.streams.drain()
+            await left.streams.wait_closed()
+
+
+async def test_streams_without_an_open_run_are_forgotten_in_batches(
+    catalog: Catalog, migrated_place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every stream that was ever live is left when hosts are introduced."""
+    monkeypatch.setattr(owners, "LEFT_AT_ONCE", 4)
+    with DiskObjects(tmp_path / "objects") as objects:
+        async with asyncio.TaskGroup() as tasks:
+            left = await left_run(catalog, objects, tasks)
+            added = [await catalog.streams.add(1, str(number), 1) for number in range(10)]
+            run_sql(
+                migrated_place,
+                "DELETE FROM stream_owners",
+                "INSERT INTO stream_owners (stream_id, host_id, generation, taken_us)"
+                " SELECT id, 0, 0, 0 FROM streams",
+            )
+            await interrupted_run(objects, added[7].hash)
+            claims = run_sql(migrated_place, "SELECT max(generation) FROM stream_owners")
+            await left.runs.look(100.0)
+            still = [left.stream.id, added[7].id]
+            assert [each.stream for each in await left.ownership.find_left()] == still
+            # None of them was claimed for it.
+            assert claims == run_sql(migrated_place, "SELECT max(generation) FROM stream_owners")
+            await left.runs.look(130.0)
+            assert await left.ended()
+            assert await left.ownership.find_left() == ()
+
+
+async def test_what_is_claimed_meanwhile_is_not_forgotten(catalog: Catalog) -> None:
+    stream = (await catalog.installation.first_start(1)).stream
+    assert stream is not None
+    here = CatalogOwnership(catalog, await presence(catalog, "here"))
+    owner = await here.claim_stream(stream.id)
+    await here.release_stream(stream.id, owner.generation, ended=False)
+    left = await here.find_left()
+    assert [(each.let_go, each.paused) for each in left] == [(True, False)]
+    there = await presence(catalog, "there")
+    taken = await CatalogOwnership(catalog, there).claim_stream(stream.id)
+    await here.forget(left)
+    assert there.host is not None
+    assert await catalog.owners.owned_by(there.host) == {stream.id: taken.generation}
+
+
 async def test_the_end_of_a_served_stream_is_looked_at_later(
     catalog: Catalog, tmp_path: Path
 ) -> None:
@@ -275,7 +401,7 @@ async def test_the_end_of_a_served_stream_is_looked_at_later(
             grant = msgspec.structs.replace(GRANT, stream=left.stream.id, hash=left.stream.hash)
             await left.ownership.claim(grant)
             assert await left.ownership.find_left() == ()
-            await left.ownership.release(grant, 2)
+            await left.ownership.release(grant, SECOND)
             await left.runs.look(100.0)
             await left.runs.look(130.0)
             assert await left.ended()
@@ -286,10 +412,10 @@ async def test_states_are_written_again_by_a_host_that_was_not_seen(catalog: Cat
     journal = KeptJournal(catalog)
     async with watched(catalog, MemoryEdge(), journal) as (watch, _):
         await until(lambda: len(journal.states) == 1)
-        watch.on_owned({GRANT.stream: 1})
+        watch.on_owned({GRANT.stream: FIRST})
         watch.on_unseen()
         await asyncio.sleep(0.1)  # nothing is written before it is seen again
         assert len(journal.states) == 1
-        watch.on_owned({GRANT.stream: 1})
+        watch.on_owned({GRANT.stream: FIRST})
         await until(lambda: len(journal.states) == 2)
         assert journal.states[0] == journal.states[1]

@@ -51,6 +51,8 @@ async def test_an_intake_keeps_to_the_settings(tmp_path: Path) -> None:
         intake = create_intake(objects, 5, limits)
         assert (intake.least_free, intake.most_upload) == (5, 7)
         assert intake.keep_us == limits.keep_us
+        assert intake.pieces is None
+        assert create_intake(objects, 5, limits, shared=True).pieces is not None
         assert await intake.probe(stored(tmp_path, clip())) == FileFacts(
             length_us=1_000_000, width=640, height=360
         )

@@ -11,6 +11,7 @@ from headend.roles.wiring import API, INGEST, SERVE, TRANSCODE, Role
 from storage.catalog import open_catalog
 from tests.support.headend.installed import installed, settings_of
 from tests.support.postgres import PostgresServer
+from tests.support.redis_server import redis_server
 from tests.support.waiting import until
 
 
@@ -73,6 +74,29 @@ async def test_a_role_that_receives_streams_is_a_host_of_a_shared_database(
                 await catalog.hosts.leave(other)
                 await until(is_ready)
             assert await catalog.hosts.find_all(60) == ()
+
+
+@pytest.mark.parametrize("role", [SERVE, INGEST, API], ids=lambda role: role.name)
+async def test_a_role_without_its_redis_is_ready_says_so_and_waits(
+    tmp_path: Path, role: Role
+) -> None:
+    with redis_server(tmp_path) as redis:
+        redis.stop()
+        settings = await installed(tmp_path, redis__url=redis.url, storage__min_free_bytes="0")
+        async with role.service(settings) as running, httpx.AsyncClient(timeout=30) as client:
+
+            async def problems() -> list[str]:
+                answer = await client.get(f"{running.status}/readyz")
+                assert answer.status_code == 200
+                return answer.json()["problems"]
+
+            async def is_there() -> bool:
+                return not await problems()
+
+            (problem,) = await problems()
+            assert problem.startswith("Redis does not answer: ")
+            redis.start()
+            await until(is_there)
 
 
 async def test_a_full_disk_makes_a_service_not_ready_and_alive(tmp_path: Path) -> None:

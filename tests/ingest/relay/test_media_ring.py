@@ -2,7 +2,14 @@
 
 import pytest
 
-from ingest.relay.media_ring import RING_BYTES, RING_SECONDS, Arrival, Jump, MediaRing
+from ingest.relay.media_ring import (
+    RING_BYTES,
+    RING_SECONDS,
+    Arrival,
+    Jump,
+    MediaRing,
+    RingMemory,
+)
 from media.packet import MediaPacket
 from tests.ingest.relay.test_messages import AUDIO, VIDEO
 
@@ -28,9 +35,9 @@ def ring_with(seconds: float, *, gop: float = 2.0, size: int = 10) -> MediaRing:
     return ring
 
 
-def first_picture(arrivals: list[Arrival]) -> float:
+def first_picture(arrivals: list[Arrival], *, size: int = 10) -> float:
     packets = [each for each in arrivals if isinstance(each.item, MediaPacket)]
-    assert packets[0].item == picture(packets[0].at, key=True)
+    assert packets[0].item == picture(packets[0].at, key=True, size=size)
     return packets[0].at
 
 
@@ -126,6 +133,38 @@ def test_tracks_that_change_come_before_the_media_that_need_them() -> None:
     ring.set_stored(4.0)
     arrivals, _ = ring.read_lacking(4.2)
     assert [each.item for each in arrivals] == [other, AUDIO, picture(4.0, key=True), Jump.JUMP]
+
+
+def test_all_rings_of_a_host_share_a_bound_and_the_largest_makes_room() -> None:
+    drops: list[int] = []
+    memory = RingMemory(1 << 20, lambda: drops.append(memory.size_bytes))
+    small, large = MediaRing(memory), MediaRing(memory)
+    for ring in (small, large):
+        ring.add_track(VIDEO, 0.0)
+    for number in range(10):
+        at = float(number)
+        small.add_packet(picture(at, key=True, size=10_000), at)
+        large.add_packet(picture(at, key=True, size=200_000), at)
+        assert memory.size_bytes == small.size_bytes + large.size_bytes <= 1 << 20
+    assert first_picture(small.read_lacking(10.0)[0], size=10_000) == 0.0
+    assert first_picture(large.read_lacking(10.0)[0], size=200_000) == 6.0
+    assert memory.dropped_groups == len(drops) == 6
+    large.clear()
+    assert memory.size_bytes == small.size_bytes
+    small.clear()
+    assert memory.size_bytes == 0
+
+
+def test_a_group_that_is_larger_than_the_bound_of_all_rings_is_dropped() -> None:
+    memory = RingMemory(1 << 20)
+    ring = MediaRing(memory)
+    ring.add_track(VIDEO, 0.0)
+    ring.add_packet(picture(0.0, key=True, size=600_000), 0.0)
+    ring.add_packet(picture(0.1, size=600_000), 0.1)
+    assert not ring.has_media
+    assert memory.size_bytes == 0
+    ring.add_packet(picture(1.0, key=True, size=600_000), 1.0)
+    assert first_picture(ring.read_lacking(1.0)[0], size=600_000) == 1.0
 
 
 def test_sound_without_a_picture_is_cut_into_short_groups() -> None:

@@ -5,9 +5,11 @@ import socket
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
+import msgspec
 import pytest
 
 from headend.install.relay_key import relay_tls
+from ingest.relay.handshakes import OF_ONE_NETWORK
 from ingest.relay.link import RelayLink
 from ingest.relay.messages import (
     Attach,
@@ -27,6 +29,7 @@ from media.loop_lag import LoopLag
 from tests.ingest.relay.test_link import User
 from tests.ingest.stream.test_live_stream import AUDIO, GRANT, VIDEO
 from tests.support.ingest.relay_hosts import SECRET, Host, installation, play
+from tests.support.ingest.simulated_encoders import BACKUP, PRIMARY
 
 ATTACH = Attach(number=0, grant=GRANT, peer="192.0.2.7:5")
 
@@ -131,16 +134,28 @@ def test_a_host_that_breaks_the_protocol_loses_its_link(messages: list[Message])
     play(story())
 
 
-def test_a_packet_without_a_track_breaks_the_protocol() -> None:
+def test_a_packet_without_a_track_ends_its_session_alone(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async def story() -> None:
         async with installation() as hosts:
             owner = await hosts.start()
             async with relaying(owner) as host:
-                await host.send(ATTACH)
-                await host.send(TRACK, packet(video=False))
-                assert len(host.lost) == 1
+                backup = msgspec.structs.replace(GRANT, slot=BACKUP)
+                await host.send(ATTACH, Attach(number=1, grant=backup, peer="192.0.2.8:5"))
+                await host.send(TRACK, SOUND, packet())
+                answers = await host.send(packet(number=1))
+                reason = "a packet without a track"
+                assert answers == [Disconnect(number=1, moved=False, reason=reason)]
+                assert host.lost == []
+                await asyncio.sleep(1)
+                assert owner.ports.states[-1].sending == {PRIMARY}
+                offered = len(owner.ports.sinks[0].told)
+                await host.send(packet(number=1), packet())
+                assert len(owner.ports.sinks[0].told) == offered + 1
 
     play(story())
+    assert caplog.messages.count("session refused") == 1
 
 
 def test_what_comes_for_a_session_that_has_ended_is_ignored() -> None:
@@ -239,6 +254,42 @@ def test_hosts_learn_up_to_when_media_are_stored() -> None:
                     Stored(number=0, age_ms=2_500),
                     Stored(number=0, age_ms=60_000),
                 ]
+
+    play(story())
+
+
+def test_strangers_do_not_keep_a_host_from_connecting_again() -> None:
+    """They come from its own address, which has few handshakes at once, for a few seconds."""
+
+    async def story() -> None:
+        async with installation() as hosts:
+            owner = await hosts.start()
+            name, port = owner.address.split(":")
+            loop = asyncio.get_running_loop()
+            async with relaying(owner) as host:
+                assert await host.send(ATTACH) == [Attached(number=0, generation=1)]
+                strangers = [socket.socket() for _ in range(3 * OF_ONE_NETWORK)]
+                for each in strangers:
+                    each.setblocking(False)
+                    await loop.sock_connect(each, (name, int(port)))
+                began = loop.time()
+                # Those that are too many are closed at once, and the others in time.
+                for each in strangers[OF_ONE_NETWORK:]:
+                    assert await loop.sock_recv(each, 100) == b""
+                assert loop.time() - began < 2
+                assert host.link.is_open
+                await host.send(TRACK, SOUND, packet())
+                for each in strangers[:OF_ONE_NETWORK]:
+                    assert await loop.sock_recv(each, 100) == b""
+                    each.close()
+                assert loop.time() - began < 6
+                async with relaying(owner) as again:
+                    second = Attach(
+                        number=0, grant=msgspec.structs.replace(GRANT, slot=BACKUP), peer="-"
+                    )
+                    assert await again.send(second) == [Attached(number=0, generation=1)]
+                for each in strangers:
+                    each.close()
 
     play(story())
 

@@ -1,12 +1,14 @@
 """Encoders whose stream another host owns, until that host goes away, and after."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 import msgspec
 import pytest
 
 from ingest.relay.relayed_session import RECOVER_SECONDS
 from ingest.stream.live_stream import SlotOccupied
+from ingest.stream.ports import Grant
 from ingest.stream.registry import NotRelayed
 from media.packet import MediaPacket
 from tests.ingest.stream.test_live_stream import SMALL, VIDEO
@@ -21,6 +23,15 @@ def newest(host: Host) -> list[int]:
 
 def now_ms() -> float:
     return asyncio.get_running_loop().time() * 1000
+
+
+def storing(owner: Host, until_ms: float) -> Callable[[Grant], Awaitable[None]]:
+    """Return what stores a run up to a moment, and reports that."""
+
+    async def store(grant: Grant) -> None:
+        owner.relay.media_stored(grant.stream, (now_ms() - until_ms) / 1000)
+
+    return store
 
 
 # -- while the owner is there ---------------------------------------------------------------------
@@ -277,11 +288,12 @@ def test_an_owner_that_stops_hands_its_streams_over_with_their_relayed_encoders(
             local = await owner.publish(PRIMARY)
             relayed = await other.publish(BACKUP)
             await asyncio.sleep(5)
+            owner.ports.store = storing(owner, now_ms())
             stopped = now_ms()
             owner.streams.drain()
             await owner.streams.wait_closed()
+            assert hosts.table.released == [(owner.address, 1)]
             await asyncio.sleep(2)
-            assert hosts.table.owners[1] == (owner.address, 1)
             owner.relay.close()
             await asyncio.sleep(2)
             assert local.disconnected == "the service is stopping"
@@ -290,6 +302,58 @@ def test_an_owner_that_stops_hands_its_streams_over_with_their_relayed_encoders(
             assert other.ports.states[-1].on_air == BACKUP
             # The owner stored what it had received: nothing of that is shown again.
             assert abs(newest(other)[0] - stopped) <= 1_100  # half of two keyframes' distance
+
+    play(story())
+
+
+def test_an_owner_that_stops_hands_each_stream_over_once_its_media_are_stored() -> None:
+    async def story() -> None:
+        async with installation() as hosts:
+            owner, other = await hosts.start(), await hosts.start()
+            await owner.attach(PRIMARY)
+            slow = await other.publish(BACKUP)
+            await owner.attach(PRIMARY, stream=2, hash="Bb3dEf6hIj9l")
+            quick = await other.publish(BACKUP, stream=2, hash="Bb3dEf6hIj9l")
+            await asyncio.sleep(5)
+            stopped, slow_store = now_ms(), asyncio.Event()
+            store = storing(owner, stopped)
+
+            async def store_slowly(grant: Grant) -> None:
+                if grant.stream == 1:
+                    await slow_store.wait()
+                await store(grant)
+
+            owner.ports.store = store_slowly
+            owner.streams.drain()
+            await asyncio.sleep(3)
+            assert hosts.table.owners == {1: (owner.address, 1), 2: (other.address, 2)}
+            assert other.streams.generations == {2: 2}
+            slow_store.set()
+            await asyncio.sleep(1)
+            assert hosts.table.owners == {1: (other.address, 2), 2: (other.address, 2)}
+            assert slow.disconnected is quick.disconnected is None
+            for sink in other.ports.sinks:
+                (source,) = pictures(sink.told)
+                assert abs(source[0] - stopped) <= 1_100
+                assert whole(source)
+                assert source[-1] > now_ms() - 300
+
+    play(story())
+
+
+def test_an_owner_that_stops_and_cannot_store_claims_nothing_as_stored() -> None:
+    async def story() -> None:
+        async with installation() as hosts:
+            owner, other = await hosts.start(), await hosts.start()
+            await owner.attach(PRIMARY)
+            began = now_ms()
+            await other.publish(BACKUP)
+            await asyncio.sleep(5)
+            owner.streams.drain()
+            await owner.streams.wait_closed()
+            await asyncio.sleep(1)
+            assert other.streams.generations == {1: 2}
+            assert newest(other)[0] - began < 1_100  # all that was ever received
 
     play(story())
 

@@ -12,6 +12,7 @@ from media.encoder_report import (
     KeyframeReport,
     NetworkReport,
     PictureReport,
+    SecondsReport,
     SoundReport,
 )
 from media.ladder import BOXES
@@ -59,7 +60,8 @@ NETWORK = NetworkReport(
     measured_seconds=60.0, jitter_ms=30, silent_seconds=0.02, longest_silence_seconds=0.2
 )
 CLOCK = ClockReport(drift_ppm=40, drift_seconds=600.0, jumps=0, steps_back=0, interleave_ms=60)
-GOOD = EncoderReport(video=PICTURE, audio=SOUND, network=NETWORK, clock=CLOCK)
+EACH_SECOND = SecondsReport(newest=60, bit_rates=[], frames=[], keyframe_seconds=[])
+GOOD = EncoderReport(video=PICTURE, audio=SOUND, network=NETWORK, clock=CLOCK, seconds=EACH_SECOND)
 
 
 def with_picture(**changes: Any) -> EncoderReport:

@@ -66,3 +66,28 @@ def test_silences_count_from_the_start_of_the_time_to_its_end() -> None:
 
 def test_steps_back_are_counted() -> None:
     assert measures.steps_back(window([0, 40, 20, 60, 60, 59])) == 2
+
+
+def test_each_whole_second_has_what_arrived_in_it() -> None:
+    # Frames of 100 bytes every 500 ms from 0.5 s on, a keyframe each second; sound of 10 bytes.
+    picture = window([500, 1000, 1500, 2000, 2500], sizes=[201, 200, 201, 200, 201])
+    sound = window([600, 1700], sizes=[21, 21])
+    report = measures.seconds(picture, sound, 0.2, 3.4)
+    assert report.newest == 2  # the fourth second is not over, the first one was not whole
+    assert report.bit_rates == [8 * 210, 8 * 200]
+    assert report.frames == [2, 2]
+    assert report.keyframe_seconds == [1.0, 1.0]
+
+
+def test_a_second_without_packets_is_empty_and_keeps_the_interval() -> None:
+    picture = window([0, 900, 1100, 4000], sizes=[3, 3, 2, 3])
+    report = measures.seconds(picture, EMPTY, 0.0, 5.0)
+    assert report.bit_rates == [16, 8, 0, 0, 8]
+    assert report.frames == [2, 1, 0, 0, 1]
+    assert report.keyframe_seconds == [0.9, 0.9, 0.9, 0.9, 3.1]
+
+
+def test_within_the_first_second_there_is_no_whole_one() -> None:
+    report = measures.seconds(window([700]), EMPTY, 0.5, 0.9)
+    assert (report.bit_rates, report.frames, report.keyframe_seconds) == ([], [], [])
+    assert report.newest == -1

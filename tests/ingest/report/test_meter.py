@@ -47,6 +47,11 @@ def test_an_encoder_that_is_set_well() -> None:
     assert (report.clock.jumps, report.clock.steps_back) == (0, 0)
     assert report.clock.interleave_ms is not None
     assert report.clock.interleave_ms <= 34
+    assert len(report.seconds.frames) in (59, 60)
+    assert set(report.seconds.frames) <= {29, 30, 31}
+    assert set(report.seconds.keyframe_seconds[2:]) == {2.0}
+    whole = 8 * (30 * FRAME_BYTES + SOUND_BYTES / SOUND_SECONDS)
+    assert report.seconds.bit_rates == pytest.approx([whole] * len(report.seconds.frames), rel=0.04)
 
 
 @pytest.mark.parametrize("fps", [23.976, 25.0, 29.97, 50.0, 59.94, 60.0])

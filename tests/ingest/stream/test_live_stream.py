@@ -1,5 +1,5 @@
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import pytest
@@ -67,13 +67,18 @@ class Sink:
         self.told.append("end")
 
 
+async def store_at_once(grant: Grant) -> None:
+    """Store a run that closes."""
+
+
 class FakePorts:
-    """A sink factory and a journal in one."""
+    """A sink factory and a journal in one; `store` is what a run does when it closes."""
 
     def __init__(self, *, opening: float = 0.0, broken: bool = False) -> None:
         self.sinks: list[Sink] = []
         self.generations: list[int] = []
         self.closed = 0
+        self.store: Callable[[Grant], Awaitable[None]] = store_at_once
         self.states: list[LiveState] = []
         self.told: list[LiveEvent] = []
         self.entries: list[tuple[LiveState, tuple[LiveEvent, ...]]] = []
@@ -93,6 +98,7 @@ class FakePorts:
         sink = Sink(notify)
         self.sinks.append(sink)
         yield sink
+        await self.store(grant)
         self.closed += 1
 
     @property

@@ -133,3 +133,18 @@ async def test_a_finished_upload_is_forgotten_and_its_video_stays(
     found = await catalog.videos.find(video)
     assert found is not None
     assert found.video.state == "queued"
+
+
+async def test_pieces_of_no_open_upload_go_to_the_trash_when_they_are_old(
+    catalog: Catalog, objects: DiskObjects
+) -> None:
+    await begin(catalog, objects, "over", NOW + HOUR)
+    await begin(catalog, objects, "going", NOW + 3 * HOUR)
+    for name, changed_us in (("over", NOW), ("going", NOW), ("none", NOW), ("new", NOW + 2 * HOUR)):
+        await objects.put(addresses.upload_piece(name, 0, "a"), b"x")
+        folder = objects.path(addresses.upload_pieces(name))
+        os.utime(folder, ns=(changed_us * 1000, changed_us * 1000))
+    assert await remove_expired_uploads(objects, catalog.uploads, NOW + 2 * HOUR) == 1
+    assert await objects.folder_names(addresses.PIECES) == {"going", "new"}
+    trashed = [each.rsplit("/", 3)[1:] for each in await objects.addresses(addresses.TRASH)]
+    assert trashed == [["pieces", "none", "0-a"]]

@@ -67,6 +67,18 @@ async def published(store: RedisEdgeStore) -> EdgeState:
     return state
 
 
+async def test_a_later_generation_is_published_whatever_its_run_is_named(
+    store: RedisEdgeStore,
+) -> None:
+    edge = PublishingEdge(store)
+    older = {"720p": grown(Timeline(), 3)}
+    await edge.put_timelines(NEXT_RUN, older, low_latency=True, generation=1)
+    await put(edge, grown(Timeline(), 1), generation=2)
+    await edge.put_timelines(NEXT_RUN, older, low_latency=True, generation=1)
+    await edge.publish()
+    assert (await published(store)).folder == FOLDER
+
+
 async def test_a_run_is_published_as_it_is_in_memory(store: RedisEdgeStore, tmp_path: Path) -> None:
     """At any moment what is listed can be read, and the playlists are those of this process."""
     edge = PublishingEdge(store)

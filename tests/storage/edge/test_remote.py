@@ -316,6 +316,25 @@ async def test_viewers_follow_a_stream_to_its_next_owner(hosts: Hosts) -> None:
     assert await hosts.remote.get_part(stale) == part_data(2, 2)
 
 
+async def test_media_of_two_owners_are_never_mixed(hosts: Hosts) -> None:
+    """A segment that the owner before had begun is made anew, and longer, by the next one."""
+    begun = grown(Timeline(), 2)
+    timeline = await put_next_part(hosts.maker, begun, size=7, generation=1)
+    await hosts.maker.publish()
+    await hosts.remote.catch_up(PLAYLIST)
+    await hosts.shows(timeline)
+    assert await hosts.remote.get_part(f"{FOLDER}/720p/2.0.m4s") == part_data(2, 0, 7)
+    next_maker = PublishingEdge(hosts.store)
+    after = await put_next_part(next_maker, begun, generation=2)
+    after = await put_next_part(next_maker, after, generation=2)
+    await put(next_maker, after.close("2.m4s", 90_000), generation=2)
+    await next_maker.publish()
+    await hosts.shows(after.close("2.m4s", 90_000))
+    assert await hosts.remote.get_part(f"{FOLDER}/720p/2.0.m4s") == part_data(2, 0)
+    segment = await hosts.remote.get_part(f"{FOLDER}/720p/2.m4s")
+    assert segment == part_data(2, 0) + part_data(2, 1)
+
+
 async def test_a_stream_is_followed_until_nobody_asked_for_some_time(
     server: RedisServer,
 ) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from media.hls import m3u8
 from media.hls.playlist import MultivariantPlaylist
-from media.hls.segment import InitSection, Segment, SegmentStart
+from media.hls.segment import InitSection, Part, Segment, SegmentStart
 from storage.live.publication import LiveWindow
 from tests.support.storage.engine_reports import (
     HASH,
@@ -91,6 +91,40 @@ async def test_viewers_get_a_part_and_a_segment_before_anything_is_stored(
     assert stage.disk.path(f"{folder}/0.m4s").is_file()
     assert await stage.edge.get_part(f"{folder}/0.m4s") is None
     assert await stage.edge.get_part(f"{folder}/0.1.m4s") is not None
+
+
+@pytest.mark.parametrize(
+    ("usual", "told", "wrong"),
+    [
+        # How long the first segment of a run is, nobody knows.
+        pytest.param(TWO, True, ["0.4 for 1.0"], id="four parts"),
+        pytest.param(TWO + 1_920, True, ["0.5 for 1.0"], id="the fifth is a frame of sound"),
+        # The segment after the surprise is like the others again.
+        pytest.param(TWO, False, ["0.4 for 1.0", "5.0 for 4.4", "4.7 for 5.0"], id="a surprise"),
+    ],
+)
+async def test_hints_name_the_next_part_where_two_sources_share_a_segment(
+    stage: PublicationFixture, usual: int, told: bool, wrong: list[str]
+) -> None:
+    publication = await stage.open()
+    studio = ReportMaker(TOP)
+    await begin_epoch(publication, studio)
+    found: list[str] = []
+    hint = "0.0.m4s"
+    for length in (*[usual] * 4, TWO * 8 // 5, *[usual] * 3):
+        for report in studio.step(length, part=TWO // 4):
+            await append_all(publication, [report])
+            if not isinstance(report, Part) or report.rendition != "720p":
+                continue
+            name = f"{report.sequence}.{report.index}.m4s"
+            if hint != name:
+                found.append(f"{hint} for {name}".replace(".m4s", ""))
+            if told and length != usual and report.index == 1:
+                publication.expect_length(report.sequence, length)
+            timeline = stage.edge.timeline(f"live/{HASH}/{RUN}/720p/index.m3u8")
+            assert timeline is not None
+            hint = timeline.hint or ""
+    assert found == wrong
 
 
 async def test_renditions_that_run_ahead_wait_for_the_slowest(stage: PublicationFixture) -> None:

@@ -13,6 +13,7 @@ from media.ladder import AUDIO_RENDITION
 from storage.edge.memory import MemoryEdge
 from storage.live.publication import Publication
 from storage.live.run_objects import OwnershipLost, RunOwner
+from storage.live.run_store import newest_run
 from storage.objects.disk import DiskObjects
 from tests.support.storage.engine_reports import (
     HASH,
@@ -28,6 +29,7 @@ from tests.support.storage.engine_reports import (
     on_disk,
     open_run,
     resume_run,
+    variants,
 )
 
 pytestmark = pytest.mark.anyio
@@ -208,3 +210,50 @@ async def test_an_older_host_takes_nothing_over(tmp_path: Path) -> None:
             with pytest.raises(OwnershipLost):
                 await begin(disk, CheckedEdge(disk), clock, owner=late)
         assert await steps(publication, studio, clock, 1) == 0
+
+
+async def test_a_run_that_a_former_owner_begins_is_not_the_newest_by_its_name(
+    tmp_path: Path,
+) -> None:
+    """Its clock is ahead, and it stores the first step of its run after the present owner."""
+    with DiskObjects(tmp_path) as disk:
+        first, clock = FirstHost(disk, None), FakeClock()
+        former = RunOwner(generation=1, fenced=True, on_lost=first.lose)
+        ahead_us = NOON_US + 600 * SECOND_US
+        late = await open_run(disk, MemoryEdge(), clock, now_us=ahead_us, owner=former)
+        owner = RunOwner(generation=2, fenced=True)
+        present = await open_run(disk, CheckedEdge(disk), clock, owner=owner)
+        assert late.run > present.run
+        studio = ReportMaker(TOP, salt="second")
+        assert await steps(present, studio, clock, 2) == 0
+        assert await steps(late, ReportMaker(TOP, salt="first"), clock, 2) > 0
+        assert first.losses == 1
+        assert await steps(present, studio, clock, 1) == 0
+        (announced, *_) = variants(disk).variants
+        assert announced.uri.startswith(present.run)
+
+
+async def test_a_former_owner_begins_no_run_after_the_end_of_a_later_owners(tmp_path: Path) -> None:
+    with DiskObjects(tmp_path) as disk:
+        clock, owner = FakeClock(), RunOwner(generation=3, fenced=True)
+        publication = await open_run(disk, CheckedEdge(disk), clock, owner=owner)
+        await steps(publication, ReportMaker(TOP), clock, 3)
+        await publication.finish()
+        with pytest.raises(OwnershipLost):
+            await open_run(disk, MemoryEdge(), clock, owner=RunOwner(generation=2, fenced=True))
+
+
+async def test_a_host_that_has_all_streams_now_goes_on_with_the_generation_that_it_finds(
+    tmp_path: Path,
+) -> None:
+    with DiskObjects(tmp_path) as disk:
+        clock, owner = FakeClock(), RunOwner(generation=3, fenced=True)
+        publication = await open_run(disk, CheckedEdge(disk), clock, owner=owner)
+        await steps(publication, ReportMaker(TOP), clock, 3)
+        await publication.finish()
+        later_us = NOON_US + 600 * SECOND_US
+        alone = await open_run(disk, CheckedEdge(disk), clock, now_us=later_us)
+        await steps(alone, ReportMaker(TOP), clock, 2)
+        newest = await newest_run(disk, HASH)
+        assert newest is not None
+        assert (newest.run, newest.state.generation) == (alone.run, 3)

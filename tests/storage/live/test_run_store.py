@@ -3,9 +3,12 @@
 import contextlib
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from storage.live.run_store import next_run_name
+from storage.live.run_state import RunState
+from storage.live.run_store import newest_run, next_run_name
+from storage.objects.addresses import live_state
 from storage.objects.disk import DiskObjects
 from tests.support.storage.engine_reports import (
     HASH,
@@ -40,6 +43,20 @@ MINUTE_US = 60_000_000
 )
 def test_names_rise_with_every_run(now_us: int, before: str | None, name: str) -> None:
     assert next_run_name(now_us, before) == name
+
+
+async def test_the_newest_run_is_the_latest_owners_whatever_the_clocks_of_hosts_show(
+    tmp_path: Path,
+) -> None:
+    with DiskObjects(tmp_path) as disk:
+        assert await newest_run(disk, HASH) is None
+        named = (("20260131T120000000", 2), ("20260131T115900000", 2), ("20260131T130000000", 1))
+        for run, generation in named:
+            state = RunState(generation=generation)
+            await disk.put(live_state(HASH, run), msgspec.json.encode(state))
+        newest = await newest_run(disk, HASH)
+        assert newest is not None
+        assert (newest.run, newest.state.generation) == named[0]
 
 
 async def run_of(

@@ -73,6 +73,7 @@ def test_no_address_leads_out_of_the_root_or_to_a_hidden_name(text: str) -> None
     ("address", "arriving"),
     [
         ("uploads/one", True),
+        ("pieces/one/0-0123456789abcdef", False),
         ("sources/AAAAAAAAAAAA/import", True),
         ("sources/AAAAAAAAAAAA/import-2", True),
         ("sources/AAAAAAAAAAAA/1-2", False),

@@ -12,7 +12,12 @@ import pytest
 
 from storage.objects.base import StoreFailed, StoreFull
 from storage.objects.disk import DiskObjects
-from storage.objects.incoming_file import PIECE_BYTES, IncomingFileTooLarge, open_incoming_file
+from storage.objects.incoming_file import (
+    PIECE_BYTES,
+    IncomingFileTooLarge,
+    open_incoming_file,
+    write_at,
+)
 
 
 def left(root: Path) -> list[Path]:
@@ -134,3 +139,9 @@ async def test_a_killed_process_leaves_nothing_once_the_store_is_opened_again(
     assert left(tmp_path)
     with DiskObjects(tmp_path):
         assert left(tmp_path) == []
+
+
+def test_bytes_go_where_they_belong_in_a_file(tmp_path: Path) -> None:
+    write_at(tmp_path / "file", b"cd", 2)
+    write_at(tmp_path / "file", memoryview(b"ab"), 0)
+    assert (tmp_path / "file").read_bytes() == b"abcd"

@@ -12,6 +12,7 @@ from storage.objects.disk_threads import VIEWERS
 from storage.objects.s3 import S3Objects
 from storage.objects.s3_bucket import PIECE_BYTES
 from tests.support.storage.s3_server import S3Server
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
 
@@ -135,3 +136,31 @@ async def test_the_store_is_the_same_through_other_threads(bucket_store: S3Objec
     await bucket_store.using(VIEWERS).put("videos/a/1.m4s", b"one")
     assert await bucket_store.get("videos/a/1.m4s") == b"one"
     assert bucket_store.using(VIEWERS).files == bucket_store.files
+
+
+async def test_a_poster_that_is_missing_is_asked_for_once_in_a_while(
+    s3_server: S3Server, bucket_store: S3Objects, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = s3_server.new_bucket()
+    poster, picture = (addresses.live_poster(HASH, label) for label in ("720p", "480p"))
+    segment = addresses.live_segment(HASH, "run", "720p", 1)
+    with DiskObjects(tmp_path / "one") as one, DiskObjects(tmp_path / "two") as two:
+        host, other = (S3Objects(place, each, cache_bytes=1 << 20) for each in (one, two))
+        monkeypatch.setattr("storage.objects.s3._ABSENT_SECONDS", 600.0)
+        for address in (poster, segment):
+            assert not await has(host, address)
+            await other.put(address, b"another host's")
+        assert not await has(host, poster)
+        # A segment is asked for each time: it may come at any moment.
+        assert await has(host, segment)
+        # What this process writes it knows at once.
+        await host.put(poster, b"its own")
+        assert await has(host, poster)
+
+        async def is_there() -> bool:
+            return await has(host, picture)
+
+        monkeypatch.setattr("storage.objects.s3._ABSENT_SECONDS", 0.05)
+        assert not await is_there()
+        await other.put(picture, b"another host's")
+        await until(is_there)

@@ -1,16 +1,21 @@
 """What is a bucket's own: pieces of large objects, and errors that an operator understands."""
 
+import hashlib
 import random
+import threading
 import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from storage.objects.base import ObjectMissing, ObjectStat, StoreFailed
+from storage.objects.base import ObjectChanged, ObjectMissing, ObjectStat, StoreFailed
 from storage.objects.s3 import S3Objects
 from storage.objects.s3_bucket import S3Bucket, S3Place
+from tests.support.e2e.service import fetch
 from tests.support.storage.s3_server import S3Server, running_s3
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
 
@@ -56,6 +61,121 @@ async def test_a_large_object_goes_and_comes_in_pieces(
 async def test_a_file_that_is_gone_is_not_sent(bucket_store: S3Objects, tmp_path: Path) -> None:
     with pytest.raises(StoreFailed, match="there is no such bucket, or no such file"):
         await bucket_store.send(tmp_path / "gone", "sources/a/1")
+
+
+class OneObject(ThreadingHTTPServer):
+    """A server that has one object, and knows tags in `If-Match` with quotes or without."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), OneObjectHandler)
+        self.quoted = True
+        self.data: bytes | None = None
+
+    @property
+    def tag(self) -> str:
+        return f'"{hashlib.md5(self.data or b"", usedforsecurity=False).hexdigest()}"'
+
+
+class OneObjectHandler(BaseHTTPRequestHandler):
+    @property
+    def _one(self) -> OneObject:
+        assert isinstance(self.server, OneObject)
+        return self.server
+
+    def do_PUT(self) -> None:
+        data = self.rfile.read(int(self.headers["Content-Length"]))
+        expected = self.headers.get("If-Match")
+        tag = self._one.tag if self._one.quoted else self._one.tag.strip('"')
+        if self._one.data is not None and expected != tag:
+            self._answer(412)
+            return
+        self._one.data = data
+        self._answer(200)
+
+    def do_HEAD(self) -> None:
+        self._answer(200)
+
+    def _answer(self, status: int) -> None:
+        self.send_response(status)
+        self.send_header("ETag", self._one.tag)
+        self.send_header("Last-Modified", "Sat, 31 Jan 2026 12:00:00 GMT")
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # as it is called
+        """Print nothing."""
+
+
+async def test_a_server_is_replaced_by_one_that_knows_tags_in_another_form(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "test")
+    with OneObject() as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        endpoint = f"http://127.0.0.1:{server.server_port}"
+        bucket = S3Bucket(S3Place(bucket="one", endpoint=endpoint, region="us-east-1"))
+        version = await bucket.put_if("live/a", b"0", None)
+        for number, quoted in enumerate([True, False, False, True, True], start=1):
+            server.quoted = quoted
+            older = version
+            version = await bucket.put_if("live/a", b"%d" % number, version)
+            assert server.data == b"%d" % number
+            with pytest.raises(ObjectChanged):
+                await bucket.put_if("live/a", b"late", older)
+            assert server.data == b"%d" % number
+        server.shutdown()
+
+
+async def test_an_object_that_is_too_large_for_one_copy_moves_all_the_same(
+    bucket_store: S3Objects, s3_server: S3Server, tmp_path: Path
+) -> None:
+    place = s3_server.new_bucket()
+    bucket = S3Bucket(place, copy_bytes=1000)
+    data = random.Random(8).randbytes(LARGE)
+    (tmp_path / "film").write_bytes(data)
+    await bucket.send(tmp_path / "film", "sources/a/1")
+    await bucket.put("sources/a/2", b"small")
+    await bucket.move("sources/a", "trash/now/sources/a")
+    assert await bucket.addresses("sources") == []
+    assert await bucket.addresses("trash") == ["trash/now/sources/a/1", "trash/now/sources/a/2"]
+    assert await bucket.get("trash/now/sources/a/1") == data
+    await bucket.move("trash/now/sources/a/1", "sources/a/1")
+    assert await bucket.get("sources/a/1") == data
+    # In pieces, as the tag of such an object says, and not in one request.
+    assert "-3" in (await bucket.version("sources/a/1") or "")
+
+
+async def test_a_signed_address_gives_an_object_to_anyone_for_a_while(
+    bucket_store: S3Objects, s3_server: S3Server
+) -> None:
+    await bucket_store.put("videos/a/1.m4s", b"0123456789")
+    await bucket_store.put("live/a/poster/720p.jpg", b"picture")
+    plain = f"{s3_server.endpoint}/{bucket_store.place.removeprefix('s3://')}/videos/a/1.m4s"
+    assert fetch(plain).status == 403
+    url = await bucket_store.sign("videos/a/1.m4s", "GET", 600)
+    assert url.startswith(f"{bucket_store.origin}/")
+    answer = fetch(url)
+    assert (answer.status, answer.body) == (200, b"0123456789")
+    assert answer.headers["Content-Type"] == "video/mp4"
+    part = fetch(url, headers={"Range": "bytes=2-4"})
+    assert (part.status, part.body) == (206, b"234")
+    assert fetch(url, method="HEAD").status == 403
+    head = await bucket_store.sign("videos/a/1.m4s", "HEAD", 600)
+    assert fetch(head, method="HEAD").status == 200
+    assert fetch(url.replace("1.m4s", "2.m4s")).status == 403
+    poster = fetch(await bucket_store.sign("live/a/poster/720p.jpg", "GET", 600))
+    assert poster.headers["Content-Type"] == "image/jpeg"
+    missing = await bucket_store.sign("videos/a/2.m4s", "GET", 600)
+    assert fetch(missing).status == 404
+    short = await bucket_store.sign("videos/a/1.m4s", "GET", 1)
+    await until(lambda: fetch(short).status == 403)
+
+
+def test_signed_addresses_lead_to_the_server_of_the_bucket() -> None:
+    amazon = S3Place(bucket="media", region="eu-central-1")
+    assert amazon.origin == "https://s3.eu-central-1.amazonaws.com"
+    assert S3Place(bucket="media", endpoint="https://s3.example/").origin == "https://s3.example"
 
 
 async def test_prefixes_of_one_bucket_are_apart(

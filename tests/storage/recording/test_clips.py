@@ -11,6 +11,7 @@ from media.hls.playlist import MultivariantPlaylist
 from media.ladder import AUDIO_RENDITION
 from storage.catalog.records.videos import WholeVideo
 from storage.catalog.videos.clips import NewClip
+from storage.catalog.videos.recordings import BORROWED_POSTERS
 from storage.cleanup.orphans import AGE_US, remove_orphans
 from storage.live.publication import LiveWindow, Publication
 from storage.objects.base import ObjectMissing
@@ -110,6 +111,15 @@ async def is_exactly(made: RecorderFixture, video: WholeVideo, numbers: Sequence
     assert {made.disk.path(address) for address in there} == named
     assert record.storage_size == record.size == sum(path.stat().st_size for path in named)
     assert record.length_us == len(numbers) * 2 * SECOND
+
+
+async def test_a_clip_has_the_posters_of_its_stream_until_it_has_its_own(tmp_path: Path) -> None:
+    async with run_recorder(tmp_path) as made:
+        await made.disk.put(f"live/{HASH}/poster/720p.jpg", b"720p")
+        await go_live(made, 10, recorded=False)
+        video = (await cut(made, time(10, 14))).video
+        assert (video.posters, video.poster_labels) == (BORROWED_POSTERS, ("720p",))
+        assert await made.disk.get(f"videos/{video.hash}/{BORROWED_POSTERS}/720p.jpg") == b"720p"
 
 
 @pytest.mark.parametrize(
@@ -313,7 +323,8 @@ async def test_a_clip_that_was_killed_leaves_what_the_cleanup_removes(tmp_path: 
             with contextlib.suppress(Killed):
                 await make_clip(FailingObjects(made.disk, writes=number), source, CLIP)
             left = await made.disk.addresses(f"videos/{CLIP}")
-            assert left or not number
+            # Sixteen objects are linked at a time: of the first, none may be there yet.
+            assert left or number < 16
             assert await made.videos() == []
             # Each cleanup has a second, and so a folder of the trash, of its own.
             await remove_orphans(made.disk, made.catalog.references, later_us + number * SECOND)

@@ -265,6 +265,7 @@ async def test_a_step_counts_when_it_is_listed_whatever_becomes_of_its_playlists
         assert await append_until_full(publication, studio.step()) > 0
         made.objects.full = set()
         await steps(made, studio, publication, 2)
+        await made.caught_up(publication)
         await publication.finish()
         (video,) = await made.all_over()
         await made.check(video)

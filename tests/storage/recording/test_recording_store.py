@@ -1,5 +1,6 @@
 """A recording in the store: media linked once, pages that a crash may cut, playlists at the end."""
 
+import asyncio
 from collections.abc import Generator
 from pathlib import Path
 
@@ -247,3 +248,36 @@ async def test_media_are_linked_from_the_first_folder_that_has_them(objects: Dis
         address = video_segment(VIDEO, MEDIA, TOP.name, number)
         assert await objects.get(address) == folder.encode()
     assert isinstance(await store.append(listed_of(2, here, there)), ObjectMissing)
+
+
+class SlowObjects(DiskObjects):
+    """A disk on which links wait for each other, as for a network."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.linking = self.most = 0
+
+    async def link(self, source: str, target: str) -> None:
+        self.linking += 1
+        self.most = max(self.most, self.linking)
+        try:
+            await asyncio.sleep(0)
+            await super().link(source, target)
+        finally:
+            self.linking -= 1
+
+
+async def test_many_steps_are_linked_some_at_a_time_and_kept_in_order(tmp_path: Path) -> None:
+    objects = SlowObjects(tmp_path)
+    with objects:
+        steps = [await listed(objects, number) for number in range(40)]
+        await objects.delete(live_segment(HASH, RUN, TOP.name, 7))
+        store = await load(objects)
+        assert isinstance(await store.append_all(steps), ObjectMissing)
+        assert 10 < objects.most <= 16
+        assert await store.append_all(steps[20:]) is None  # they are there
+        await store.write_page(closed=True)
+        await store.write_playlists()
+        top, low = [(await playlist(objects, name)).segments for name in (TOP.name, LOW.name)]
+        assert [one.uri for one in low] == [f"{number}.m4s" for number in range(40)]
+        assert [number for number, one in enumerate(top) if one.gap] == [7]

@@ -97,13 +97,17 @@ class OneProject:
 
 @contextmanager
 def serving_pages(
-    records: Records, where: Addresses | None = None, *, latency: str = "low"
+    records: Records,
+    where: Addresses | None = None,
+    *,
+    latency: str = "low",
+    media_origin: str = "",
 ) -> Generator[Client]:
     """Serve pages, documents and descriptions of the records for the length of the block."""
     at = where or addresses()
     verdicts = VisibilityCache(records, records.is_owner, records.country, clock=_Later())
     handlers = [
-        *page_handlers(verdicts, at, latency=latency),
+        *page_handlers(verdicts, at, latency=latency, media_origin=media_origin),
         *document_handlers(verdicts, OneProject(), at),
         *oembed_handlers(verdicts, at),
     ]

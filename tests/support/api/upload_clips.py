@@ -1,23 +1,21 @@
 """Small real files for uploads, made once with the command line of FFmpeg."""
 
-import subprocess
 from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
 
 from tests.support.api.application import ApiService, Json
+from tests.support.e2e.publishers import tool
+from tests.support.made_media import make_file
 
 VIDEOS = "/api/projects/1/videos"
 
 
 def _made(name: str, *arguments: str) -> bytes:
     path = Path(mkdtemp()) / name
-    command = ["ffmpeg", "-v", "error", "-threads", "2", *arguments, str(path)]
-    try:
-        subprocess.run(command, check=True, timeout=60)
-    except FileNotFoundError as error:
-        raise AssertionError("ffmpeg is missing: apt-get install ffmpeg") from error
+    command = [tool("ffmpeg"), "-v", "error", "-threads", "2", *arguments]
+    make_file(command, path, seconds=60)
     data = path.read_bytes()
     path.unlink()
     path.parent.rmdir()

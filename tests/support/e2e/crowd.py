@@ -1,15 +1,18 @@
 """Many viewers at once: each fetches a playlist every two seconds, and the newest segment.
 
-They run on an event loop in a thread of their own, over one keep-alive connection each, from an
-address each (127.1.0.0/16), and note what every request took.
+They run on an event loop in a process of their own, so that nothing else that a test does is
+measured with them, over one keep-alive connection each, from an address each (127.1.0.0/16), and
+note what every request took.
 """
 
 import asyncio
-import threading
+import multiprocessing
 import time
 from collections import Counter
 from collections.abc import Generator
 from contextlib import contextmanager
+from multiprocessing.connection import Connection
+from multiprocessing.synchronize import Event
 from typing import Final
 from urllib.parse import urljoin, urlsplit
 
@@ -46,7 +49,7 @@ class _Viewer:
         self._seen = ""
         self._line: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
-    async def watch(self, over: threading.Event, delay: float) -> None:
+    async def watch(self, over: Event, delay: float) -> None:
         await asyncio.sleep(delay)
         while not over.is_set():
             began = time.monotonic()
@@ -99,23 +102,36 @@ class _Viewer:
             self._line = None
 
 
+async def _watch_all(crowd: Crowd, playlists: list[str], count: int, over: Event) -> None:
+    async with asyncio.TaskGroup() as viewers:
+        for number in range(count):
+            home = f"127.1.{number // 200}.{number % 200 + 1}"
+            viewer = _Viewer(crowd, playlists[number % len(playlists)], home)
+            viewers.create_task(viewer.watch(over, _STEP * number / count))
+
+
+def _watch_and_report(playlists: list[str], count: int, over: Event, report: Connection) -> None:
+    crowd = Crowd()
+    asyncio.run(_watch_all(crowd, playlists, count, over))
+    report.send((crowd.statuses, crowd.took))
+
+
 @contextmanager
 def watching(playlists: list[str], count: int) -> Generator[Crowd]:
-    """Let `count` viewers watch media playlists, in turn, for the length of the block."""
+    """Let `count` viewers watch media playlists, in turn, for the length of the block.
+
+    What they saw is in the result once the block has ended.
+    """
     crowd = Crowd()
-    over = threading.Event()
-
-    async def all_of_them() -> None:
-        async with asyncio.TaskGroup() as viewers:
-            for number in range(count):
-                home = f"127.1.{number // 200}.{number % 200 + 1}"
-                viewer = _Viewer(crowd, playlists[number % len(playlists)], home)
-                viewers.create_task(viewer.watch(over, _STEP * number / count))
-
-    thread = threading.Thread(target=asyncio.run, args=(all_of_them(),), name="crowd")
-    thread.start()
+    context = multiprocessing.get_context("spawn")
+    over = context.Event()
+    report, end = context.Pipe(duplex=False)
+    process = context.Process(target=_watch_and_report, args=(playlists, count, over, end))
+    process.start()
+    end.close()
     try:
         yield crowd
     finally:
         over.set()
-        thread.join()
+        crowd.statuses, crowd.took = report.recv()
+        process.join()

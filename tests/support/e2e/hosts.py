@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import cast
 
 from tests.support.e2e.service import Running, service
-from tests.support.free_ports import free_ports
+from tests.support.free_ports import free_port, free_ports
 from tests.support.sql import run_sql
+from tests.support.storage.counted_generations import BEFORE_FIRST, count_generations
 
 __all__ = ["Host", "Hosts"]
 
@@ -83,13 +84,14 @@ class Hosts:
         self._environment = {**environment, "HEADEND_DATABASE__URL": database}
         self._stack = ExitStack()
         self._rtmp = dict(zip("abc", free_ports(3), strict=True))
-        for name in ("api", "api-2"):  # the owner's token is where the catalog was made
+        for name in ("api", "api-2", "api-3"):  # the owner's token is where the catalog was made
             done = subprocess.run(
                 [_HEADEND, "migrate", "--data", str(folder / name)],
                 env={**os.environ, **self._environment}, capture_output=True, text=True,
                 check=False,
             )  # fmt: skip
             assert done.returncode == 0, done.stderr
+        count_generations(database, *range(1, 10))
 
     def __enter__(self) -> "Hosts":
         return self
@@ -108,21 +110,21 @@ class Hosts:
         ports = ("--rtmp", f"127.0.0.1:{self._rtmp[name]}", "--rtmps", "127.0.0.1:0")
         return self._started(name, "ingest", ports, own)
 
-    def api(self, name: str = "api") -> Host:
-        """Start a host that serves viewers and callers."""
-        (http,) = free_ports(1)
-        return self._started(name, "api", ("--http", f"127.0.0.1:{http}", *self._elsewhere()))
+    def api(self, name: str = "api", *, http: str = "") -> Host:
+        """Start a host that serves viewers and callers, on a free port or at HOST:PORT."""
+        listen = http or f"127.0.0.1:{free_port()}"
+        return self._started(name, "api", ("--http", listen, *self._elsewhere()))
 
     def transcode(self, name: str) -> Host:
         """Start a host that transcodes uploaded files."""
         return self._started(name, "transcode", self._elsewhere())
 
     def owner(self, stream: int) -> tuple[str, int] | None:
-        """Return the name of the host that owns a stream, and its generation."""
+        """Return the name of the host that owns a stream, and how many owners it has had."""
         found = run_sql(
             self._database,
-            "SELECT hosts.name, generation FROM stream_owners JOIN hosts ON hosts.id = host_id"
-            f" WHERE stream_id = {stream}",
+            f"SELECT hosts.name, generation - {BEFORE_FIRST} FROM stream_owners"
+            f" JOIN hosts ON hosts.id = host_id WHERE stream_id = {stream}",
         )
         return cast("tuple[str, int]", found[0]) if found else None
 

@@ -1,10 +1,13 @@
 """The real OBS Studio without a screen: under Xvfb, with Mesa drawing in software."""
 
+import configparser
+import io
 import json
 import os
 import shutil
 import signal
 import subprocess
+import zipfile
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -14,8 +17,8 @@ INSTALL = "apt-get install obs-studio xvfb"
 _GLOBAL = """[General]
 FirstRun=true
 [Basic]
-Profile=Test
-ProfileDir=Test
+Profile={name}
+ProfileDir={folder}
 SceneCollection=Test
 SceneCollectionFile=Test
 """
@@ -44,18 +47,33 @@ TrackIndex=1
 _ENCODER = {"bitrate": 2500, "keyint_sec": 2, "rate_control": "CBR", "preset": "veryfast"}
 
 
-def _write_settings(home: Path, server: str, key: str, clip: Path) -> None:
-    """Write what a person would click: a profile, a scene with one clip, a custom service."""
-    studio = home / ".config" / "obs-studio"
-    profile = studio / "basic" / "profiles" / "Test"
-    scenes = studio / "basic" / "scenes"
-    profile.mkdir(parents=True)
-    scenes.mkdir(parents=True)
-    (studio / "global.ini").write_text(_GLOBAL)
+def _write_profile(profiles: Path, server: str, key: str) -> tuple[str, str]:
+    """Write what a person would click; return the profile's name and that of its folder."""
+    profile = profiles / "Test"
+    profile.mkdir()
     (profile / "basic.ini").write_text(_PROFILE)
     (profile / "streamEncoder.json").write_text(json.dumps(_ENCODER))
     service = {"type": "rtmp_custom", "settings": {"server": server, "key": key}}
     (profile / "service.json").write_text(json.dumps(service))
+    return "Test", "Test"
+
+
+def _import_profile(profiles: Path, zipped: bytes) -> tuple[str, str]:
+    """Unpack a profile as a person does who imports it; return its name and its folder's."""
+    with zipfile.ZipFile(io.BytesIO(zipped)) as archive:
+        archive.extractall(profiles)
+        folder = archive.namelist()[0].split("/")[0]
+    settings = configparser.ConfigParser(interpolation=None)
+    settings.read(profiles / folder / "basic.ini")
+    return settings["General"]["Name"], folder
+
+
+def _write_settings(home: Path, clip: Path, name: str, folder: str) -> None:
+    """Write what else a person would click: which profile is used, a scene with one clip."""
+    studio = home / ".config" / "obs-studio"
+    scenes = studio / "basic" / "scenes"
+    scenes.mkdir(parents=True)
+    (studio / "global.ini").write_text(_GLOBAL.format(name=name, folder=folder))
     source = {
         "id": "ffmpeg_source",
         "versioned_id": "ffmpeg_source",
@@ -94,19 +112,33 @@ def _write_settings(home: Path, server: str, key: str, clip: Path) -> None:
 
 @contextmanager
 def obs(
-    home: Path, *, server: str, key: str, clip: Path, trust: Path | None = None
+    home: Path,
+    *,
+    clip: Path,
+    server: str = "",
+    key: str = "",
+    profile: bytes | None = None,
+    trust: Path | None = None,
 ) -> Generator[subprocess.Popen[bytes]]:
     """Run OBS that streams a clip for the length of the block.
+
+    It is set up by hand for a `server` and a `key`, or with a zipped `profile` that is imported.
 
     It checks RTMPS certificates against the system's store: `trust` is put in that store's place
     for this one process, in a mount namespace of its own.
     """
     program = shutil.which("obs")
     assert program is not None and shutil.which("xvfb-run") is not None, f"missing: {INSTALL}"
-    _write_settings(home, server, key, clip)
+    profiles = home / ".config" / "obs-studio" / "basic" / "profiles"
+    profiles.mkdir(parents=True)
+    if profile is None:
+        name, folder = _write_profile(profiles, server, key)
+    else:
+        name, folder = _import_profile(profiles, profile)
+    _write_settings(home, clip, name, folder)
     start = [
         "xvfb-run", "-a", "-s", "-screen 0 1280x720x24", program, "--startstreaming",
-        "--minimize-to-tray", "--multi", "--collection", "Test", "--profile", "Test",
+        "--minimize-to-tray", "--multi", "--collection", "Test", "--profile", name,
     ]  # fmt: skip
     if trust is not None:
         store = home / "certificates"

@@ -17,6 +17,7 @@ import msgspec
 from tests.support.e2e import flv_tags
 from tests.support.e2e.publishers import publishing, tool
 from tests.support.e2e.service import SCALE
+from tests.support.made_media import make_file
 
 __all__ = ["INPUTS", "Input"]
 
@@ -63,7 +64,7 @@ class Input(msgspec.Struct, frozen=True, kw_only=True):
 
 def _run(path: Path, *arguments: str, program: str | None = None) -> Path:
     command = [program or tool("ffmpeg"), "-nostdin", "-v", "error", "-y", *arguments]
-    subprocess.run([*command, str(path)], check=True, timeout=180 * SCALE)
+    make_file(command, path, seconds=180 * SCALE)
     return path
 
 

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.support.e2e.service import SCALE
+from tests.support.made_media import make_file
 
 INSTALL = {
     "ffmpeg": "apt-get install ffmpeg",
@@ -46,7 +47,7 @@ def make_source(
         f"{1.7 * turn:.1f} streamselect@pick map {turn % 3}" for turn in range(1, seconds)
     )
     graph = graph.replace("[a][b][c]", f"[a]sendcmd=c='{commands}'[a0];[a0][b][c]")
-    subprocess.run(
+    make_file(
         [
             tool("ffmpeg"), "-v", "error", "-y",
             "-f", "lavfi", "-i", f"sine=frequency=440:beep_factor=4:sample_rate=44100:d={seconds}",
@@ -55,9 +56,9 @@ def make_source(
             "-bufsize", "3M", "-bf", "2", "-g", "600", "-force_key_frames", keyframes,
             "-pix_fmt", "yuv420p", "-profile:v", "high",
             "-c:a", "aac", "-b:a", "160k", "-ac", "2", "-ar", "44100",
-            str(path),
         ],
-        check=True,
+        path,
+        seconds=600,
     )  # fmt: skip
     return path
 

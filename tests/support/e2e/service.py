@@ -95,6 +95,11 @@ class Running:
         return self._printed(r"Watch\s+(\S+)")
 
     @property
+    def console(self) -> str:
+        """The console, with the link that signs in once where one was printed."""
+        return self._printed(r"Console\s+(\S+)")
+
+    @property
     def http(self) -> str:
         return self.watch.rsplit("/watch/", 1)[0]
 

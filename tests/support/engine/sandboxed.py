@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.waiting import SCALE
+
 __all__ = ["ON_X86_64", "ROOT", "child", "outcome", "stricter"]
 
 ROOT = Path(__file__).parents[3]
@@ -21,7 +23,7 @@ def child(box: str, code: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[
     script = f"{imports}\n{box}\n{textwrap.dedent(code)}"
     return subprocess.run(
         [sys.executable, "-c", script],
-        capture_output=True, text=True, timeout=30, check=False, cwd=cwd,
+        capture_output=True, text=True, timeout=30 * SCALE, check=False, cwd=cwd,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )  # fmt: skip
 

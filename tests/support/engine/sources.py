@@ -9,6 +9,7 @@ from av.audio.stream import AudioStream
 
 from media.codecs.avc import AvcConfig
 from media.track import AudioCodec, AudioTrack, VideoCodec, VideoTrack
+from tests.support.made_media import is_made_of_nothing, make_file
 from transcode.protocol.messages import Packet
 
 __all__ = [
@@ -40,6 +41,7 @@ _SCENES = (
     "format=yuv420p,setsar=1[d];"
     "[a][b][c][d]concat=n=4:v=1:a=0[v]"
 )
+_COMMAND = ("ffmpeg", "-nostdin", "-hide_banner", "-v", "warning")
 _SECONDS = 60
 
 
@@ -57,7 +59,11 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
 
 def ffmpeg(*arguments: str | Path, stdin: bytes | None = None) -> str:
     """Run Debian's ffmpeg (apt-get install ffmpeg); return its warnings."""
-    command = ["ffmpeg", "-nostdin", "-hide_banner", "-v", "warning", *arguments]
+    command = [*_COMMAND, *arguments]
+    *others, last = arguments
+    texts = [each for each in others if isinstance(each, str)]
+    if isinstance(last, Path) and len(texts) == len(others) and is_made_of_nothing(texts):
+        return make_file([*_COMMAND, *texts], last, seconds=_SECONDS)
     if stdin is not None:
         command.remove("-nostdin")
     done = subprocess.run(command, input=stdin, capture_output=True, check=False, timeout=_SECONDS)

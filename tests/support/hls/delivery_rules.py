@@ -8,7 +8,14 @@ from tests.support.hls.findings import Report
 from tests.support.hls.rendition_history import RenditionHistory
 from tests.support.hls.strict_m3u8 import MediaText
 
-__all__ = ["Compression", "FarRequests", "check_blocking", "check_headers", "check_skip"]
+__all__ = [
+    "Compression",
+    "FarRequests",
+    "check_blocking",
+    "check_headers",
+    "check_skip",
+    "is_late_answer",
+]
 
 _PLAYLIST: Final = frozenset({"application/vnd.apple.mpegurl", "audio/mpegurl"})
 _MEDIA: Final = frozenset({"video/mp4", "audio/mp4", "text/vtt"})
@@ -70,6 +77,12 @@ def check_blocking(
         report(f"{name} was answered 503 after {took:.1f} s", "6.2.5.2")
     elif fetch.status not in {200, 400, 503}:
         report(f"{name} was answered {fetch.status}", "6.2.5.2")
+
+
+def is_late_answer(fetch: Fetch, history: RenditionHistory) -> bool:
+    """Return True for a 503 after three target durations: what was waited for may still come."""
+    target = 0.0 if history.last is None else history.last.target
+    return fetch.status == 503 and fetch.ended - fetch.began >= 3 * target - _LATE
 
 
 def check_skip(fetch: Fetch, text: MediaText, report: Report) -> None:

@@ -12,6 +12,7 @@ from tests.support.hls.delivery_rules import (
     check_blocking,
     check_headers,
     check_skip,
+    is_late_answer,
 )
 from tests.support.hls.fetches import Fetch, address_of, directives_of
 from tests.support.hls.findings import Findings
@@ -172,7 +173,7 @@ class LiveChecker:
             report(f"{_name(url)} is listed and was answered {fetch.status}", "6.2.1")
         elif resource is not None and resource.kind == "init":
             report(f"{_name(url)} was answered {fetch.status}", "6.2.1")
-        elif url in history.hints:
+        elif url in history.hints and not is_late_answer(fetch, history):
             self._refused[url] = (rendition, fetch.status)
 
     def _presentation_of(self, rendition: Rendition) -> Presentation:

@@ -80,22 +80,27 @@ class ReportMaker:
         frames: int = 60,
         discontinuity: bool = False,
         gaps: Collection[str] = (),
+        part: int | None = None,
     ) -> list[Report]:
-        """Return the reports of the next step, one rendition after the other."""
+        """Return the reports of the next step, one rendition after the other.
+
+        All parts but the last are `part` ticks long; if that is None there are two.
+        """
         made: list[Report] = []
+        lengths = _lengths(duration, part)
         for name in self.names:
             gap = name in gaps
-            half = (size if isinstance(size, int) else size[name]) // 2
+            share = (size if isinstance(size, int) else size[name]) // len(lengths)
             parts = [
                 Part(
                     rendition=name,
                     sequence=self.sequence,
                     index=index,
-                    duration=duration // 2,
+                    duration=length,
                     independent=index == 0,
-                    data=f"{name} {self.sequence}.{index} {self.salt}".encode().ljust(half),
+                    data=f"{name} {self.sequence}.{index} {self.salt}".encode().ljust(share),
                 )
-                for index in range(0 if gap else 2)
+                for index, length in enumerate(() if gap else lengths)
             ]
             if not gap:
                 made.append(
@@ -127,6 +132,13 @@ class ReportMaker:
         self.sequence += 1
         self.start += duration
         return made
+
+
+def _lengths(duration: int, part: int | None) -> list[int]:
+    if part is None:
+        return [duration // 2] * 2
+    whole, rest = divmod(duration, part)
+    return [part] * whole + [rest] * bool(rest)
 
 
 async def append_all(publication: Publication, reports: Iterable[Report]) -> None:

@@ -1,14 +1,18 @@
 """A real S3 server for tests: Ceph's gateway with a monitor and a store in memory, on loopback."""
 
+import hashlib
+import hmac
 import itertools
 import shutil
 import subprocess
 import tempfile
 import urllib.request
 import uuid
+from base64 import b64encode
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from datetime import timedelta
+from email.utils import formatdate
 from pathlib import Path
 from typing import Final
 
@@ -61,6 +65,10 @@ rgw frontends = beast endpoint=127.0.0.1:{gateway} tcp_nodelay=1
 rgw override bucket index max shards = 1
 rgw num control oids = 1
 """
+_CORS: Final = (
+    b"<CORSConfiguration><CORSRule><AllowedOrigin>*</AllowedOrigin><AllowedMethod>GET</AllowedMethod>"
+    b"<AllowedHeader>*</AllowedHeader></CORSRule></CORSConfiguration>"
+)
 # Ends with the tests, however they end: it waits for the end of its input beside the program.
 _GUARD: Final = '"$@" </dev/null & cat >/dev/null; kill -KILL $!; wait'
 
@@ -84,6 +92,15 @@ class S3Server:
     def credentials(self) -> dict[str, str]:
         """The variables of a client's environment."""
         return {"AWS_ACCESS_KEY_ID": _KEY, "AWS_SECRET_ACCESS_KEY": _SECRET}
+
+    def settings(self, place: S3Place) -> dict[str, str]:
+        """Return the environment of a service that keeps its media in a place of this server."""
+        return {
+            **self.credentials,
+            "HEADEND_STORAGE__URL": str(place),
+            "HEADEND_STORAGE__ENDPOINT": place.endpoint,
+            "HEADEND_STORAGE__REGION": place.region,
+        }
 
     def start(self) -> None:
         """Make the cluster, and wait until the gateway answers."""
@@ -122,6 +139,25 @@ class S3Server:
         url = obstore.sign(self.client(name), "PUT", "", timedelta(minutes=1))
         urllib.request.urlopen(urllib.request.Request(url, method="PUT"), timeout=30).close()
         return place
+
+    def allow_pages(self, bucket: str) -> None:
+        """Let scripts of any page read from a bucket, as one that viewers are redirected to must.
+
+        Signed as of old (version 2 of Amazon's signatures): a call that the client does not have.
+        """
+        kind, when = "application/xml", formatdate(usegmt=True)
+        digest = b64encode(hashlib.md5(_CORS, usedforsecurity=False).digest()).decode()
+        signed = f"PUT\n{digest}\n{kind}\n{when}\n/{bucket}?cors"
+        code = hmac.digest(_SECRET.encode(), signed.encode(), "sha1")
+        headers = {
+            "Authorization": f"AWS {_KEY}:{b64encode(code).decode()}",
+            "Content-MD5": digest,
+            "Content-Type": kind,
+            "Date": when,
+        }
+        address = f"{self.endpoint}/{bucket}?cors"
+        asked = urllib.request.Request(address, data=_CORS, headers=headers, method="PUT")
+        urllib.request.urlopen(asked, timeout=30).close()
 
     def keys(self, bucket: str, prefix: str) -> list[str]:
         """Return the sorted keys that begin with a prefix."""

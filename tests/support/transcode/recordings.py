@@ -57,10 +57,16 @@ def record(folder: Path, *epochs: int) -> Made:
     return run(*given)
 
 
-async def add_recording(vod: VodFixture, made: Made | None, *, gaps: frozenset[int]) -> WholeVideo:
+async def add_recording(
+    vod: VodFixture,
+    made: Made | None,
+    *,
+    gaps: frozenset[int],
+    posters: str | None = "poster-1-1",
+) -> WholeVideo:
     """Add the recording of what an engine made; without it, one of sound alone.
 
-    Segments in `gaps` are gaps of its playlist.
+    Segments in `gaps` are gaps of its playlist; `posters` is the folder of its poster, if any.
     """
     catalog, objects = vod.catalog, vod.objects
     now = now_us()
@@ -96,8 +102,17 @@ async def add_recording(vod: VodFixture, made: Made | None, *, gaps: frozenset[i
         rungs = (RecordedRung(number=7, width=320, height=180, size=1000),)
     index = render(MultivariantPlaylist(variants=variants)).encode()
     await objects.put(f"{folder}/index.m3u8", index)
+    if posters is not None:
+        await objects.put(f"videos/{row.hash}/{posters}/{RUNG}.jpg", b"the stream's")
     made_recording = MadeRecording(
-        media=MEDIA, size=5000, length_us=length_us, width=320, height=180, rungs=rungs
+        media=MEDIA,
+        size=5000,
+        length_us=length_us,
+        width=320,
+        height=180,
+        rungs=rungs,
+        posters=posters,
+        poster_labels=(RUNG,) if posters else (),
     )
     video = await catalog.recordings.finish(row, made_recording, now, str.lower)
     assert video is not None

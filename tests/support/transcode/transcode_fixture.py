@@ -5,7 +5,7 @@ import posixpath
 import secrets
 import time
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
 
 import msgspec
@@ -133,15 +133,20 @@ class VodFixture(msgspec.Struct, frozen=True):
 
 @asynccontextmanager
 async def vod_fixture(
-    folder: Path, media: Path | None = None, *, place: str | Path | None = None
+    folder: Path,
+    media: Path | None = None,
+    *,
+    place: str | Path | None = None,
+    store: DiskObjects | None = None,
 ) -> AsyncGenerator[VodFixture]:
     """Open the catalog and the objects in a folder, which may exist already.
 
-    `media` is another folder for the objects, `place` another catalog than the folder's.
+    `media` is another folder for the objects, `store` another store, `place` another catalog than
+    the folder's.
     """
     async with open_catalog(place or migrated(folder / "catalog.sqlite"), migrate=True) as catalog:
         await catalog.installation.first_start(now_us())
-        with DiskObjects(media or folder / "objects") as objects:
+        with nullcontext(store) if store else DiskObjects(media or folder / "objects") as objects:
             transcoder = VideoTranscoder(
                 jobs=catalog.jobs,
                 spans=catalog.spans,

@@ -6,12 +6,12 @@ preload hint (4.4.5.3). It shares no code with the service.
 """
 
 import asyncio
-import subprocess
 import time
 from pathlib import Path
 from urllib.parse import parse_qs
 
 from tests.support.e2e.publishers import tool
+from tests.support.made_media import make_file
 
 __all__ = ["PART", "LowLatencyRun"]
 
@@ -27,7 +27,7 @@ class LowLatencyRun:
     def __init__(self, folder: Path, seconds: int) -> None:
         """Encode `seconds` of media, which takes about two."""
         path = folder / "low-latency.mp4"
-        subprocess.run([tool("ffmpeg"), *_order(seconds), "-y", path], check=True, timeout=120)
+        make_file([tool("ffmpeg"), *_order(seconds), "-y"], path, seconds=120)
         self._init, self._media = _parts_of(path.read_bytes())
         self._began = time.monotonic()
         self._holds: list[tuple[float, float]] = []

@@ -1,21 +1,15 @@
 """A file examined by a child: answers, refusals, a limit in time."""
 
 import asyncio
+import os
 import re
 from pathlib import Path
 
 import pytest
 
+from tests.support.e2e.slow_process import children_of
 from tests.support.engine.upload_files import film
 from transcode.inspect.probe import NotMedia, ProbeTimeout, probe
-
-
-def children() -> list[int]:
-    """The processes that this one has begun."""
-    found: list[int] = []
-    for task in Path("/proc/self/task").iterdir():
-        found += [int(number) for number in (task / "children").read_text().split()]
-    return found
 
 
 def descriptors() -> int:
@@ -52,10 +46,10 @@ async def test_a_text_is_no_media_and_the_reason_is_a_sentence(tmp_path: Path) -
 
 
 async def test_who_gives_no_answer_in_time_is_ended(short_film: Path) -> None:
-    before = children()
+    before = children_of(os.getpid())
     with pytest.raises(ProbeTimeout):
         await probe(short_film, seconds=0.02)
-    assert children() == before
+    assert children_of(os.getpid()) == before
 
 
 async def test_a_file_that_is_not_there_is_the_callers_to_know(tmp_path: Path) -> None:

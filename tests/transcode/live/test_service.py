@@ -32,6 +32,8 @@ from transcode.live.live_run import LiveRun
 from transcode.live.ports import RunSettings
 from transcode.live.service import LiveTranscoding
 
+HOUR_US = 3_600_000_000
+
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Source:
@@ -116,6 +118,42 @@ async def test_a_host_learns_that_another_has_taken_over_its_run(tmp_path: Path)
         await append_all(second[0], second[1].step())
 
 
+async def test_the_clock_that_all_hosts_share_decides_whether_a_run_is_resumed(
+    tmp_path: Path,
+) -> None:
+    shared_us = NOON_US
+    with DiskObjects(tmp_path) as objects:
+        hosts = [
+            LiveTranscoding(
+                objects=objects,
+                edge=MemoryEdge(),
+                window=WINDOW,
+                wall_us=lambda own=own_us: own,
+                now_us=lambda: shared_us,
+                fenced=True,
+            )
+            for own_us in (NOON_US, NOON_US + HOUR_US, NOON_US - HOUR_US)
+        ]
+        runs: list[str] = []
+        for generation, host in enumerate(hosts, 1):
+            settings = RunSettings(resume_seconds=60.0, generation=generation)
+            publication = await host.open_publication(HASH, settings, picture=True)
+            runs.append(publication.run)
+            maker = (
+                ReportMaker.continuing(publication, salt=str(generation))
+                if publication.renditions
+                else ReportMaker(LOW)
+            )
+            await publication.prepare(maker.epoch, (LOW,), NOON_US)
+            await append_all(publication, maker.begin())
+            await append_all(publication, maker.step())
+            await publication.suspend()
+            if generation == 2:
+                shared_us += 90_000_000
+        assert runs[0] == runs[1]
+        assert runs[2] > runs[1]
+
+
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Source:
     """A source of which one smaller rung is encoded."""
@@ -175,4 +213,5 @@ def test_a_run_that_ends_while_rungs_are_shed_ends_no_shedding(
 
     with DiskObjects(tmp_path) as objects:
         asyncio.run(story(objects))
-    assert len(shed) == 2
+    # A busy machine may shed a rung of the run that goes on once more.
+    assert set(shed) == {"Ab3dEf6hIj90", "Ab3dEf6hIj91"}

@@ -17,9 +17,11 @@ from media.hls.playlist import MediaPlaylist, PlaylistSegment
 from media.ticks import VIDEO_SCALE
 from storage.catalog.records.videos import VideoFile, WholeVideo
 from storage.catalog.videos.jobs import PREVIEWS
+from storage.catalog.videos.recordings import BORROWED_POSTERS
 from storage.job_leases import MAX_FAILURES, HeldJob, JobLost
 from storage.objects.addresses import replaced_source
 from tests.support.engine.engine_process import Made
+from tests.support.engine.upload_files import picture_size
 from tests.support.transcode.recordings import MEDIA, RUNG, STEP, add_recording, record
 from tests.support.transcode.transcode_fixture import VodFixture, now_us
 from transcode.vod.recording_previews import (
@@ -30,6 +32,7 @@ from transcode.vod.recording_previews import (
 )
 
 EPOCHS = (3, 3)
+POSTERS = "poster-1-1"  # the stream's, where a recording has them
 TIME = re.compile(r"(\d\d):(\d\d):(\d\d)\.(\d{3}) -->")
 
 
@@ -188,6 +191,46 @@ async def test_a_recording_gets_the_picture_of_each_moment(
     assert await no_job_is_left(vod)
 
 
+async def test_a_recording_keeps_the_poster_that_it_has(
+    vod: VodFixture, maker: PreviewMaker, recording: WholeVideo
+) -> None:
+    await maker.do(await lease(vod))
+    place = f"videos/{recording.video.hash}/{POSTERS}"
+    assert await vod.objects.addresses(place) == [f"{place}/{RUNG}.jpg"]
+    assert await vod.objects.get(f"{place}/{RUNG}.jpg") == b"the stream's"
+
+
+@pytest.mark.parametrize("posters", [None, BORROWED_POSTERS], ids=["none", "the stream's"])
+@pytest.mark.parametrize("alone", [False, True], ids=["segments", "one segment"])
+async def test_a_clip_gets_a_poster_of_its_own_pictures(
+    vod: VodFixture, maker: PreviewMaker, made: Made, posters: str | None, alone: bool
+) -> None:
+    gaps = frozenset(range(1, 6)) if alone else frozenset[int]()
+    whole = await add_recording(vod, made, gaps=gaps, posters=posters)
+    await maker.do(await lease(vod))
+    after = (await vod.whole_video(whole.video.id)).video
+    assert (after.posters, after.labels) == ("poster-1-1", RUNG)
+    place = f"videos/{after.hash}/poster-1-1"
+    assert await vod.objects.addresses(place) == [f"{place}/{RUNG}.jpg"]
+    assert picture_size(await vod.objects.get(f"{place}/{RUNG}.jpg")) == (320, 180)
+    folders = {name.split("/")[2] for name in await vod.stored_objects(after.hash)}
+    assert folders == {MEDIA, "poster-1-1"} | ({"previews-1-1"} if not alone else set())
+    assert await no_job_is_left(vod)
+
+
+async def test_a_poster_that_its_owner_sends_meanwhile_stays(
+    vod: VodFixture, maker: PreviewMaker, made: Made
+) -> None:
+    whole = await add_recording(vod, made, gaps=frozenset(), posters=BORROWED_POSTERS)
+    held = await lease(vod)
+    video = whole.video.id
+    await vod.catalog.videos.set_posters(video, "own-abc", (RUNG,), now_us(), by=None)
+    await maker.do(held)
+    assert (await vod.whole_video(video)).video.posters == "own-abc"
+    folders = {name.split("/")[2] for name in await vod.stored_objects(whole.video.hash)}
+    assert not any(name.startswith("poster-1-1") for name in folders)
+
+
 async def test_gaps_and_missing_segments_have_no_picture(
     vod: VodFixture, maker: PreviewMaker, made: Made
 ) -> None:
@@ -233,7 +276,7 @@ async def test_a_worker_that_died_is_followed_by_the_next(
     await maker.do(await lease(vod, later_us=dead.lease_us + 1))
     assert await folder_of(vod, recording.video.id) == "previews-1-2"
     folders = {name.split("/")[2] for name in await vod.stored_objects(hash_)}
-    assert folders == {MEDIA, "previews-1-2"}
+    assert folders == {MEDIA, POSTERS, "previews-1-2"}
     with pytest.raises(JobLost):
         await maker.do(dead)
     assert await folder_of(vod, recording.video.id) == "previews-1-2"
@@ -287,7 +330,7 @@ async def test_nothing_is_left_of_the_previews_of_a_deleted_video(
         await maker.do(held)
     assert reads == 2 * sum(EPOCHS)
     folders = {name.split("/")[2] for name in await vod.stored_objects(recording.video.hash)}
-    assert folders == {MEDIA}
+    assert folders == {MEDIA, POSTERS}
 
 
 async def test_another_file_ends_the_job(

@@ -24,7 +24,7 @@ from transcode.engine.input.container import BadUpload, open_upload, pixel_aspec
 from transcode.engine.input.whole_picture import first_whole_picture
 from transcode.protocol.messages import FileOrder, Poster, Previews
 
-__all__ = ["luma_and_detail", "make_posters"]
+__all__ = ["luma_and_detail", "make_posters", "scaled_posters"]
 
 # Keyframes among which the poster is chosen. In trials, more of them gave no better posters.
 _JUDGED: Final = 60
@@ -62,7 +62,7 @@ def make_posters(
         for moment in islice(found, _JUDGED):
             candidates.judge(moment)
         best = candidates.best() or _any_picture(descriptor, reports)
-        yield from _in_sizes(best, aspect, rungs)
+        yield from scaled_posters(best, aspect, rungs)
         for moment in found:
             candidates.keep(moment)
     previews = thumbnails.previews()
@@ -81,6 +81,21 @@ def luma_and_detail(frame: VideoFrame) -> tuple[float, float]:
     across = sum(abs(a - b) for row in rows for a, b in pairwise(row))
     down = sum(abs(a - b) for one, two in pairwise(rows) for a, b in zip(one, two, strict=True))
     return mean, (across + down) / (wide * high)
+
+
+def scaled_posters(
+    best: VideoFrame, aspect: Fraction, rungs: tuple[Rendition, ...]
+) -> Iterator[Poster]:
+    """Yield the posters of a picture, whose pixels have that aspect, in the sizes of `rungs`.
+
+    Raises:
+        av.error.FFmpegError, ValueError: its format cannot be read.
+    """
+    made = Cascade(tuple((rung.width, rung.height) for rung in rungs)).scale(best, aspect)
+    for rung, still in zip(rungs, made, strict=True):
+        yield Poster(
+            label=rung.name, width=still.width, height=still.height, data=encode_jpeg(still)
+        )
 
 
 class _Candidates:
@@ -124,11 +139,3 @@ def _any_picture(descriptor: int, reports: ReportWriter | None) -> VideoFrame:
     if frame is None:
         raise BadUpload("No picture of the file can be decoded.")
     return frame
-
-
-def _in_sizes(best: VideoFrame, aspect: Fraction, rungs: tuple[Rendition, ...]) -> Iterator[Poster]:
-    made = Cascade(tuple((rung.width, rung.height) for rung in rungs)).scale(best, aspect)
-    for rung, still in zip(rungs, made, strict=True):
-        yield Poster(
-            label=rung.name, width=still.width, height=still.height, data=encode_jpeg(still)
-        )

@@ -1,21 +1,29 @@
-"""Previews of a recording: thumbnails of keyframes that the parent reads from its segments.
+"""Previews and poster of a recording: keyframes that the parent reads from its segments.
 
-Each `Keyframe` is a small fragmented MP4 of its own, so it does not matter in which epoch it was
-made, nor by which encoder.
+Each is a small fragmented MP4 of its own, so it does not matter in which epoch it was made, nor by
+which encoder.
 """
 
 import io
 import os
 import time
 from collections.abc import Iterator
+from contextlib import suppress
+from fractions import Fraction
 from typing import Final
 
+from av.error import FFmpegError
+from av.video.frame import VideoFrame
+
+from media.ladder import Rendition
+from transcode.engine.images.image_score import ImageScorer
+from transcode.engine.images.poster import scaled_posters
 from transcode.engine.images.preview_sheets import Thumbnails
 from transcode.engine.input.container import BadUpload, open_media, pixel_aspect, video_stream
 from transcode.engine.input.demux import demux
 from transcode.engine.input.whole_picture import decode_whole
-from transcode.protocol.file_messages import Keyframe, PreviewOrder
-from transcode.protocol.messages import Previews, WireReader
+from transcode.protocol.file_messages import Keyframe, PosterKeyframe, PreviewOrder
+from transcode.protocol.messages import Poster, Previews, WireReader
 
 __all__ = ["make_previews"]
 
@@ -27,37 +35,77 @@ _CPU_SECONDS: Final = 30.0
 
 def make_previews(
     descriptor: int, order: PreviewOrder, *, cpu_seconds: float = _CPU_SECONDS
-) -> Iterator[Previews]:
-    """Yield the previews of the keyframes that a pipe brings, if there are two or more.
+) -> Iterator[Poster | Previews]:
+    """Yield the posters of the best of the keyframes that a pipe brings for them, then previews.
 
-    Keyframes that come after `cpu_seconds` are left out, and those that cannot be decoded.
+    There are previews if there are two keyframes or more. Keyframes that come after `cpu_seconds`
+    are left out, and those that cannot be decoded.
 
     Raises:
         WireError: the input is no sequence of keyframes.
     """
     begun = time.process_time()
-    reader: WireReader[Keyframe] = WireReader(Keyframe)
+    reader: WireReader[Keyframe | PosterKeyframe] = WireReader(Keyframe | PosterKeyframe)
     thumbnails = Thumbnails(order.width, order.height)
+    poster = _BestPicture()
     while data := os.read(descriptor, _READ_BYTES):
         for keyframe in reader.feed(data):
-            if time.process_time() - begun <= cpu_seconds:
-                _add(thumbnails, keyframe)
+            if time.process_time() - begun > cpu_seconds:
+                continue
+            with suppress(BadUpload, MemoryError):  # the others may be well
+                frame, aspect = _decoded(keyframe.data)
+                if isinstance(keyframe, PosterKeyframe):
+                    poster.judge(frame, aspect)
+                else:
+                    thumbnails.add(keyframe.at, frame, aspect)
+    yield from poster.posters(order.rungs)
     previews = thumbnails.previews()
     if previews is not None:
         yield previews
 
 
-def _add(thumbnails: Thumbnails, keyframe: Keyframe) -> None:
-    try:
-        with open_media(io.BytesIO(keyframe.data)) as media:
-            picture = video_stream(media)
-            packet = None if picture is None else next(demux(media, [picture]), None)
-            if picture is None or packet is None:
-                return
-            picture.codec_context.thread_count = 1
-            # A decoder holds a picture back until it knows which one is shown before it.
-            frame = decode_whole(picture, packet) or decode_whole(picture, None)
-            if frame is not None:
-                thumbnails.add(keyframe.at, frame, pixel_aspect(picture))
-    except (BadUpload, MemoryError):
-        return  # the others may be well
+class _BestPicture:
+    """The best picture so far, and the aspect of its pixels."""
+
+    def __init__(self) -> None:
+        self._scorer = ImageScorer()
+        self._best: tuple[VideoFrame, Fraction] | None = None
+        self._score = -1.0
+
+    def judge(self, frame: VideoFrame, aspect: Fraction) -> None:
+        """Add a picture; one whose format cannot be read is left out."""
+        try:
+            score = self._scorer.score(frame)
+        except FFmpegError:
+            self._scorer = ImageScorer()
+            return
+        if score > self._score:
+            self._best, self._score = (frame, aspect), score
+
+    def posters(self, rungs: tuple[Rendition, ...]) -> list[Poster]:
+        """Return the posters; none if there is no picture that can be one."""
+        if self._best is None or not rungs:
+            return []
+        try:
+            return list(scaled_posters(*self._best, rungs))
+        except (FFmpegError, ValueError):
+            return []
+
+
+def _decoded(data: bytes) -> tuple[VideoFrame, Fraction]:
+    """Return a keyframe's picture, and the aspect of its pixels.
+
+    Raises:
+        BadUpload: it cannot be decoded.
+    """
+    with open_media(io.BytesIO(data)) as media:
+        picture = video_stream(media)
+        packet = None if picture is None else next(demux(media, [picture]), None)
+        if picture is None or packet is None:
+            raise BadUpload("no picture")
+        picture.codec_context.thread_count = 1
+        # A decoder holds a picture back until it knows which one is shown before it.
+        frame = decode_whole(picture, packet) or decode_whole(picture, None)
+        if frame is None:
+            raise BadUpload("no whole picture")
+        return frame, pixel_aspect(picture)

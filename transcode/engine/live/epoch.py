@@ -164,11 +164,14 @@ class EpochPipeline:
         self._origin = self._end_so_far()
         self._slate_start = None
         self._set_source(source)
-        self._grid.splice()
+        length = self._grid.splice(self._origin)
         self._undecoded.clear()
         if self._video is not None and source.video_format is not None:
             self._video.put(source.video_format)
-        self._reports.send(Spliced(epoch=begin.epoch, reused=self._reused_name))
+        sequence = self._grid.sequence - 1
+        self._reports.send(
+            Spliced(epoch=begin.epoch, reused=self._reused_name, sequence=sequence, length=length)
+        )
         return True
 
     def show_slate(self, picture: bytes | None) -> None:

@@ -114,9 +114,21 @@ class SegmentGrid:
             return ()
         return self._by_source(pts, before, idr=idr) if self._reuse else self._by_clock(pts)
 
-    def splice(self) -> None:
-        """Continue with another source, whose first picture follows the newest."""
+    def splice(self, at: int) -> int:
+        """Continue with another source, whose first picture is at `at`, after the newest.
+
+        Return how long the open segment is expected to be if that source has IDR pictures as often
+        as the one before it; 0 if it is as long as the others.
+        """
         self._spliced, self._idr, self._still = True, None, False
+        if self._newest is None or not self._reuse:
+            return 0
+        length, group = at - self._last, self._group or self._cut
+        if length + group > self._longest + SLACK:
+            return length
+        while length < self._cut - SLACK:
+            length += group
+        return length
 
     def leave_source(self, at: int) -> Sequence[Cut]:
         """Continue by the clock without a source; its pictures are shown up to `at`."""

@@ -1,10 +1,13 @@
 """The clock by which leases are judged: the database's, on whatever host the workers are."""
 
+import asyncio
+
 import pytest
 
 from storage.catalog import Catalog
 from storage.catalog.engine.clock import DatabaseClock
 from storage.catalog.engine.database import Database
+from storage.errors import CatalogUnavailable
 from storage.job_leases import LEASE_US
 from storage.wall_clock import wall_clock_us
 from tests.support.storage.new_videos import new_video
@@ -29,6 +32,28 @@ async def test_a_clock_follows_the_database_and_no_host() -> None:
     assert clock.now_us() == database_us + 10_000
     host_us += 3 * SECOND
     assert clock.now_us() == database_us + 10_000 + 3 * SECOND
+
+
+async def test_a_clock_that_is_kept_synchronized_outlives_a_database_that_is_away() -> None:
+    answers = iter([1_000 * SECOND, None, 2_000 * SECOND])
+    read_all = asyncio.Event()
+
+    async def read() -> int:
+        answer = next(answers, 0)
+        if answer is None:
+            raise CatalogUnavailable("the database is away")
+        if not answer:
+            read_all.set()
+            await asyncio.Event().wait()
+        return answer
+
+    clock = DatabaseClock(read, monotonic_us=lambda: 0)
+    await clock.synchronize()
+    async with asyncio.TaskGroup() as tasks:
+        keeping = tasks.create_task(clock.keep_synchronized(interval=0.001))
+        await read_all.wait()
+        assert clock.now_us() == 2_000 * SECOND
+        keeping.cancel()
 
 
 async def test_databases_tell_the_time(database: Database) -> None:

@@ -108,3 +108,18 @@ async def test_the_oldest_go_when_there_are_too_many(
     page = await catalog.events.find_page(1)
     assert page.total == 50
     assert page.items[0].created_us == 200
+
+
+async def test_the_newest_event_of_some_kinds_is_that_of_the_stream(catalog: Catalog) -> None:
+    first = (await catalog.installation.first_start(1)).stream
+    assert first is not None
+    other = await catalog.streams.add(1, "Other", 1)
+    for stream, kind in (
+        (first, "live"), (first, "switched"), (first, "rung shed"), (other, "live"),
+    ):  # fmt: skip
+        await catalog.events.add(stream.hash, kind, {"to": "backup-1"}, SINCE)
+    found = await catalog.events.find_newest(1, first.hash, ("live", "switched"))
+    assert found is not None
+    assert (found.kind, found.subject, found.facts) == ("switched", first.hash, {"to": "backup-1"})
+    assert await catalog.events.find_newest(1, first.hash, ("slate",)) is None
+    assert await catalog.events.find_newest(2, first.hash, ("live",)) is None

@@ -3,18 +3,29 @@
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from storage.catalog import Catalog, open_catalog
+from storage.catalog.hosts import owners
 from storage.catalog.hosts.owners import LeftStream, StreamOwner
 from storage.errors import HostGone
 from tests.support.sql import run_sql
 from tests.support.storage.concurrent_calls import Call, count_refused
+from tests.support.storage.counted_generations import BEFORE_FIRST, count_generations
 
 DEAD = 60.0  # seconds: no test takes as long
 STREAM = 7
+FIRST, SECOND, THIRD = BEFORE_FIRST + 1, BEFORE_FIRST + 2, BEFORE_FIRST + 3
+# Streams that no host has owned.
+UNOWNED = range(11, 19)
+
+
+@pytest.fixture(autouse=True)
+def counted(catalog: Catalog, place: str | Path) -> None:
+    count_generations(place, *range(1, 9))
 
 
 async def claim(
@@ -50,14 +61,14 @@ def last_seen(place: str | Path, host: int, seconds: float) -> None:
 async def test_the_first_claim_owns_and_every_later_one_gets_that_owner(
     catalog: Catalog, a: int, b: int
 ) -> None:
-    owner = StreamOwner(host=a, name="a", address="10.0.0.1:1937", generation=1)
+    owner = StreamOwner(host=a, name="a", address="10.0.0.1:1937", generation=FIRST)
     assert await catalog.owners.claim(STREAM, a, dead_seconds=DEAD) == owner
     assert await catalog.owners.claim(STREAM, b, dead_seconds=DEAD) == owner
     assert await catalog.owners.claim(STREAM, a, dead_seconds=DEAD) == owner
     other = await catalog.owners.claim(STREAM + 1, b, dead_seconds=DEAD)
-    assert other == StreamOwner(host=b, name="b", address=None, generation=1)
-    assert await catalog.owners.owned_by(a) == {STREAM: 1}
-    assert await catalog.owners.owned_by(b) == {STREAM + 1: 1}
+    assert other == StreamOwner(host=b, name="b", address=None, generation=FIRST)
+    assert await catalog.owners.owned_by(a) == {STREAM: FIRST}
+    assert await catalog.owners.owned_by(b) == {STREAM + 1: FIRST}
 
 
 async def test_an_owner_that_was_not_seen_loses_to_the_next_claim(
@@ -66,11 +77,11 @@ async def test_an_owner_that_was_not_seen_loses_to_the_next_claim(
     await claim(catalog, a)
     last_seen(place, a, DEAD)
     seen_steadily(place, b)
-    assert await claim(catalog, b) == (b, 2)
+    assert await claim(catalog, b) == (b, SECOND)
     assert await catalog.owners.owned_by(a) == {}
     # It comes back, and is told so.
     assert await catalog.hosts.beat(a, DEAD)
-    assert await claim(catalog, a) == (b, 2)
+    assert await claim(catalog, a) == (b, SECOND)
 
 
 async def test_an_owner_that_was_seen_in_time_stays(
@@ -79,10 +90,10 @@ async def test_an_owner_that_was_seen_in_time_stays(
     await claim(catalog, a)
     last_seen(place, a, DEAD / 2)
     seen_steadily(place, b)
-    assert await claim(catalog, b) == (a, 1)
+    assert await claim(catalog, b) == (a, FIRST)
     last_seen(place, a, DEAD)
     # And it keeps what nobody else has claimed, however long it was away.
-    assert await claim(catalog, a) == (a, 1)
+    assert await claim(catalog, a) == (a, FIRST)
 
 
 async def test_after_the_database_was_away_the_first_that_is_back_takes_nothing(
@@ -92,45 +103,63 @@ async def test_after_the_database_was_away_the_first_that_is_back_takes_nothing(
     for host in (a, b):
         seen_steadily(place, host, 3600)
         last_seen(place, host, 10 * DEAD)
-    assert await claim(catalog, b) == (a, 1)
+    assert await claim(catalog, b) == (a, FIRST)
     assert await catalog.hosts.beat(b, DEAD)
-    assert await claim(catalog, b) == (a, 1)
+    assert await claim(catalog, b) == (a, FIRST)
     assert await catalog.hosts.beat(a, DEAD)
-    assert await catalog.owners.owned_by(a) == {STREAM: 1}
+    assert await catalog.owners.owned_by(a) == {STREAM: FIRST}
     # Once it was seen for long enough itself, it notices that another is not.
     last_seen(place, a, DEAD)
     seen_steadily(place, b, DEAD / 2)
-    assert await claim(catalog, b) == (a, 1)
+    assert await claim(catalog, b) == (a, FIRST)
     seen_steadily(place, b)
     assert await catalog.hosts.beat(b, DEAD)
-    assert await claim(catalog, b) == (b, 2)
+    assert await claim(catalog, b) == (b, SECOND)
 
 
 async def test_an_owner_known_to_be_gone_loses_once(catalog: Catalog, a: int, b: int) -> None:
     await claim(catalog, a)
-    assert await claim(catalog, b, gone=0) == (a, 1)
-    assert await claim(catalog, b, gone=1) == (b, 2)
+    assert await claim(catalog, b, gone=0) == (a, FIRST)
+    assert await claim(catalog, b, gone=FIRST) == (b, SECOND)
     # Another host that saw the same owner go comes too late.
-    assert await claim(catalog, a, gone=1) == (b, 2)
+    assert await claim(catalog, a, gone=FIRST) == (b, SECOND)
 
 
 async def test_a_released_stream_is_free_and_its_generation_goes_on(
     catalog: Catalog, a: int, b: int
 ) -> None:
     await claim(catalog, a)
-    await catalog.owners.release(STREAM, a, 1)
+    await catalog.owners.release(STREAM, a, FIRST)
     assert await catalog.owners.owned_by(a) == {}
-    assert await claim(catalog, b) == (b, 2)
+    assert await claim(catalog, b) == (b, SECOND)
+
+
+async def test_a_database_that_was_restored_gives_later_generations_than_before(
+    catalog: Catalog, place: str | Path, a: int, b: int
+) -> None:
+    stream = UNOWNED[0]
+    _, before = await claim(catalog, a, stream=stream)
+    # The backup is of when the stream was owned for the first time, some years ago.
+    run_sql(place, f"UPDATE stream_owners SET generation = 1 WHERE stream_id = {stream}")
+    owner, after = await claim(catalog, b, stream=stream, gone=1)
+    assert owner == b
+    assert after >= before
+    seconds = (datetime.now(UTC) - datetime(2020, 1, 1, tzinfo=UTC)).total_seconds()
+    assert after == pytest.approx(seconds, abs=60)
+    # Not even a clock that was set back makes them smaller.
+    ahead = after + 86_400
+    run_sql(place, f"UPDATE stream_owners SET generation = {ahead} WHERE stream_id = {stream}")
+    assert await claim(catalog, a, stream=stream, gone=ahead) == (a, ahead + 1)
 
 
 async def test_only_the_present_owner_releases(catalog: Catalog, a: int, b: int) -> None:
     await claim(catalog, a)
-    assert await claim(catalog, b, gone=1) == (b, 2)
-    assert await claim(catalog, a, gone=2) == (a, 3)
-    await catalog.owners.release(STREAM, a, 1)  # what it released is no longer its
-    await catalog.owners.release(STREAM, b, 3)
-    await catalog.owners.release(STREAM + 1, a, 1)
-    assert await catalog.owners.owned_by(a) == {STREAM: 3}
+    assert await claim(catalog, b, gone=FIRST) == (b, SECOND)
+    assert await claim(catalog, a, gone=SECOND) == (a, THIRD)
+    await catalog.owners.release(STREAM, a, FIRST)  # what it released is no longer its
+    await catalog.owners.release(STREAM, b, THIRD)
+    await catalog.owners.release(STREAM + 1, a, FIRST)
+    assert await catalog.owners.owned_by(a) == {STREAM: THIRD}
 
 
 async def test_a_host_that_is_not_registered_owns_nothing(catalog: Catalog, a: int, b: int) -> None:
@@ -139,11 +168,11 @@ async def test_a_host_that_is_not_registered_owns_nothing(catalog: Catalog, a: i
     for stream in (STREAM, STREAM + 1):
         with pytest.raises(HostGone, match=f"host {a} is not registered"):
             await claim(catalog, a, stream=stream)
-    assert await catalog.owners.owned_by(b) == {STREAM: 1}
+    assert await catalog.owners.owned_by(b) == {STREAM: FIRST}
 
 
 async def test_a_stream_that_was_deleted_may_be_owned(catalog: Catalog, a: int) -> None:
-    assert await claim(catalog, a, stream=999_999) == (a, 1)
+    assert (await claim(catalog, a, stream=999_999))[0] == a
 
 
 @pytest.fixture
@@ -173,14 +202,13 @@ async def test_of_claims_at_once_exactly_one_wins(processes: list[Catalog]) -> N
         await catalog.hosts.register(str(number), "ingest", None, "1")
         for number, catalog in enumerate(processes)
     ]
-    for stream in range(1, 9):
-        owner, generation = await claim_at_once(processes, hosts, stream)  # there is no row yet
-        assert generation == 1
-        await processes[0].owners.release(stream, owner, 1)
-        owner, generation = await claim_at_once(processes, hosts, stream)
-        assert generation == 2
+    for stream in UNOWNED:
+        owner, first = await claim_at_once(processes, hosts, stream)  # there is no row yet
+        await processes[0].owners.release(stream, owner, first)
+        owner, second = await claim_at_once(processes, hosts, stream)
+        assert second > first
         others = [host for host in hosts if host != owner]
-        assert (await claim_at_once(processes, others, stream, gone=2))[1] == 3
+        assert (await claim_at_once(processes, others, stream, gone=second))[1] > second
 
 
 async def test_hosts_that_come_and_go_do_not_wait_for_each_other(
@@ -192,7 +220,7 @@ async def test_hosts_that_come_and_go_do_not_wait_for_each_other(
         async def start() -> None:
             number = await catalog.hosts.register(name, "ingest", None, "1")
             for stream in (1, 2, 3):
-                await catalog.owners.claim(stream, number, dead_seconds=DEAD, gone=1)
+                await catalog.owners.claim(stream, number, dead_seconds=DEAD, gone=FIRST)
                 await catalog.hosts.beat(number, DEAD)
 
         return 5 * [start]
@@ -200,6 +228,25 @@ async def test_hosts_that_come_and_go_do_not_wait_for_each_other(
     names = [str(number) for number in range(len(processes))]
     callers = [calls(catalog, name) for catalog, name in zip(processes, names, strict=True)]
     assert await count_refused(callers) == 0
+
+
+async def test_left_streams_are_found_in_batches(
+    catalog: Catalog, a: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(owners, "LEFT_AT_ONCE", 2)
+    first = (await catalog.installation.first_start(1)).stream
+    assert first is not None
+    added = [await catalog.streams.add(1, str(number), 1) for number in range(4)]
+    numbers = [each.id for each in (first, *added)]
+    for number in numbers:
+        _, generation = await claim(catalog, a, stream=number)
+        await catalog.owners.release(number, a, generation, ended=False)
+    found: list[list[int]] = []
+    after = 0
+    while page := await catalog.owners.find_left(a, DEAD, after=after):
+        found.append([each.stream for each in page])
+        after = page[-1].stream
+    assert found == [numbers[:2], numbers[2:4], numbers[4:]]
 
 
 async def test_the_first_living_host_finds_the_streams_that_others_left(
@@ -211,7 +258,7 @@ async def test_the_first_living_host_finds_the_streams_that_others_left(
     find = catalog.owners.find_left
     assert await find(b, DEAD) == await find(a, DEAD) == ()
     last_seen(place, a, DEAD)
-    left = LeftStream(stream=stream.id, hash=stream.hash, generation=1, reconnect_seconds=None)
+    left = LeftStream(stream=stream.id, hash=stream.hash, generation=FIRST, reconnect_seconds=None)
     assert await find(b, DEAD) == (left,)
     assert await find(a, DEAD) == ()  # it does not live
     # What became of its host, that left or is no more, makes no difference.
@@ -220,7 +267,7 @@ async def test_the_first_living_host_finds_the_streams_that_others_left(
     late = await catalog.hosts.register("c", "ingest", None, "1")
     assert await find(late, DEAD) == ()
     # A stream that was let go has no run; one of a living host is not left.
-    assert await claim(catalog, b, stream=stream.id) == (b, 2)
+    assert await claim(catalog, b, stream=stream.id) == (b, SECOND)
     assert await find(b, DEAD) == ()
-    await catalog.owners.release(stream.id, b, 2)
+    await catalog.owners.release(stream.id, b, SECOND)
     assert await find(b, DEAD) == ()

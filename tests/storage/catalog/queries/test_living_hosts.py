@@ -30,7 +30,7 @@ async def test_a_released_stream_is_owned_by_no_living_host(
     catalog: Catalog, database: Database
 ) -> None:
     host = await catalog.hosts.register("a", "ingest", None, "1")
-    await catalog.owners.claim(1, host, dead_seconds=60)
-    await catalog.owners.release(1, host, 1)
+    claimed = await catalog.owners.claim(1, host, dead_seconds=60)
+    await catalog.owners.release(1, host, claimed.generation)
     async with database.reading() as connection:
         assert (await connection.execute(select_owned(connection, 60))).all() == []

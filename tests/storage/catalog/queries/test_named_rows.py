@@ -63,3 +63,15 @@ async def test_rows_of_other_projects_are_not_listed(
     await add(catalog, other, "theirs")
     for search in ("", "theirs"):
         assert (await listed(database, project.id, search=search)).total == 0
+
+
+async def test_a_page_may_be_larger(catalog: Catalog, project: ProjectRecord) -> None:
+    await add(catalog, project, *(f"tag {number:02}" for number in range(12)))
+    by_name = Sort("name", descending=False)
+    whole = await catalog.labels.find_page("tag", project.id, sort=by_name, size=500)
+    assert [label.name for label in whole.items] == [f"tag {number:02}" for number in range(12)]
+    assert (whole.last, whole.total) == (1, 12)
+    second = await catalog.labels.find_page("tag", project.id, sort=by_name, page=2, size=8)
+    assert [label.name for label in second.items] == ["tag 08", "tag 09", "tag 10", "tag 11"]
+    players = await catalog.players.find_page(project.id, size=500)
+    assert (players.items, players.size) == ((), 500)

@@ -189,8 +189,8 @@ async def test_a_host_gets_the_commands_of_its_streams_and_the_first_also_what_n
         await catalog.hosts.register(name, "ingest", None, "1") for name in "abc"
     ]
     for stream, host in ((1, first), (2, second), (3, third), (4, second)):
-        await catalog.owners.claim(stream, host, dead_seconds=DEAD)
-    await catalog.owners.release(4, second, 1)
+        claimed = await catalog.owners.claim(stream, host, dead_seconds=DEAD)
+    await catalog.owners.release(4, second, claimed.generation)
     for stream in range(1, 6):  # 4 is released, nobody ever owned 5
         await catalog.commands.add(msgspec.structs.replace(END, stream=stream), 10)
 

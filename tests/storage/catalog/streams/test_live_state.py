@@ -337,7 +337,9 @@ async def test_streams_whose_owner_does_not_live_are_reset_and_others_are_not(
 async def test_a_host_that_owned_a_stream_before_writes_nothing_of_it(catalog: Catalog) -> None:
     (stream,) = await _owned_streams(catalog, 1)
     after = await catalog.hosts.register("after", "ingest", None, "1")
-    taken = await catalog.owners.claim(stream.id, after, dead_seconds=DEAD, gone=1)
+    owned = await catalog.owners.claim(stream.id, after, dead_seconds=DEAD)
+    gone = owned.generation
+    taken = await catalog.owners.claim(stream.id, after, dead_seconds=DEAD, gone=gone)
     before = await _now(catalog, stream), await _events(catalog)
 
     async def end(generation: int) -> None:
@@ -346,7 +348,7 @@ async def test_a_host_that_owned_a_stream_before_writes_nothing_of_it(catalog: C
             now_us=60, happened=[("slate", {})], generation=generation,
         )  # fmt: skip
 
-    await end(taken.generation - 1)
+    await end(gone)
     assert (await _now(catalog, stream), await _events(catalog)) == before
     await end(taken.generation)
     assert await _live(catalog) == [False]

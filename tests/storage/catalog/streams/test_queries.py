@@ -7,6 +7,8 @@ import pytest
 from media.stream_keys import StreamKey
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.records.common import Sort, StreamRecord
+from storage.catalog.streams.live_state import AirState
+from storage.catalog.streams.repository import STATES
 from storage.errors import NoSuchProject
 from tests.support.concurrent_programs import run_together
 from tests.support.sql import run_sql
@@ -174,3 +176,20 @@ async def test_two_processes_that_add_at_once_lose_nothing(place: str | Path) ->
         assert len({stream.hash for stream in seen}) == 100
         assert all(len(stream.backups) == 1 for stream in seen)
         assert all(len(stream.resolutions) == 6 for stream in seen)
+
+
+async def test_streams_of_a_state_are_listed_and_counted(catalog: Catalog) -> None:
+    on_air, sending, hidden, _ = await _add_all(catalog, "On air", "Sending", "Hidden", "Idle")
+    live = AirState(live=True, processing=True, on_air=0, sending=[0], no_audio=False)
+    begins = AirState(live=False, processing=True, on_air=None, sending=[0], no_audio=False)
+    await catalog.live_state.set(on_air.id, now_us=2, **live)
+    await catalog.live_state.set(sending.id, now_us=2, **begins)
+    await catalog.streams.unpublish(hidden.id, now_us=3, by=None)
+    found: dict[str, list[str]] = {}
+    for wanted in STATES:
+        page = await catalog.streams.find_page(1, state=wanted)
+        found[wanted] = [stream.title for stream in page.items]
+        assert page.total == len(page.items)
+    assert found == {"live": ["On air"], "idle": ["Idle", "Hidden"], "unpublished": ["Hidden"]}
+    both = await catalog.streams.find_page(1, search="HID", state="idle")
+    assert [stream.title for stream in both.items] == ["Hidden"]

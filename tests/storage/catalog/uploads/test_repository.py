@@ -4,8 +4,13 @@ import asyncio
 from functools import partial
 from pathlib import Path
 
+import pytest
+
 from storage.catalog import Catalog, open_catalog
+from storage.catalog.records.uploads import UploadRecord
 from storage.catalog.records.videos import VideoFile
+from storage.errors import UploadHeld
+from storage.objects.upload_pieces import UploadPiece
 from tests.support.sql import run_sql
 from tests.support.storage.new_videos import count_videos, new_upload
 
@@ -125,3 +130,62 @@ async def test_two_catalogs_claim_the_same_upload(place: str | Path) -> None:
         assert await two.uploads.claim("one", "b") == record
         assert not await one.uploads.record_received(record, "a", 5, NOW + HOUR, NOW)
         assert await two.uploads.record_received(record, "b", 6, NOW + HOUR, NOW)
+
+
+async def received(
+    catalog: Catalog, record: UploadRecord, until: int, *pieces: UploadPiece, writer: str = "a"
+) -> bool:
+    return await catalog.uploads.record_received(record, writer, until, NOW + HOUR, NOW, pieces)
+
+
+async def test_pieces_are_known_with_the_bytes_that_they_have(
+    catalog: Catalog, project: int, place: str | Path
+) -> None:
+    record = await catalog.uploads.begin(project, new(), NOW)
+    other = await catalog.uploads.begin(project, new("two"), NOW)
+    await catalog.uploads.claim("one", "a")
+    await catalog.uploads.claim("two", "a")
+    first, second, third = UploadPiece(0, 40, "x"), UploadPiece(40, 5, "y"), UploadPiece(45, 9, "z")
+    assert await received(catalog, record, 45, first, second)
+    assert await received(catalog, other, 40, first)
+    assert await catalog.uploads.count_stored("one") == 45
+    assert await catalog.uploads.find_pieces("one") == (first, second)
+    # Of one who lost the upload nothing is written down.
+    assert not await received(catalog, record, 54, third, writer="b")
+    assert await catalog.uploads.find_pieces("one") == (first, second)
+    # What was lost is forgotten.
+    found = await catalog.uploads.find("one")
+    assert found is not None
+    assert await received(catalog, found, 40)
+    assert await catalog.uploads.find_pieces("one") == (first,)
+    assert await catalog.uploads.remove("one", "upload deleted", NOW, by=None)
+    assert await catalog.uploads.find_pieces("two") == (first,)
+    landed = VideoFile(source="sources/x/1", size=40)
+    assert await catalog.uploads.finish("two", "a", landed, NOW, by=None) is not None
+    assert await catalog.uploads.count_stored("two") == 0
+    assert run_sql(place, "SELECT count(*) FROM upload_pieces") == [(0,)]
+
+
+async def test_nobody_claims_what_another_makes_a_file_of(
+    catalog: Catalog, project: int, place: str | Path
+) -> None:
+    await catalog.uploads.begin(project, new(), NOW)
+    await catalog.uploads.claim("one", "a")
+    assert not await catalog.uploads.hold("one", "b", 30)
+    assert await catalog.uploads.hold("one", "a", 30)
+    with pytest.raises(UploadHeld):
+        await catalog.uploads.claim("one", "b")
+    assert await catalog.uploads.find_claimed("one", "a") is not None
+    assert await catalog.uploads.hold("one", "a", 0)
+    assert await catalog.uploads.claim("one", "b") is not None
+    # Its host died a while ago, or the clock was set back.
+    for shift in ("-", "+ 3600000000 +"):
+        assert await catalog.uploads.hold("one", "b", 30)
+        run_sql(place, f"UPDATE uploads SET held_until_us = held_until_us {shift} 31000000")
+        assert await catalog.uploads.claim("one", "b") is not None
+    assert await catalog.uploads.hold("one", "b", 30)
+    landed = VideoFile(source="sources/x/1", size=100)
+    assert await catalog.uploads.finish("one", "b", landed, NOW, by=None) is not None
+    done = await catalog.uploads.claim("one", "c")
+    assert done is not None
+    assert done.done

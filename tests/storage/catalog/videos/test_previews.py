@@ -3,24 +3,34 @@
 import pytest
 
 from storage.catalog import Catalog
-from storage.catalog.records.transcoding import PreviewWork
+from storage.catalog.records.transcoding import MadePreviews, PreviewWork
 from storage.catalog.records.videos import WholeVideo
 from storage.catalog.videos.jobs import IMPORT, PREVIEWS
-from storage.catalog.videos.recordings import MadeRecording, RecordedRung
+from storage.catalog.videos.recordings import BORROWED_POSTERS, MadeRecording, RecordedRung
 from storage.job_leases import HeldJob, JobLost, pause_us
 
 NOW_US = 1_769_860_859_123_456
 RUNG = RecordedRung(number=1, width=640, height=360, size=1000)
+MADE = MadePreviews(previews="previews-1-1", size=700)
+WITH_POSTER = MadePreviews(posters="poster-1-1", poster_labels=("360p",))
 
 
-async def recorded(catalog: Catalog, *rungs: RecordedRung) -> WholeVideo:
-    """A recording that has just become a video."""
+async def recorded(
+    catalog: Catalog, *rungs: RecordedRung, posters: str | None = "poster-1-1"
+) -> WholeVideo:
+    """A recording that has just become a video; `posters` is the folder of its posters."""
     project = await catalog.projects.add("films", NOW_US)
     stream = await catalog.streams.add(project.id, "The news", NOW_US)
     row = await catalog.recordings.begin(stream.key.hash, "20260131T120000123", 30, NOW_US)
     assert row is not None
     made = MadeRecording(
-        media="1-1", size=5000, length_us=6_500_000, width=640, height=360, rungs=rungs
+        media="1-1",
+        size=5000,
+        length_us=6_500_000,
+        width=640,
+        height=360,
+        rungs=rungs,
+        posters=posters,
     )
     video = await catalog.recordings.finish(row, made, NOW_US, str.lower)
     assert video is not None
@@ -68,7 +78,7 @@ async def test_previews_are_named_with_the_end_of_their_job(catalog: Catalog) ->
     video = before.video.id
     notices, _ = await catalog.outbox.read_after(0, 100)
     job = await held(catalog)
-    await catalog.previews.finish(job, "previews-1-1", 700, NOW_US + 5)
+    await catalog.previews.finish(job, MADE, NOW_US + 5)
     after = await whole(catalog, video)
     assert await folder(catalog, video) == "previews-1-1"
     assert after.video.storage_size == before.video.storage_size + 700
@@ -79,8 +89,30 @@ async def test_previews_are_named_with_the_end_of_their_job(catalog: Catalog) ->
     assert f"video.{after.video.hash}" in notice.channel.split()
     assert await lease(catalog, later_us=500_000_000) is None
     with pytest.raises(JobLost):
-        await catalog.previews.finish(job, "previews-1-2", 700, NOW_US)
+        await catalog.previews.finish(job, MadePreviews(previews="previews-1-2"), NOW_US)
     assert await folder(catalog, video) == "previews-1-1"
+
+
+@pytest.mark.parametrize("posters", [None, BORROWED_POSTERS])
+async def test_a_poster_of_its_own_takes_the_place_of_the_streams(
+    catalog: Catalog, posters: str | None
+) -> None:
+    before = await recorded(catalog, RUNG, posters=posters)
+    job = await held(catalog)
+    assert (await catalog.previews.begin(job, NOW_US)).needs_poster
+    assert await catalog.previews.finish(job, WITH_POSTER, NOW_US + 5) == posters
+    after = await whole(catalog, before.video.id)
+    assert (after.video.posters, after.video.labels) == ("poster-1-1", "360p")
+    assert after.video.storage_size == before.video.storage_size
+    assert after.video.version == before.video.version + 1
+
+
+async def test_a_poster_that_the_owner_sent_meanwhile_stays(catalog: Catalog) -> None:
+    video = (await recorded(catalog, RUNG, posters=BORROWED_POSTERS)).video.id
+    job = await held(catalog)
+    await catalog.videos.set_posters(video, "own-abc", ("360p",), NOW_US, by=None)
+    assert await catalog.previews.finish(job, WITH_POSTER, NOW_US + 5) == "poster-1-1"
+    assert (await whole(catalog, video)).video.posters == "own-abc"
 
 
 @pytest.mark.parametrize("failed", [True, False])
@@ -90,7 +122,7 @@ async def test_an_end_without_previews_changes_nothing(catalog: Catalog, failed:
     if failed:
         await catalog.previews.fail(job)
     else:
-        await catalog.previews.finish(job, None, 0, NOW_US)
+        await catalog.previews.finish(job, MadePreviews(), NOW_US)
     assert await whole(catalog, before.video.id) == before
     assert await folder(catalog, before.video.id) is None
     assert await lease(catalog, later_us=500_000_000) is None
@@ -115,7 +147,7 @@ async def test_of_a_deleted_video_everything_is_refused(catalog: Catalog) -> Non
     await catalog.videos.remove(before.video.id, NOW_US, by=None)
     for refused in (
         catalog.previews.begin(job, NOW_US),
-        catalog.previews.finish(job, "previews-1-1", 1, NOW_US),
+        catalog.previews.finish(job, MADE, NOW_US),
         catalog.previews.fail(job),
         catalog.previews.requeue(job, NOW_US, failed=True),
     ):

@@ -363,6 +363,14 @@ BREACHES: Final[dict[str, tuple[Spoil, list[str]]]] = {
         answers(f"{AUDIO}4.1.m4s", status=404, headers=UNCACHED),
         [r"the hinted audio/4\.1\.m4s was answered 404, and came \(6\.2\.6\)"],
     ),
+    "a hinted part is put off at once": (
+        answers(f"{AUDIO}4.1.m4s", status=503, headers=UNCACHED),
+        [r"the hinted audio/4\.1\.m4s was answered 503, and came \(6\.2\.6\)"],
+    ),
+    "a hinted part is put off after three target durations": (
+        answers(f"{AUDIO}4.1.m4s", status=503, headers=UNCACHED, began=0.0),
+        [],
+    ),
     "a withdrawn part is delivered": (
         both(
             text(SOUND, 'PART,URI="4.1.m4s"', 'PART,URI="4.9.m4s"'),

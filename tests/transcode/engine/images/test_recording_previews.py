@@ -9,11 +9,14 @@ import av
 import msgspec
 import pytest
 
+from media.ladder import Rendition
 from tests.support.engine.engine_process import Made, run_raw
+from tests.support.engine.sources import ffmpeg
+from tests.support.engine.upload_files import picture_size
 from tests.support.transcode.recordings import RUNG, record
 from transcode.engine.images.recording_previews import make_previews
-from transcode.protocol.file_messages import Keyframe, PreviewOrder
-from transcode.protocol.messages import Previews, pack
+from transcode.protocol.file_messages import Keyframe, PosterKeyframe, PreviewOrder
+from transcode.protocol.messages import Poster, Previews, pack
 
 ORDER = PreviewOrder(width=320, height=180)
 TEXT = msgspec.json.encode(ORDER).decode()
@@ -69,6 +72,43 @@ def test_what_cannot_be_decoded_is_left_out(keyframes: list[Keyframe]) -> None:
 @pytest.mark.parametrize("count", [0, 1])
 def test_fewer_than_two_pictures_are_no_previews(keyframes: list[Keyframe], count: int) -> None:
     assert previews(keyframes[:count]) == []
+
+
+def test_the_best_of_the_keyframes_for_it_becomes_the_poster(
+    tmp_path: Path, keyframes: list[Keyframe]
+) -> None:
+    """A picture full of detail rather than plain ones, in all sizes; thumbnails have no part."""
+    path = tmp_path / "detail.mp4"
+    ffmpeg(
+        *("-f", "lavfi", "-i", "testsrc2=s=320x180:r=25:d=0.2", "-c:v", "libx264"),
+        *("-pix_fmt", "yuv420p", "-movflags", "frag_keyframe+empty_moov", "-y", path),
+    )
+    candidates = [keyframes[0].data, path.read_bytes(), b"no media", keyframes[3].data]
+    rungs = tuple(
+        Rendition(name=name, width=width, height=height, rate=1)
+        for name, width, height in (("240p", 320, 180), ("144p", 160, 90))
+    )
+    order = msgspec.json.encode(PreviewOrder(width=160, height=90, rungs=rungs)).decode()
+    sent = [*(PosterKeyframe(data=each) for each in candidates), keyframes[0]]
+    made = run_raw(b"".join(pack(each) for each in sent), "previews", order)
+    assert (made.status, made.complaints) == (0, "")
+    assert made.of(Previews) == [], "one thumbnail"
+    posters = made.of(Poster)
+    assert [(each.label, each.width, each.height) for each in posters] == [
+        ("240p", 320, 180),
+        ("144p", 160, 90),
+    ]
+    for each in posters:
+        assert picture_size(each.data) == (each.width, each.height)
+        with av.open(io.BytesIO(each.data), "r", format="jpeg_pipe") as container:
+            plane = next(container.decode(video=0)).planes[0]
+        assert len(set(bytes(plane))) > 100, "not one of the plain ones"
+
+
+def test_no_poster_is_made_unless_it_is_asked_for(keyframes: list[Keyframe]) -> None:
+    sent = [PosterKeyframe(data=keyframes[0].data), keyframes[0]]
+    made = run_raw(b"".join(pack(each) for each in sent), "previews", TEXT)
+    assert (made.status, made.reports) == (0, [])
 
 
 def test_input_that_is_no_keyframe_ends_the_engine(keyframes: list[Keyframe]) -> None:

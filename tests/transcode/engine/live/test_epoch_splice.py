@@ -50,8 +50,16 @@ def lent(source: Source) -> Made:
 
 def test_lent_packets_follow_each_other_without_a_seam(lent: Made) -> None:
     assert is_whole(lent)
-    assert lent.of(Spliced) == [Spliced(epoch=1, reused="240p")]
+    (report,) = lent.of(Spliced)
+    assert (report.epoch, report.reused) == (1, "240p")
     assert is_heard_throughout(lent)
+
+
+def test_the_length_of_the_segment_that_two_sources_share_is_foretold(lent: Made) -> None:
+    (report,) = lent.of(Spliced)
+    shared = lent.segments("240p")[1]
+    assert report.sequence == shared.sequence
+    assert abs(report.length - shared.duration) <= 90, "within a millisecond, as stamps are"
 
 
 def test_no_picture_is_lost_at_a_splice_in_any_rung(lent: Made, source: Source) -> None:
@@ -99,7 +107,7 @@ def test_a_splice_at_any_moment_has_no_seam(source: Source, seed: int, reuse: bo
 def test_encoded_rungs_keep_their_encoders_and_their_grid(source: Source) -> None:
     made = run(spliced(up_to(source, 2_700), since(source, 1_500), reuse=False))
     assert is_whole(made)
-    assert made.of(Spliced) == [Spliced(epoch=1, reused=None)]
+    assert made.of(Spliced) == [Spliced(epoch=1, reused=None, sequence=1, length=0)]
     lengths = [each.duration / SECOND for each in made.segments("240p")[:3]]
     assert lengths == pytest.approx([2.0, 2.0, 2.0], abs=0.04)
     taken = [*up_to(source, 2_700).pictures, *since(source, 1_500).pictures]

@@ -98,7 +98,7 @@ def test_sound_alone_goes_on_to_the_sample(source: Source) -> None:
     first, second = alone(up_to(source, 2_700)), alone(since(source, 1_500, lead=0))
     made = run(spliced(first, second))
     assert (made.status, made.troubles, warnings(made)) == (0, {}, {})
-    assert made.of(Spliced) == [Spliced(epoch=1, reused=None)]
+    assert made.of(Spliced) == [Spliced(epoch=1, reused=None, sequence=1, length=0)]
     (file,) = made.files(AUDIO_RENDITION)
     times = [pts for _, pts, _ in packets(file)]
     assert {after - before for before, after in itertools.pairwise(times)} == {1024}

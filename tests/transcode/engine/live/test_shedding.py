@@ -288,12 +288,12 @@ def test_whatever_is_asked_of_whatever_source_all_renditions_stay_in_step(
 
 
 def test_each_rungs_own_cpu_time_is_told(two_seconds: Source) -> None:
-    twice = [
+    long_enough = [  # for several reports, of which one comes each second
         order
-        for epoch in range(3)
+        for epoch in range(9)
         for order in ordered(two_seconds, begin(two_seconds, epoch=epoch), {1.0: ("480p",)})
     ]
-    made = run(twice)
+    made = run(long_enough)
     told = [report.rung_cpu_ms for report in made.of(Progress)]
     last = made.of(Progress)[-1]
     assert set(last.rung_cpu_ms) == {"480p", "360p"}, "the top rung costs no encoder"

@@ -186,7 +186,7 @@ def test_there_is_no_seam_where_all_rungs_were_encoded(source: Source) -> None:
     )
     assert is_sound(made)
     assert len(made.of(Prepared)) == 1
-    assert made.of(Spliced) == [Spliced(epoch=1, reused=None)]
+    assert made.of(Spliced) == [Spliced(epoch=1, reused=None, sequence=4, length=0)]
     assert not any(segment.discontinuity for segment in made.of(Segment))
     assert all(len(made.inits(name)) == 1 for name in made.names)
     for name in ("240p", "144p"):

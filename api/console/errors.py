@@ -1,0 +1,56 @@
+"""The pages of errors: what the API would answer, for people.
+
+A browser that is not signed in is led to the page where it can.
+"""
+
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from typing import Any, Final
+
+from litestar import Request, Response
+
+from api.console.access import is_console, sign_in_path
+from api.console.page import Console, is_fragment_request
+from api.http.errors import ErrorBody
+
+__all__ = ["with_error_pages"]
+
+# Any: Litestar's own types. A handler accepts its own exceptions only.
+_Handler = Callable[[Request[Any, Any, Any], Any], Response[Any]]
+_Handlers = dict[int | type[Exception], _Handler]
+# What stays of the headers of the API's answer.
+_KEPT: Final = ("Retry-After",)
+
+
+def with_error_pages(
+    handlers: Mapping[int | type[Exception], _Handler], console: Console
+) -> _Handlers:
+    """Return handlers that answer errors of the console's pages as pages, others as before."""
+    return {kind: _as_page(handler, console) for kind, handler in handlers.items()}
+
+
+def _as_page(handler: _Handler, console: Console) -> _Handler:
+    def answer(request: Request[Any, Any, Any], error: Exception) -> Response[Any]:
+        found = handler(request, error)
+        if not is_console(request.scope["path"]):
+            return found
+        if found.status_code == HTTPStatus.UNAUTHORIZED:
+            return _sign_in(request, console)
+        body = found.content
+        message = body.message if isinstance(body, ErrorBody) else ""
+        status = HTTPStatus(found.status_code)
+        page = console.page(request, "error.html", status=status, message=message, reason=status)
+        page.headers.update({name: found.headers[name] for name in _KEPT if name in found.headers})
+        return page
+
+    return answer
+
+
+def _sign_in(request: Request[Any, Any, Any], console: Console) -> Response[Any]:
+    if is_fragment_request(request):
+        # A redirect would put the page to sign in where the fragment was.
+        response = Response("", status_code=HTTPStatus.UNAUTHORIZED, media_type="text/html")
+        response.headers["HX-Refresh"] = "true"
+        return response
+    query = request.scope["query_string"].decode("latin-1")
+    return console.redirect(sign_in_path(request.scope["path"], query))

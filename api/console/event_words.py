@@ -1,0 +1,191 @@
+"""Events of a stream in words, for people who watch it: a sentence, and how much it matters.
+
+Kinds and facts are those of `docs/events.md`. A kind that is not known here is shown as it is, so
+that a new one is never lost. Pure.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Final, Literal, cast
+
+import msgspec
+
+from storage.catalog.records.common import EventRecord
+
+__all__ = ["EventLine", "describe", "slot_name"]
+
+Tone = Literal["good", "bad", "plain"]
+Facts = Mapping[str, object]
+
+_LOSSES: Final = {
+    "goodbye": "it ended its stream",
+    "lost": "the connection was lost",
+    "silent": "it sent nothing for too long",
+    "taken over": "another connection took over",
+    "closed by us": "it was disconnected",
+}
+# `new` is the slot that is on air now, `old` the one before.
+_SWITCHES: Final = {
+    "lost": "{new} took over: the connection of {old} was lost.",
+    "stalled": "{new} took over: {old} sent nothing.",
+    "drill": "{new} took over from {old} in a drill.",
+    "returned": "{new} is well again and took over from {old}.",
+}
+_OTHER_SWITCH: Final = "{new} took over from {old}."
+
+
+class EventLine(msgspec.Struct, frozen=True, kw_only=True):
+    """An event as the time line shows it; `at_us` in microseconds since the Unix epoch."""
+
+    number: int
+    at_us: int
+    text: str
+    tone: Tone
+
+
+def describe(event: EventRecord) -> EventLine:
+    """Return an event in words."""
+    known = _WORDS.get(event.kind)
+    text, tone = known(event.facts) if known is not None else (_plain(event), "plain")
+    return EventLine(number=event.id, at_us=event.created_us, text=text, tone=tone)
+
+
+def slot_name(slot: object) -> str:
+    """Return the name of a slot as people read it: `backup-1` is "Backup 1"."""
+    return str(slot).replace("-", " ").capitalize()
+
+
+def _plain(event: EventRecord) -> str:
+    return f"{event.kind[:1].upper()}{event.kind[1:]}."
+
+
+def _gap(facts: Facts) -> str:
+    gap = facts.get("gap_ms")
+    if not isinstance(gap, int | float):
+        return ""
+    if gap <= 0:
+        return " Viewers missed nothing."
+    return f" Viewers missed {_seconds(gap)}."
+
+
+def _seconds(milliseconds: float) -> str:
+    if milliseconds < 1000:
+        return f"{milliseconds:.0f} ms"
+    return f"{milliseconds / 1000:.1f} s"
+
+
+def _slot(facts: Facts, key: str = "slot") -> str:
+    return slot_name(facts.get(key, "An encoder"))
+
+
+def _list(value: object) -> str:
+    return ", ".join(map(str, cast("list[object]", value))) if isinstance(value, list) else ""
+
+
+def _always(text: str, tone: Tone = "plain") -> Callable[[Facts], tuple[str, Tone]]:
+    return lambda _facts: (text, tone)
+
+
+def _encoder_off(facts: Facts) -> tuple[str, Tone]:
+    tone: Tone = "plain" if facts.get("reason") == "goodbye" else "bad"
+    reason = str(facts.get("reason", ""))
+    why = _LOSSES.get(reason, reason)
+    return f"{_slot(facts)} disconnected{f': {why}' if why else ''}.", tone
+
+
+def _switched(facts: Facts) -> tuple[str, Tone]:
+    form = _SWITCHES.get(str(facts.get("reason")), _OTHER_SWITCH)
+    text = form.format(new=_slot(facts, "to"), old=_slot(facts, "from").lower())
+    return text + _gap(facts), "good"
+
+
+def _slate(facts: Facts) -> tuple[str, Tone]:
+    reason = str(facts.get("reason", ""))
+    why = {"stalled": "they send nothing", "paused": "the stream is paused", **_LOSSES}.get(reason)
+    return f"No encoder is on air{f': {why}' if why else ''}. Viewers see the slate.", "bad"
+
+
+def _drill(facts: Facts) -> tuple[str, Tone]:
+    after = facts.get("switched_after_ms")
+    took = f" after {_seconds(after)}" if isinstance(after, int | float) else ""
+    text = f"Failover drill: {_slot(facts, 'to').lower()} took over{took}."
+    return f"{text}{_gap(facts)}", "good"
+
+
+def _off_air(facts: Facts) -> tuple[str, Tone]:
+    cause = facts.get("cause")
+    return (f"The run is over: {cause}.", "bad") if cause else ("The run is over.", "plain")
+
+
+def _because_of(text: str, tone: Tone = "bad") -> Callable[[Facts], tuple[str, Tone]]:
+    def words(facts: Facts) -> tuple[str, Tone]:
+        cause = facts.get("cause")
+        return (f"{text}: {cause}." if cause else f"{text}.", tone)
+
+    return words
+
+
+def _edited(text: str) -> Callable[[Facts], tuple[str, Tone]]:
+    return lambda facts: (f"{text}: {_list(facts.get('keys', []))}.", "plain")
+
+
+_WORDS: Final[Mapping[str, Callable[[Facts], tuple[str, Tone]]]] = {
+    "encoder on": lambda facts: (f"{_slot(facts)} connected.", "plain"),
+    "encoder off": _encoder_off,
+    "encoder silent": lambda facts: (f"{_slot(facts)} is connected, but sends nothing.", "bad"),
+    "encoder sending": lambda facts: (f"{_slot(facts)} sends again.", "good"),
+    "taken over": lambda facts: (
+        f"{_slot(facts)}: a new connection replaced a silent one.",
+        "plain",
+    ),
+    "refused": lambda facts: (
+        f"A second encoder for {_slot(facts).lower()} was refused: {facts.get('reason', '')}.",
+        "bad",
+    ),
+    "live": _always("Viewers get the stream.", "good"),
+    "published": _because_of("The stream is published", "plain"),
+    "unpublished": _always("The stream is unpublished: viewers see nothing."),
+    "switched": _switched,
+    "slate": _slate,
+    "back on air": lambda facts: (f"{_slot(facts)} replaced the slate.{_gap(facts)}", "good"),
+    "off air": _off_air,
+    "rung shed": lambda facts: (
+        f"The machine is overloaded: {_list(facts.get('renditions', []))} is not made any more.",
+        "bad",
+    ),
+    "rung returned": lambda facts: (f"{_list(facts.get('renditions', []))} is made again.", "good"),
+    "top rung encoded": _because_of("The source's own packets cannot be used", "plain"),
+    "sound moved": _always("Sound and picture are far apart: they are played as they arrive."),
+    "engine lost": _because_of("An engine ended and was replaced"),
+    "recording stopped": _because_of("The run is not recorded any more"),
+    "recording not begun": _because_of("The run is not recorded"),
+    "recorded": lambda facts: (
+        f"The run became a video of {_length(facts.get('seconds'))}.",
+        "good",
+    ),
+    "clip added": lambda facts: (
+        f"A clip of {_length(facts.get('seconds'))} was made.",
+        "plain",
+    ),
+    "stream added": _always("The stream was added."),
+    "stream edited": _edited("Edited"),
+    "stream settings changed": _edited("Settings changed"),
+    "stream slate changed": lambda facts: (
+        "A slate was set." if facts.get("picture") else "The slate was removed.",
+        "plain",
+    ),
+    "stream key changed": _always("The stream key was changed: the old one is refused."),
+    "paused": _always("Paused: viewers see the slate.", "plain"),
+    "resumed": _because_of("The pause is over", "plain"),
+    "failover drill": _drill,
+    "stream ended": _always("The run was ended."),
+    "backup added": lambda facts: (f"Backup {facts.get('number')} was added.", "plain"),
+    "backup removed": lambda facts: (f"Backup {facts.get('number')} was removed.", "plain"),
+}
+
+
+def _length(seconds: object) -> str:
+    if not isinstance(seconds, int | float):
+        return "unknown length"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -1,0 +1,51 @@
+"""The page of the installation: hosts, machine, queue, disk, recent errors, doctor, versions."""
+
+from collections.abc import Callable
+from typing import Final
+
+from litestar import Response, get
+from litestar.di import NamedDependency
+from litestar.params import FromQuery
+
+from api.console.page import Console, is_fragment_request
+from api.http.auth import ApiRequest, needs_all_projects
+from api.http.parameters import missing
+from api.operations.report import DoctorFinding, OperationsReporter
+
+__all__ = ["operations_page"]
+
+_FRAGMENTS: Final = {"installation": "_operations.html"}
+
+
+@get("/operations", guards=[needs_all_projects])
+async def operations_page(
+    request: ApiRequest,
+    operations: NamedDependency[OperationsReporter | None],
+    room: NamedDependency[Callable[[], int | None]],
+    console: NamedDependency[Console],
+    examine: FromQuery[str | None] = None,
+) -> Response[str]:
+    """Show the installation; with `examine` also what the doctor finds, which may take a while.
+
+    Raises:
+        ApiError: 404 if this process does not know.
+    """
+    if operations is None:
+        raise missing("page")
+    findings: list[DoctorFinding] | None = None
+    too_slow = False
+    # What is fetched every few seconds must not examine again.
+    if examine and not is_fragment_request(request):
+        try:
+            findings = list(await operations.examine())
+        except TimeoutError:
+            too_slow = True
+    return console.page(
+        request,
+        "operations.html",
+        fragments=_FRAGMENTS,
+        report=await operations.report(),
+        room=room(),
+        findings=findings,
+        too_slow=too_slow,
+    )

@@ -1,0 +1,80 @@
+"""The first page: what is live, what is being made, and what needs somebody's attention."""
+
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+from typing import Annotated, Final
+
+import msgspec
+from litestar import Response, get
+from litestar.di import NamedDependency
+from litestar.params import QueryParameter
+
+from api.console.page import Console
+from api.console.stream_states import poster_of
+from api.console.stream_states import state_of as viewers_get
+from api.http.auth import ApiRequest
+from api.http.paging import read_query
+from api.schemas.presenter import Presenter
+from storage.catalog import Catalog
+from storage.catalog.records.common import StreamRecord
+
+__all__ = ["Problems", "StreamRoom", "overview_page", "state_of"]
+
+# Sentences about what the service cannot do at the moment.
+Problems = Callable[[], Awaitable[list[str]]]
+# For how many more streams, like those on air, this machine has room; None: not known.
+StreamRoom = Callable[[], int | None]
+
+_FRAGMENTS: Final = {
+    "attention": "_overview_attention.html",
+    "live": "_overview_live.html",
+    "working": "_overview_working.html",
+    "projects": "_overview_projects.html",
+}
+_KINDS: Final = {"live": "good", "backup": "warn", "paused": "warn", "slate": "bad"}
+PageOf = Annotated[str | None, QueryParameter(name="page")]
+
+
+class ViewersState(msgspec.Struct, frozen=True, kw_only=True):
+    """How a live stream is, in a word; `kind` is one of good, warn, bad."""
+
+    kind: str
+    word: str
+
+
+@get("/", status_code=HTTPStatus.OK)
+async def overview_page(
+    request: ApiRequest,
+    catalog: NamedDependency[Catalog],
+    presenter: NamedDependency[Presenter],
+    console: NamedDependency[Console],
+    problems: NamedDependency[Problems],
+    room: NamedDependency[StreamRoom],
+    page: PageOf = None,
+) -> Response[str]:
+    """Show what happens in the projects that the token reaches."""
+    query = read_query(search=None, sort_column=None, sort_order=None, page=page, columns=())
+    reach = request.auth.project
+    found = await catalog.overviews.find(reach=reach)
+    projects = await catalog.projects.find_page(reach=reach, page=query.page)
+    return console.page(
+        request,
+        "overview.html",
+        fragments=_FRAGMENTS,
+        projects=projects,
+        channels=" ".join(f"project.{each.key}" for each in projects.items),
+        overview=found,
+        states={record.id: state_of(record) for record in found.live},
+        posters={record.id: poster_of(record, presenter.addresses) for record in found.live},
+        room=room(),
+        # For those who can mend them.
+        problems=await problems() if reach is None else [],
+    )
+
+
+def state_of(record: StreamRecord) -> ViewersState:
+    """Return how a live stream is, as its viewers have it."""
+    word = viewers_get(record)
+    if word == "live" and record.on_air:
+        word = "backup"
+    return ViewersState(kind=_KINDS[word], word=word)

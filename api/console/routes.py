@@ -1,0 +1,88 @@
+"""The routes of the console: its pages, and what all of them share.
+
+A page is a handler or a controller in a module of its own; it is registered in `PAGES`. Its
+handlers get the dependencies of the API (`catalog`, `presenter`, `project`, ...) and `console`.
+"""
+
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from typing import Final
+
+from litestar import Response, Router, get
+from litestar.di import Provide
+from litestar.handlers import HTTPRouteHandler
+from litestar.types import ControllerRouterHandler
+
+from api.console.access import HOME, needs_session
+from api.console.operations import operations_page
+from api.console.overview import Problems, StreamRoom, overview_page
+from api.console.page import Console
+from api.console.settings import SettingsPage
+from api.console.sign_in import sign_in_handlers
+from api.console.stream_room import StreamRoomPage
+from api.console.streams import StreamListPages
+from api.console.upload import UploadPage
+from api.console.video import VideoPage
+from api.console.videos import VideosPage
+from api.http.browser_sessions import BrowserSessions
+from api.http.rate_limit import CallerRateLimiter
+from storage.catalog import Catalog
+
+__all__ = ["console_routes", "front_page"]
+
+# All below /console, in the order of the navigation.
+PAGES: Final[tuple[ControllerRouterHandler, ...]] = (
+    overview_page,
+    StreamListPages,
+    StreamRoomPage,
+    VideosPage,
+    VideoPage,
+    UploadPage,
+    SettingsPage,
+    operations_page,
+)
+
+
+def console_routes(
+    catalog: Catalog,
+    console: Console,
+    sessions: BrowserSessions,
+    callers: CallerRateLimiter,
+    clock_us: Callable[[], int],
+    dependencies: Mapping[str, Provide],
+    problems: Problems,
+    room: StreamRoom,
+) -> list[ControllerRouterHandler]:
+    """Return the routes of the console; `dependencies` are those of the API.
+
+    `problems` are sentences about what the service cannot do at the moment, `room` says for how
+    many more streams this machine has room.
+    """
+    pages = Router(
+        HOME,
+        route_handlers=PAGES,
+        guards=[needs_session(sessions, callers)],
+        dependencies={
+            **dependencies,
+            "console": Provide(lambda: console, sync_to_thread=False),
+            "problems": Provide(lambda: problems, sync_to_thread=False),
+            "room": Provide(lambda: room, sync_to_thread=False),
+        },
+    )
+    return [*sign_in_handlers(catalog, console, sessions, callers, clock_us), pages]
+
+
+def front_page(console: Console, home: str) -> HTTPRouteHandler:
+    """Return the handler of `/`, which leads to `home`, or to the console where that is empty."""
+
+    @get("/", status_code=HTTPStatus.TEMPORARY_REDIRECT)
+    async def front() -> Response[str]:
+        """Lead to the first page of this installation."""
+        found = console.redirect(HOME)
+        if home:
+            found.headers["Location"] = home
+        # Where it leads to is a setting.
+        found.headers["Cache-Control"] = "no-cache"
+        return found
+
+    return front

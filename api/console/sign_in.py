@@ -1,0 +1,139 @@
+"""Signs browsers in, by a token or by a link that works once, and out again.
+
+A link's page only offers to sign in: programs that fetch addresses ahead of a person do not use it
+up. Wrong tokens and links count as refused tokens do elsewhere.
+"""
+
+import logging
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Annotated, Any, Final
+from urllib.parse import parse_qsl
+
+from litestar import Request, Response, get, post
+from litestar.handlers import HTTPRouteHandler
+from litestar.params import QueryParameter
+
+from api.console.access import next_page
+from api.console.page import Console
+from api.http.browser_sessions import BrowserSessions, is_same_origin
+from api.http.errors import ApiError
+from api.http.json_body import read_raw_body
+from api.http.rate_limit import CallerRateLimiter
+from api.schemas.urls import SIGN_IN
+from storage.catalog import Catalog
+from storage.errors import TokenRevoked
+
+__all__ = ["sign_in_handlers"]
+
+security = logging.getLogger("security")
+
+SIGN_OUT: Final = "/console/sign-out"
+_MAX_BODY: Final = 4096  # a token, a link and a path
+_MAX_FIELDS: Final = 10
+_MAX_SECRET: Final = 512  # ours have 51 characters; far longer ones are not looked up
+_NO_PAGE: Final = "The form was not understood."
+
+Next = Annotated[str | None, QueryParameter(name="next")]
+Link = Annotated[str | None, QueryParameter(name="link")]
+
+
+def sign_in_handlers(
+    catalog: Catalog,
+    console: Console,
+    sessions: BrowserSessions,
+    callers: CallerRateLimiter,
+    clock_us: Callable[[], int],
+) -> list[HTTPRouteHandler]:
+    """Return the handlers of the pages to sign in and out, which need no session."""
+
+    @get(SIGN_IN)
+    async def show_sign_in(
+        request: Request[Any, Any, Any], next_: Next = None, link: Link = None
+    ) -> Response[str]:
+        """Show the form; a browser that is signed in already goes on."""
+        wanted = next_page(next_)
+        if link is None and await sessions.find(request.headers) is not None:
+            return console.redirect(wanted)
+        return _form(console, request, wanted, link or "")
+
+    @post(SIGN_IN, status_code=HTTPStatus.OK, request_max_body_size=_MAX_BODY)
+    async def sign_in(request: Request[Any, Any, Any]) -> Response[str]:
+        """Sign in by what the form holds."""
+        sent = await _read(request)
+        wanted, link = next_page(sent.get("next")), sent.get("link", "")
+        found = await _signed_in(catalog, sent.get("token", "").strip(), link, clock_us())
+        address = callers.address_of(request.scope)
+        if found is None:
+            callers.count_unauthenticated(address)
+            return _form(console, request, wanted, "", problem="link" if link else "token")
+        token, secret = found
+        security.info("signed in", extra={"peer": address, "token": token})
+        await _leave(catalog, sessions, request)
+        response = console.redirect(wanted)
+        response.headers["Set-Cookie"] = sessions.cookie.issue(secret)
+        return response
+
+    @post(SIGN_OUT, status_code=HTTPStatus.OK, request_max_body_size=_MAX_BODY)
+    async def sign_out(request: Request[Any, Any, Any]) -> Response[str]:
+        """End the browser's session."""
+        await _read(request)
+        await _leave(catalog, sessions, request)
+        response = console.redirect(SIGN_IN)
+        response.headers["Set-Cookie"] = sessions.cookie.clear()
+        return response
+
+    return [show_sign_in, sign_in, sign_out]
+
+
+def _form(
+    console: Console,
+    request: Request[Any, Any, Any],  # Any: of no use to us
+    wanted: str,
+    link: str,
+    *,
+    problem: str = "",
+) -> Response[str]:
+    status = HTTPStatus.FORBIDDEN if problem else HTTPStatus.OK
+    return console.page(
+        request, "sign_in.html", status=status, next=wanted, link=link, problem=problem
+    )
+
+
+async def _read(request: Request[Any, Any, Any]) -> dict[str, str]:
+    """Return the fields of a form that a page of ours sent.
+
+    Raises:
+        ApiError: 403 if another page sent it, 422 if it is no form.
+    """
+    if not is_same_origin(request.headers):
+        raise ApiError(HTTPStatus.FORBIDDEN, "This form is not one of the console's own pages.")
+    body = await read_raw_body(request)
+    try:
+        return dict(parse_qsl(body.decode(), max_num_fields=_MAX_FIELDS))
+    except ValueError as error:
+        raise ApiError(HTTPStatus.UNPROCESSABLE_ENTITY, _NO_PAGE) from error
+
+
+async def _signed_in(
+    catalog: Catalog, token: str, link: str, now_us: int
+) -> tuple[int, str] | None:
+    """Return the number of a valid token or link's token, and the secret of a new session."""
+    if link:
+        return await catalog.sessions.redeem_link(link[:_MAX_SECRET], now_us)
+    principal = await catalog.tokens.authenticate(token) if len(token) <= _MAX_SECRET else None
+    if principal is None:
+        return None
+    try:
+        return principal.id, await catalog.sessions.add(principal.id, now_us)
+    except TokenRevoked:
+        return None
+
+
+async def _leave(
+    catalog: Catalog, sessions: BrowserSessions, request: Request[Any, Any, Any]
+) -> None:
+    """End the session that the browser came with, if it has one."""
+    secret = sessions.cookie.secret_in(request.headers.get("cookie"))
+    if secret is not None:
+        await catalog.sessions.remove(secret)

@@ -1,0 +1,117 @@
+"""The room of one stream: what viewers get, what encoders send, and what can be done about it.
+
+Measurements are not in the page: its script asks the API for them (`/ingest`) while encoders send.
+"""
+
+from typing import Final
+
+from litestar import Controller, Response, get
+from litestar.di import NamedDependency
+
+from api.console.event_words import describe
+from api.console.page import Console
+from api.console.stream_states import ON_AIR_EVENTS, SLATE_EVENTS, slot_states, state_of
+from api.http.auth import ApiRequest
+from api.http.paging import read_query
+from api.http.parameters import PageNumber, missing
+from api.library.lookup import PROJECT
+from api.schemas.presenter import Presenter
+from api.streams.lookup import STREAM, stream_tag
+from api.streams.obs_files import DEFAULT_LABEL, bit_rate
+from api.streams.presenter import settings_tag
+from media.countries import COUNTRIES
+from media.ladder import SELECTABLE_BOXES
+from storage.catalog import Catalog
+from storage.catalog.records.common import ProjectRecord, StreamRecord
+from storage.catalog.records.settings import OwnerSettings
+
+__all__ = ["StreamRoomPage"]
+
+_DEPENDENCIES: Final = {**PROJECT, **STREAM}
+_FRAGMENTS: Final = {
+    "state": "_stream_state.html",
+    "slots": "_stream_slots.html",
+    "acts": "_stream_acts.html",
+    "setup": "_stream_setup.html",
+    "events": "_stream_events.html",
+    "details": "_stream_details.html",
+    "settings": "_stream_settings.html",
+}
+_CHOICES: Final = 200  # of categories, tags and players: nobody finds one among more
+_NEWEST: Final = 1
+_OBS_SIZES: Final = tuple((box.label, bit_rate(box)) for box in SELECTABLE_BOXES)
+
+
+class StreamRoomPage(Controller):
+    """The page of one stream."""
+
+    path = "/{project_id:str}/streams/{stream_id:str}"
+    dependencies = _DEPENDENCIES
+
+    @get()
+    async def room_page(
+        self,
+        request: ApiRequest,
+        project: NamedDependency[ProjectRecord],
+        stream: NamedDependency[StreamRecord],
+        catalog: NamedDependency[Catalog],
+        presenter: NamedDependency[Presenter],
+        console: NamedDependency[Console],
+        page: PageNumber = None,
+    ) -> Response[str]:
+        """Show the room; `page` is that of the events."""
+        if stream.project != project.id:
+            raise missing("stream")
+        number = read_query(
+            search=None, sort_column=None, sort_order=None, page=page, columns=()
+        ).page
+        state = state_of(stream)
+        own = await catalog.settings.find_stream(stream.id) or OwnerSettings()
+        events = await catalog.events.find_page(project.id, page=number, subject=stream.hash)
+        return console.page(
+            request,
+            "stream.html",
+            fragments=_FRAGMENTS,
+            project=project,
+            stream=stream,
+            body=presenter.stream(stream, show_key=request.auth.write),
+            state=state,
+            since_us=await _since(catalog, stream, state),
+            slots=slot_states(stream, presenter.addresses),
+            events=events,
+            lines=[describe(event) for event in events.items],
+            newest=number == _NEWEST,
+            settings=own,
+            slate=None if own.slate is None else presenter.addresses.slate(own.slate),
+            inherited=await catalog.settings.find_project(project.id) or OwnerSettings(),
+            stream_tag=stream_tag(stream),
+            settings_tag=settings_tag(own),
+            categories=await _categories(catalog, project.id),
+            tags=await _tags(catalog, stream),
+            players=(await catalog.players.find_page(project.id, size=_CHOICES)).items,
+            countries=COUNTRIES,
+            boxes=SELECTABLE_BOXES,
+            obs_sizes=_OBS_SIZES,
+            obs_default=DEFAULT_LABEL,
+        )
+
+
+async def _since(catalog: Catalog, stream: StreamRecord, state: str) -> int | None:
+    """Return since when the stream is in its state, in microseconds; None if it is not known."""
+    if state not in ("live", "slate", "paused"):
+        return None
+    kinds = ON_AIR_EVENTS if state == "live" else SLATE_EVENTS
+    event = await catalog.events.find_newest(stream.project, stream.hash, kinds)
+    return None if event is None else event.created_us
+
+
+async def _categories(catalog: Catalog, project: int) -> tuple[tuple[int, str], ...]:
+    found = await catalog.labels.find_page("category", project, size=_CHOICES)
+    return tuple((label.id, label.name) for label in found.items if label.active)
+
+
+async def _tags(catalog: Catalog, stream: StreamRecord) -> list[str]:
+    """Return the names of the tags that can be chosen, those of the stream first."""
+    found = await catalog.labels.find_page("tag", stream.project, size=_CHOICES)
+    names = [tag.name for tag in stream.tags]
+    return [*names, *(tag.name for tag in found.items if tag.active and tag.name not in names)]

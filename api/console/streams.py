@@ -1,0 +1,126 @@
+"""The list of a project's streams, and the page that adds one."""
+
+from typing import Annotated, Final
+from urllib.parse import urlencode
+
+import msgspec
+from litestar import Controller, Response, get
+from litestar.di import NamedDependency, Provide
+from litestar.params import QueryParameter
+
+from api.console.page import Console
+from api.console.stream_states import StreamState, poster_of, state_of
+from api.http.auth import ApiRequest
+from api.http.paging import read_query
+from api.http.parameters import PageNumber
+from api.library.lookup import PROJECT
+from api.schemas.presenter import Presenter
+from storage.catalog import Catalog
+from storage.catalog.records.common import ProjectRecord, Sort, StreamRecord
+from storage.catalog.streams.repository import STATES
+
+__all__ = ["StreamListPages"]
+
+_FRAGMENTS: Final = {"streams": "_streams.html"}
+Choice = Annotated[str | None, QueryParameter()]
+# A parameter of a handler cannot have this name.
+State = Annotated[str | None, QueryParameter(name="state")]
+# The orders of the list by their names in the page's address; the first is the usual one.
+_ORDERS: Final = {
+    "newest": Sort("id", descending=True),
+    "oldest": Sort("id", descending=False),
+    "title": Sort("title", descending=False),
+}
+
+
+class _Row(msgspec.Struct, frozen=True):
+    """A stream in the list; `poster` is None before its first run."""
+
+    record: StreamRecord
+    state: StreamState
+    poster: str | None
+
+
+class _Choice(msgspec.Struct, frozen=True):
+    """What a person chose to see.
+
+    `state` is one of `STATES`, or "" for all; `order` is one of `_ORDERS`.
+    """
+
+    search: str
+    state: str
+    order: str
+    page: int
+
+    def at(self, page: int) -> str:
+        """Return the query of the address of another page."""
+        chosen = {"search": self.search, "state": self.state}
+        if self.order != next(iter(_ORDERS)):
+            chosen["order"] = self.order
+        kept = {name: value for name, value in chosen.items() if value}
+        return urlencode({**kept, "page": page})
+
+
+def _provide_choice(
+    search: Choice = None,
+    state_: State = None,
+    order: Choice = None,
+    page: PageNumber = None,
+) -> _Choice:
+    """Return the choice; a state or an order that there is not is as if it was not chosen."""
+    query = read_query(search=search, sort_column=None, sort_order=None, page=page, columns=())
+    return _Choice(
+        search=query.search,
+        state=state_ if state_ is not None and state_ in STATES else "",
+        order=order if order is not None and order in _ORDERS else next(iter(_ORDERS)),
+        page=query.page,
+    )
+
+
+class StreamListPages(Controller):
+    """The streams of a project, for people."""
+
+    path = "/{project_id:str}/streams"
+    dependencies = PROJECT
+
+    @get(dependencies={"choice": Provide(_provide_choice, sync_to_thread=False)})
+    async def list_page(
+        self,
+        request: ApiRequest,
+        project: NamedDependency[ProjectRecord],
+        catalog: NamedDependency[Catalog],
+        presenter: NamedDependency[Presenter],
+        console: NamedDependency[Console],
+        choice: NamedDependency[_Choice],
+    ) -> Response[str]:
+        """Show the list."""
+        found = await catalog.streams.find_page(
+            project.id,
+            search=choice.search,
+            state=choice.state,
+            sort=_ORDERS[choice.order],
+            page=choice.page,
+        )
+        return console.page(
+            request,
+            "streams.html",
+            fragments=_FRAGMENTS,
+            project=project,
+            rows=[_row(record, presenter) for record in found.items],
+            found=found,
+            choice=choice,
+        )
+
+    @get("/new")
+    async def new_page(
+        self,
+        request: ApiRequest,
+        project: NamedDependency[ProjectRecord],
+        console: NamedDependency[Console],
+    ) -> Response[str]:
+        """Show the form that adds a stream."""
+        return console.page(request, "stream_new.html", project=project)
+
+
+def _row(record: StreamRecord, presenter: Presenter) -> _Row:
+    return _Row(record, state_of(record), poster_of(record, presenter.addresses))

@@ -1,0 +1,46 @@
+"""The page to bring videos in: files of this machine, an address, or somebody else's file."""
+
+from typing import Final
+
+from litestar import Controller, Response, get
+from litestar.di import NamedDependency
+
+from api.console.page import Console
+from api.http.auth import ApiRequest, needs_write
+from api.library.lookup import PROJECT
+from api.uploads.intake import UploadIntake
+from storage.catalog import Catalog
+from storage.catalog.records.common import ProjectRecord
+
+__all__ = ["UploadPage"]
+
+_FRAGMENTS: Final = {"links": "_upload_links.html"}
+
+
+class UploadPage(Controller):
+    """The page to bring videos in."""
+
+    path = "/{project_id:str}/upload"
+    dependencies = PROJECT
+
+    @get(guards=[needs_write])
+    async def show_upload(
+        self,
+        request: ApiRequest,
+        project: NamedDependency[ProjectRecord],
+        catalog: NamedDependency[Catalog],
+        intake: NamedDependency[UploadIntake | None],
+        now_us: NamedDependency[int],
+        console: NamedDependency[Console],
+    ) -> Response[str]:
+        """Show the page."""
+        return console.page(
+            request,
+            "upload.html",
+            fragments=_FRAGMENTS,
+            project=project,
+            most_bytes=0 if intake is None else intake.most_upload,
+            keep_hours=0 if intake is None else intake.keep_us // 3_600_000_000,
+            links=await catalog.links.find_page(project.id, 1),
+            now_us=now_us,
+        )

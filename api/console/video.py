@@ -1,0 +1,80 @@
+"""The page of one video: played, described, given another poster or file, published, deleted."""
+
+from typing import Final
+
+from litestar import Controller, Response, get
+from litestar.di import NamedDependency
+
+from api.console.page import Console
+from api.http.auth import ApiRequest
+from api.http.parameters import missing
+from api.library.lookup import PROJECT
+from api.schemas.embed_snippets import embed_snippets
+from api.videos.lookup import VIDEO, video_tag
+from api.videos.presenter import VideoPresenter
+from media.countries import COUNTRIES
+from media.ladder import BOX_LABELS
+from storage.catalog import Catalog
+from storage.catalog.records.common import ProjectRecord, Sort
+from storage.catalog.records.videos import WholeVideo
+
+__all__ = ["MOST_CHOICES", "VideoPage"]
+
+MOST_CHOICES: Final = 500  # categories and players to choose from: more are no help in a list
+_BY_NAME: Final = Sort("name", descending=False)
+_DEPENDENCIES: Final = {**PROJECT, **VIDEO}
+_FRAGMENTS: Final = {
+    "state": "_video_state.html",
+    "details": "_video_details.html",
+    "poster": "_video_poster.html",
+    "renditions": "_video_renditions.html",
+    "file": "_video_file.html",
+}
+
+
+class VideoPage(Controller):
+    """The page of one video."""
+
+    path = "/{project_id:str}/videos/{video_id:str}"
+    dependencies = _DEPENDENCIES
+
+    @get()
+    async def show_video(
+        self,
+        request: ApiRequest,
+        project: NamedDependency[ProjectRecord],
+        video: NamedDependency[WholeVideo],
+        catalog: NamedDependency[Catalog],
+        video_presenter: NamedDependency[VideoPresenter],
+        console: NamedDependency[Console],
+    ) -> Response[str]:
+        """Show the page.
+
+        Raises:
+            ApiError: 404 if the video is of another project than the path says.
+        """
+        record = video.video
+        if record.project != project.id:
+            raise missing("video")
+        status = await catalog.videos.find_status(record.id)
+        if status is None:
+            raise missing("video")
+        number, size = project.id, MOST_CHOICES
+        labels = catalog.labels
+        return console.page(
+            request,
+            "video.html",
+            fragments=_FRAGMENTS,
+            project=project,
+            video=record,
+            whole=video,
+            making=status,
+            tag=video_tag(video),
+            addresses=video_presenter.addresses,
+            embed=embed_snippets(video_presenter.addresses, record.hash, record.title, "video"),
+            box_labels=BOX_LABELS,
+            countries=COUNTRIES,
+            categories=await labels.find_page("category", number, sort=_BY_NAME, size=size),
+            known_tags=await labels.find_page("tag", number, sort=_BY_NAME, size=size),
+            players=await catalog.players.find_page(number, sort=_BY_NAME, size=size),
+        )

@@ -1,0 +1,123 @@
+"""The sessions of browsers: a cookie in place of a token, and what keeps other pages from using it.
+
+The cookie is `HttpOnly` and `SameSite=Strict`; where the service is reached over https it is
+`Secure`, and `__Host-` keeps neighbouring hosts from setting it. A request that changes something
+must also come from a page of this service: it carries a header that no form can send and that CORS
+allows to no other origin, and the browser says that it comes from the same origin (Fetch Metadata,
+or the `Origin` header where there is none, as over plain http).
+"""
+
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from typing import Final
+from urllib.parse import urlsplit
+
+import msgspec
+
+from api.http.errors import ApiError
+from api.schemas.urls import Addresses
+from storage.catalog import Catalog
+from storage.catalog.library.sessions import LIFE_SECONDS
+from storage.catalog.records.common import Principal
+from storage.wall_clock import wall_clock_us
+
+__all__ = ["CONSOLE_HEADER", "BrowserSessions", "SessionCookie", "is_same_origin"]
+
+CONSOLE_HEADER: Final = "x-headend-console"
+_NAME: Final = "headend_session"
+_SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+# Our secrets have 43 characters.
+_MAX_SECRET: Final = 64
+
+
+class SessionCookie(msgspec.Struct, frozen=True):
+    """The form of the cookie; `secure`: the service is reached over https, and only there."""
+
+    secure: bool
+
+    @property
+    def name(self) -> str:
+        """The cookie's name."""
+        return f"__Host-{_NAME}" if self.secure else _NAME
+
+    def secret_in(self, cookies: str | None) -> str | None:
+        """Return the secret in the value of a `Cookie` header, or None."""
+        for pair in (cookies or "").split(";"):
+            name, _, secret = pair.strip().partition("=")
+            if name == self.name:
+                return secret if 0 < len(secret) <= _MAX_SECRET else None
+        return None
+
+    def issue(self, secret: str) -> str:
+        """Return the `Set-Cookie` value that gives a browser its secret."""
+        return self._set(secret, LIFE_SECONDS)
+
+    def clear(self) -> str:
+        """Return the `Set-Cookie` value that takes it away."""
+        return self._set("", 0)
+
+    def _set(self, secret: str, seconds: int) -> str:
+        kind = "; Secure" if self.secure else ""
+        return f"{self.name}={secret}; Max-Age={seconds}; Path=/; HttpOnly; SameSite=Strict{kind}"
+
+
+def is_same_origin(headers: Mapping[str, str]) -> bool:
+    """Return True if a browser sent this for a page of this service; names in lower case."""
+    site = headers.get("sec-fetch-site")
+    if site is not None:
+        return site == "same-origin"
+    origin, host = headers.get("origin", ""), headers.get("host", "")
+    return bool(host) and _host(origin) == host.lower()
+
+
+def _host(origin: str) -> str | None:
+    try:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:
+        return None
+
+
+class BrowserSessions:
+    """Signed-in browsers, as requests show them; `clock_us` is the wall clock."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        cookie: SessionCookie,
+        clock_us: Callable[[], int] = wall_clock_us,
+    ) -> None:
+        self.cookie = cookie
+        self._catalog = catalog
+        self._clock_us = clock_us
+
+    @classmethod
+    def of(
+        cls,
+        catalog: Catalog,
+        addresses: Addresses,
+        clock_us: Callable[[], int] = wall_clock_us,
+    ) -> "BrowserSessions":
+        """Return the sessions of a service that is reached at these addresses."""
+        secure = addresses.http.startswith("https://")
+        return cls(catalog, SessionCookie(secure), clock_us)
+
+    async def find(self, headers: Mapping[str, str]) -> Principal | None:
+        """Return the principal of the session whose cookie a request has; names in lower case."""
+        secret = self.cookie.secret_in(headers.get("cookie"))
+        if secret is None:
+            return None
+        return await self._catalog.sessions.authenticate(secret, self._clock_us())
+
+    async def find_for(self, method: str, headers: Mapping[str, str]) -> Principal | None:
+        """Return the principal of a session for a request of the API.
+
+        Raises:
+            ApiError: 403, the request would change something and is not of a page of ours.
+        """
+        principal = await self.find(headers)
+        if principal is None or method in _SAFE:
+            return principal
+        if CONSOLE_HEADER not in headers or not is_same_origin(headers):
+            message = "Only the console's own pages may use a session; others send a token."
+            raise ApiError(HTTPStatus.FORBIDDEN, message)
+        return principal

@@ -1,0 +1,195 @@
+"""The operations on the installation as a whole; they need a token for all projects."""
+
+from http import HTTPStatus
+from typing import Final, Literal
+
+import msgspec
+from litestar import Controller, get
+from litestar.di import NamedDependency
+
+from api.http.auth import needs_all_projects
+from api.http.errors import ApiError, documented
+from api.operations.report import (
+    DiskReport,
+    DoctorFinding,
+    MachineReport,
+    OperationsReport,
+    OperationsReporter,
+    VersionsReport,
+)
+from api.schemas.timestamps import format_timestamp
+from media.ticks import MICROSECONDS
+from storage.catalog.hosts.repository import HostRecord
+from storage.catalog.maintenance.workload import JobCount, ListedJob
+
+__all__ = ["OperationsController"]
+
+_ERRORS: Final = (HTTPStatus.FORBIDDEN,)
+_RETRY_SECONDS: Final = 60
+
+
+class HostBody(msgspec.Struct, frozen=True, kw_only=True):
+    """A process that receives streams; `silent_seconds` is how long ago it was last seen."""
+
+    name: str
+    role: str
+    version: str
+    alive: bool
+    streams: int
+    started_at: str
+    silent_seconds: float
+
+
+class QueuedJob(msgspec.Struct, frozen=True, kw_only=True):
+    """A job of a video; `progress` in percent, `eta` in seconds (0: unknown)."""
+
+    kind: str
+    state: str
+    attempt: int
+    video: int
+    title: str
+    project: str
+    progress: int
+    eta: int
+    created_at: str
+
+
+class JobQueue(msgspec.Struct, frozen=True, kw_only=True):
+    """All jobs counted by kind and state, and the first of them: those that run, then by age."""
+
+    counts: list[JobCount]
+    jobs: list[QueuedJob]
+
+
+class LoggedLine(msgspec.Struct, frozen=True, kw_only=True):
+    """A line that the answering process logged as a warning or an error."""
+
+    at: str
+    level: Literal["warning", "error"]
+    event: str
+    facts: dict[str, str]
+
+
+class Operations(msgspec.Struct, frozen=True, kw_only=True):
+    """The installation at one moment; `hosts` is empty where one process receives all streams.
+
+    `problems` are sentences about what cannot be served now; `logged` has the newest line first.
+    """
+
+    versions: VersionsReport
+    machine: MachineReport
+    disk: DiskReport
+    hosts: list[HostBody]
+    queue: JobQueue
+    problems: list[str]
+    logged: list[LoggedLine]
+
+
+class OperationsData(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to showing the installation."""
+
+    data: Operations
+
+
+class Examination(msgspec.Struct, frozen=True, kw_only=True):
+    """What `headend doctor` finds; `healthy`: nothing needs an operator."""
+
+    healthy: bool
+    findings: list[DoctorFinding]
+
+
+class ExaminationData(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to an examination."""
+
+    data: Examination
+
+
+class OperationsController(Controller):
+    """The installation as a whole."""
+
+    path = "/operations"
+    tags = ("operations",)
+
+    @get(
+        guards=[needs_all_projects],
+        summary="Show the state of the installation",
+        responses=documented(*_ERRORS),
+    )
+    async def show_operations(
+        self, operations: NamedDependency[OperationsReporter]
+    ) -> OperationsData:
+        """Show hosts, machine, queue, disk and recent errors; this takes a token for all
+        projects.
+        """
+        return OperationsData(data=_operations(await operations.report()))
+
+    @get(
+        "/doctor",
+        guards=[needs_all_projects],
+        summary="Examine the installation",
+        responses=documented(*_ERRORS),
+    )
+    async def examine(self, operations: NamedDependency[OperationsReporter]) -> ExaminationData:
+        """Examine the installation as `headend doctor` does, one at a time.
+
+        It reads the whole database and looks for every file: do not ask for it every minute. This
+        takes a token for all projects.
+        """
+        try:
+            findings = await operations.examine()
+        except TimeoutError as error:
+            raise ApiError(
+                HTTPStatus.SERVICE_UNAVAILABLE,
+                "The examination takes too long: run `headend doctor` on the machine.",
+                headers={"Retry-After": str(_RETRY_SECONDS)},
+            ) from error
+        healthy = not any(each.verdict == "act" for each in findings)
+        return ExaminationData(data=Examination(healthy=healthy, findings=list(findings)))
+
+
+def _operations(report: OperationsReport) -> Operations:
+    return Operations(
+        versions=report.versions,
+        machine=report.machine,
+        disk=report.disk,
+        hosts=[_host(each) for each in report.hosts],
+        queue=JobQueue(
+            counts=list(report.workload.counts), jobs=[_job(each) for each in report.workload.jobs]
+        ),
+        problems=list(report.problems),
+        logged=[
+            LoggedLine(
+                at=format_timestamp(each.at_us),
+                level=each.level,
+                event=each.event,
+                facts=dict(each.facts),
+            )
+            for each in report.logged
+        ],
+    )
+
+
+def _host(record: HostRecord) -> HostBody:
+    return HostBody(
+        name=record.name,
+        role=record.role,
+        version=record.version,
+        alive=record.alive,
+        streams=record.streams,
+        started_at=format_timestamp(record.started_us),
+        silent_seconds=max(0, record.silent_us) / MICROSECONDS,
+    )
+
+
+def _job(job: ListedJob) -> QueuedJob:
+    return QueuedJob(
+        kind=job.kind,
+        state=job.state,
+        attempt=job.attempt,
+        video=job.video,
+        title=job.title,
+        project=job.project,
+        progress=job.progress,
+        eta=job.eta,
+        created_at=format_timestamp(job.created_us),
+    )

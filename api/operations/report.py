@@ -1,0 +1,122 @@
+"""What an operator wants to know of an installation, and the protocol of what collects it.
+
+Sizes are bytes; times are microseconds since the Unix epoch (`_us`).
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Literal, Protocol, runtime_checkable
+
+import msgspec
+
+from storage.catalog.hosts.repository import HostRecord
+from storage.catalog.maintenance.workload import WorkloadRecord
+
+__all__ = [
+    "CheckedThing",
+    "DiskReport",
+    "DoctorFinding",
+    "LoggedProblem",
+    "MachineReport",
+    "OperationsReport",
+    "OperationsReporter",
+    "VersionsReport",
+]
+
+
+class VersionsReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What runs: Headend, Python, the database with its version, the revision of its tables."""
+
+    headend: str
+    python: str
+    database: str
+    tables: str
+
+
+class MachineReport(msgspec.Struct, frozen=True, kw_only=True):
+    """The machine of this process.
+
+    `cores` are those that the process may use, `load` the mean number of runnable tasks in the last
+    minute. `live_streams` counts those of the whole installation.
+    """
+
+    name: str
+    cores: int
+    load: float
+    memory_bytes: int
+    memory_free_bytes: int
+    live_streams: int
+
+
+class DiskReport(msgspec.Struct, frozen=True, kw_only=True):
+    """The disk of the data folder; `store` is where the media are, a folder or a bucket.
+
+    With less than `min_free_bytes` free, new media are refused.
+    """
+
+    store: str
+    total_bytes: int
+    free_bytes: int
+    min_free_bytes: int
+
+
+class LoggedProblem(msgspec.Struct, frozen=True, kw_only=True):
+    """A line that this process logged as a warning or an error."""
+
+    at_us: int
+    level: Literal["warning", "error"]
+    event: str
+    facts: Mapping[str, str]
+
+
+class OperationsReport(msgspec.Struct, frozen=True, kw_only=True):
+    """The installation at one moment.
+
+    `hosts` is empty where one process receives all streams. `problems` are sentences about what
+    cannot be served now, as in `/readyz`. `logged` has the newest line first.
+    """
+
+    versions: VersionsReport
+    machine: MachineReport
+    disk: DiskReport
+    hosts: Sequence[HostRecord]
+    workload: WorkloadRecord
+    problems: Sequence[str]
+    logged: Sequence[LoggedProblem]
+
+
+class CheckedThing(msgspec.Struct, frozen=True, kw_only=True):
+    """A file or folder of a finding: its path below the data folder, and its size if known."""
+
+    path: str
+    what: str
+    bytes: int | None
+
+
+class DoctorFinding(msgspec.Struct, frozen=True, kw_only=True):
+    """One sentence of `headend doctor` about one topic; `act` needs an operator."""
+
+    topic: str
+    verdict: Literal["well", "tidy", "act"]
+    text: str
+    things: Sequence[CheckedThing]
+
+
+@runtime_checkable  # Litestar checks the types of dependencies
+class OperationsReporter(Protocol):
+    """Collects what an operator wants to know."""
+
+    async def report(self) -> OperationsReport:
+        """Return the state of the installation.
+
+        Raises:
+            StorageError: the catalog does not answer.
+        """
+        ...
+
+    async def examine(self) -> Sequence[DoctorFinding]:
+        """Examine the installation as `headend doctor` does; it reads the whole database.
+
+        Raises:
+            TimeoutError: that takes too long, or another examination has not ended.
+        """
+        ...

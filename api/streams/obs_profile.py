@@ -1,0 +1,115 @@
+"""The download of a profile of OBS Studio for a stream; `api.streams.obs_files` makes its files."""
+
+from http import HTTPStatus
+from typing import Annotated, Final
+
+from litestar import Controller, Response, get
+from litestar.di import NamedDependency
+from litestar.openapi.datastructures import ResponseSpec
+from litestar.params import QueryParameter
+
+from api.http.auth import needs_write
+from api.http.error_statuses import LIST_ERRORS
+from api.http.errors import documented, invalid
+from api.http.filenames import slug
+from api.schemas.presenter import Presenter
+from api.streams.lookup import STREAM
+from api.streams.obs_files import DEFAULT_LABEL, ObsProfile
+from media.ladder import SELECTABLE_BOXES
+from media.stream_keys import Slot
+from storage.catalog.records.common import StreamRecord
+
+__all__ = ["ObsProfileController"]
+
+_BOXES: Final = {box.label: box for box in SELECTABLE_BOXES}
+_MOST_NAME: Final = 60  # characters: menus of OBS show no more
+_ZIP: Final = "application/zip"
+
+SlotName = Annotated[
+    str,
+    QueryParameter(
+        description="The ingest address to send to: primary, backup-1 and so on.",
+        schema_extra={"type": "string", "one_of": None},
+    ),
+]
+Size = Annotated[
+    str,
+    QueryParameter(
+        description="The resolution to send.",
+        schema_extra={"type": "string", "one_of": None, "enum": [*_BOXES]},
+    ),
+]
+Secure = Annotated[
+    str,
+    QueryParameter(
+        description="Whether to send over TLS (RTMPS).",
+        schema_extra={"type": "string", "one_of": None, "enum": ["false", "true"]},
+    ),
+]
+
+
+class ObsProfileController(Controller):
+    """The settings of OBS for a stream."""
+
+    path = "/streams/{stream_id:str}/obs-profile"
+    tags = ("streams",)
+    dependencies = STREAM
+
+    @get(
+        guards=[needs_write],
+        media_type=_ZIP,
+        summary="Download a profile for OBS",
+        responses={
+            **documented(*LIST_ERRORS, HTTPStatus.FORBIDDEN),
+            HTTPStatus.OK: ResponseSpec(bytes, media_type=_ZIP, generate_examples=False),
+        },
+    )
+    async def download_obs_profile(
+        self,
+        stream: NamedDependency[StreamRecord],
+        presenter: NamedDependency[Presenter],
+        slot: SlotName = "primary",
+        resolution: Size = DEFAULT_LABEL,
+        secure: Secure = "false",
+    ) -> Response[bytes]:
+        """Download a zip file with a folder that OBS imports as a profile (Profile > Import).
+
+        It holds the server's address, the stream's key and the encoder's settings.
+        """
+        slots = {str(each): each for each in _slots(stream)}
+        errors = {
+            **_fault("slot", slot, [*slots]),
+            **_fault("resolution", resolution, [*_BOXES]),
+            **_fault("secure", secure, ["false", "true"]),
+        }
+        if errors:
+            raise invalid(errors)
+        addresses, chosen = presenter.addresses, slots[slot]
+        at = addresses.rtmps_ingest if secure == "true" else addresses.rtmp_ingest
+        folder = f"headend-{_plain(stream)}-{slot}"
+        profile = ObsProfile(
+            folder=folder,
+            name=f"{stream.title[:_MOST_NAME].strip()} ({slot})",
+            server=at(chosen),
+            key=stream.key.text,
+            box=_BOXES[resolution],
+        )
+        headers = {"Content-Disposition": f'attachment; filename="{folder}.zip"'}
+        return Response(profile.zipped(), media_type=_ZIP, headers=headers)
+
+
+def _slots(stream: StreamRecord) -> list[Slot]:
+    return [Slot(0), *(Slot(backup.number) for backup in stream.backups)]
+
+
+def _plain(stream: StreamRecord) -> str:
+    """Return the stream's title as a part of a file's name, or its hash if nothing is left."""
+    letters = slug(f"{stream.title}.stream")[:_MOST_NAME].strip("-")
+    return (
+        letters if any(each.isascii() and each.isalnum() for each in stream.title) else stream.hash
+    )
+
+
+def _fault(field: str, sent: str, allowed: list[str]) -> dict[str, list[str]]:
+    """Return the error of a parameter that has none of the values that it may have."""
+    return {} if sent in allowed else {field: [f"The {field} must be one of {', '.join(allowed)}."]}

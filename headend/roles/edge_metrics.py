@@ -1,0 +1,76 @@
+"""Prometheus metrics of the edge in Redis: what a process publishes of its streams, and follows."""
+
+from collections.abc import Iterable
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from storage.edge.base import Edge
+from storage.edge.publishing import PublishingEdge
+from storage.edge.remote import RemoteEdge
+from storage.edge.shared import SharedEdge
+
+__all__ = ["EdgeMetrics"]
+
+
+class EdgeMetrics(Collector):
+    """Collects the counters of an edge on each scrape; without Redis they have no values."""
+
+    def __init__(self, edge: Edge) -> None:
+        shared = isinstance(edge, SharedEdge)
+        own, remote = (edge.own, edge.remote) if shared else (edge, edge)
+        self._own = own if isinstance(own, PublishingEdge) else None
+        self._remote = remote if isinstance(remote, RemoteEdge) else None
+
+    def collect(self) -> Iterable[Metric]:
+        """Yield the metric families."""
+        own, remote = self._own, self._remote
+        yield _gauge(
+            "headend_edge_published",
+            "1 while Redis takes what this process publishes",
+            None if own is None else float(own.is_reached),
+        )
+        yield _gauge(
+            "headend_edge_queued_bytes",
+            "Parts that wait for Redis",
+            None if own is None else own.queued_bytes,
+        )
+        yield _counter(
+            "headend_edge_written_bytes",
+            "Bytes of parts written to Redis",
+            None if own is None else own.written_bytes,
+        )
+        yield _counter(
+            "headend_edge_dropped_parts",
+            "Parts dropped since Redis was too slow or away",
+            None if own is None else own.dropped_parts,
+        )
+        yield _gauge(
+            "headend_edge_followed_streams",
+            "Streams of other processes that have viewers here",
+            None if remote is None else len(remote.followed),
+        )
+        yield _counter(
+            "headend_edge_read_bytes",
+            "Bytes of parts read from Redis",
+            None if remote is None else remote.read_bytes,
+        )
+        yield _counter(
+            "headend_edge_failed_reads",
+            "Parts that Redis did not give",
+            None if remote is None else remote.failed_reads,
+        )
+
+
+def _gauge(name: str, text: str, value: float | None) -> Metric:
+    family = GaugeMetricFamily(name, text)
+    if value is not None:
+        family.add_metric((), value)
+    return family
+
+
+def _counter(name: str, text: str, value: float | None) -> Metric:
+    family = CounterMetricFamily(name, text)
+    if value is not None:
+        family.add_metric((), value)
+    return family

@@ -1,0 +1,55 @@
+"""Which records of a project can be played in some countries only (`catalog.restrictions`)."""
+
+from typing import Literal
+
+import msgspec
+from sqlalchemy import func, select
+
+from media.countries import Country, decode_countries
+from storage.catalog.engine.database import Database
+from storage.catalog.schema.tables import streams, videos
+
+__all__ = ["RestrictedRecord", "Restrictions"]
+
+
+class RestrictedRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A stream or a video, and the countries that it can be played in."""
+
+    kind: Literal["stream", "video"]
+    id: int
+    title: str
+    countries: tuple[Country, ...]
+
+
+class Restrictions:
+    """Reads the restrictions of a catalog; it changes nothing."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def find(self, project: int, most: int) -> tuple[RestrictedRecord, ...]:
+        """Return a project's restricted streams, then its videos, newest first.
+
+        At most `most` of each kind. This reads all records of the project.
+        """
+        of_streams = select(streams.c.id, streams.c.title, streams.c.countries).where(
+            streams.c.project_id == project, streams.c.countries != ""
+        )
+        title = func.coalesce(videos.c.title, videos.c.file_title)
+        of_videos = select(videos.c.id, title, videos.c.countries).where(
+            videos.c.project_id == project, videos.c.countries != ""
+        )
+        kinds: tuple[Literal["stream"], Literal["video"]] = ("stream", "video")
+        found: list[RestrictedRecord] = []
+        async with self._database.reading() as connection:
+            for kind, asked, table in zip(
+                kinds, (of_streams, of_videos), (streams, videos), strict=True
+            ):
+                rows = await connection.execute(asked.order_by(table.c.id.desc()).limit(most))
+                found += [
+                    RestrictedRecord(
+                        kind=kind, id=number, title=name, countries=decode_countries(countries)
+                    )
+                    for number, name, countries in rows
+                ]
+        return tuple(found)

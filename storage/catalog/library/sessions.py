@@ -1,0 +1,185 @@
+"""Browsers that are signed in (`catalog.sessions`), and the links that sign in once.
+
+A session is a token's, and ends with it: whoever signs in shows the token once, and the browser
+keeps a secret of its own instead. Secrets are 32 random bytes, of which only the SHA-256 is stored.
+"""
+
+import secrets
+from typing import Final
+
+from sqlalchemy import ColumnElement, Table, bindparam, delete, insert, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from media.ticks import MICROSECONDS
+from storage.catalog.engine.database import Database
+from storage.catalog.queries import named_rows
+from storage.catalog.queries.digest import digest
+from storage.catalog.records.common import Principal
+from storage.catalog.schema.tables import sessions, sign_in_links, tokens
+from storage.errors import CatalogBusy, TokenRevoked
+
+__all__ = ["LIFE_SECONDS", "LINK_SECONDS", "Sessions", "remove_of_tokens", "require_valid"]
+
+# A browser that is used every two weeks stays signed in for a season.
+LIFE_SECONDS: Final = 90 * 86_400
+_IDLE_US: Final = 14 * 86_400 * MICROSECONDS
+# From the terminal to a browser on another machine.
+LINK_SECONDS: Final = 15 * 60
+# So often at most a session is written, however often it is used.
+_SEEN_EVERY_US: Final = 3600 * MICROSECONDS
+# A token has no more sessions and links: more browsers than its bearer has. The oldest go first.
+_MOST: Final = 100
+
+# Run at each request of a browser: built once.
+_BY_ID: Final = (
+    select(
+        tokens.c.id,
+        tokens.c.name,
+        tokens.c.project_id,
+        tokens.c.write,
+        sessions.c.seen_us,
+    )
+    .join(tokens, tokens.c.id == sessions.c.token_id)
+    .where(
+        sessions.c.id == bindparam("of"),
+        sessions.c.expires_us > bindparam("now"),
+        sessions.c.seen_us > bindparam("idle"),
+        tokens.c.revoked_us.is_(None),
+    )
+)
+
+
+class Sessions:
+    """The sessions of a catalog; a method is one transaction."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def add(self, token: int, now_us: int) -> str:
+        """Sign a browser in with the token of that number; return the session's secret.
+
+        The oldest session of the token ends if it has too many.
+
+        Raises:
+            TokenRevoked: The token has been revoked, or there is none of that number.
+        """
+        async with self._database.writing() as connection:
+            return await _add(connection, token, now_us)
+
+    async def authenticate(self, secret: str, now_us: int) -> Principal | None:
+        """Return the principal of a session that has not ended, and note that it is used."""
+        found = {"of": digest(secret), "now": now_us, "idle": now_us - _IDLE_US}
+        row = await self._database.row(_BY_ID, found)
+        if row is None:
+            return None
+        if now_us - row.seen_us > _SEEN_EVERY_US:
+            await self._note(found["of"], now_us)
+        return Principal(id=row.id, name=row.name, project=row.project_id, write=row.write)
+
+    async def _note(self, session: object, now_us: int) -> None:
+        seen = update(sessions).where(sessions.c.id == session).values(seen_us=now_us)
+        try:
+            async with self._database.writing() as connection:
+                await connection.execute(seen)
+        except CatalogBusy:
+            return  # the next request notes it
+
+    async def remove(self, secret: str) -> None:
+        """End a session, if there is one of that secret."""
+        async with self._database.writing() as connection:
+            await connection.execute(delete(sessions).where(sessions.c.id == digest(secret)))
+
+    async def has_any(self) -> bool:
+        """Return whether a browser is signed in, or was until its session ended by itself."""
+        async with self._database.reading() as connection:
+            return (await connection.execute(select(sessions.c.id).limit(1))).first() is not None
+
+    async def add_link(self, token: int, now_us: int) -> str:
+        """Return the secret of a new link that signs one browser in with a token, soon and once.
+
+        Raises:
+            TokenRevoked: The token has been revoked, or there is none of that number.
+        """
+        secret = secrets.token_urlsafe(32)
+        async with self._database.writing() as connection:
+            await require_valid(connection, token)
+            await _remove(connection, sign_in_links, sign_in_links.c.expires_us <= now_us)
+            expires_us = now_us + LINK_SECONDS * MICROSECONDS
+            values = {"id": digest(secret), "token_id": token, "expires_us": expires_us}
+            await connection.execute(insert(sign_in_links).values(values))
+            await _keep_newest(connection, sign_in_links, sign_in_links.c.expires_us, token)
+        return secret
+
+    async def redeem_link(self, secret: str, now_us: int) -> tuple[int, str] | None:
+        """Sign a browser in by a link, which is used up; return its token's number and the
+        session's secret. None if the link is unknown, used, too old, or of a revoked token.
+        """
+        used = (
+            delete(sign_in_links)
+            .where(sign_in_links.c.id == digest(secret), sign_in_links.c.expires_us > now_us)
+            .returning(sign_in_links.c.token_id)
+        )
+        async with self._database.writing() as connection:
+            token = (await connection.execute(used)).scalar_one_or_none()
+            if token is None:
+                return None
+            try:
+                return token, await _add(connection, token, now_us)
+            except TokenRevoked:
+                return None
+
+
+async def remove_of_tokens(connection: AsyncConnection, numbers: list[int]) -> None:
+    """End the sessions of revoked tokens, and their links, within the caller's transaction."""
+    for table in (sessions, sign_in_links):
+        await _remove(connection, table, table.c.token_id.in_(numbers))
+
+
+async def _add(connection: AsyncConnection, token: int, now_us: int) -> str:
+    secret = secrets.token_urlsafe(32)
+    await require_valid(connection, token)
+    ended = (sessions.c.expires_us <= now_us) | (sessions.c.seen_us <= now_us - _IDLE_US)
+    await _remove(connection, sessions, ended)
+    await connection.execute(
+        insert(sessions).values(
+            id=digest(secret),
+            token_id=token,
+            created_us=now_us,
+            seen_us=now_us,
+            expires_us=now_us + LIFE_SECONDS * MICROSECONDS,
+        )
+    )
+    await _keep_newest(connection, sessions, sessions.c.created_us, token)
+    return secret
+
+
+async def _keep_newest(
+    connection: AsyncConnection, table: Table, age: ColumnElement[int], token: int
+) -> None:
+    """Remove the rows of a token beyond the newest ones."""
+    mine = table.c.token_id == token
+    newest = select(table.c.id).where(mine).order_by(age.desc(), table.c.id).limit(_MOST)
+    await _remove(connection, table, mine & table.c.id.not_in(newest))
+
+
+async def _remove(connection: AsyncConnection, table: Table, which: ColumnElement[bool]) -> None:
+    """Delete rows, but for those that another transaction deletes at this moment."""
+    # Locked in one order, so that two transactions never wait for each other.
+    locked = select(table.c.id).where(which).order_by(table.c.id).with_for_update(skip_locked=True)
+    found = (await connection.execute(locked)).scalars().all()
+    if found:
+        await connection.execute(delete(table).where(table.c.id.in_(found)))
+
+
+async def require_valid(connection: AsyncConnection, token: int) -> None:
+    """Keep a token from being revoked until the transaction ends.
+
+    Raises:
+        TokenRevoked: it has been revoked already, or is not there.
+    """
+    valid = select(tokens.c.id).where(tokens.c.id == token, tokens.c.revoked_us.is_(None))
+    if (
+        token > named_rows.MAX_ID
+        or (await connection.execute(valid.with_for_update(read=True))).one_or_none() is None
+    ):
+        raise TokenRevoked

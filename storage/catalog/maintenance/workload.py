@@ -1,0 +1,113 @@
+"""The work of all projects, counted and listed for an operator (`catalog.workload`)."""
+
+from typing import Final
+
+import msgspec
+from sqlalchemy import case, func, select
+
+from storage.catalog.engine.database import Database
+from storage.catalog.queries import project_lookup
+from storage.catalog.schema.tables import jobs, projects, streams, videos
+
+__all__ = ["JobCount", "ListedJob", "Workload", "WorkloadRecord"]
+
+_RUNNING: Final = "running"
+
+
+class JobCount(msgspec.Struct, frozen=True, kw_only=True):
+    """How many jobs of a kind are in a state: queued, running, or waiting for their spans."""
+
+    kind: str
+    state: str
+    number: int
+
+
+class ListedJob(msgspec.Struct, frozen=True, kw_only=True):
+    """A job, with the video that it is of; `project` is the key of the video's project.
+
+    `progress` is in percent, `eta` in seconds (0: unknown), `attempt` 0 where none began.
+    """
+
+    id: int
+    kind: str
+    state: str
+    attempt: int
+    video: int
+    title: str
+    project: str
+    progress: int
+    eta: int
+    created_us: int
+
+
+class WorkloadRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """All jobs counted, and the first of them; how many streams are live."""
+
+    counts: tuple[JobCount, ...]
+    jobs: tuple[ListedJob, ...]
+    live_streams: int
+
+
+class Workload:
+    """Reads the work of a catalog; it changes nothing."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def find(self, most: int) -> WorkloadRecord:
+        """Return the work of projects that are not being deleted.
+
+        At most `most` jobs are listed: those that run come first, then the oldest.
+        """
+        of_present = project_lookup.is_of_present(jobs.c.project_id)
+        number = func.count()
+        counted = (
+            select(jobs.c.kind, jobs.c.state, number)
+            .where(of_present)
+            .group_by(jobs.c.kind, jobs.c.state)
+            .order_by(jobs.c.kind, jobs.c.state)
+        )
+        title = func.coalesce(videos.c.title, videos.c.file_title)
+        listed = (
+            select(
+                jobs.c.id,
+                jobs.c.kind,
+                jobs.c.state,
+                jobs.c.attempt,
+                videos.c.id,
+                title,
+                projects.c.key,
+                videos.c.progress,
+                videos.c.eta,
+                jobs.c.created_us,
+            )
+            .join_from(jobs, videos, videos.c.id == jobs.c.video_id)
+            .join(projects, projects.c.id == videos.c.project_id)
+            .where(of_present)
+            .order_by(case((jobs.c.state == _RUNNING, 0), else_=1), jobs.c.id)
+            .limit(most)
+        )
+        live_streams = select(number).where(streams.c.live)
+        async with self._database.reading() as connection:
+            counts = (await connection.execute(counted)).all()
+            rows = (await connection.execute(listed)).all()
+            live = (await connection.execute(live_streams)).scalar_one()
+        return WorkloadRecord(
+            counts=tuple(JobCount(kind=kind, state=state, number=n) for kind, state, n in counts),
+            jobs=tuple(
+                ListedJob(
+                    id=job,
+                    kind=kind,
+                    state=state,
+                    attempt=attempt,
+                    video=video,
+                    title=shown,
+                    project=key,
+                    progress=progress,
+                    eta=eta,
+                    created_us=created_us,
+                )
+                for job, kind, state, attempt, video, shown, key, progress, eta, created_us in rows
+            ),
+            live_streams=live,
+        )

@@ -1,0 +1,54 @@
+"""What is going on in the projects that a caller reaches (`catalog.overviews`)."""
+
+from typing import Final
+
+import msgspec
+from sqlalchemy import select
+
+from storage.catalog.engine.database import Database
+from storage.catalog.queries import project_lookup
+from storage.catalog.records.common import StreamRecord
+from storage.catalog.records.videos import VideoRecord
+from storage.catalog.schema.tables import projects, streams
+from storage.catalog.streams import queries as stream_queries
+from storage.catalog.videos import queries as video_queries
+
+__all__ = ["MOST", "Overview", "Overviews"]
+
+MOST: Final = 24
+"""So many of a kind are shown: what fits on a page."""
+
+
+class Overview(msgspec.Struct, frozen=True, kw_only=True):
+    """The newest of each kind, at most `MOST`; `keys` are those of the projects by number."""
+
+    live: tuple[StreamRecord, ...]
+    working: tuple[VideoRecord, ...]
+    failed: tuple[VideoRecord, ...]
+    keys: dict[int, str]
+
+
+class Overviews:
+    """Questions over many projects; each method is one transaction."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def find(self, *, reach: int | None) -> Overview:
+        """Return what is live, what is being made and what failed, of one project or of all."""
+        present = select(projects.c.id).where(project_lookup.IS_PRESENT)
+        of = present if reach is None else present.where(projects.c.id == reach)
+        on_air = select(streams).where(streams.c.live, streams.c.project_id.in_(of))
+        newest = on_air.order_by(streams.c.id.desc()).limit(MOST)
+        async with self._database.reading() as connection:
+            rows = (await connection.execute(newest)).all()
+            live = await stream_queries.to_records(connection, rows)
+            numbers = {record.project for record in live}
+            named = select(projects.c.id, projects.c.key).where(projects.c.id.in_(numbers))
+            keys = {row.id: row.key for row in await connection.execute(named)}
+            return Overview(
+                live=live,
+                working=await video_queries.find_in_phase(connection, of, "inprogress", MOST),
+                failed=await video_queries.find_in_phase(connection, of, "failed", MOST),
+                keys=keys,
+            )

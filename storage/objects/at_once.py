@@ -1,0 +1,39 @@
+"""The same work for many objects, some at a time: each waits for a disk or for the network."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection
+from typing import TypeVar
+
+from storage.errors import StorageError
+
+__all__ = ["do_each"]
+
+T = TypeVar("T")
+
+
+async def do_each(
+    items: Collection[T], work: Callable[[T], Awaitable[None]], *, at_once: int
+) -> None:
+    """Do the same for each item, `at_once` at a time.
+
+    A `StorageError` does not stop the others; the last one is raised when all are done. Any other
+    error ends them, and is raised as it is.
+    """
+    failures: list[StorageError] = []
+    left = iter(items)
+
+    async def do_next() -> None:
+        for item in left:
+            try:
+                await work(item)
+            except StorageError as error:
+                failures.append(error)
+
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            for _ in range(min(at_once, len(items))):
+                tasks.create_task(do_next())
+    except ExceptionGroup as errors:
+        raise errors.exceptions[0] from None
+    if failures:
+        raise failures[-1]

@@ -1,0 +1,73 @@
+"""Who sees pages, and where the others are led."""
+
+import logging
+
+import pytest
+
+from api.console.access import is_console, next_page, sign_in_path
+from tests.support.api.application import ApiService
+from tests.support.api.console_client import Browser
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("/console", True),
+        ("/console/", True),
+        ("/console/1/streams", True),
+        ("/consolation", False),
+        ("/api/console", False),
+        ("/", False),
+    ],
+)
+def test_which_paths_are_pages(path: str, expected: bool) -> None:
+    assert is_console(path) is expected
+
+
+@pytest.mark.parametrize("text", [None, "", "/", "/api", "console", "javascript:alert(1)"])
+def test_whoever_signs_in_for_no_page_goes_to_the_first_one(text: str | None) -> None:
+    assert next_page(text) == "/console"
+
+
+def test_the_way_back_is_part_of_the_way_to_sign_in() -> None:
+    assert sign_in_path("/console", "") == "/console/sign-in"
+    assert sign_in_path("/console/1/streams", "page=2&search=a b") == "/console/sign-in"
+    assert sign_in_path("/console/1/streams", "page=2&search=a%20b") == (
+        "/console/sign-in?next=%2Fconsole%2F1%2Fstreams%3Fpage%3D2%26search%3Da%2520b"
+    )
+
+
+async def test_a_stranger_is_led_to_sign_in_and_back(house: ApiService) -> None:
+    browser = Browser(house)
+    answer = await browser.get("/console?page=2")
+    assert answer.status_code == 303
+    place = answer.headers["location"]
+    assert place == "/console/sign-in?next=%2Fconsole%3Fpage%3D2"
+    page = await browser.get(place)
+    assert 'name="next" value="/console?page=2"' in page.text
+    assert "data-resume" in page.text
+
+
+async def test_no_token_opens_a_page(house: ApiService) -> None:
+    """A page has everything that a browser may do: it takes the browser's own cookie."""
+    answer = await house.client.get("/console", headers=house.owner, follow_redirects=False)
+    assert answer.status_code == 303
+
+
+async def test_a_script_without_a_session_is_not_led_into_its_fragment(house: ApiService) -> None:
+    answer = await Browser(house).fragment("/console", "live")
+    assert answer.status_code == 401
+    assert answer.headers["hx-refresh"] == "true"
+    assert answer.text == ""
+
+
+async def test_a_made_up_session_is_counted_and_logged_as_a_wrong_token(
+    house: ApiService, caplog: pytest.LogCaptureFixture
+) -> None:
+    browser = Browser(house)
+    with caplog.at_level(logging.INFO, "security"):
+        await browser.get("/console")
+        assert not caplog.records
+        browser.secret = "A" * 43
+        assert (await browser.get("/console")).status_code == 303
+    assert [record.message for record in caplog.records] == ["token refused"]

@@ -1,0 +1,114 @@
+"""Events of a stream as people read them."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from api.console.event_words import describe, slot_name
+from storage.catalog.records.common import EventRecord
+
+DOCUMENTED = (Path(__file__).parents[3] / "docs" / "events.md").read_text()
+
+
+def event(kind: str, **facts: object) -> EventRecord:
+    return EventRecord(
+        id=7, subject="h", kind=kind, facts=facts, token=None, created_us=5, number=1
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "facts", "text", "tone"),
+    [
+        (
+            "switched",
+            {"from": "primary", "to": "backup-1", "reason": "lost", "gap_ms": 40},
+            "Backup 1 took over: the connection of primary was lost. Viewers missed 40 ms.",
+            "good",
+        ),
+        (
+            "switched",
+            {"from": "backup-1", "to": "primary", "reason": "returned", "gap_ms": 0},
+            "Primary is well again and took over from backup 1. Viewers missed nothing.",
+            "good",
+        ),
+        (
+            "switched",
+            {"from": "primary", "to": "backup-2", "reason": "of tomorrow"},
+            "Backup 2 took over from primary.",
+            "good",
+        ),
+        (
+            "failover drill",
+            {"from": "primary", "to": "backup-1", "gap_ms": 33, "switched_after_ms": 1250},
+            "Failover drill: backup 1 took over after 1.2 s. Viewers missed 33 ms.",
+            "good",
+        ),
+        (
+            "encoder off",
+            {"slot": "primary", "reason": "lost", "receiving_count": 0},
+            "Primary disconnected: the connection was lost.",
+            "bad",
+        ),
+        (
+            "encoder off",
+            {"slot": "primary", "reason": "goodbye"},
+            "Primary disconnected: it ended its stream.",
+            "plain",
+        ),
+        ("encoder off", {"slot": "primary"}, "Primary disconnected.", "bad"),
+        (
+            "slate",
+            {"reason": "stalled"},
+            "No encoder is on air: they send nothing. Viewers see the slate.",
+            "bad",
+        ),
+        ("slate", {}, "No encoder is on air. Viewers see the slate.", "bad"),
+        (
+            "rung shed",
+            {"renditions": ["480p", "360p"], "late": 2.0},
+            "The machine is overloaded: 480p, 360p is not made any more.",
+            "bad",
+        ),
+        (
+            "recorded",
+            {"video": "v", "seconds": 3725.4},
+            "The run became a video of 1:02:05.",
+            "good",
+        ),
+        ("recorded", {}, "The run became a video of unknown length.", "good"),
+        (
+            "off air",
+            {"cause": "nobody takes encoders in"},
+            "The run is over: nobody takes encoders in.",
+            "bad",
+        ),
+        ("off air", {}, "The run is over.", "plain"),
+        ("stream edited", {"keys": ["tags", "title"]}, "Edited: tags, title.", "plain"),
+        ("a kind of tomorrow", {"x": 1}, "A kind of tomorrow.", "plain"),
+    ],
+)
+def test_an_event_in_words(kind: str, facts: dict[str, object], text: str, tone: str) -> None:
+    line = describe(event(kind, **facts))
+    assert (line.text, line.tone) == (text, tone)
+    assert (line.number, line.at_us) == (7, 5)
+
+
+def documented_kinds() -> list[str]:
+    """Return the kinds that the documentation has of streams."""
+    _, _, text = DOCUMENTED.partition("## On air")
+    text, _, _ = text.partition("## Videos")
+    rows = [line.split("|")[1] for line in text.splitlines() if line.startswith("| `")]
+    return [kind for row in rows for kind in re.findall("`([^`]+)`", row)]
+
+
+def test_every_documented_kind_has_words_also_without_facts() -> None:
+    kinds = documented_kinds()
+    assert len(kinds) > 25
+    for kind in {*kinds, "recorded", "clip added"} - {"stream deleted"}:
+        plain = f"{kind[:1].upper()}{kind[1:]}."
+        assert describe(event(kind)).text != plain, kind
+
+
+def test_slots_have_names_for_people() -> None:
+    assert [slot_name(slot) for slot in ("primary", "backup-12")] == ["Primary", "Backup 12"]

@@ -1,0 +1,69 @@
+"""The page of the installation, as a browser gets it."""
+
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import pytest
+
+from api.operations.report import LoggedProblem
+from tests.support.api.application import NOW_US, ApiService
+from tests.support.api.console_client import Browser
+from tests.support.api.operations_site import operations_site
+from tests.support.storage.new_videos import new_video
+
+HOSTILE = "\"><script>alert('event')</script>"
+LINE = LoggedProblem(at_us=NOW_US, level="error", event="engine lost", facts={"cause": HOSTILE})
+
+
+async def one_problem() -> list[str]:
+    return ["the bucket does not answer"]
+
+
+@pytest.fixture
+async def site(tmp_path: Path) -> AsyncGenerator[ApiService]:
+    async with operations_site(
+        tmp_path / "data", problems=one_problem, line=LINE, write=True
+    ) as opened:
+        yield opened
+
+
+async def test_machine_queue_and_log_are_shown(site: ApiService) -> None:
+    added = await site.catalog.videos.add(1, new_video(title=HOSTILE), NOW_US, by=None)
+    browser = Browser(site)
+    await browser.sign_in()
+    answer = await browser.get("/console/operations")
+    assert answer.status_code == 200, answer.text
+    page = answer.text
+    assert "the bucket does not answer" in page
+    assert "1 to transcode: queued" in page
+    assert f"/videos/{added.video.id}" in page
+    assert "engine lost" in page
+    assert "<script>alert" not in page
+    assert "1.2.3" in page
+    assert "needs you" not in page  # nothing was examined
+
+
+async def test_the_doctor_examines_on_request_alone(site: ApiService) -> None:
+    await site.catalog.videos.add(1, new_video(), NOW_US, by=None)  # its file does not exist
+    browser = Browser(site)
+    await browser.sign_in()
+    page = (await browser.get("/console/operations?examine=1")).text
+    assert "Something needs you." in page
+    assert "uploaded file" in page
+    # What is fetched every few seconds does not examine again.
+    fragment = (await browser.fragment("/console/operations?examine=1", "installation")).text
+    assert "engine lost" in fragment
+    assert "uploaded file" not in fragment
+
+
+async def test_a_token_of_one_project_is_refused(site: ApiService) -> None:
+    _, token = await site.catalog.tokens.add("theirs", 1, write=True, now_us=NOW_US)
+    browser = Browser(site)
+    await browser.sign_in(token)
+    assert (await browser.get("/console/operations")).status_code == 403
+
+
+async def test_a_process_that_does_not_know_has_no_such_page(house: ApiService) -> None:
+    browser = Browser(house)
+    await browser.sign_in()
+    assert (await browser.get("/console/operations")).status_code == 404

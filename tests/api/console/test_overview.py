@@ -1,0 +1,173 @@
+"""The first page: what is live, what is being made, what needs attention."""
+
+from pathlib import Path
+
+import pytest
+from litestar.testing import AsyncTestClient
+
+from api.app import create_app
+from api.console.overview import state_of
+from storage.catalog.records.common import StreamRecord
+from tests.support.api.application import ADDRESSES, BROADCASTER_KEY, NOW_US, ApiService
+from tests.support.api.console_client import COOKIE, Browser
+from tests.support.sql import run_sql
+from tests.support.storage.new_videos import new_video
+
+HOSTILE = "\"><script>alert('title')</script>"
+
+
+@pytest.fixture
+async def browser(house: ApiService) -> Browser:
+    browser = Browser(house)
+    await browser.sign_in()
+    return browser
+
+
+async def stream_of(house: ApiService, number: int) -> StreamRecord:
+    record = await house.catalog.streams.find(number)
+    assert record is not None
+    return record
+
+
+async def test_a_new_installation_says_what_to_do(browser: Browser) -> None:
+    page = (await browser.get("/console")).text
+    assert "Nothing is live. A stream goes live as soon as an encoder sends to it." in page
+    assert "No file is being transcoded." in page
+    assert "Needs attention" not in page
+
+
+async def test_what_is_live_and_being_made_is_shown_with_its_place(
+    house: ApiService, browser: Browser, catalog_place: Path
+) -> None:
+    stream = await house.add("Evening show")
+    added = await house.catalog.videos.add(1, new_video(title="A film"), 1, by=None)
+    failed = await house.catalog.videos.add(1, new_video(title="A broken film"), 1, by=None)
+    run_sql(
+        catalog_place,
+        "UPDATE streams SET live = true, on_air = 0, receiving_count = 2,"
+        f" poster_labels = '360p,720p' WHERE id = {stream['id']}",
+        "UPDATE videos SET state = 'transcoding', progress = 40, eta = 75"
+        f" WHERE id = {added.video.id}",
+        f"UPDATE videos SET state = 'failed', phase = 'failed' WHERE id = {failed.video.id}",
+    )
+    live = (await browser.fragment("/console", "live")).text
+    assert f'href="/console/{house.key}/streams/{stream["id"]}"' in live
+    assert f'src="/live/{stream["hash"]}/poster/360p.jpg"' in live
+    assert "Evening show" in live
+    assert "2 encoders" in live
+    assert 'class="state good">Live<' in live
+    working = (await browser.fragment("/console", "working")).text
+    assert f'href="/console/{house.key}/videos/{added.video.id}"' in working
+    assert "40 %, 1:15 left" in working
+    assert f'href="/console/{house.key}/videos/{failed.video.id}"' in working
+
+
+async def test_the_state_of_a_stream_is_what_its_viewers_have(
+    house: ApiService, catalog_place: Path
+) -> None:
+    number = (await house.add())["id"]
+    for values, kind, word in (
+        ("on_air = 0", "good", "live"),
+        ("on_air = 1", "warn", "backup"),
+        ("on_air = NULL", "bad", "slate"),
+        ("on_air = 0, paused = true", "warn", "paused"),
+    ):
+        run_sql(catalog_place, f"UPDATE streams SET live = true, {values} WHERE id = {number}")
+        state = state_of(await stream_of(house, number))
+        assert (state.kind, state.word) == (kind, word)
+
+
+async def test_titles_and_names_are_text(
+    house: ApiService, browser: Browser, catalog_place: Path
+) -> None:
+    await house.catalog.projects.add(HOSTILE, NOW_US)
+    await house.add(HOSTILE)
+    await house.catalog.videos.add(1, new_video(title=HOSTILE), 1, by=None)
+    _, token = await house.catalog.tokens.add(HOSTILE, None, write=True, now_us=NOW_US)
+    run_sql(catalog_place, "UPDATE streams SET live = true")
+    named = Browser(house)
+    await named.sign_in(token)
+    for one in (browser, named):
+        page = (await one.get("/console")).text
+        assert "alert(" in page
+        assert "<script>alert" not in page
+        assert HOSTILE not in page
+
+
+async def test_a_token_of_one_project_sees_that_one(house: ApiService, catalog_place: Path) -> None:
+    other = await house.catalog.projects.add("Other", NOW_US)
+    await house.add("Of the first")
+    await house.catalog.streams.add(other.id, "Of the other", NOW_US)
+    run_sql(catalog_place, "UPDATE streams SET live = true")
+    _, token = await house.catalog.tokens.add("editor", other.id, write=True, now_us=NOW_US)
+    browser = Browser(house)
+    await browser.sign_in(token)
+    page = (await browser.get("/console")).text
+    assert "Of the other" in page
+    assert "Of the first" not in page
+    assert f"/console/{house.key}/" not in page
+    assert "New project" not in page
+
+
+async def test_what_the_service_cannot_do_is_for_those_who_can_mend_it(
+    house: ApiService, browser: Browser
+) -> None:
+    async def problems() -> list[str]:
+        return ["the disk of the data folder is <full>"]
+
+    app = create_app(
+        catalog=house.catalog,
+        addresses=ADDRESSES,
+        broadcaster_key=BROADCASTER_KEY,
+        clock_us=lambda: NOW_US,
+        problems=problems,
+    )
+    _, token = await house.catalog.tokens.add("editor", 1, write=True, now_us=NOW_US)
+    editor = Browser(house)
+    await editor.sign_in(token)
+    async with AsyncTestClient(app) as client:
+        shown = {
+            one: (await client.get("/console", headers={"Cookie": f"{COOKIE}={one.secret}"})).text
+            for one in (browser, editor)
+        }
+    assert "the disk of the data folder is &lt;full&gt;" in shown[browser]
+    assert "Needs attention" not in shown[editor]
+
+
+@pytest.mark.parametrize(
+    ("room", "words"),
+    [
+        (None, None),
+        (0, "This machine has no room for another stream."),
+        (1, "This machine has room for about 1 more stream like these."),
+        (7, "This machine has room for about 7 more streams like these."),
+    ],
+)
+async def test_the_room_for_more_streams_is_shown_where_it_is_known(
+    house: ApiService, browser: Browser, catalog_place: Path, room: int | None, words: str | None
+) -> None:
+    await house.add("On air")
+    run_sql(catalog_place, "UPDATE streams SET live = true")
+    app = create_app(
+        catalog=house.catalog,
+        addresses=ADDRESSES,
+        broadcaster_key=BROADCASTER_KEY,
+        clock_us=lambda: NOW_US,
+        room=lambda: room,
+    )
+    async with AsyncTestClient(app) as client:
+        headers = {"Cookie": f"{COOKIE}={browser.secret}"}
+        page = (await client.get("/console", headers=headers)).text
+    assert ("This machine has" in page) is (words is not None)
+    assert words is None or words in page
+
+
+async def test_projects_are_shown_ten_a_page(house: ApiService, browser: Browser) -> None:
+    for number in range(10):
+        await house.catalog.projects.add(f"Project {number}", NOW_US)
+    first = (await browser.fragment("/console", "projects")).text
+    assert 'href="?page=2"' in first
+    assert "Page 1 of 2" in first
+    second = (await browser.fragment("/console?page=2", "projects")).text
+    assert 'href="?page=1"' in second
+    assert "default" in second

@@ -1,0 +1,77 @@
+"""Pages and their fragments, and the headers that keep a page to itself."""
+
+import msgspec
+import pytest
+
+from api.console.page import page_headers
+from tests.support.api.application import ADDRESSES, ApiService
+from tests.support.api.console_client import Browser
+
+
+@pytest.fixture
+async def browser(house: ApiService) -> Browser:
+    browser = Browser(house)
+    await browser.sign_in()
+    return browser
+
+
+def policy(headers: dict[str, str]) -> dict[str, str]:
+    """Return the directives of a policy."""
+    parts = headers["Content-Security-Policy"].split("; ")
+    return {name: text for name, _, text in (part.partition(" ") for part in parts)}
+
+
+def test_a_page_loads_runs_and_is_framed_by_our_own_alone() -> None:
+    found = policy(page_headers(ADDRESSES))
+    assert found["default-src"] == "'none'"
+    assert found["script-src"] == found["style-src"] == found["form-action"] == "'self'"
+    assert found["frame-ancestors"] == found["base-uri"] == "'none'"
+    assert found["img-src"] == "'self' data: blob: https://cdn.example"
+    assert found["connect-src"] == "'self' ws://live.example wss://live.example"
+    assert "unsafe" not in str(found)
+    own = msgspec.structs.replace(ADDRESSES, playback=ADDRESSES.http)
+    assert policy(page_headers(own))["media-src"] == "'self' blob:"
+
+
+async def test_every_page_has_these_headers(browser: Browser) -> None:
+    for path in ("/console", "/console/sign-in?link=x", "/console/nothing"):
+        answer = await browser.get(path)
+        for name, text in page_headers(ADDRESSES).items():
+            assert answer.headers[name] == text, (path, name)
+        assert answer.headers["cache-control"] == "no-store"
+
+
+async def test_a_script_gets_the_fragment_alone_and_a_person_the_page(browser: Browser) -> None:
+    whole = (await browser.get("/console")).text
+    part = await browser.fragment("/console", "projects")
+    assert part.status_code == 200
+    assert "<html" not in part.text
+    assert part.text.strip() in whole
+    assert whole.count("<h1") == 1
+    unknown = await browser.fragment("/console", "nothing")
+    assert "<html" in unknown.text
+    opened = await browser.get("/console", {"HX-Target": "projects"})
+    assert "<html" in opened.text
+
+
+async def test_a_page_says_whose_it_is_and_offers_what_the_token_may(
+    house: ApiService, browser: Browser
+) -> None:
+    page = (await browser.get("/console")).text
+    assert "Signed in with the token owner" in page
+    assert "/console/operations" in page
+    _, token = await house.catalog.tokens.add("reader", 1, write=False, now_us=1)
+    reader = Browser(house)
+    await reader.sign_in(token)
+    page = (await reader.get("/console")).text
+    assert "Signed in with the token reader" in page
+    assert "/console/operations" not in page
+    assert "data-api" not in page
+
+
+async def test_no_page_has_a_script_or_a_style_of_its_own(browser: Browser) -> None:
+    page = (await browser.get("/console")).text
+    assert page.count("<script") == page.count("<script src=") > 0
+    assert "<style" not in page
+    assert " style=" not in page
+    assert " on" not in {text[:3] for text in page.split('"')}

@@ -1,0 +1,51 @@
+"""What is where: the console's pages, and what `/` leads to."""
+
+from litestar.testing import AsyncTestClient
+
+from api.app import create_app
+from api.console.routes import PAGES
+from api.http.rate_limit import CallerRateLimiter, RateLimits
+from tests.support.api.application import ADDRESSES, BROADCASTER_KEY, NOW_US, ApiService
+from tests.support.api.console_client import COOKIE, Browser
+
+
+async def test_the_first_page_is_the_console(house: ApiService) -> None:
+    answer = await house.client.get("/", follow_redirects=False)
+    assert (answer.status_code, answer.headers["location"]) == (303, "/console")
+    assert answer.headers["cache-control"] == "no-cache"
+
+
+async def test_an_operator_may_have_another_first_page(house: ApiService) -> None:
+    app = create_app(
+        catalog=house.catalog,
+        addresses=ADDRESSES,
+        broadcaster_key=BROADCASTER_KEY,
+        home="https://www.example.org/tv",
+    )
+    async with AsyncTestClient(app) as client:
+        answer = await client.get("/", follow_redirects=False)
+        assert answer.headers["location"] == "https://www.example.org/tv"
+        assert (await client.get("/console", follow_redirects=False)).status_code == 303
+
+
+async def test_pages_are_not_operations_of_the_api(house: ApiService) -> None:
+    document = (await house.client.get("/schema/openapi.json")).json()
+    assert not [path for path in document["paths"] if "console" in path]
+    assert PAGES
+
+
+async def test_pages_count_as_requests_of_their_token(house: ApiService) -> None:
+    app = create_app(
+        catalog=house.catalog,
+        addresses=ADDRESSES,
+        broadcaster_key=BROADCASTER_KEY,
+        rate_limiter=CallerRateLimiter(RateLimits(requests=2, attempts=0), clock=lambda: 0.0),
+        clock_us=lambda: NOW_US,
+    )
+    browser = Browser(house)
+    await browser.sign_in()
+    headers = {"Cookie": f"{COOKIE}={browser.secret}"}
+    async with AsyncTestClient(app) as client:
+        answers = [await client.get("/console", headers=headers) for _ in range(3)]
+    assert [answer.status_code for answer in answers] == [200, 200, 429]
+    assert "Too many requests" in answers[-1].text

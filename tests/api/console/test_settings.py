@@ -1,0 +1,100 @@
+"""The settings of a project, as a browser gets them, and what its forms send."""
+
+import re
+
+import pytest
+
+from tests.support.api.application import NOW_US, ApiService
+from tests.support.api.console_client import Browser
+
+HOSTILE = "\"><script>alert('name')</script>"
+
+
+@pytest.fixture
+async def browser(house: ApiService) -> Browser:
+    browser = Browser(house)
+    await browser.sign_in()
+    return browser
+
+
+async def test_every_section_is_there(house: ApiService, browser: Browser) -> None:
+    answer = await browser.get(f"/console/{house.key}/settings")
+    assert answer.status_code == 200, answer.text
+    for title in (
+        "Project", "All streams of the project", "Players", "Tags", "Categories", "Countries",
+        "Tokens",
+    ):  # fmt: skip
+        assert f">{title}</h2>" in answer.text, title
+    assert "everything plays everywhere" in answer.text
+
+
+async def test_defaults_are_shown_as_they_were_set(house: ApiService, browser: Browser) -> None:
+    body = {
+        "latency": "normal",
+        "recording": {"enabled": True, "keep_days": 30},
+        "failover": {"mode": "sticky", "detect_seconds": 2.5},
+    }
+    answer = await browser.act("PUT", "/api/projects/1/settings", body)
+    assert answer.status_code == 200, answer.text
+    shown = (await browser.fragment(f"/console/{house.key}/settings", "defaults")).text
+    for value in ("normal", "true", "sticky"):
+        assert re.search(rf'<option value="{value}" selected>', shown), value
+    assert re.search(r'name="recording.keep_days"[^>]*value="30"', shown)
+    assert re.search(r'name="failover.detect_seconds"[^>]*value="2.5"', shown)
+    assert re.search(r'name="failover.return_seconds"[^>]*value=""', shown)
+
+
+async def test_names_of_strangers_are_text(house: ApiService, browser: Browser) -> None:
+    await browser.act("PUT", "/api/projects/1", {"name": HOSTILE})
+    for place in ("players", "tags", "categories"):
+        added = await browser.act("POST", f"/api/projects/1/{place}", {"name": HOSTILE})
+        assert added.status_code == 201, added.text
+    await browser.act("POST", "/api/tokens", {"name": HOSTILE})
+    page = (await browser.get(f"/console/{house.key}/settings")).text
+    assert "<script>alert" not in page
+    assert page.count("&lt;script&gt;") >= 5
+
+
+async def test_restricted_records_are_listed(house: ApiService, browser: Browser) -> None:
+    stream = await house.add("For Romania")
+    body = {"countries": ["RO"]}
+    assert (await browser.act("PUT", f"/api/streams/{stream['id']}", body)).status_code == 200
+    page = (await browser.get(f"/console/{house.key}/settings")).text
+    assert f'href="/console/{house.key}/streams/{stream["id"]}">For Romania</a>' in page
+    assert "Romania</span>" in page
+
+
+async def test_tokens_are_those_that_the_caller_manages(house: ApiService) -> None:
+    other = await house.catalog.projects.add("Other", NOW_US)
+    for name, project in (("of all", None), ("of mine", 1), ("of theirs", other.id)):
+        await house.catalog.tokens.add(name, project, write=True, now_us=NOW_US)
+    owner, member, reader = Browser(house), Browser(house), Browser(house)
+    await owner.sign_in()
+    for browser, write in ((member, True), (reader, False)):
+        _, token = await house.catalog.tokens.add("one", 1, write=write, now_us=NOW_US)
+        await browser.sign_in(token)
+    path = f"/console/{house.key}/settings"
+    all_of_them = (await owner.fragment(path, "tokens")).text
+    assert {"of all", "of mine", "of theirs"} <= set(re.findall(r"of \w+", all_of_them))
+    some = (await member.fragment(path, "tokens")).text
+    assert "of mine" in some
+    assert "of theirs" not in some
+    assert "of all" not in some
+    none = await reader.get(path)
+    assert "of mine" not in none.text
+    assert 'data-api="DELETE' not in none.text
+
+
+async def test_who_edits_a_project_that_was_edited_since_is_told(
+    house: ApiService, browser: Browser
+) -> None:
+    page = (await browser.fragment(f"/console/{house.key}/settings", "project")).text
+    stamp = re.search(r'data-version="([0-9a-f]+)"', page)
+    assert stamp is not None
+    act = {"X-Headend-Console": "1", "Sec-Fetch-Site": "same-origin"}
+    mine = {**act, "If-Match": f'"{stamp[1]}"'}
+    first = await browser.act("PUT", "/api/projects/1", {"name": "Mine"}, headers=mine)
+    assert first.status_code == 200, first.text
+    second = await browser.act("PUT", "/api/projects/1", {"name": "Theirs"}, headers=mine)
+    assert second.status_code == 412
+    assert "Mine" in (await browser.get(f"/console/{house.key}/settings")).text

@@ -1,0 +1,197 @@
+"""Signing in and out: by a token, by a link, and what strangers and other pages cannot do."""
+
+import logging
+
+import pytest
+
+from tests.support.api.application import NOW_US, STREAMS, ApiService
+from tests.support.api.console_client import COOKIE, SAME_ORIGIN, Browser
+
+MINUTE_US = 60_000_000
+
+
+@pytest.fixture
+def browser(house: ApiService) -> Browser:
+    return Browser(house)
+
+
+async def test_a_token_signs_in_and_its_session_opens_pages_and_the_api(browser: Browser) -> None:
+    answer = await browser.sign_in()
+    assert (answer.status_code, answer.headers["location"]) == (303, "/console")
+    cookie = answer.headers["set-cookie"]
+    assert cookie.startswith(f"{COOKIE}=")
+    parts = set(cookie.split("; ")[1:])
+    assert {"Path=/", "HttpOnly", "SameSite=Strict", "Secure", "Max-Age=7776000"} == parts
+    assert (await browser.get("/console")).status_code == 200
+    assert (await browser.act("GET", STREAMS)).status_code == 200
+    added = await browser.act("POST", STREAMS, {"title": "From the console"})
+    assert added.status_code == 201, added.text
+
+
+async def test_a_wrong_token_is_refused_counted_and_logged(
+    house: ApiService, browser: Browser, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO, "security"):
+        answer = await browser.sign_in("headend_" + "A" * 43)
+    assert answer.status_code == 403
+    assert "not known, or has been revoked" in answer.text
+    assert "aria-invalid=true" in answer.text
+    assert "set-cookie" not in answer.headers
+    assert [record.message for record in caplog.records if record.name == "security"] == [
+        "token refused"
+    ]
+
+
+async def test_signing_in_is_logged_with_the_number_of_the_token(
+    browser: Browser, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO, "security"):
+        await browser.sign_in()
+    (record,) = [record for record in caplog.records if record.name == "security"]
+    assert record.message == "signed in"
+    assert vars(record)["token"] == 1
+
+
+@pytest.mark.parametrize("token", ["", " ", "headend_", "x" * 513, "ключ", "\x00"])
+async def test_no_token_is_refused_in_words(browser: Browser, token: str) -> None:
+    answer = await browser.send("/console/sign-in", {"token": token})
+    assert answer.status_code == 403
+    assert browser.secret is None
+
+
+async def test_a_link_signs_in_once_and_looking_at_it_does_not_use_it_up(
+    house: ApiService, browser: Browser
+) -> None:
+    secret = await house.catalog.sessions.add_link(1, NOW_US)
+    for _ in range(3):
+        page = await browser.get(f"/console/sign-in?link={secret}")
+        assert page.status_code == 200
+        assert f'value="{secret}"' in page.text
+    answer = await browser.send("/console/sign-in", {"link": secret})
+    assert answer.status_code == 303
+    assert (await browser.get("/console")).status_code == 200
+    other = Browser(house)
+    again = await other.send("/console/sign-in", {"link": secret})
+    assert again.status_code == 403
+    assert "has been used" in again.text
+    assert other.secret is None
+
+
+async def test_a_link_is_over_after_15_minutes(house: ApiService, browser: Browser) -> None:
+    secret = await house.catalog.sessions.add_link(1, NOW_US - 15 * MINUTE_US)
+    assert (await browser.send("/console/sign-in", {"link": secret})).status_code == 403
+    newer = await house.catalog.sessions.add_link(1, NOW_US - 15 * MINUTE_US + 1)
+    assert (await browser.send("/console/sign-in", {"link": newer})).status_code == 303
+
+
+async def test_signing_out_ends_the_session_and_not_only_the_cookie(
+    house: ApiService, browser: Browser
+) -> None:
+    await browser.sign_in()
+    stolen = Browser(house)
+    stolen.secret = browser.secret
+    assert (await stolen.get("/console")).status_code == 200
+    answer = await browser.send("/console/sign-out", {})
+    assert (answer.status_code, answer.headers["location"]) == (303, "/console/sign-in")
+    assert "Max-Age=0" in answer.headers["set-cookie"]
+    assert browser.secret is None
+    assert (await stolen.get("/console")).status_code == 303
+    assert (await stolen.act("GET", STREAMS)).status_code == 401
+
+
+async def test_a_session_that_was_given_is_not_the_one_that_signs_in(
+    house: ApiService, browser: Browser
+) -> None:
+    """Session fixation: what somebody put into the browser before is worth nothing afterwards."""
+    attacker = Browser(house)
+    _, token = await house.catalog.tokens.add("attacker", None, write=False, now_us=NOW_US)
+    await attacker.sign_in(token)
+    planted = browser.secret = attacker.secret
+    await browser.sign_in()
+    assert browser.secret not in (None, planted)
+    assert (await attacker.get("/console")).status_code == 303, "the planted session has ended"
+    made_up = Browser(house)
+    made_up.secret = "A" * 43
+    await made_up.sign_in()
+    assert made_up.secret not in (None, "A" * 43)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        pytest.param({}, id="nothing said"),
+        pytest.param({"Sec-Fetch-Site": "cross-site"}, id="another site"),
+        pytest.param({"Sec-Fetch-Site": "same-site"}, id="another host or port"),
+        pytest.param({"Sec-Fetch-Site": "none"}, id="no page"),
+        pytest.param({"Origin": "https://evil.example"}, id="another origin"),
+        pytest.param({"Origin": "null"}, id="no origin"),
+        pytest.param({"Origin": "http://[bad"}, id="no address"),
+    ],
+)
+async def test_another_page_can_sign_nobody_in_or_out(
+    browser: Browser, house: ApiService, headers: dict[str, str]
+) -> None:
+    await browser.sign_in()
+    mine = browser.secret
+    token = house.owner["Authorization"].removeprefix("Bearer ")
+    for path in ("/console/sign-in", "/console/sign-out"):
+        answer = await browser.send(path, {"token": token}, headers)
+        assert answer.status_code == 403, answer.text
+        assert "set-cookie" not in answer.headers
+    assert browser.secret == mine
+    assert (await browser.get("/console")).status_code == 200
+
+
+async def test_without_fetch_metadata_the_origin_counts(browser: Browser) -> None:
+    """Over plain http browsers send none."""
+    host = {"Host": "192.0.2.7:8080"}
+    answer = await browser.send(
+        "/console/sign-out", {}, {**host, "Origin": "http://192.0.2.7:8080"}
+    )
+    assert answer.status_code == 303
+    answer = await browser.send("/console/sign-out", {}, {**host, "Origin": "http://192.0.2.7"})
+    assert answer.status_code == 403
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        ("/console/1/streams?page=2", "/console/1/streams?page=2"),
+        ("https://evil.example", "/console"),
+        ("//evil.example", "/console"),
+        ("/console\\@evil.example", "/console"),
+        ("/consolation", "/console"),
+        ("/console/sign-in?next=x", "/console"),
+        ("/console/\r\nSet-Cookie: a=b", "/console"),
+        ("/console/" + "x" * 1000, "/console"),
+    ],
+)
+async def test_who_signs_in_goes_on_within_the_console_alone(
+    browser: Browser, wanted: str, expected: str
+) -> None:
+    answer = await browser.sign_in(next=wanted)
+    assert (answer.status_code, answer.headers["location"]) == (303, expected)
+
+
+async def test_who_is_signed_in_already_goes_on(browser: Browser) -> None:
+    assert (await browser.get("/console/sign-in?next=/console/1/streams")).status_code == 200
+    await browser.sign_in()
+    answer = await browser.get("/console/sign-in?next=/console/1/streams")
+    assert (answer.status_code, answer.headers["location"]) == (303, "/console/1/streams")
+
+
+async def test_what_the_form_repeats_is_text(browser: Browser) -> None:
+    answer = await browser.get('/console/sign-in?link="><script>alert(1)</script>')
+    assert "<script>alert" not in answer.text
+    assert "&#34;&gt;&lt;script&gt;" in answer.text
+
+
+async def test_a_body_that_is_no_form_is_422(house: ApiService) -> None:
+    for body in (b"\xff\xfe", b"&".join(b"a=b" for _ in range(11))):
+        answer = await house.client.post(
+            "/console/sign-in",
+            content=body,
+            headers={**SAME_ORIGIN, "Content-Type": "application/x-www-form-urlencoded"},
+        )
+        assert answer.status_code == 422
+        assert "The form was not understood." in answer.text

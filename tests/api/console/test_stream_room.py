@@ -1,0 +1,228 @@
+"""The room of one stream: what it shows in each state, to whom, and what its acts ask for."""
+
+import html
+import re
+from pathlib import Path
+
+import pytest
+
+from storage.catalog.streams.live_state import AirState
+from tests.support.api.application import NOW_US, ApiService, Json
+from tests.support.api.console_client import Browser
+from tests.support.sql import run_sql
+
+HOSTILE = "\"><script>alert('title')</script>"
+FRAGMENTS = ("state", "slots", "acts", "setup", "events", "details", "settings")
+BOTH_SEND = AirState(live=True, processing=True, on_air=0, sending=[0, 1], no_audio=False)
+SLATE = AirState(live=True, processing=True, on_air=None, sending=[], no_audio=False)
+
+
+@pytest.fixture
+async def browser(house: ApiService) -> Browser:
+    browser = Browser(house)
+    await browser.sign_in()
+    return browser
+
+
+def room_of(stream: Json) -> str:
+    return f"/console/1/streams/{stream['id']}"
+
+
+def acts_in(page: str) -> set[str]:
+    """Return the requests that a page's buttons and forms send, without the stream's number."""
+    found = re.findall(r'data-api="([A-Z]+) /api/streams/\d+([^"]*)"', page)
+    return {f"{method} {path}" for method, path in found}
+
+
+async def test_a_new_stream_says_how_to_go_live(house: ApiService, browser: Browser) -> None:
+    stream = await house.add("Evening show")
+    answer = await browser.get(room_of(stream))
+    assert answer.status_code == 200
+    page = answer.text
+    assert "<title>Evening show" in page
+    assert "It goes live by itself when an encoder sends." in page
+    assert f'value="{stream["rtmp_url"]}"' in page
+    assert f'value="{stream["stream"]}"' in page
+    assert f'action="/api/streams/{stream["id"]}/obs-profile"' in page
+    assert f'src="/embed/{stream["hash"]}"' in page
+    assert "The stream was added." in page
+    # Nothing is on air: there is nothing to pause or to end.
+    wanted = {
+        "POST /unpublish",
+        "POST /rotate-key",
+        "POST /backups",
+        "DELETE ",
+        "PUT ",
+        "PUT /settings",
+    }
+    assert wanted <= acts_in(page)
+    assert not acts_in(page) & {"POST /pause", "POST /end", "POST /failover-drill"}
+
+
+async def test_the_key_is_hidden_until_it_is_asked_for(house: ApiService, browser: Browser) -> None:
+    stream = await house.add()
+    page = (await browser.get(room_of(stream))).text
+    assert page.count(stream["stream"]) == 1
+    assert re.search(rf'id="stream-key" type="password"[^>]*value="{stream["stream"]}"', page)
+
+
+async def test_a_stream_on_air_shows_since_when_and_can_be_stopped(
+    house: ApiService, browser: Browser
+) -> None:
+    stream = await house.add()
+    await house.catalog.live_state.set(
+        stream["id"], now_us=NOW_US, happened=[("encoder on", {"slot": "primary"})], **BOTH_SEND
+    )
+    page = (await browser.get(room_of(stream))).text
+    state = (await browser.fragment(room_of(stream), "state")).text
+    assert 'class="state good">Live<' in state
+    assert "Primary is on air" in state
+    assert "data-since>" in state
+    slots = (await browser.fragment(room_of(stream), "slots")).text
+    assert slots.count('class="state good">On air<') == 1
+    assert slots.count("Standing by") == 1
+    assert 'data-receiving="2"' in slots
+    assert {"POST /pause", "POST /end", "POST /failover-drill"} <= acts_in(page)
+    # An address that an encoder sends to cannot be taken away.
+    assert not any(act.startswith("DELETE /backups") for act in acts_in(page))
+
+
+async def test_what_viewers_get_without_an_encoder_is_named(
+    house: ApiService, browser: Browser
+) -> None:
+    stream = await house.add()
+    await house.catalog.live_state.set(
+        stream["id"], now_us=NOW_US, happened=[("slate", {"reason": "lost"})], **SLATE
+    )
+    state = (await browser.fragment(room_of(stream), "state")).text
+    assert 'class="state bad">Slate<' in state
+    assert "viewers see the slate" in state
+    assert "data-since>" in state
+    acts = (await browser.fragment(room_of(stream), "acts")).text
+    assert "POST /failover-drill" not in acts_in(acts)
+    assert "A switch needs two encoders that send" in acts
+
+
+async def test_a_paused_stream_can_be_resumed(
+    house: ApiService, browser: Browser, catalog_place: Path
+) -> None:
+    stream = await house.add()
+    await house.catalog.live_state.set(stream["id"], now_us=NOW_US, **BOTH_SEND)
+    run_sql(catalog_place, f"UPDATE streams SET paused = true WHERE id = {stream['id']}")
+    acts = acts_in((await browser.fragment(room_of(stream), "acts")).text)
+    assert "POST /resume" in acts
+    assert not acts & {"POST /pause", "POST /failover-drill"}
+
+
+async def test_dangerous_acts_ask_and_name_what_happens_to_viewers(
+    house: ApiService, browser: Browser
+) -> None:
+    stream = await house.add()
+    await house.catalog.live_state.set(stream["id"], now_us=NOW_US, **BOTH_SEND)
+    page = (await browser.get(room_of(stream))).text
+    for path in ("/pause", "/end", "/failover-drill", "/unpublish", "/rotate-key", ""):
+        method = "POST" if path else "DELETE"
+        (button,) = re.findall(rf'data-api="{method} /api/streams/\d+{path}"([^>]*)>', page)
+        (question,) = re.findall(r'data-confirm="([^"]*)"', button)
+        assert "iewers" in question, path
+        assert "data-confirm-label=" in button
+
+
+async def test_a_reader_sees_all_but_the_key_and_can_do_nothing(house: ApiService) -> None:
+    stream = await house.add()
+    await house.catalog.live_state.set(stream["id"], now_us=NOW_US, **BOTH_SEND)
+    _, token = await house.catalog.tokens.add("reader", 1, write=False, now_us=NOW_US)
+    reader = Browser(house)
+    await reader.sign_in(token)
+    page = (await reader.get(room_of(stream))).text
+    secret = stream["stream"].partition("_")[2]
+    assert secret not in page
+    assert "********" in page
+    assert "obs-profile" not in page
+    assert not re.findall(r"<button[^>]*data-api", page)
+    assert page.count("<fieldset disabled>") == 2
+
+
+async def test_another_projects_stream_is_as_if_it_was_not_there(
+    house: ApiService, browser: Browser
+) -> None:
+    stream = await house.add()
+    other = await house.catalog.projects.add("Other", 1)
+    assert (await browser.get(f"/console/{other.key}/streams/{stream['id']}")).status_code == 404
+    _, token = await house.catalog.tokens.add("theirs", other.id, write=True, now_us=NOW_US)
+    stranger = Browser(house)
+    await stranger.sign_in(token)
+    assert (await stranger.get(room_of(stream))).status_code == 404
+    for number in ("0", "x", "99999999999"):
+        assert (await browser.get(f"/console/1/streams/{number}")).status_code == 404
+
+
+async def test_every_fragment_is_a_part_of_its_page(house: ApiService, browser: Browser) -> None:
+    stream = await house.add()
+    page = (await browser.get(room_of(stream))).text
+    for name in FRAGMENTS:
+        part = (await browser.fragment(room_of(stream), name)).text
+        assert "<html" not in part
+        assert part.strip() in page, name
+        assert f'id="{name}"' in page
+
+
+async def test_texts_of_people_are_text(house: ApiService, browser: Browser) -> None:
+    stream = await house.add(HOSTILE)
+    tag = {"tags": [{"name": HOSTILE}], "description": HOSTILE}
+    assert (await browser.act("PUT", f"/api/streams/{stream['id']}", tag)).status_code == 200
+    category = {"name": HOSTILE}
+    await browser.act("POST", "/api/projects/1/categories", category)
+    await browser.act("POST", "/api/projects/1/players", category)
+    await house.catalog.events.add(stream["hash"], HOSTILE, {"reason": HOSTILE}, NOW_US)
+    await house.catalog.events.add(stream["hash"], "refused", {"reason": HOSTILE}, NOW_US)
+    page = (await browser.get(room_of(stream))).text
+    assert page.count("alert(") > 8
+    assert "<script>alert" not in page
+    assert HOSTILE not in page
+
+
+async def test_events_are_ten_a_page_the_newest_first(house: ApiService, browser: Browser) -> None:
+    stream = await house.add()
+    for number in range(12):
+        await house.catalog.events.add(
+            stream["hash"], "backup added", {"number": number}, NOW_US + number
+        )
+    first = (await browser.fragment(room_of(stream), "events")).text
+    assert first.index("Backup 11 was added.") < first.index("Backup 10 was added.")
+    assert 'href="?page=2#events"' in first
+    second = (await browser.fragment(f"{room_of(stream)}?page=2", "events")).text
+    assert "The stream was added." in second
+    assert 'href="?page=1#events"' in second
+
+
+async def test_forms_show_what_is_set_and_name_its_version(
+    house: ApiService, browser: Browser
+) -> None:
+    stream = await house.add("Title")
+    api = f"/api/streams/{stream['id']}"
+    edit = {"countries": ["RO"], "resolutions": [1, 3], "tags": [{"name": "news"}]}
+    await browser.act("PUT", api, edit)
+    chosen = {"latency": "normal", "recording": {"enabled": False}, "dvr_seconds": 90}
+    await browser.act("PUT", f"{api}/settings", chosen)
+    await browser.act("PUT", "/api/projects/1/settings", {"failover": {"return_seconds": 30}})
+    details = (await browser.fragment(room_of(stream), "details")).text
+    assert '<option value="RO" selected>' in details
+    assert re.findall(r'value="(\d)" checked', details) == ["1", "3"]
+    assert re.search(r'name="tags"[^>]*value="news" checked', details)
+    settings = (await browser.fragment(room_of(stream), "settings")).text
+    assert '<option value="normal" selected>' in settings
+    assert '<option value="false" selected>' in settings
+    assert 'value="90"' in settings
+    assert "30, from the project" in settings
+    for part, path in ((details, api), (settings, f"{api}/settings")):
+        (version,) = re.findall(r'data-version="([^"]*)"', part)
+        read = await browser.act("GET", path)
+        assert read.headers["etag"] == f'"{version}"'
+
+
+async def test_snippets_are_there_to_copy(house: ApiService, browser: Browser) -> None:
+    stream = await house.add(HOSTILE)
+    page = (await browser.get(room_of(stream))).text
+    shown = {html.unescape(text) for text in re.findall(r"<textarea[^>]*>([^<]*)</textarea>", page)}
+    assert set(stream["embed"].values()) <= shown

@@ -1,0 +1,55 @@
+"""The page to bring videos in."""
+
+import pytest
+
+from tests.support.api.application import ApiService
+from tests.support.api.console_client import Browser
+
+
+@pytest.fixture
+async def browser(house: ApiService) -> Browser:
+    browser = Browser(house)
+    await browser.sign_in()
+    return browser
+
+
+async def test_the_page_names_where_files_go(house: ApiService, browser: Browser) -> None:
+    answer = await browser.get(f"/console/{house.key}/upload")
+    assert answer.status_code == 200, answer.text
+    assert f'data-uploads="/api/projects/{house.key}/uploads"' in answer.text
+    assert f'data-live="project.{house.key}"' in answer.text
+
+
+async def test_an_upload_of_the_page_is_one_of_the_project(
+    house: ApiService, browser: Browser
+) -> None:
+    sent = {
+        "X-Headend-Console": "1",
+        "Sec-Fetch-Site": "same-origin",
+        "Tus-Resumable": "1.0.0",
+        "Upload-Length": "100",
+        "Upload-Metadata": "filename ZmlsbS5tcDQ=",
+    }
+    begun = await browser.act("POST", f"/api/projects/{house.key}/uploads", headers=sent)
+    assert begun.status_code == 201, begun.text
+    assert "film" in (await browser.get(f"/console/{house.key}/videos")).text
+    # Another site's page cannot begin one.
+    foreign = {**sent, "Sec-Fetch-Site": "cross-site"}
+    refused = await browser.act("POST", f"/api/projects/{house.key}/uploads", headers=foreign)
+    assert refused.status_code == 403
+
+
+async def test_links_are_listed_without_their_addresses(
+    house: ApiService, browser: Browser
+) -> None:
+    path = f"/api/projects/{house.key}/upload-links"
+    made = (await browser.act("POST", path, {"title": "Your greeting"})).json()["upload_link"]
+    links = (await browser.fragment(f"/console/{house.key}/upload", "links")).text
+    assert "Your greeting" in links
+    assert "open until" in links
+    assert made["address"].rpartition("/")[2] not in links
+    assert (await browser.act("DELETE", f"{path}/{made['id']}")).status_code == 204
+    assert (
+        "Your greeting"
+        not in (await browser.fragment(f"/console/{house.key}/upload", "links")).text
+    )

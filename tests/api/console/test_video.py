@@ -1,0 +1,146 @@
+"""The page of one video, as a browser gets it, and what its forms send."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from storage.catalog.records.videos import VideoRecord
+from tests.support.api.application import NOW_US, ApiService
+from tests.support.api.console_client import Browser
+from tests.support.sql import run_sql
+from tests.support.storage.new_videos import new_video
+
+HOSTILE = "\"><script>alert('title')</script>"
+SUBTITLES = (
+    '[{"folder":"1-1","rendition":"s0","title":"Română","language":"ro","forced":true,"size":10}]'
+)
+
+
+@pytest.fixture
+async def browser(house: ApiService) -> Browser:
+    browser = Browser(house)
+    await browser.sign_in()
+    return browser
+
+
+@pytest.fixture
+async def video(house: ApiService) -> VideoRecord:
+    facts = new_video(title="A film", size=1_400_000, rungs=((1, 640, 360), (3, 1280, 720)))
+    return (await house.catalog.videos.add(1, facts, NOW_US, by=None)).video
+
+
+def page_of(house: ApiService, video: VideoRecord) -> str:
+    return f"/console/{house.key}/videos/{video.id}"
+
+
+async def test_the_page_shows_the_record(
+    house: ApiService, browser: Browser, video: VideoRecord, catalog_place: Path
+) -> None:
+    run_sql(
+        catalog_place,
+        f"UPDATE videos SET state = 'completed', subtitles = '{SUBTITLES}', media = '1-1',"
+        f" previews = 'previews-1' WHERE id = {video.id}",
+        f"UPDATE video_resolutions SET transcoded = true, size = 5000 WHERE video_id = {video.id}",
+    )
+    answer = await browser.get(page_of(house, video))
+    assert answer.status_code == 200, answer.text
+    page = answer.text
+    assert "<h1>A film</h1>" in page
+    assert f'src="/embed/{video.hash}"' in page
+    assert "1280 \N{MULTIPLICATION SIGN} 720" in page
+    assert "5.0 kB" in page
+    assert re.search(r"Română \(ro\), always shown", page)
+    assert f'data-previews="/videos/{video.hash}/previews-1/previews.vtt"' in page
+    assert f'href="/api/videos/{video.id}/file"' in page
+    assert "Choose a moment" in page
+    assert f"https://live.example/watch/{video.hash}" in page
+
+
+async def test_what_the_form_sends_is_what_the_api_takes(
+    house: ApiService, browser: Browser, video: VideoRecord
+) -> None:
+    page = (await browser.get(page_of(house, video))).text
+    stamp = re.search(r'data-version="([0-9a-f]+)"', page)
+    assert stamp is not None
+    body = {"title": "Other", "tags": [{"name": "news"}], "countries": [642], "category": None}
+    path = f"/api/videos/{video.id}"
+    act = {"X-Headend-Console": "1", "Sec-Fetch-Site": "same-origin"}
+    mine = {**act, "If-Match": f'"{stamp[1]}"'}
+    saved = await browser.act("PUT", path, body, headers=mine)
+    assert saved.status_code == 200, saved.text
+    details = (await browser.fragment(page_of(house, video), "details")).text
+    assert 'value="Other"' in details
+    assert 'value="news"' in details
+    assert re.search(r'value="642" checked', details)
+    # The one who has the old page is told.
+    assert (await browser.act("PUT", path, body, headers=mine)).status_code == 412
+
+
+async def test_a_failed_video_says_why_and_offers_another_try(
+    house: ApiService, browser: Browser, video: VideoRecord, catalog_place: Path
+) -> None:
+    run_sql(
+        catalog_place,
+        "UPDATE videos SET state = 'failed', phase = 'failed', reason = 'It breaks off.'"
+        f" WHERE id = {video.id}",
+    )
+    state = (await browser.fragment(page_of(house, video), "state")).text
+    assert "It breaks off." in state
+    assert f'data-api="POST /api/videos/{video.id}/retry"' in state
+
+
+async def test_a_recording_says_when_it_goes_and_can_be_kept(
+    house: ApiService, browser: Browser, video: VideoRecord, catalog_place: Path
+) -> None:
+    run_sql(
+        catalog_place,
+        f"UPDATE videos SET state = 'completed', source = NULL, expires_us = {NOW_US + 1}"
+        f" WHERE id = {video.id}",
+    )
+    state = (await browser.fragment(page_of(house, video), "state")).text
+    assert f'data-api="POST /api/videos/{video.id}/keep"' in state
+    assert (
+        "There is no file to download"
+        in (await browser.fragment(page_of(house, video), "file")).text
+    )
+    assert (await browser.act("POST", f"/api/videos/{video.id}/keep")).status_code == 200
+    assert "/keep" not in (await browser.fragment(page_of(house, video), "state")).text
+
+
+async def test_texts_of_strangers_are_text(house: ApiService, browser: Browser) -> None:
+    facts = new_video(title=HOSTILE, description=HOSTILE)
+    video = (await house.catalog.videos.add(1, facts, NOW_US, by=None)).video
+    tags = [{"name": HOSTILE}]
+    await browser.act("PUT", f"/api/videos/{video.id}", {"tags": tags})
+    page = (await browser.get(page_of(house, video))).text
+    assert "<script>alert" not in page
+
+
+async def test_a_video_of_another_project_is_not_on_this_ones_pages(
+    house: ApiService, browser: Browser
+) -> None:
+    other = await house.catalog.projects.add("Other", NOW_US)
+    theirs = (await house.catalog.videos.add(other.id, new_video(), NOW_US, by=None)).video
+    assert (await browser.get(page_of(house, theirs))).status_code == 404
+    assert (await browser.get(f"/console/{other.key}/videos/{theirs.id}")).status_code == 200
+    assert (await browser.get(f"/console/{house.key}/videos/none")).status_code == 404
+
+
+async def test_a_token_that_reads_sees_no_acts(house: ApiService, video: VideoRecord) -> None:
+    _, token = await house.catalog.tokens.add("reader", 1, write=False, now_us=NOW_US)
+    reader = Browser(house)
+    await reader.sign_in(token)
+    page = (await reader.get(page_of(house, video))).text
+    assert "A film" in page
+    assert "data-api" not in page
+    assert 'type="file"' not in page
+
+
+async def test_a_video_without_previews_offers_no_moments(
+    house: ApiService, browser: Browser, video: VideoRecord, catalog_place: Path
+) -> None:
+    run_sql(catalog_place, f"UPDATE videos SET media = '1-1' WHERE id = {video.id}")
+    poster = (await browser.fragment(page_of(house, video), "poster")).text
+    assert "Stop the player at the picture that you like." in poster
+    assert "moments" not in poster

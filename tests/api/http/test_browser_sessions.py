@@ -1,0 +1,158 @@
+"""The session's cookie, and which requests it counts for."""
+
+import pytest
+
+from api.http.browser_sessions import SessionCookie, is_same_origin
+from tests.support.api.application import NOW_US, STREAMS, ApiService
+from tests.support.api.console_client import COOKIE, Browser
+
+PLAIN, SECURE = SessionCookie(secure=False), SessionCookie(secure=True)
+ACT = {"Sec-Fetch-Site": "same-origin", "X-Headend-Console": "1"}
+
+
+def test_the_cookie_is_for_our_pages_alone() -> None:
+    assert PLAIN.issue("s") == (
+        "headend_session=s; Max-Age=7776000; Path=/; HttpOnly; SameSite=Strict"
+    )
+    assert SECURE.issue("s") == (
+        "__Host-headend_session=s; Max-Age=7776000; Path=/; HttpOnly; SameSite=Strict; Secure"
+    )
+    assert "Max-Age=0" in SECURE.clear()
+
+
+@pytest.mark.parametrize(
+    ("cookies", "secret"),
+    [
+        (None, None),
+        ("", None),
+        ("headend_session=abc", "abc"),
+        ("a=b; headend_session=abc; c=d", "abc"),
+        ("a=b;headend_session=abc", "abc"),
+        ("headend_session=first; headend_session=second", "first"),
+        ("headend_session=", None),
+        ("headend_session", None),
+        ("headend_session=" + "x" * 65, None),
+        ("xheadend_session=abc", None),
+        ("__Host-headend_session=abc", None),
+    ],
+)
+def test_a_secret_is_read_from_its_cookie(cookies: str | None, secret: str | None) -> None:
+    assert PLAIN.secret_in(cookies) == secret
+
+
+def test_over_https_a_neighbours_cookie_does_not_count() -> None:
+    """Only an https page of this very host can set one with the prefix."""
+    assert SECURE.secret_in("headend_session=planted") is None
+    assert SECURE.secret_in("headend_session=planted; __Host-headend_session=mine") == "mine"
+
+
+@pytest.mark.parametrize(
+    ("headers", "expected"),
+    [
+        ({"sec-fetch-site": "same-origin"}, True),
+        ({"sec-fetch-site": "same-site", "origin": "http://a", "host": "a"}, False),
+        ({"sec-fetch-site": "cross-site"}, False),
+        ({"sec-fetch-site": "none"}, False),
+        ({"origin": "http://a:80", "host": "A:80"}, True),
+        ({"origin": "http://a", "host": "a:80"}, False),
+        ({"origin": "http://a"}, False),
+        ({"origin": "null", "host": ""}, False),
+        ({"host": "a"}, False),
+        ({}, False),
+    ],
+)
+def test_which_requests_are_of_our_pages(headers: dict[str, str], expected: bool) -> None:
+    assert is_same_origin(headers) is expected
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        pytest.param({}, id="a form of another site"),
+        pytest.param({"Sec-Fetch-Site": "same-origin"}, id="a form of ours"),
+        pytest.param({"X-Headend-Console": "1"}, id="no page"),
+        pytest.param({**ACT, "Sec-Fetch-Site": "cross-site"}, id="another site"),
+        pytest.param({**ACT, "Sec-Fetch-Site": "same-site"}, id="another host or port"),
+        pytest.param(
+            {"X-Headend-Console": "1", "Origin": "https://evil.example"}, id="an old browser"
+        ),
+    ],
+)
+async def test_a_session_changes_nothing_for_other_pages(
+    house: ApiService, headers: dict[str, str]
+) -> None:
+    browser = Browser(house)
+    await browser.sign_in()
+    stream = await house.add("Mine")
+    path = f"/api/streams/{stream['id']}"
+    for method, where in (("POST", STREAMS), ("PUT", path), ("DELETE", path)):
+        answer = await browser.act(method, where, {"title": "Theirs"}, headers)
+        assert answer.status_code == 403, answer.text
+        assert "Only the console's own pages" in answer.json()["message"]
+    assert [each["title"] for each in (await house.listed())["data"]] == ["Mine", "My first stream"]
+    assert (await browser.act("GET", path, headers=headers)).status_code == 200
+    assert (await browser.act("PUT", path, {"title": "Mine still"})).status_code == 200
+
+
+async def test_no_other_origin_may_send_the_header_or_read_an_answer(house: ApiService) -> None:
+    """CORS allows neither, wherever an upload may come from."""
+    added = await house.client.put("/api/projects/1", json={"origins": ["*"]}, headers=house.owner)
+    assert added.status_code == 200, added.text
+    browser = Browser(house)
+    await browser.sign_in()
+    asked = {
+        "Origin": "https://evil.example",
+        "Access-Control-Request-Method": "POST",
+        "Access-Control-Request-Headers": "x-headend-console",
+    }
+    for path in ("/api/projects/1/uploads", STREAMS, "/console"):
+        answer = await browser.act("OPTIONS", path, headers=asked)
+        assert (
+            "x-headend-console"
+            not in answer.headers.get("access-control-allow-headers", "").lower()
+        )
+        assert "access-control-allow-credentials" not in answer.headers
+    listed = await browser.act("GET", STREAMS, headers={"Origin": "https://evil.example"})
+    assert listed.status_code == 200
+    assert not [name for name in listed.headers if name.startswith("access-control")]
+
+
+async def test_a_token_counts_before_a_cookie(house: ApiService) -> None:
+    browser = Browser(house)
+    await browser.sign_in()
+    reader = await house.headers_of("reader", 1, write=False)
+    answer = await browser.act("POST", STREAMS, {"title": "x"}, {**ACT, **reader})
+    assert answer.status_code == 403
+    assert "may read, but not write" in answer.json()["message"]
+    answer = await browser.act("GET", STREAMS, headers={"Authorization": "Bearer wrong"})
+    assert answer.status_code == 401
+
+
+async def test_a_revoked_token_ends_what_its_browsers_do(house: ApiService) -> None:
+    record, token = await house.catalog.tokens.add("editor", 1, write=True, now_us=NOW_US)
+    browser = Browser(house)
+    await browser.sign_in(token)
+    assert (await browser.act("GET", STREAMS)).status_code == 200
+    await house.catalog.tokens.revoke(record.id, NOW_US)
+    assert (await browser.act("GET", STREAMS)).status_code == 401
+    assert (await browser.act("POST", STREAMS, {"title": "x"})).status_code == 401
+    page = await browser.get("/console?page=1")
+    assert (page.status_code, page.headers["location"].split("?")[0]) == (303, "/console/sign-in")
+
+
+async def test_a_session_has_the_rights_of_its_token_and_no_others(house: ApiService) -> None:
+    other = await house.catalog.projects.add("Other", NOW_US)
+    _, token = await house.catalog.tokens.add("reader", other.id, write=False, now_us=NOW_US)
+    browser = Browser(house)
+    await browser.sign_in(token)
+    assert (await browser.act("GET", f"/api/projects/{other.id}/streams")).status_code == 200
+    assert (await browser.act("GET", STREAMS)).status_code == 404
+    answer = await browser.act("POST", f"/api/projects/{other.id}/streams", {"title": "x"})
+    assert answer.status_code == 403
+
+
+async def test_an_unknown_cookie_is_no_session(house: ApiService) -> None:
+    for cookie in (f"{COOKIE}=", f"{COOKIE}={'A' * 43}", f"{COOKIE}=\xe9", "headend_session=x"):
+        headers = [(b"Cookie", cookie.encode("latin-1"))]  # headers carry any bytes
+        answer = await house.client.get(STREAMS, headers=headers)
+        assert answer.status_code == 401

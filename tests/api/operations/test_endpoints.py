@@ -1,0 +1,82 @@
+"""The installation over the API: for tokens of all projects alone."""
+
+from collections.abc import AsyncGenerator, Sequence
+from pathlib import Path
+
+import pytest
+
+from api.operations.report import DoctorFinding, LoggedProblem
+from headend.roles.operations import InstallationReporter
+from tests.support.api.application import NOW_US, ApiService
+from tests.support.api.operations_site import operations_site
+from tests.support.storage.new_videos import new_video
+
+LINE = LoggedProblem(at_us=NOW_US, level="warning", event="rung shed", facts={"stream": "AAAA"})
+
+
+async def no_problems() -> list[str]:
+    return []
+
+
+class SlowReporter(InstallationReporter):
+    """One whose examination does not end in time."""
+
+    async def examine(self) -> Sequence[DoctorFinding]:
+        raise TimeoutError
+
+
+@pytest.fixture(params=[InstallationReporter])
+async def site(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[ApiService]:
+    async with operations_site(
+        tmp_path / "data", problems=no_problems, line=LINE, write=False, reporter=request.param
+    ) as opened:
+        yield opened
+
+
+async def test_the_installation_is_shown(site: ApiService) -> None:
+    await site.catalog.videos.add(1, new_video(title="Film"), NOW_US, by=None)
+    answer = await site.client.get("/api/operations", headers=site.owner)
+    assert answer.status_code == 200, answer.text
+    data = answer.json()["data"]
+    assert set(data) == {
+        "versions", "machine", "disk", "hosts", "queue", "problems", "logged",
+    }  # fmt: skip
+    assert data["hosts"] == data["problems"] == []
+    assert data["queue"]["counts"] == [{"kind": "transcode", "state": "queued", "number": 1}]
+    (job,) = data["queue"]["jobs"]
+    assert (job["title"], job["state"], job["progress"]) == ("Film", "queued", 0)
+    assert data["logged"] == [
+        {
+            "at": "2023-11-14T22:13:20.123456Z",
+            "level": "warning",
+            "event": "rung shed",
+            "facts": {"stream": "AAAA"},
+        }
+    ]
+
+
+async def test_the_doctor_examines(site: ApiService) -> None:
+    answer = await site.client.get("/api/operations/doctor", headers=site.owner)
+    assert answer.status_code == 200, answer.text
+    data = answer.json()["data"]
+    assert data["healthy"] is (not any(each["verdict"] == "act" for each in data["findings"]))
+    assert "database" in {each["topic"] for each in data["findings"]}
+
+
+@pytest.mark.parametrize("site", [SlowReporter], indirect=True)
+async def test_an_examination_that_takes_too_long_says_what_to_do(site: ApiService) -> None:
+    answer = await site.client.get("/api/operations/doctor", headers=site.owner)
+    assert answer.status_code == 503
+    assert "headend doctor" in answer.json()["message"]
+
+
+async def test_a_token_of_one_project_is_refused(site: ApiService) -> None:
+    theirs = await site.headers_of("theirs", 1, write=True)
+    for path in ("/api/operations", "/api/operations/doctor"):
+        assert (await site.client.get(path, headers=theirs)).status_code == 403
+        assert (await site.client.get(path)).status_code == 401
+
+
+async def test_a_service_without_a_reporter_has_no_such_operation(house: ApiService) -> None:
+    answer = await house.client.get("/api/operations", headers=house.owner)
+    assert answer.status_code == 404

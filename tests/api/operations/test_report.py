@@ -1,0 +1,28 @@
+"""The protocol of what collects the state of an installation."""
+
+from collections.abc import Sequence
+
+import msgspec
+import pytest
+
+from api.operations.report import DoctorFinding, OperationsReporter, VersionsReport
+
+
+class OnlyExamines:
+    """Has half of the protocol."""
+
+    async def examine(self) -> Sequence[DoctorFinding]:
+        return []
+
+
+def test_half_a_reporter_is_none() -> None:
+    assert not isinstance(OnlyExamines(), OperationsReporter)
+
+
+def test_values_are_read_only_and_encode_under_their_names() -> None:
+    found = VersionsReport(headend="1", python="3.11", database="SQLite", tables="15")
+    assert msgspec.json.decode(msgspec.json.encode(found)) == {
+        "headend": "1", "python": "3.11", "database": "SQLite", "tables": "15",
+    }  # fmt: skip
+    with pytest.raises(AttributeError):
+        found.headend = "2"  # type: ignore[misc]  # that it cannot be set is the test

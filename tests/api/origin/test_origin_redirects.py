@@ -1,0 +1,171 @@
+"""The origin with redirects: who may see what is judged before each, and playlists stay here."""
+
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+from litestar import Litestar
+
+from api.http.response import HttpResponse
+from api.http.static_files import Asset
+from api.origin.origin import Origin, OriginFirst
+from api.origin.redirects import CdnRedirects, Method, Redirects, SignedRedirects
+from api.origin.visibility import VisibilityCache
+from storage.catalog.records.common import PublicRecord
+from storage.edge.memory import MemoryEdge
+from storage.objects.addresses import live_poster, live_segment, video_media
+from storage.objects.disk import DiskObjects
+from tests.support.api.origin_client import later
+from tests.support.storage.engine_reports import FakeClock
+
+pytestmark = pytest.mark.anyio
+
+HASH, FILM, RUN = "Stream012345", "Video0123456", "20260131T120000123"
+GERMANY = ("DE",)
+STREAM = PublicRecord(
+    hash=HASH, project=1, title="", description="", published=True, hidden=False, live=True,
+    poster_labels=("720p",),
+)  # fmt: skip
+VIDEO = PublicRecord(
+    hash=FILM, project=1, title="", description="", published=True, hidden=False, live=False,
+    kind="video", media="1-2", posters="poster-1-1", poster_labels=("720p",),
+    previews="previews-1-1",
+)  # fmt: skip
+MEDIA = f"/{video_media(FILM, '1-2')}/720p/0.m4s"
+PLAYLIST = f"/{video_media(FILM, '1-2')}/720p/index.m3u8"
+SEGMENT = f"/{live_segment(HASH, RUN, '720p', 7)}"
+POSTER = f"/{live_poster(HASH, '720p')}"
+CDN = "https://cdn.example"
+
+
+class Site:
+    """An origin with a stream and a video in a store that has their media as well."""
+
+    def __init__(self, objects: DiskObjects, kind: str) -> None:
+        self.objects = objects
+        self.is_signed = kind == "signed"
+        self.records = {HASH: STREAM, FILM: VIDEO}
+        self.clock = FakeClock()
+        self.edge = MemoryEdge()
+        redirects: Redirects = CdnRedirects(CDN, self.is_stored)
+        if self.is_signed:
+            redirects = SignedRedirects(self.sign, self.is_stored, seconds=60, clock=self.clock)
+        verdicts = VisibilityCache(self, self.is_owner, lambda peer, _: peer, clock=self.clock)
+        self.origin = Origin(
+            objects=objects, edge=self.edge, visibility=verdicts, redirects=redirects,
+            card=Asset.of("card.jpg", b"\xff\xd8 a card"), clock=self.clock,
+        )  # fmt: skip
+
+    async def find(self, hash_: str, /) -> PublicRecord | None:
+        return self.records.get(hash_)
+
+    async def is_owner(self, authorization: str | None, hash_: str, /) -> bool:
+        return authorization == "Bearer owner"
+
+    async def is_stored(self, address: str) -> bool:
+        return await self.objects.stat(address) is not None
+
+    async def sign(self, address: str, method: Method, seconds: float) -> str:
+        return f"https://s3.example/{address}?signed-for={method}"
+
+    def change(self, hash_: str, **facts: Any) -> None:
+        self.records[hash_] = msgspec.structs.replace(self.records[hash_], **facts)
+        self.clock.now += 1.0
+
+    async def get(
+        self, path: str, country: str = "DE", *, method: str = "GET", **headers: str
+    ) -> httpx.Response:
+        """Ask the long way, from a peer whose address is its country."""
+        other: Any = Litestar([], logging_config=None)
+        app: Any = OriginFirst(self.origin, other)  # Any: httpx has its own ASGI types
+        transport = httpx.ASGITransport(app=app, client=(country, 1))
+        async with httpx.AsyncClient(transport=transport, base_url="http://origin") as client:
+            return await client.request(method, path, headers=headers)
+
+
+@pytest.fixture(params=["signed", "cdn"])
+async def site(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[Site]:
+    with DiskObjects(tmp_path) as objects:
+        for address in (MEDIA, PLAYLIST, SEGMENT, POSTER):
+            await objects.put(address[1:], b"stored")
+        yield Site(objects, request.param)
+
+
+def leads(site: Site, path: str, method: str = "GET") -> str:
+    signed = f"https://s3.example{path}?signed-for={method}"
+    return signed if site.is_signed else f"{CDN}{path}"
+
+
+async def test_media_are_elsewhere_and_playlists_are_here(site: Site) -> None:
+    for path in (MEDIA, SEGMENT):
+        for method in ("GET", "HEAD"):
+            answer = await site.get(path, method=method)
+            assert (answer.status_code, answer.headers["location"]) == (
+                302,
+                leads(site, path, method),
+            )
+            assert answer.headers["access-control-allow-origin"] == "*"
+            assert answer.headers["cache-control"].startswith("public, max-age=")
+    text = await site.get(PLAYLIST)
+    assert (text.status_code, text.content) == (200, b"stored")
+    previews = f"videos/{FILM}/previews-1-1"
+    await site.objects.put(f"{previews}/previews.vtt", b"WEBVTT")
+    await site.objects.put(f"{previews}/sheet-0.jpg", b"\xff\xd8")
+    assert (await site.get(f"/{previews}/previews.vtt")).content == b"WEBVTT"
+    sheet = await site.get(f"/{previews}/sheet-0.jpg")
+    assert sheet.headers["location"] == leads(site, f"/{previews}/sheet-0.jpg")
+
+
+async def test_the_second_viewer_is_redirected_by_the_fast_path(site: Site) -> None:
+    first = site.origin.fast_path("GET", MEDIA, [])
+    assert (first if isinstance(first, HttpResponse) else await later(first)).status == 302
+    second = site.origin.fast_path("GET", MEDIA, [])
+    assert isinstance(second, HttpResponse)
+    assert dict(second.headers)[b"location"].decode() == leads(site, MEDIA)
+    playlist = site.origin.fast_path("GET", PLAYLIST, [])
+    assert (playlist if isinstance(playlist, HttpResponse) else await later(playlist)).status == 200
+
+
+async def test_who_may_not_see_it_is_not_redirected(site: Site) -> None:
+    assert (await site.get(MEDIA)).status_code == 302  # and known from now on
+    site.change(FILM, countries=GERMANY)
+    blocked = await site.get(MEDIA, "FR")
+    assert (blocked.status_code, blocked.headers["cache-control"]) == (451, "private, no-store")
+    allowed = await site.get(MEDIA, "DE")
+    assert allowed.headers["cache-control"] == "private, no-store"
+    # A CDN asks nobody where they are: what is restricted comes from here.
+    assert allowed.status_code == (302 if site.is_signed else 200)
+    site.change(FILM, countries=(), hidden=True)
+    assert (await site.get(MEDIA)).status_code == 404
+    owner = await site.get(MEDIA, authorization="Bearer owner")
+    assert owner.headers["cache-control"] == "private, no-store"
+    assert owner.status_code == (302 if site.is_signed else 200)
+    fast = site.origin.fast_path("GET", MEDIA, [], "DE")
+    assert (fast if isinstance(fast, HttpResponse) else await later(fast)).status == 404
+
+
+async def test_what_no_record_names_is_nowhere(site: Site) -> None:
+    for path in (MEDIA.replace("1-2", "9-9"), MEDIA.replace(FILM, "Other0123456"), "/sources/a/1"):
+        assert (await site.get(path)).status_code == 404
+
+
+async def test_a_segment_that_is_not_stored_yet_is_here(site: Site) -> None:
+    path = SEGMENT.replace("7.m4s", "8.m4s")
+    assert (await site.get(path)).status_code == 404
+    await site.edge.put_part(path[1:], b"in memory")
+    assert (await site.get(path)).content == b"in memory"
+    await site.objects.put(path[1:], b"stored")
+    assert (await site.get(path)).headers["location"] == leads(site, path)
+
+
+async def test_posters_of_streams_are_redirected_where_a_change_is_seen(site: Site) -> None:
+    answer = await site.get(POSTER)
+    if site.is_signed:
+        assert answer.headers["location"] == leads(site, POSTER)
+    else:
+        assert (answer.status_code, answer.content) == (200, b"stored")
+    video = await site.get(f"/videos/{FILM}/poster/720p.jpg")
+    assert video.headers["location"] == leads(site, f"/videos/{FILM}/poster-1-1/720p.jpg")

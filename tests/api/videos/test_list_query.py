@@ -1,0 +1,55 @@
+"""The list of videos in the orders that it can be asked for."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.api.videos.test_item import listed
+from tests.support.api.application import NOW_US, ApiService
+from tests.support.storage.new_videos import new_video
+
+
+@pytest.fixture
+def catalog_place(both_places: str | Path) -> str | Path:
+    return both_places
+
+
+async def titles(house: ApiService, query: str) -> list[str]:
+    return [video["title"] for video in (await listed(house, query))["data"]]
+
+
+@pytest.fixture
+async def three(house: ApiService) -> ApiService:
+    for title, size, length_us in (("beta", 3, 1), ("Alpha", 1, 3), ("gamma", 2, 2)):
+        video = new_video(title=title, size=size, length_us=length_us)
+        await house.catalog.videos.add(1, video, NOW_US, by=None)
+    return house
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("", ["gamma", "Alpha", "beta"]),
+        ("?sort_column=id", ["beta", "Alpha", "gamma"]),
+        ("?sort_column=title", ["Alpha", "beta", "gamma"]),
+        ("?sort_column=title&sort_order=desc", ["gamma", "beta", "Alpha"]),
+        ("?sort_column=size", ["Alpha", "gamma", "beta"]),
+        ("?sort_column=length&sort_order=desc", ["Alpha", "gamma", "beta"]),
+        ("?sort_order=asc", ["beta", "Alpha", "gamma"]),
+        ("?sort_column=title&search=a&type=inprogress", ["Alpha", "beta", "gamma"]),
+    ],
+)
+async def test_a_list_is_sorted_as_it_is_asked(
+    three: ApiService, query: str, expected: list[str]
+) -> None:
+    assert await titles(three, query) == expected
+
+
+async def test_pages_repeat_the_order(three: ApiService) -> None:
+    links = (await listed(three, "?sort_column=title&sort_order=desc"))["links"]
+    assert links["first"].endswith("?sort_column=title&sort_order=desc&page=1")
+
+
+async def test_another_column_is_refused(house: ApiService) -> None:
+    body = await listed(house, "?sort_column=state&sort_order=up", status=422)
+    assert set(body["errors"]) == {"sort_column", "sort_order"}

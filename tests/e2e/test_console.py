@@ -1,0 +1,207 @@
+"""The console in a real Chromium: signing in and out, what strangers' pages cannot do, and how the
+pages are for everybody.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.browser import Chromium, Viewer
+from tests.support.e2e.console_pages import must_be_accessible, must_fit, sign_in
+from tests.support.e2e.foreign_site import site
+from tests.support.e2e.publishers import ffmpeg, publishing
+from tests.support.e2e.service import Running, fetch, service
+
+pytestmark = pytest.mark.e2e
+
+HOSTILE = "\"'><img src=x onerror=alert(1)><script>window.pwned = true</script>"
+SIGNED_IN = "() => document.querySelector('header.top') !== null"
+SIGNED_OUT = "() => location.pathname === '/console/sign-in'"
+TITLES = """() => [...document.querySelectorAll("#projects h3")].map((each) => each.innerText)"""
+
+
+@pytest.fixture(scope="module")
+def headend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    environment = {
+        "HEADEND_LIVE__GOODBYE_SECONDS": "3",
+        "HEADEND_STORAGE__MIN_FREE_BYTES": "0",
+    }
+    with service(tmp_path_factory.mktemp("console") / "data", environment=environment) as running:
+        yield running
+
+
+def must_keep_its_policy(viewer: Viewer) -> None:
+    assert viewer.breaches() == []
+    assert [line for line in viewer.console if "Content Security" in line] == []
+
+
+def test_the_link_of_a_first_start_signs_in_once(tmp_path: Path, browser: Chromium) -> None:
+    with service(tmp_path / "data") as headend:
+        viewer = browser.open(headend.console)
+        assert "This link signs this browser in, once." in viewer.text("main")
+        viewer.click("main button")
+        viewer.wait_for_page(SIGNED_IN, 10, "signed in")
+        assert viewer.evaluate("() => location.pathname + location.search") == "/console"
+        assert viewer.evaluate("() => document.cookie") == "", "scripts see the cookie"
+        must_keep_its_policy(viewer)
+        other = browser.open(headend.console)
+        other.click("main button")
+        other.wait_for_page("() => document.querySelector('#problem') !== null", 10, "refused")
+        assert "has been used" in other.text("#problem")
+        headend.stop()
+    with service(tmp_path / "data") as again:
+        assert again.console == f"{again.http}/console", "a browser has signed in already"
+
+
+def test_a_person_signs_in_comes_to_the_page_that_was_wanted_and_signs_out(
+    headend: Running, browser: Chromium
+) -> None:
+    viewer = sign_in(browser, headend, "/console?page=1")
+    assert viewer.evaluate("() => location.pathname + location.search") == "/console?page=1"
+    viewer.click("header.top button")
+    viewer.wait_for_page(SIGNED_OUT, 10, "signed out")
+    viewer.visit(f"{headend.http}/console")
+    assert viewer.evaluate(SIGNED_OUT) is True
+
+
+def test_whoever_follows_a_link_of_another_site_is_signed_in_still(
+    headend: Running, browser: Chromium
+) -> None:
+    viewer = sign_in(browser, headend)
+    with site({"/": f'<a href="{headend.http}/console?page=1">the console</a>'}) as stranger:
+        viewer.visit(f"{stranger}/")
+        viewer.click("a")
+        viewer.wait_for_page(SIGNED_IN, 10, "signed in")
+    assert viewer.evaluate("() => location.pathname + location.search") == "/console?page=1"
+
+
+def test_a_revoked_token_ends_what_its_browser_does(headend: Running, browser: Chromium) -> None:
+    made = fetch(
+        f"{headend.http}/api/tokens",
+        method="POST",
+        token=headend.token,
+        body={"name": "editor", "write": True},
+    ).json
+    viewer = browser.open(f"{headend.http}/console")
+    viewer.fill("#token", str(made["secret"]))
+    viewer.press("Enter")
+    viewer.wait_for_page(SIGNED_IN, 10, "signed in")
+    record = made["token"]
+    assert isinstance(record, dict)
+    number = record["id"]  # pyright: ignore[reportUnknownVariableType]  # JSON
+    gone = fetch(f"{headend.http}/api/tokens/{number}", method="DELETE", token=headend.token)
+    assert gone.status == 204
+    # A fragment of the page is fetched every few seconds.
+    viewer.wait_for_page(SIGNED_OUT, 20, "signed out")
+
+
+def test_no_page_of_others_can_frame_or_use_the_console(
+    headend: Running, browser: Chromium
+) -> None:
+    """Clickjacking, and requests with somebody's cookie from a neighbour of the same site."""
+    viewer = sign_in(browser, headend)
+    framed = site({"/": f'<!doctype html><iframe src="{headend.http}/console"></iframe>'})
+    with framed as stranger:
+        near = stranger.replace("localhost", "127.0.0.1")  # the same site, by another port
+        viewer.visit(f"{near}/")
+        frame = viewer.framed()
+        assert frame.evaluate("() => document.querySelector('header.top, #token')") is None
+        for method, path in (("POST", "/api/projects"), ("DELETE", "/api/streams/1")):
+            outcome = viewer.evaluate(
+                """async ([address, method]) => {
+                  const body = method === "POST" ? '{"name": "stolen"}' : undefined;
+                  const plain = fetch(address, { method, body, mode: "no-cors",
+                    credentials: "include" }).then(() => "sent", () => "refused");
+                  const own = fetch(address, { method, body, credentials: "include",
+                    headers: { "X-Headend-Console": "1" } }).then(() => "sent", () => "refused");
+                  return [await plain, await own];
+                }""",
+                [headend.http + path, method],
+            )
+            assert outcome == ["sent" if method == "POST" else "refused", "refused"]
+    listed = fetch(f"{headend.http}/api/projects", token=headend.token).text
+    assert "stolen" not in listed
+    kept = fetch(f"{headend.http}/api/streams/1", token=headend.token)
+    assert kept.status == 200
+
+
+def test_a_project_is_added_by_keyboard_and_its_name_is_text(
+    headend: Running, browser: Chromium
+) -> None:
+    viewer = sign_in(browser, headend)
+    viewer.evaluate("() => document.querySelector('#content summary').focus()")
+    viewer.press("Enter")
+    viewer.fill("#project-name", HOSTILE)
+    viewer.press("Enter")
+    viewer.wait_for_page(
+        "() => document.querySelector('#projects').innerText.includes('window.pwned')", 10, "added"
+    )
+    titles = viewer.evaluate(TITLES)
+    assert isinstance(titles, list)
+    assert HOSTILE in titles
+    assert viewer.evaluate("() => window.pwned") is None
+    assert viewer.evaluate("() => document.querySelectorAll('#projects img').length") == 0
+    assert viewer.evaluate("() => document.querySelector('#project-name').value") == ""
+    viewer.fill("#project-name", " ")
+    viewer.press("Enter")
+    viewer.wait_for_page(
+        "() => document.activeElement.getAttribute('aria-invalid') === 'true'", 10, "refused"
+    )
+    described = viewer.evaluate(
+        "() => document.getElementById("
+        "document.activeElement.getAttribute('aria-describedby')).textContent"
+    )
+    assert isinstance(described, str)
+    assert described
+    must_keep_its_policy(viewer)
+
+
+def test_a_stream_that_goes_live_shows_by_itself(
+    headend: Running, browser: Chromium, small_source: Path
+) -> None:
+    viewer = sign_in(browser, headend)
+    viewer.evaluate("() => { window.same = true; }")
+    assert "Nothing is live" in viewer.text("#live")
+    with publishing(ffmpeg(small_source, f"{headend.server}/{headend.key}", "-stream_loop", "-1")):
+        viewer.wait_for_page(
+            "() => document.querySelector('#live .state.good') !== null", 30, "live"
+        )
+        assert "My first stream" in viewer.text("#live")
+        viewer.wait_for_page(
+            "() => document.querySelector('#live img.poster')?.naturalWidth > 0", 60, "a picture"
+        )
+    viewer.wait_for_page(
+        "() => document.querySelector('#live').innerText.includes('Nothing is live')", 90, "over"
+    )
+    assert viewer.evaluate("() => window.same") is True, "the page was loaded anew"
+    must_keep_its_policy(viewer)
+
+
+@pytest.mark.parametrize("light", [False, True], ids=["dark", "light"])
+def test_the_pages_are_for_everybody(
+    headend: Running, browser: Chromium, axe: str, light: bool
+) -> None:
+    viewer = browser.open(f"{headend.http}/console/sign-in", light=light)
+    must_be_accessible(viewer, axe)
+    must_fit(viewer)
+    viewer.fill("#token", headend.token)
+    viewer.press("Enter")
+    viewer.wait_for_page(SIGNED_IN, 10, "signed in")
+    must_be_accessible(viewer, axe)
+    must_fit(viewer)
+    viewer.visit(f"{headend.http}/console/nothing")
+    must_be_accessible(viewer, axe)
+    must_fit(viewer)
+    must_keep_its_policy(viewer)
+
+
+def test_a_page_has_little_script_and_is_ready_at_once(headend: Running, browser: Chromium) -> None:
+    viewer = sign_in(browser, headend)
+    found = viewer.evaluate(
+        """() => performance.getEntriesByType("resource")
+          .filter(({ name }) => name.endsWith(".js"))
+          .reduce((sum, { encodedBodySize }) => sum + encodedBodySize, 0)"""
+    )
+    assert isinstance(found, int)
+    assert 0 < found <= 300_000

@@ -1,0 +1,162 @@
+"""A broadcaster at the console, with real encoders: a stream is added, watched, switched, ended."""
+
+import re
+import signal
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.support.browser import Chromium, Viewer
+from tests.support.e2e.console_pages import must_be_accessible, must_fit, sign_in
+from tests.support.e2e.publishers import ffmpeg, publishing
+from tests.support.e2e.service import Running
+
+pytestmark = pytest.mark.e2e
+
+HOSTILE: Final = "\"'><img src=x onerror=alert(1)><script>window.pwned = true</script>"
+_CHARTS: Final = "() => document.querySelectorAll('#health canvas').length"
+_VALUE: Final = "(selector) => document.querySelector(selector).value"
+_SHOWN: Final = """() => {
+  const found = document.querySelector(%r);
+  const text = found && found.checkVisibility() ? found.innerText.replace(/\\s+/g, " ") : "";
+  return text.includes(%r) || text;
+}"""
+
+
+def shows(viewer: Viewer, selector: str, words: str, seconds: float = 20) -> None:
+    """Wait until an element shows these words."""
+    viewer.wait_for_page(_SHOWN % (selector, words), seconds, f"{words!r} in {selector}")
+
+
+def agree(viewer: Viewer, selector: str) -> None:
+    """Press a button that asks, and agree."""
+    viewer.click(selector)
+    viewer.click('#confirm button[value="yes"]')
+
+
+def value(viewer: Viewer, selector: str) -> str:
+    """Return what a field holds."""
+    return str(viewer.evaluate(_VALUE, selector))
+
+
+def add_stream(viewer: Viewer, headend: Running, title: str) -> None:
+    """Add a stream by hand; its room is open then."""
+    viewer.visit(f"{headend.http}/console/1/streams")
+    viewer.click('a[href$="/streams/new"]')
+    shows(viewer, "h1", "New stream")
+    viewer.fill("#title", title)
+    viewer.press("Enter")
+    shows(viewer, "#state", "It goes live by itself when an encoder sends.")
+
+
+def test_a_broadcast_from_the_first_click_to_the_end(
+    house: Running, browser: Chromium, small_source: Path
+) -> None:
+    viewer = sign_in(browser, house)
+    add_stream(viewer, house, HOSTILE)
+    server, key = value(viewer, "#server"), value(viewer, "#stream-key")
+    primary = ffmpeg(small_source, f"{server}/{key}", "-stream_loop", "-1")
+    backup = ffmpeg(small_source, f"{server}-backup-1/{key}", "-stream_loop", "-1")
+    with publishing(primary) as encoder:
+        shows(viewer, "#state", "Primary is on air", 40)
+        shows(viewer, '#slot-primary [data-figure="picture"]', "H.264", 30)
+        shows(viewer, '#slot-primary [data-figure="rate"]', "Mbit/s", 30)
+        assert viewer.evaluate(_CHARTS) == 3
+        with publishing(backup):
+            shows(viewer, "#slot-backup-1", "Standing by", 30)
+            shows(viewer, '#slot-backup-1 [data-figure="frames"]', "a second", 30)
+            agree(viewer, "#act-drill")
+            shows(viewer, "#drill-result", "Backup 1 took over after", 40)
+            shows(viewer, "#events", "Failover drill: backup 1 took over")
+            shows(viewer, "#state", "Primary is on air", 60)
+            encoder.send_signal(signal.SIGKILL)
+            shows(viewer, "#state", "Backup 1 is on air", 30)
+            shows(viewer, "#events", "the connection of primary was lost")
+            agree(viewer, "#act-pause")
+            shows(viewer, "#state", "Viewers see the slate until you resume.")
+            viewer.click("#act-pause")
+            shows(viewer, "#state", "Backup 1 is on air", 30)
+            agree(viewer, "#act-end")
+            shows(viewer, "#state", "Off air", 30)
+    agree(viewer, "#rotate")
+    shows(viewer, "#events", "The stream key was changed")
+    assert value(viewer, "#stream-key") != key
+    assert viewer.evaluate("() => window.pwned") is None
+    assert viewer.breaches() == []
+
+
+def test_several_streams_are_acted_on_at_once(house: Running, browser: Chromium) -> None:
+    for number in range(3):
+        house.add_stream(f"Bulk {number}")
+    house.add_stream("Another")
+    viewer = sign_in(browser, house)
+    viewer.visit(f"{house.http}/console/1/streams")
+    viewer.fill('input[name="search"]', "bulk")
+    shows(viewer, "#streams", "Bulk 2")
+    viewer.wait_for_page(
+        "() => !document.querySelector('#streams').innerText.includes('Another')", 10, "searched"
+    )
+    assert viewer.evaluate("() => location.search.includes('search=bulk')") is True
+    viewer.click("#select-all")
+    shows(viewer, "#bulk-count", "3 streams selected")
+    agree(viewer, '[data-bulk$="/unpublish"]')
+    shows(viewer, "#streams .chips", "Unpublished")
+    assert viewer.evaluate("() => document.querySelector('#bulk').hidden") is True
+    viewer.click("#select-all")
+    agree(viewer, '[data-bulk^="DELETE"]')
+    shows(viewer, "#streams", "No stream is like that.")
+    viewer.visit(f"{house.http}/console/1/streams")
+    shows(viewer, "#streams", "Another")
+    assert viewer.breaches() == []
+
+
+def test_what_a_person_edits_is_kept_and_the_later_of_two_is_told(
+    house: Running, browser: Chromium
+) -> None:
+    first = sign_in(browser, house)
+    add_stream(first, house, "Edited by two")
+    second = sign_in(browser, house)
+    second.visit(str(first.evaluate("() => location.href")))
+    for viewer in (first, second):
+        viewer.click("details.fold summary")
+    first.fill("#edit-title", "By the first")
+    first.press("Enter")
+    shows(first, "h1", "By the first")
+    second.fill("#edit-title", "By the second")
+    second.fill("#edit-tags", "news, late")
+    second.press("Enter")
+    shows(second, "#details .form-error", "Somebody else changed this meanwhile")
+    assert value(second, "#edit-title") == "By the second"
+    second.click("#details .form-error button:last-of-type")
+    shows(second, "h1", "By the second")
+    second.click("details.fold summary")
+    tags = "() => [...document.querySelectorAll('[name=tags]:checked')].map((tag) => tag.value)"
+    assert second.evaluate(tags) == ["late", "news"] or second.evaluate(tags) == ["news", "late"]
+    title = second.evaluate("() => document.title")
+    assert re.match("By the second", str(title))
+
+
+@pytest.mark.parametrize("light", [False, True], ids=["dark", "light"])
+def test_the_pages_of_streams_are_for_everybody(
+    house: Running, browser: Chromium, axe: str, light: bool
+) -> None:
+    house.add_stream("For everybody")
+    viewer = sign_in(browser, house, light=light)
+    for path in (
+        "/console/1/streams",
+        "/console/1/streams/new",
+        "/console/1/streams?search=nothing",
+    ):
+        viewer.visit(f"{house.http}{path}")
+        must_be_accessible(viewer, axe)
+        must_fit(viewer)
+    viewer.visit(f"{house.http}/console/1/streams")
+    viewer.click(".records .name")
+    shows(viewer, "#state", "It goes live by itself")
+    viewer.evaluate(
+        "() => document.querySelectorAll('details').forEach((each) => (each.open = true))"
+    )
+    must_be_accessible(viewer, axe)
+    must_fit(viewer)
+    assert viewer.breaches() == []

@@ -1,0 +1,282 @@
+"""Uploading and keeping videos in the console, in a real Chromium against a whole service."""
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from tests.e2e.test_resumable import MiB, written
+from tests.support.api.upload_clips import clip, picture
+from tests.support.browser import Chromium, Viewer
+from tests.support.e2e.console_pages import axe_rules, must_be_accessible, must_fit, sign_in
+from tests.support.e2e.publishers import tool
+from tests.support.e2e.service import Running, fetch, service
+from tests.support.e2e.uploaded_videos import Json, asked, completed, upload
+from tests.support.web.workshop import copy_with_packages
+
+pytestmark = pytest.mark.e2e
+
+STATE = "() => document.querySelector('#transfers [data-part=state]')?.textContent === '%s'"
+SENT = "() => document.querySelector('#transfers progress')?.value > %s"
+TITLES = "() => [...document.querySelectorAll('#videos h2')].map((each) => each.innerText)"
+SCRIPTS = """() => performance.getEntriesByType("resource")
+  .filter(({ name }) => new URL(name).pathname.endsWith(".js") && !name.includes("watch"))
+  .reduce((sum, { encodedBodySize }) => sum + encodedBodySize, 0)"""
+
+
+@pytest.fixture(scope="module")
+def headend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    environment = {"HEADEND_STORAGE__MIN_FREE_BYTES": "0"}
+    with service(tmp_path_factory.mktemp("console") / "data", environment=environment) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def room(headend: Running) -> str:
+    """The path of the first project's pages."""
+    return f"/console/{asked(headend, '/api/projects/1')['key']}"
+
+
+@pytest.fixture(scope="module")
+def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return axe_rules(copy_with_packages(tmp_path_factory.mktemp("web")))
+
+
+@pytest.fixture(scope="module")
+def film(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("films") / "film.mp4"
+    # A keyframe each second: previews are made of keyframes.
+    command = [
+        *(tool("ffmpeg"), "-v", "error", "-f", "lavfi"),
+        *("-i", "testsrc2=size=640x360:rate=10:duration=6", "-g", "10", "-c:v", "libx264"),
+        *("-preset", "ultrafast", "-pix_fmt", "yuv420p", str(path)),
+    ]
+    subprocess.run(command, check=True, timeout=60)
+    return path
+
+
+@pytest.fixture(scope="module")
+def made(headend: Running, film: Path) -> Json:
+    """A video that plays."""
+    status, answer = upload(headend, film, title="A film")
+    assert status == 201, answer
+    completed(headend, answer["video"]["id"], within=60)
+    return answer["video"]
+
+
+def videos(headend: Running, search: str) -> list[Json]:
+    found = fetch(f"{headend.http}/api/projects/1/videos?search={search}", token=headend.token)
+    return cast("list[Json]", found.json["data"])
+
+
+def must_keep_its_policy(viewer: Viewer) -> None:
+    assert viewer.breaches() == []
+    assert [line for line in viewer.console if "Content Security" in line] == []
+
+
+def test_an_upload_goes_on_after_a_reload_and_becomes_a_video(
+    headend: Running, browser: Chromium, room: str, tmp_path: Path
+) -> None:
+    written(tmp_path / "Holidays.mp4", 24 * MiB)
+    viewer = sign_in(browser, headend, f"{room}/upload")
+    viewer.limit_upload(8 * MiB)
+    viewer.choose_files("#files", tmp_path / "Holidays.mp4")
+    viewer.wait_for_page(SENT % 0.3, 20, "a third is sent")
+    viewer.reload()
+    viewer.wait_for_page(
+        "() => document.querySelector('#unfinished')?.innerText.includes('Holidays.mp4')",
+        10, "known to be unfinished",
+    )  # fmt: skip
+    viewer.choose_files("#files", tmp_path / "Holidays.mp4")
+    viewer.wait_for_page(SENT % 0, 20, "sending again")
+    went_on = viewer.evaluate("() => document.querySelector('#transfers progress').value")
+    assert isinstance(went_on, float | int)
+    assert went_on > 0.2, "it began anew"
+    assert viewer.evaluate("() => document.querySelector('#unfinished').hidden") is True
+    viewer.limit_upload(0)
+    viewer.wait_for_page(STATE % "Ready", 60, "ready")
+    (video,) = videos(headend, "Holidays")
+    assert video["size"] == 24 * MiB
+    viewer.click("#transfers [data-part=open]")
+    viewer.wait_for_page(
+        f"() => location.pathname === '{room}/videos/{video['id']}'", 10, "the video's page"
+    )
+    must_keep_its_policy(viewer)
+
+
+def test_an_upload_is_paused_resumed_and_cancelled(
+    headend: Running, browser: Chromium, room: str, tmp_path: Path
+) -> None:
+    written(tmp_path / "Paused.mp4", 16 * MiB)
+    viewer = sign_in(browser, headend, f"{room}/upload")
+    viewer.limit_upload(2 * MiB)
+    viewer.choose_files("#files", tmp_path / "Paused.mp4")
+    viewer.wait_for_page(SENT % 0.1, 20, "under way")
+    viewer.click("[data-part=pause]")
+    viewer.wait_for_page(STATE % "Paused", 10, "paused")
+    viewer.click("[data-part=resume]")
+    viewer.wait_for_page(STATE % "Uploading", 10, "resumed")
+    viewer.click("[data-part=cancel]")
+    viewer.click("#confirm button[value=yes]")
+    viewer.wait_for_page("() => document.querySelector('#transfers').hidden", 10, "cancelled")
+    viewer.wait_for_page(
+        f"async () => !(await (await fetch('{room}/videos')).text()).includes('Paused')",
+        10, "gone",
+    )  # fmt: skip
+
+
+def test_what_is_no_video_is_refused_with_the_reason_beside_the_others(
+    headend: Running, browser: Chromium, room: str, film: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "letter.mp4").write_text("Dear viewers, " * 1000)
+    viewer = sign_in(browser, headend, f"{room}/upload")
+    viewer.choose_files("#files", tmp_path / "letter.mp4", film)
+    states = """() => {
+      const states = [...document.querySelectorAll("#transfers [data-part=state]")]
+        .map((each) => each.textContent);
+      return states.length === 2 && states[0] === "Refused" && states[1] === "Ready";
+    }"""
+    viewer.wait_for_page(states, 60, "one refused, one ready")
+    assert viewer.text("#transfers .problem").strip()
+    assert videos(headend, "letter") == []
+
+
+def test_a_video_gets_a_poster_of_its_own_moment_and_a_country(
+    headend: Running, browser: Chromium, room: str, made: Json
+) -> None:
+    viewer = sign_in(browser, headend, f"{room}/videos/{made['id']}")
+    viewer.wait_for_page(
+        "() => document.querySelectorAll('[data-moment]').length > 0", 20, "moments to choose"
+    )
+    before = viewer.evaluate("() => document.querySelector('img.poster').src")
+    viewer.framed().click("[data-part=start]")
+    viewer.click("[data-moment]")
+    viewer.wait_for_page(
+        f"() => document.querySelector('img.poster').src !== {before!r}", 30, "another poster"
+    )
+    viewer.click("#details details summary")
+    viewer.fill("#find-country", "roma")
+    viewer.click("#countries input[value='642']")
+    viewer.fill("#tags", "news, sport")
+    viewer.click("#details form button")
+    viewer.wait_for_page(
+        "() => document.querySelector('#toasts').innerText.includes('Saved')", 10, "saved"
+    )
+    shown = asked(headend, f"/api/videos/{made['id']}")
+    assert [each["code"] for each in shown["countries"]] == ["RO"]
+    assert [each["name"] for each in shown["tags"]] == ["news", "sport"]
+    assert shown["title"] == "A film"
+    must_keep_its_policy(viewer)
+
+
+def test_who_edits_what_was_edited_since_is_told_and_chooses(
+    headend: Running, browser: Chromium, room: str, made: Json
+) -> None:
+    viewer = sign_in(browser, headend, f"{room}/videos/{made['id']}")
+    viewer.fill("#description", "Mine")
+    path = f"{headend.http}/api/videos/{made['id']}"
+    theirs = fetch(path, method="PUT", token=headend.token, body={"description": "Theirs"})
+    assert theirs.status == 200
+    viewer.click("#details form button")
+    viewer.wait_for_page(
+        "() => document.querySelector('#details .form-error') !== null", 10, "told"
+    )
+    assert asked(headend, f"/api/videos/{made['id']}")["description"] == "Theirs"
+    assert viewer.evaluate("() => document.querySelector('#description').value") == "Mine"
+
+
+def test_a_file_takes_the_place_of_another(
+    headend: Running, browser: Chromium, room: str, film: Path, tmp_path: Path
+) -> None:
+    status, answer = upload(headend, film, title="First cut")
+    assert status == 201, answer
+    number = answer["video"]["id"]
+    completed(headend, number, within=60)
+    (tmp_path / "second.mp4").write_bytes(clip("320x180", "2"))
+    viewer = sign_in(browser, headend, f"{room}/videos/{number}")
+    viewer.choose_files("#replacement", tmp_path / "second.mp4")
+    viewer.wait_for_page(
+        "() => document.querySelector('#replace [data-part=state]')?.textContent === 'Ready'",
+        60, "the new file ready",
+    )  # fmt: skip
+    viewer.wait_for_page(
+        "() => document.querySelector('#renditions').innerText.includes('320 \u00d7 180')",
+        10,
+        "shown",
+    )
+    assert asked(headend, f"/api/videos/{number}")["title"] == "First cut"
+
+
+def test_many_are_selected_and_deleted_by_keyboard(
+    headend: Running, browser: Chromium, room: str, film: Path
+) -> None:
+    for number in range(2):
+        status, answer = upload(headend, film, title=f"Spare {number}")
+        assert status == 201, answer
+    viewer = sign_in(browser, headend, f"{room}/videos?search=Spare")
+    for at in range(2):
+        viewer.evaluate(f"() => document.querySelectorAll('[data-pick]')[{at}].focus()")
+        viewer.press(" ")
+    assert "2 videos selected" in viewer.text("#chosen")
+    viewer.evaluate("() => document.querySelector('[data-many=DELETE]').focus()")
+    viewer.press("Enter")
+    assert "(2)" in viewer.text("#confirm-text")
+    viewer.press("Tab")
+    viewer.press("Enter")
+    viewer.wait_for_page(
+        "() => document.querySelector('#videos').innerText.includes('No video is like that.')",
+        20, "both deleted",
+    )  # fmt: skip
+    assert videos(headend, "Spare") == []
+
+
+def test_a_token_is_shown_once_and_a_label_is_added(
+    headend: Running, browser: Chromium, room: str
+) -> None:
+    viewer = sign_in(browser, headend, f"{room}/settings")
+    viewer.fill("#category-new", "Concerts")
+    viewer.press("Enter")
+    viewer.wait_for_page(
+        "() => document.querySelector('#categories input[value=Concerts]') !== null", 10, "added"
+    )
+    viewer.fill("#token-name", "the site")
+    viewer.press("Enter")
+    viewer.wait_for_page("() => document.querySelector('#secret').open", 10, "shown")
+    secret = viewer.evaluate("() => document.querySelector('#secret-text').value")
+    assert fetch(f"{headend.http}/api/projects", token=str(secret)).status == 200
+    viewer.press("Escape")
+    viewer.wait_for_page("() => document.querySelector('#secret-text').value === ''", 10, "gone")
+    assert str(secret) not in viewer.text("main")
+    must_keep_its_policy(viewer)
+
+
+def test_a_slate_of_ones_own_is_sent(
+    headend: Running, browser: Chromium, room: str, tmp_path: Path
+) -> None:
+    (tmp_path / "soon.png").write_bytes(picture())
+    viewer = sign_in(browser, headend, f"{room}/settings")
+    viewer.choose_files("#slate", tmp_path / "soon.png")
+    viewer.wait_for_page(
+        "() => document.querySelector('#defaults img')?.naturalWidth > 0", 20, "the new slate"
+    )
+
+
+@pytest.mark.parametrize("light", [False, True], ids=["dark", "light"])
+def test_the_pages_are_for_everybody(
+    headend: Running, browser: Chromium, axe: str, room: str, made: Json, light: bool
+) -> None:
+    viewer = browser.open(f"{headend.http}/console", light=light)
+    viewer.fill("#token", headend.token)
+    viewer.press("Enter")
+    viewer.wait_for_page("() => document.querySelector('header.top') !== null", 10, "signed in")
+    pages = ("videos", "videos?search=none", "upload", f"videos/{made['id']}", "settings")
+    for page in (*(f"{room}/{each}" for each in pages), "/console/operations?examine=1"):
+        viewer.visit(headend.http + page)
+        must_be_accessible(viewer, axe)
+        must_fit(viewer)
+        must_keep_its_policy(viewer)
+        size = viewer.evaluate(SCRIPTS)
+        assert isinstance(size, int)
+        assert size <= 300_000, page

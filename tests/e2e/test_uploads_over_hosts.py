@@ -1,0 +1,68 @@
+"""A file uploaded to several hosts that share PostgreSQL and a bucket, of which one is killed."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.test_bucket import Bucket
+from tests.e2e.test_resumable import MiB, asked, create, offset, send, written
+from tests.support.e2e.hosts import Hosts
+from tests.support.e2e.service import Running, fetch
+from tests.support.postgres import PostgresServer
+from tests.support.storage.s3_server import S3Server
+from tests.support.waiting import poll
+
+pytestmark = pytest.mark.e2e
+
+SIZE = 40 * MiB
+
+
+@pytest.fixture
+def bucket(s3_server: S3Server) -> Bucket:
+    return Bucket(s3_server)
+
+
+@pytest.fixture
+def hosts(bucket: Bucket, postgres_server: PostgresServer, tmp_path: Path) -> Iterator[Hosts]:
+    with (
+        postgres_server.empty_database() as database,
+        Hosts(tmp_path, database, bucket.settings()) as opened,
+    ):
+        yield opened
+
+
+def received(running: Running, path: str) -> int:
+    """Return how much of an upload is safe, without a claim to go on with it."""
+    shown = fetch(f"{running.http}{path}", token=running.token).json["data"]
+    assert isinstance(shown, dict)
+    return int(shown["offset"])  # pyright: ignore[reportUnknownArgumentType]  # JSON
+
+
+def test_a_killed_host_costs_an_upload_what_the_client_sends_again(
+    hosts: Hosts, bucket: Bucket, tmp_path: Path
+) -> None:
+    first, second, third = (hosts.api(name) for name in ("api", "api-2", "api-3"))
+    for host in (second, third):  # the owner's token is where the catalog was made
+        (host.running.data / "owner.token").write_text(first.running.token)
+    file = tmp_path / "film.mp4"
+    written(file, SIZE)
+    path = create(first.running, SIZE)
+    # Half of it arrives, and the host dies over the next bytes.
+    send(first.running, path, file, 0, 20 * MiB)
+    poll(lambda: received(second.running, path) == 20 * MiB, within=30, what="what was sent")
+    at = offset(second.running, path)
+    send(first.running, path, file, at, at + 9 * MiB)
+    first.kill()
+    at = offset(second.running, path)
+    assert 20 * MiB <= at <= 29 * MiB
+    send(second.running, path, file, at, at + 5 * MiB)
+    poll(lambda: received(third.running, path) == at + 5 * MiB, within=30, what="more")
+    second.kill()
+    at = offset(third.running, path)
+    assert b" 204 " in send(third.running, path, file, at).split(b"\r\n")[0]
+    hash_ = asked(third.running, "HEAD", path).headers["headend-video-hash"]
+    assert bucket.server.keys(bucket.place.bucket, "media/pieces/") == []
+    (source,) = bucket.names(f"sources/{hash_}")
+    found = bucket.server.client(bucket.place.bucket).get(source).bytes()
+    assert bytes(found) == file.read_bytes()

@@ -1,0 +1,58 @@
+"""What an operator sees of a real installation."""
+
+from pathlib import Path
+
+from api.operations.report import LoggedProblem, OperationsReporter
+from headend.install.installation import catalog_location
+from headend.roles.operations import InstallationReporter, memory_of
+from storage.catalog import open_catalog
+from storage.catalog.migrations import REVISION
+from storage.wall_clock import wall_clock_us
+from tests.support.headend.installed import installed
+from tests.support.storage.new_videos import new_video
+
+LINE = LoggedProblem(at_us=1, level="error", event="engine lost", facts={"stream": "AAAA"})
+
+
+async def test_the_report_is_of_this_machine_and_its_catalog(tmp_path: Path) -> None:
+    settings = await installed(tmp_path / "data")
+
+    async def problems() -> list[str]:
+        return ["the bucket does not answer"]
+
+    async with open_catalog(catalog_location(settings), migrate=False) as catalog:
+        reporter = InstallationReporter(
+            settings,
+            catalog,
+            version="1.2.3",
+            store="/here",
+            problems=problems,
+            logged=lambda: [LINE],
+        )
+        assert isinstance(reporter, OperationsReporter)
+        await catalog.videos.add(1, new_video(title="Film"), wall_clock_us(), by=None)
+        found = await reporter.report()
+        assert found.versions.headend == "1.2.3"
+        assert found.versions.tables == REVISION
+        assert found.versions.database.startswith("SQLite 3.")
+        assert found.machine.cores >= 1
+        assert 0 < found.machine.memory_free_bytes < found.machine.memory_bytes
+        assert 0 < found.disk.free_bytes < found.disk.total_bytes
+        assert found.disk.store == "/here"
+        assert found.disk.min_free_bytes == settings.storage.min_free_bytes
+        assert found.problems == ["the bucket does not answer"]
+        assert found.logged == [LINE]
+        assert found.hosts == ()
+        assert [job.title for job in found.workload.jobs] == ["Film"]
+
+        findings = {each.topic: each for each in await reporter.examine()}
+        assert findings["database"].verdict == "well"
+        # The file of the video above was never stored.
+        assert findings["files"].verdict == "act"
+        assert [each.what for each in findings["files"].things] == ["uploaded file"]
+
+
+def test_memory_is_read_from_the_kernels_text() -> None:
+    text = "MemTotal:        8000 kB\nMemFree: 10 kB\nMemAvailable:    3000 kB\n"
+    assert memory_of(text) == (8000 * 1024, 3000 * 1024)
+    assert memory_of("") == (0, 0)

@@ -1,0 +1,28 @@
+"""Restricted records of a project, asked of both databases."""
+
+from media.countries import find_country
+from storage.catalog import Catalog
+from storage.catalog.records.common import ProjectRecord
+from storage.catalog.videos.repository import VideoChange
+from tests.storage.catalog.videos.test_queries import NOW_US, add
+
+
+async def test_only_restricted_records_of_the_project_are_found(
+    catalog: Catalog, project: ProjectRecord
+) -> None:
+    romania, japan = find_country("RO"), find_country("JP")
+    assert romania is not None
+    assert japan is not None
+    free, old, new = [(await add(catalog, project, title=name)).video for name in "abc"]
+    other = await catalog.projects.add("Other", NOW_US)
+    theirs = (await add(catalog, other)).video
+    for video in (old, new, theirs):
+        change = VideoChange(countries=(romania, japan))
+        assert await catalog.videos.edit(video.id, change, NOW_US, by=None) is not None
+    found = await catalog.restrictions.find(project.id, 10)
+    assert [(each.kind, each.id, each.title) for each in found] == [
+        ("video", new.id, "c"), ("video", old.id, "b"),
+    ]  # fmt: skip
+    assert {each.code for each in found[0].countries} == {"RO", "JP"}
+    assert [each.id for each in await catalog.restrictions.find(project.id, 1)] == [new.id]
+    assert free.id not in {each.id for each in found}

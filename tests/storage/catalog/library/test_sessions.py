@@ -1,0 +1,163 @@
+"""Sessions of browsers: what opens them, what ends them, what is kept of them."""
+
+from pathlib import Path
+
+import pytest
+
+from storage.catalog import Catalog, open_catalog
+from storage.catalog.library.sessions import LIFE_SECONDS, LINK_SECONDS
+from storage.errors import TokenRevoked
+from tests.support.sql import run_sql
+
+SECOND_US = 1_000_000
+HOUR_US = 3600 * SECOND_US
+DAY_US = 24 * HOUR_US
+NOW = 100 * DAY_US
+
+
+@pytest.fixture
+async def token(catalog: Catalog) -> int:
+    project = await catalog.projects.add("Sport", 1)
+    record, _ = await catalog.tokens.add("editor", project.id, write=True, now_us=1)
+    return record.id
+
+
+async def test_a_session_is_its_tokens(catalog: Catalog, token: int) -> None:
+    secret = await catalog.sessions.add(token, NOW)
+    principal = await catalog.sessions.authenticate(secret, NOW)
+    assert principal is not None
+    assert (principal.id, principal.name, principal.write) == (token, "editor", True)
+    assert principal.project is not None
+    assert principal.reaches(principal.project)
+    assert not principal.reaches(principal.project + 1)
+
+
+async def test_each_sign_in_has_a_secret_of_its_own(catalog: Catalog, token: int) -> None:
+    secrets = {await catalog.sessions.add(token, NOW) for _ in range(5)}
+    assert len(secrets) == 5
+    assert all(len(secret) == 43 for secret in secrets)
+    assert not await catalog.sessions.authenticate("", NOW)
+    assert not await catalog.sessions.authenticate("A" * 43, NOW)
+    assert not await catalog.sessions.authenticate("\udcff", NOW)
+
+
+async def test_a_session_ends_two_weeks_after_its_last_use(catalog: Catalog, token: int) -> None:
+    secret = await catalog.sessions.add(token, NOW)
+    then = NOW + 14 * DAY_US - 1
+    assert await catalog.sessions.authenticate(secret, then) is not None
+    assert await catalog.sessions.authenticate(secret, then + 14 * DAY_US - 1) is not None
+    assert await catalog.sessions.authenticate(secret, then + 28 * DAY_US) is None
+
+
+async def test_a_session_ends_after_90_days_however_it_is_used(
+    catalog: Catalog, token: int
+) -> None:
+    secret = await catalog.sessions.add(token, NOW)
+    end = NOW + LIFE_SECONDS * SECOND_US
+    for day in range(10, 90, 10):
+        assert await catalog.sessions.authenticate(secret, NOW + day * DAY_US) is not None
+    assert await catalog.sessions.authenticate(secret, end - 1) is not None
+    assert await catalog.sessions.authenticate(secret, end) is None
+
+
+async def test_use_is_written_once_an_hour(catalog: Catalog, token: int, place: str | Path) -> None:
+    secret = await catalog.sessions.add(token, NOW)
+    seen: list[object] = []
+    for moment in (NOW + 1, NOW + HOUR_US, NOW + HOUR_US + 1, NOW + HOUR_US + 2):
+        await catalog.sessions.authenticate(secret, moment)
+        ((at,),) = run_sql(place, "SELECT seen_us FROM sessions")
+        seen.append(at)
+    assert seen == [NOW, NOW, NOW + HOUR_US + 1, NOW + HOUR_US + 1]
+
+
+async def test_who_signs_out_is_out(catalog: Catalog, token: int) -> None:
+    mine, other = await catalog.sessions.add(token, NOW), await catalog.sessions.add(token, NOW)
+    await catalog.sessions.remove(mine)
+    await catalog.sessions.remove("unknown")
+    assert await catalog.sessions.authenticate(mine, NOW) is None
+    assert await catalog.sessions.authenticate(other, NOW) is not None
+
+
+async def test_a_revoked_token_takes_its_sessions_and_links_along(
+    catalog: Catalog, token: int, place: str | Path
+) -> None:
+    child, _ = await catalog.tokens.add("child", None, write=True, now_us=2, by=token)
+    other, _ = await catalog.tokens.add("other", None, write=True, now_us=3)
+    secrets = {each: await catalog.sessions.add(each, NOW) for each in (token, child.id, other.id)}
+    links = {each: await catalog.sessions.add_link(each, NOW) for each in (token, other.id)}
+    await catalog.tokens.revoke(token, NOW, descendants=True)
+    kept = run_sql(place, "SELECT token_id FROM sessions")
+    assert kept == [(other.id,)]
+    assert run_sql(place, "SELECT token_id FROM sign_in_links") == [(other.id,)]
+    for each, secret in secrets.items():
+        found = await catalog.sessions.authenticate(secret, NOW)
+        assert (found is not None) is (each == other.id)
+    assert await catalog.sessions.redeem_link(links[token], NOW) is None
+    for adding in (catalog.sessions.add, catalog.sessions.add_link):
+        for gone in (token, 999, 2**70):
+            with pytest.raises(TokenRevoked):
+                await adding(gone, NOW)
+
+
+async def test_a_link_signs_in_once_and_soon(catalog: Catalog, token: int) -> None:
+    link = await catalog.sessions.add_link(token, NOW)
+    late = await catalog.sessions.add_link(token, NOW)
+    found = await catalog.sessions.redeem_link(link, NOW + LINK_SECONDS * SECOND_US - 1)
+    assert found is not None
+    number, secret = found
+    assert number == token
+    assert await catalog.sessions.authenticate(secret, NOW) is not None
+    assert await catalog.sessions.redeem_link(link, NOW) is None
+    assert await catalog.sessions.redeem_link(late, NOW + LINK_SECONDS * SECOND_US) is None
+    assert await catalog.sessions.redeem_link("", NOW) is None
+
+
+async def test_it_is_known_whether_any_browser_has_signed_in(catalog: Catalog, token: int) -> None:
+    assert not await catalog.sessions.has_any()
+    await catalog.sessions.add_link(token, NOW)
+    assert not await catalog.sessions.has_any()
+    await catalog.sessions.add(token, NOW)
+    assert await catalog.sessions.has_any()
+
+
+async def test_sessions_and_links_are_bounded_and_the_oldest_go(
+    catalog: Catalog, token: int, place: str | Path
+) -> None:
+    other, _ = await catalog.tokens.add("other", None, write=True, now_us=3)
+    kept = await catalog.sessions.add(other.id, NOW - 1)
+    first = await catalog.sessions.add(token, NOW)
+    second = await catalog.sessions.add(token, NOW + 1)
+    for number in range(99):
+        await catalog.sessions.add(token, NOW + 2 + number)
+        await catalog.sessions.add_link(token, NOW + 2 + number)
+    await catalog.sessions.add_link(token, NOW + 101)
+    await catalog.sessions.add_link(token, NOW + 102)
+    assert run_sql(place, "SELECT count(*) FROM sign_in_links") == [(100,)]
+    assert run_sql(place, f"SELECT count(*) FROM sessions WHERE token_id = {token}") == [(100,)]
+    assert await catalog.sessions.authenticate(first, NOW) is None
+    assert await catalog.sessions.authenticate(second, NOW) is not None
+    assert await catalog.sessions.authenticate(kept, NOW) is not None
+
+
+async def test_what_has_ended_is_removed_with_the_next_sign_in(
+    catalog: Catalog, token: int, place: str | Path
+) -> None:
+    await catalog.sessions.add(token, NOW)
+    await catalog.sessions.add_link(token, NOW)
+    later = NOW + 14 * DAY_US
+    await catalog.sessions.add(token, later)
+    await catalog.sessions.add_link(token, later)
+    assert run_sql(place, "SELECT created_us FROM sessions") == [(later,)]
+    assert run_sql(place, "SELECT count(*) FROM sign_in_links") == [(1,)]
+
+
+async def test_the_files_hold_no_secret(file: Path) -> None:
+    async with open_catalog(file, migrate=True) as catalog:
+        record, _ = await catalog.tokens.add("editor", None, write=True, now_us=1)
+        secrets = [
+            await catalog.sessions.add(record.id, NOW),
+            await catalog.sessions.add_link(record.id, NOW),
+        ]
+        kept = b"".join(path.read_bytes() for path in file.parent.iterdir())
+    assert b"editor" in kept
+    assert not any(secret.encode() in kept for secret in secrets)

@@ -1,0 +1,56 @@
+"""What is going on, over all projects or one."""
+
+from pathlib import Path
+
+from storage.catalog import Catalog
+from storage.catalog.projects.overview import MOST
+from storage.catalog.records.common import ProjectRecord
+from tests.support.sql import run_sql
+from tests.support.storage.new_videos import new_video
+
+
+async def fill(catalog: Catalog, project: ProjectRecord, place: str | Path) -> dict[str, int]:
+    """Add what is live, and what is not, to a project; return the numbers by titles."""
+    found: dict[str, int] = {}
+    for title in ("live", "idle"):
+        found[title] = (await catalog.streams.add(project.id, title, 1)).id
+    for title in ("working", "failed", "done"):
+        added = await catalog.videos.add(project.id, new_video(title=title), 1, by=None)
+        found[title] = added.video.id
+    run_sql(
+        place,
+        f"UPDATE streams SET live = true WHERE id = {found['live']}",
+        f"UPDATE videos SET phase = 'failed', state = 'failed' WHERE id = {found['failed']}",
+        f"UPDATE videos SET phase = 'completed', state = 'completed' WHERE id = {found['done']}",
+    )
+    return found
+
+
+async def test_what_is_live_made_and_failed_is_found_in_all_projects_or_in_one(
+    catalog: Catalog, place: str | Path
+) -> None:
+    one, two, gone = [await catalog.projects.add(name, 1) for name in ("One", "Two", "Gone")]
+    first, second = await fill(catalog, one, place), await fill(catalog, two, place)
+    await fill(catalog, gone, place)
+    run_sql(place, f"UPDATE projects SET removed_us = 2 WHERE id = {gone.id}")
+    whole = await catalog.overviews.find(reach=None)
+    assert [record.id for record in whole.live] == [second["live"], first["live"]]
+    assert [record.id for record in whole.working] == [second["working"], first["working"]]
+    assert [record.id for record in whole.failed] == [second["failed"], first["failed"]]
+    assert whole.keys == {one.id: one.key, two.id: two.key}
+    assert [record.project_key for record in whole.failed] == [two.key, one.key]
+    mine = await catalog.overviews.find(reach=one.id)
+    assert [record.id for record in mine.live] == [first["live"]]
+    assert [record.id for record in mine.working] == [first["working"]]
+    assert [record.id for record in mine.failed] == [first["failed"]]
+    assert mine.keys == {one.id: one.key}
+
+
+async def test_no_more_is_read_than_a_page_shows(catalog: Catalog, place: str | Path) -> None:
+    project = await catalog.projects.add("Many", 1)
+    for number in range(MOST + 1):
+        await catalog.streams.add(project.id, f"{number}", 1)
+    run_sql(place, "UPDATE streams SET live = true")
+    found = await catalog.overviews.find(reach=None)
+    assert len(found.live) == MOST
+    assert found.live[0].title == f"{MOST}"

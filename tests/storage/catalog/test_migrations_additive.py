@@ -1,0 +1,93 @@
+"""Steps that only add: taken beside running processes, and no hindrance for an older version."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from storage.catalog import migrations, open_catalog
+from storage.catalog.engine.database import database_url, open_database
+from storage.catalog.migrations import REVISION, check
+from storage.errors import SchemaNewer
+from tests.support.sql import run_sql
+
+FOLDER = Path(migrations.__file__).parent / "versions"
+NEWER = f"{REVISION.partition('.')[0]}.999"
+
+
+def faults(source: str) -> list[str]:
+    """Return what a step does that an older version could not live with."""
+    found: list[str] = []
+    for node in ast.walk(ast.parse(source)):
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+            continue
+        if not isinstance(node.func.value, ast.Name) or node.func.value.id != "op":
+            continue
+        name = node.func.attr
+        if name == "add_column":
+            said = ast.unparse(node.args[1])
+            if "nullable=True" not in said and "server_default=" not in said:
+                found.append(f"a column that older code must fill: {said}")
+        elif name not in {"create_table", "create_index", "execute", "f"}:
+            found.append(name)
+        elif name == "execute" and "INSERT INTO" not in ast.unparse(node):
+            found.append(ast.unparse(node))
+    return found
+
+
+def test_a_step_with_a_point_in_its_revision_only_adds() -> None:
+    added = [path for path in FOLDER.glob("[0-9]*.py") if "." in revision_of(path.read_text())]
+    assert {path.name: faults(path.read_text()) for path in added if faults(path.read_text())} == {}
+
+
+def revision_of(source: str) -> str:
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "revision":
+            return str(ast.literal_eval(node.value))
+    raise AssertionError("a step without a revision")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "op.drop_table('players')",
+        "op.drop_column('players', 'name')",
+        "op.alter_column('players', 'name', nullable=False)",
+        "op.add_column('players', sa.Column('more', sa.Integer(), nullable=False))",
+        "op.execute('UPDATE players SET name = 1')",
+    ],
+)
+def test_a_step_that_changes_what_is_there_is_noticed(line: str) -> None:
+    assert faults(f"def upgrade():\n    {line}\n") != []
+    assert faults("def upgrade():\n    op.create_index('a', 'players', ['name'])\n") == []
+    column = "sa.Column('more', sa.Integer(), nullable=False, server_default='0')"
+    assert faults(f"def upgrade():\n    op.add_column('players', {column})\n") == []
+
+
+@pytest.mark.parametrize("migrating", [True, False])
+async def test_a_catalog_that_a_newer_version_has_added_to_is_used_as_it_is(
+    both_places: str | Path, migrating: bool
+) -> None:
+    async with open_catalog(both_places, migrate=True) as catalog:
+        await catalog.installation.first_start(1)
+        run_sql(
+            both_places,
+            "CREATE TABLE more (id INTEGER)",
+            "ALTER TABLE players ADD COLUMN more INTEGER",
+            f"UPDATE alembic_version SET version_num = '{NEWER}'",
+        )
+        await catalog.ping()
+    async with open_catalog(both_places, migrate=migrating) as catalog:
+        project = await catalog.projects.find("1")
+        assert project is not None
+        await catalog.ping()
+    assert run_sql(both_places, "SELECT version_num FROM alembic_version") == [(NEWER,)]
+
+
+async def test_who_copies_all_tables_refuses_what_was_added(both_places: str | Path) -> None:
+    async with open_catalog(both_places, migrate=True):
+        run_sql(both_places, f"UPDATE alembic_version SET version_num = '{NEWER}'")
+    async with open_database(database_url(both_places), create=False) as database:
+        await check(database)
+        with pytest.raises(SchemaNewer):
+            await check(database, exactly=True)

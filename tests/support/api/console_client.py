@@ -1,0 +1,66 @@
+"""A browser in the console, without a page: cookies, and the headers that browsers send."""
+
+from typing import Any, Final
+
+from httpx import Response
+
+from tests.support.api.application import ApiService
+
+__all__ = ["COOKIE", "SAME_ORIGIN", "Browser"]
+
+COOKIE: Final = "__Host-headend_session"
+SAME_ORIGIN: Final = {"Sec-Fetch-Site": "same-origin"}
+_ACT: Final = {**SAME_ORIGIN, "X-Headend-Console": "1"}
+
+
+class Browser:
+    """One browser; it keeps the cookie by itself, as that is for https alone."""
+
+    def __init__(self, house: ApiService) -> None:
+        self._client = house.client
+        self._house = house
+        self.secret: str | None = None
+
+    async def sign_in(self, token: str | None = None, **fields: str) -> Response:
+        """Send the form to sign in, by default with the owner's token."""
+        owner = self._house.owner["Authorization"].removeprefix("Bearer ")
+        return await self.send("/console/sign-in", {"token": token or owner, **fields})
+
+    async def send(
+        self, path: str, fields: dict[str, str], headers: dict[str, str] | None = None
+    ) -> Response:
+        """Send a form of one of our pages, unless `headers` say otherwise."""
+        sent = {**self._cookies(), **(SAME_ORIGIN if headers is None else headers)}
+        answer = await self._client.post(path, data=fields, headers=sent, follow_redirects=False)
+        return self._kept(answer)
+
+    async def get(self, path: str, headers: dict[str, str] | None = None) -> Response:
+        """Open a page."""
+        sent = {**self._cookies(), **(headers or {})}
+        return await self._client.get(path, headers=sent, follow_redirects=False)
+
+    async def fragment(self, path: str, target: str) -> Response:
+        """Fetch a fragment of a page as its script does."""
+        return await self.get(path, {"HX-Request": "true", "HX-Target": target})
+
+    async def act(
+        self,
+        method: str,
+        path: str,
+        json: Any = None,  # Any: what a test sends
+        headers: dict[str, str] | None = None,
+    ) -> Response:
+        """Send a request to the API as a page's script does, unless `headers` say otherwise."""
+        sent = {**self._cookies(), **(_ACT if headers is None else headers)}
+        return await self._client.request(method, path, json=json, headers=sent)
+
+    def _cookies(self) -> dict[str, str]:
+        return {} if self.secret is None else {"Cookie": f"{COOKIE}={self.secret}"}
+
+    def _kept(self, answer: Response) -> Response:
+        for cookie in answer.headers.get_list("set-cookie"):
+            pair = cookie.partition(";")[0]
+            name, _, secret = pair.partition("=")
+            assert name == COOKIE
+            self.secret = secret or None
+        return answer

@@ -1,0 +1,49 @@
+"""The API with the report on an installation, over a catalog and a folder of its own."""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from litestar.testing import AsyncTestClient
+
+from api.app import create_app
+from api.operations.report import LoggedProblem
+from headend.install.installation import catalog_location
+from headend.roles.operations import InstallationReporter
+from storage.catalog import open_catalog
+from tests.support.api.application import ADDRESSES, BROADCASTER_KEY, NOW_US, ApiService
+from tests.support.headend.installed import installed
+
+__all__ = ["operations_site"]
+
+
+@asynccontextmanager
+async def operations_site(
+    folder: Path,
+    *,
+    problems: Callable[[], Awaitable[list[str]]],
+    line: LoggedProblem,
+    write: bool,
+    reporter: type[InstallationReporter] = InstallationReporter,
+) -> AsyncGenerator[ApiService]:
+    """Serve the API; the report names `problems`, and `line` as the log. The token may `write`."""
+    settings = await installed(folder)
+    async with open_catalog(catalog_location(settings), migrate=False) as catalog:
+        report = reporter(
+            settings,
+            catalog,
+            version="1.2.3",
+            store=str(folder / "objects"),
+            problems=problems,
+            logged=lambda: [line],
+        )
+        app = create_app(
+            catalog=catalog,
+            addresses=ADDRESSES,
+            broadcaster_key=BROADCASTER_KEY,
+            operations=report,
+        )
+        _, token = await catalog.tokens.add("owner", None, write=write, now_us=NOW_US)
+        async with AsyncTestClient(app, raise_server_exceptions=True) as client:
+            owner = {"Authorization": f"Bearer {token}"}
+            yield ApiService(client, catalog, "", BROADCASTER_KEY, owner)

@@ -1,0 +1,69 @@
+"""Media that foreign encoders make out of nothing but their arguments: made once, then copied.
+
+The processes of a test run, and the runs after it, need the same files. They are kept in the cache
+of pytest (`pytest --cache-clear` and `make clean` empty it) by the program and its arguments.
+"""
+
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+__all__ = ["CACHE", "forget_old", "is_made_of_nothing", "make_file"]
+
+_ROOT: Final = Path(__file__).parents[2]
+CACHE: Final = _ROOT / ".pytest_cache" / "d" / "media"
+_DAYS: Final = 14  # what no test has asked for so long is forgotten
+
+
+def is_made_of_nothing(arguments: Sequence[str]) -> bool:
+    """Return whether arguments of FFmpeg name no file: all inputs are generators of its own."""
+    inputs = [number for number, each in enumerate(arguments) if each == "-i"]
+    places = (tempfile.gettempdir(), str(_ROOT))
+    return all(
+        tuple(arguments[max(number - 2, 0) : number]) == ("-f", "lavfi") for number in inputs
+    ) and not any(place in each for place in places for each in arguments)
+
+
+def make_file(command: Sequence[str], path: Path, *, seconds: float, cache: Path = CACHE) -> str:
+    """Have a program make the file at a path, its last argument, or copy what it once made.
+
+    `seconds` is how long it may take. Return what it complained of; only a file without complaints
+    is kept.
+    """
+    cache.mkdir(parents=True, exist_ok=True)
+    kept = cache / f"{_key(command)}{path.suffix}"
+    with kept.with_suffix(f"{path.suffix}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # another process may be making it
+        if kept.exists():
+            os.utime(kept)
+            shutil.copyfile(kept, path)
+            return ""
+        done = subprocess.run(
+            [*command, str(path)], capture_output=True, check=False, timeout=seconds
+        )
+        assert done.returncode == 0, done.stderr.decode()
+        if not done.stderr:
+            made = kept.with_suffix(f"{path.suffix}.new")
+            shutil.copyfile(path, made)
+            made.replace(kept)
+        return done.stderr.decode()
+
+
+def _key(command: Sequence[str]) -> str:
+    """Return the name of what a command makes; another version of the program has another."""
+    program = Path(shutil.which(command[0]) or command[0]).resolve().stat()
+    facts = (program.st_size, program.st_mtime_ns, *command)
+    return hashlib.sha256(repr(facts).encode()).hexdigest()[:32]
+
+
+def forget_old(now: float, cache: Path = CACHE) -> None:
+    """Remove what was not asked for in the last days; `now` is the time of day in seconds."""
+    for path in cache.glob("*"):
+        if path.stat().st_mtime < now - _DAYS * 86_400:
+            path.unlink(missing_ok=True)

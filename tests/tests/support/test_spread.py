@@ -1,0 +1,22 @@
+"""The pieces of work that a run of the tests is made of."""
+
+import pytest
+
+from tests.support.spread import USE_BUCKETS, prefers_services
+
+
+def test_every_test_that_needs_the_s3_server_is_in_the_piece_with_buckets(
+    request: pytest.FixtureRequest,
+) -> None:
+    """Of those that were collected: in another piece it would start a server of its own."""
+    fixtures = {"s3_server", "bucket_store", "media_store"}
+    users = {
+        item.nodeid.partition("::")[0]
+        for item in request.session.items
+        if fixtures & set(getattr(item, "fixturenames", ()))
+    }
+    assert {file for file in users if not file.startswith(USE_BUCKETS)} == set()
+
+
+def test_two_of_four_processes_follow_encoders_and_the_first_always_does() -> None:
+    assert [prefers_services(f"gw{number}") for number in range(4)] == [True, False, True, False]

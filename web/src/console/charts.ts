@@ -1,0 +1,85 @@
+/** Charts of the last minutes, a line for each encoder; colour and dashes tell the lines apart. */
+
+import uPlot from "uplot";
+
+import { KEPT, type Series } from "./history";
+import { STREAM_WORDS } from "./words";
+
+const HEIGHT = 150;
+// Lines by the order of the slots; more encoders than these look alike, and the legend names them.
+const DASHES = [[], [6, 4], [2, 3], [10, 4, 2, 4]];
+const COLOURS = ["--chart-1", "--chart-2", "--chart-3", "--chart-4"];
+
+export class Chart {
+  private plot: uPlot | null = null;
+  private slots = "";
+  private latest: Series | null = null;
+
+  constructor(
+    private readonly place: HTMLElement,
+    private readonly scale: number,
+  ) {
+    new ResizeObserver(() => this.resize()).observe(place);
+    // The lines have the page's colours, which change with the viewer's preference.
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+      this.slots = "";
+      if (this.latest) this.draw(this.latest);
+    });
+  }
+
+  /** Show the values of all encoders, which are divided by the chart's scale. */
+  draw(series: Series): void {
+    this.latest = series;
+    const { times, slots, values } = series;
+    const columns = values.map((column) =>
+      column.map((value) => (value === null ? null : value / this.scale)),
+    );
+    const data = [times, ...columns] as uPlot.AlignedData;
+    const shown = slots.join(" ");
+    if (this.plot && this.slots === shown) {
+      this.plot.setData(data);
+      return;
+    }
+    this.plot?.destroy();
+    this.slots = shown;
+    this.plot = new uPlot(this.options(slots), data, this.place);
+  }
+
+  private resize(): void {
+    const width = this.place.clientWidth;
+    if (this.plot && width && width !== this.plot.width) this.plot.setSize({ width, height: HEIGHT });
+  }
+
+  private options(slots: readonly string[]): uPlot.Options {
+    const colour = (name: string): string => getComputedStyle(this.place).getPropertyValue(name);
+    const lines = { stroke: colour("--chart-axis"), grid: { stroke: colour("--chart-grid"), width: 1 } };
+    return {
+      width: this.place.clientWidth || KEPT,
+      height: HEIGHT,
+      cursor: { drag: { x: false, y: false } },
+      scales: { y: { range: (_, _least, most) => [0, Math.max(most, 0.1) * 1.1] } },
+      axes: [
+        { ...lines, space: 60 },
+        { ...lines, size: 44, values: (_, marks) => marks.map((mark) => String(+mark.toFixed(2))) },
+      ],
+      series: [
+        { label: STREAM_WORDS.time },
+        ...slots.map((slot, place): uPlot.Series => ({
+          label: nameOf(slot),
+          stroke: colour(COLOURS[place % COLOURS.length] ?? ""),
+          dash: DASHES[place % DASHES.length] ?? [],
+          width: 2,
+          points: { show: false },
+          spanGaps: false,
+          value: (_, value) => (value == null ? "–" : value.toFixed(2)),
+        })),
+      ],
+    };
+  }
+}
+
+/** Name a slot as the page does: `backup-1` is "Backup 1". */
+export function nameOf(slot: string): string {
+  const words = slot.replace("-", " ");
+  return words.charAt(0).toUpperCase() + words.slice(1);
+}

@@ -1,0 +1,30 @@
+/** Asks once before an act, in words that name what will happen. */
+
+/** Return whether a person agreed; `label` names the button that does it. */
+export async function ask(text: string, label: string | undefined): Promise<boolean> {
+  const dialog = document.getElementById("confirm");
+  if (!(dialog instanceof HTMLDialogElement) || dialog.open) return false;
+  const words = dialog.querySelector("#confirm-text");
+  const yes = dialog.querySelector<HTMLButtonElement>('button[value="yes"]');
+  if (!words || !yes) return false;
+  const usual = yes.textContent;
+  words.textContent = text;
+  if (label) yes.textContent = label;
+  dialog.returnValue = "no";
+  const answered = new Promise<boolean>((resolve) => {
+    dialog.addEventListener("close", () => resolve(dialog.returnValue === "yes"), { once: true });
+  });
+  dialog.showModal();
+  const agreed = await answered;
+  yes.textContent = usual;
+  return agreed;
+}
+
+/** Let the dialog's buttons close it. */
+export function bindDialogs(): void {
+  document.addEventListener("click", (event) => {
+    const button = event.target;
+    if (button instanceof HTMLButtonElement && button.value && button.closest("#confirm"))
+      button.closest("dialog")?.close(button.value);
+  });
+}

@@ -1,0 +1,95 @@
+/**
+ * What encoders sent in the last minutes, joined from reports that overlap: one value a second.
+ *
+ * Memory is bounded: older seconds are dropped. Times are seconds of the browser's clock.
+ */
+
+import type { Seconds, Slot } from "./ingest";
+
+/** How many seconds are kept and shown. */
+export const KEPT = 300;
+
+// Answers take a while to arrive; more than this is another clock: another process measures now.
+const OTHER_CLOCK = 3;
+
+export type Quantity = "bit_rates" | "frames" | "keyframe_seconds";
+
+type Sample = Readonly<Record<Quantity, number | null>>;
+
+/** Columns for a chart: times, then one column of values for each slot; null is a gap. */
+export interface Series {
+  readonly times: number[];
+  readonly slots: string[];
+  readonly values: (number | null)[][];
+}
+
+export class History {
+  private readonly samples = new Map<string, Map<number, Sample>>();
+  private newest = 0;
+  /** The time of the browser's clock at which the encoders' second 0 ended. */
+  private origin: number | null = null;
+
+  /** The slots of which anything is kept, in order. */
+  get slots(): string[] {
+    return [...this.samples.keys()].sort(bySlot);
+  }
+
+  /** How many values are kept. */
+  get size(): number {
+    return [...this.samples.values()].reduce((sum, kept) => sum + kept.size, 0);
+  }
+
+  /** Add what a report has of all slots; `now` is when it arrived. */
+  add(slots: readonly Slot[], now: number): void {
+    for (const { slot, seconds } of slots) if (seconds.bit_rates.length) this.join(slot, seconds, now);
+    this.drop();
+  }
+
+  private join(slot: string, seconds: Seconds, now: number): void {
+    const origin = now - seconds.newest;
+    if (this.origin === null || Math.abs(origin - this.origin) > OTHER_CLOCK) {
+      this.samples.clear();
+      this.origin = origin;
+      this.newest = seconds.newest;
+    }
+    this.newest = Math.max(this.newest, seconds.newest);
+    const kept = this.samples.get(slot) ?? new Map<number, Sample>();
+    this.samples.set(slot, kept);
+    const first = seconds.newest - seconds.bit_rates.length + 1;
+    seconds.bit_rates.forEach((rate, place) => {
+      kept.set(first + place, {
+        bit_rates: rate,
+        frames: seconds.frames[place] ?? null,
+        keyframe_seconds: seconds.keyframe_seconds[place] ?? null,
+      });
+    });
+  }
+
+  private drop(): void {
+    const oldest = this.newest - KEPT;
+    for (const [slot, kept] of this.samples) {
+      for (const second of kept.keys()) if (second <= oldest) kept.delete(second);
+      if (!kept.size) this.samples.delete(slot);
+    }
+  }
+
+  /** Return the columns of a chart, up to the newest second. */
+  series(quantity: Quantity): Series {
+    const { slots, newest, origin } = this;
+    const seconds = Array.from({ length: KEPT }, (_, place) => newest - KEPT + 1 + place);
+    return {
+      times: seconds.map((second) => Math.round(second + (origin ?? 0))),
+      slots,
+      values: slots.map((slot) => {
+        const kept = this.samples.get(slot);
+        return seconds.map((second) => kept?.get(second)?.[quantity] ?? null);
+      }),
+    };
+  }
+}
+
+/** The primary first, then the backups by number. */
+export function bySlot(one: string, other: string): number {
+  const number = (slot: string): number => Number(/\d+$/.exec(slot)?.[0] ?? 0);
+  return number(one) - number(other);
+}

@@ -1,0 +1,19 @@
+/** What every page of the console runs. Pages with more have a script of their own in `pages/`. */
+
+import { bindActs } from "./acts";
+import { bindDialogs } from "./confirm";
+import { bindFields } from "./fields";
+import { bindFragments } from "./fragments";
+import { bindLive } from "./live";
+import { bindPictures } from "./pictures";
+import { bindResume } from "./resume";
+import { bindTimes } from "./times";
+
+bindFragments();
+bindTimes();
+bindDialogs();
+bindActs();
+bindFields();
+bindLive();
+bindPictures();
+bindResume();

@@ -1,0 +1,45 @@
+/** All words that the scripts of uploads and videos show, in one place. */
+
+export const VIDEO_WORDS = {
+  waiting: "Waiting",
+  sending: "Uploading",
+  paused: "Paused",
+  broken: "Interrupted",
+  refused: "Refused",
+  arrived: "Waiting to be transcoded",
+  making: "Transcoding",
+  ready: "Ready",
+  failed: "Failed",
+  brokenReason: "The connection was lost. What has arrived is kept; try again.",
+  signedOut: "You are signed out. Sign in in another tab, then try again.",
+  tooLarge: (most: string): string => `The file is larger than the ${most} that an upload may have.`,
+  again: (name: string): string => `“${name}” is being uploaded already.`,
+  of: (part: string, whole: string): string => `${part} of ${whole}`,
+  speed: (rate: string): string => `${rate}/s`,
+  percent: (value: number): string => `${value} %`,
+  secondsLeft: (seconds: number): string => `${seconds} s left`,
+  minutesLeft: (minutes: number): string => `about ${minutes} min left`,
+  hoursLeft: (hours: number): string => `about ${hours} h left`,
+  total: (done: number, all: number): string =>
+    all === 1 ? (done ? "The file is there." : "1 file") : `${done} of ${all} files are there.`,
+  upload: (name: string): string => `Upload of ${name}`,
+  begun: (when: string): string => `begun ${when}`,
+  cancel: (name: string): string =>
+    `Cancel the upload of “${name}”? What has arrived of it is deleted.`,
+  cancelLabel: "Cancel the upload",
+  keepLabel: "Go on uploading",
+  selected: (number: number): string => (number === 1 ? "1 video selected" : `${number} videos selected`),
+  changing: (done: number, all: number): string => `${done} of ${all}…`,
+  changed: (number: number): string =>
+    number === 1 ? "1 video changed." : `${number} videos changed.`,
+  someFailed: (failed: number, reason: string): string =>
+    failed === 1 ? `1 video was not changed: ${reason}` : `${failed} videos were not changed, the first because: ${reason}`,
+  unreachable: "The service did not answer.",
+  noFrame: "The player shows no picture yet: play the video, stop where you like, and try again.",
+  frameBlocked: "This browser does not let pages read the picture. Choose a moment above, or a picture of your own.",
+  sendingPoster: "Sending the picture…",
+  posterSet: "This is the poster now. Viewers see it within a minute.",
+  pictureSet: "The picture was changed.",
+  moment: (time: string): string => `Poster from ${time}`,
+  pictureTooLarge: "The picture has more than 10 MB.",
+} as const;
