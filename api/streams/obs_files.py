@@ -22,6 +22,7 @@ _CANVAS: Final = (1920, 1080)  # what scenes are usually laid out on
 _SHARE: Final = 0.9
 _STEP: Final = 50  # kbit/s
 _SOUND: Final = 160  # kbit/s
+_ALIGNED: Final = 4  # OBS cuts its output to whole groups of so many columns: 854 to 852
 _FOREVER: Final = 10_000  # attempts to connect again: an encoder beside a stage has no operator
 # Files in a zip have a time; this one, the earliest possible, makes equal profiles equal files.
 _TIME: Final = (1980, 1, 1, 0, 0, 0)
@@ -91,7 +92,7 @@ class ObsProfile(msgspec.Struct, frozen=True, kw_only=True):
             "Video": {
                 "BaseCX": width,
                 "BaseCY": height,
-                "OutputCX": self.box.width,
+                "OutputCX": self.box.width // _ALIGNED * _ALIGNED,
                 "OutputCY": self.box.height,
                 "FPSType": 0,
                 "FPSCommon": 30,

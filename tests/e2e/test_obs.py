@@ -96,7 +96,7 @@ def test_obs_publishes_with_the_profile_that_is_downloaded(
     with obs(home, profile=profile.body, clip=source):
         slot = poll(settled, within=60, what="three keyframe intervals")
     video = slot["video"]
-    assert (video["codec"], video["width"], video["height"]) == ("H.264", 854, 480)
+    assert (video["codec"], video["width"], video["height"]) == ("H.264", 852, 480)
     assert slot["audio"]["codec"] == "AAC"
     assert video["plays_everywhere"] is True
     assert video["b_frames"] <= 2

@@ -1,7 +1,11 @@
 """The files of a profile for OBS; `test_obs_profile` has what a stream puts into them."""
 
+import configparser
+
+import pytest
+
 from api.streams.obs_files import DEFAULT_LABEL, ObsProfile, bit_rate
-from media.ladder import SELECTABLE_BOXES
+from media.ladder import SELECTABLE_BOXES, Box
 
 HD = next(box for box in SELECTABLE_BOXES if box.label == DEFAULT_LABEL)
 
@@ -17,3 +21,14 @@ def test_rates_are_below_those_of_the_ladder_and_in_order() -> None:
     rates = [bit_rate(box) for box in sorted(SELECTABLE_BOXES, key=lambda box: box.rate)]
     assert rates == sorted(set(rates))
     assert all(1000 * bit_rate(box) < box.rate for box in SELECTABLE_BOXES)
+
+
+@pytest.mark.parametrize("box", SELECTABLE_BOXES, ids=lambda box: box.label)
+def test_the_size_is_one_that_obs_keeps(box: Box) -> None:
+    """OBS 29 was seen to send 852 columns where its settings say 854."""
+    profile = ObsProfile(folder="f", name="n", server="rtmp://x/live", key="secret", box=box)
+    settings = configparser.ConfigParser()
+    settings.read_string(profile.files()["basic.ini"])
+    width, height = settings["Video"]["OutputCX"], settings["Video"]["OutputCY"]
+    assert int(width) % 4 == int(height) % 2 == 0
+    assert box.width - 4 < int(width) <= box.width
