@@ -11,7 +11,7 @@ from litestar.openapi.spec import Components, SecurityScheme
 from litestar.types import ControllerRouterHandler
 
 from api.console.errors import with_error_pages
-from api.console.overview import Problems, StreamRoom
+from api.console.overview import Problems
 from api.console.page import Console
 from api.console.rendering import Renderer
 from api.console.routes import console_routes, front_page
@@ -33,7 +33,7 @@ from api.library.quotas import ProjectQuotas
 from api.library.resolutions import ResolutionsController
 from api.library.tokens import TokensController
 from api.operations.endpoints import OperationsController
-from api.operations.report import OperationsReporter
+from api.operations.report import OperationsReporter, StreamRoom
 from api.ports import MediaRemover
 from api.schemas.presenter import Presenter
 from api.schemas.urls import Addresses

@@ -1,6 +1,5 @@
 """The page of the installation: hosts, machine, queue, disk, recent errors, doctor, versions."""
 
-from collections.abc import Callable
 from typing import Final
 
 from litestar import Response, get
@@ -10,7 +9,7 @@ from litestar.params import FromQuery
 from api.console.page import Console, is_fragment_request
 from api.http.auth import ApiRequest, needs_all_projects
 from api.http.parameters import missing
-from api.operations.report import DoctorFinding, OperationsReporter
+from api.operations.report import DoctorFinding, OperationsReporter, StreamRoom
 
 __all__ = ["operations_page"]
 
@@ -21,7 +20,7 @@ _FRAGMENTS: Final = {"installation": "_operations.html"}
 async def operations_page(
     request: ApiRequest,
     operations: NamedDependency[OperationsReporter | None],
-    room: NamedDependency[Callable[[], int | None]],
+    room: NamedDependency[StreamRoom],
     console: NamedDependency[Console],
     examine: FromQuery[str | None] = None,
 ) -> Response[str]:

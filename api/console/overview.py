@@ -1,6 +1,6 @@
 """The first page: what is live, what is being made, and what needs somebody's attention."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from http import HTTPStatus
 from typing import Annotated, Final
 
@@ -14,16 +14,15 @@ from api.console.stream_states import poster_of
 from api.console.stream_states import state_of as viewers_get
 from api.http.auth import ApiRequest
 from api.http.paging import read_query
+from api.operations.report import DoctorFinding, OperationsReporter, StreamRoom
 from api.schemas.presenter import Presenter
 from storage.catalog import Catalog
 from storage.catalog.records.common import StreamRecord
 
-__all__ = ["Problems", "StreamRoom", "overview_page", "state_of"]
+__all__ = ["Problems", "overview_page", "state_of"]
 
 # Sentences about what the service cannot do at the moment.
 Problems = Callable[[], Awaitable[list[str]]]
-# For how many more streams, like those on air, this machine has room; None: not known.
-StreamRoom = Callable[[], int | None]
 
 _FRAGMENTS: Final = {
     "attention": "_overview_attention.html",
@@ -50,6 +49,7 @@ async def overview_page(
     console: NamedDependency[Console],
     problems: NamedDependency[Problems],
     room: NamedDependency[StreamRoom],
+    operations: NamedDependency[OperationsReporter | None],
     page: PageOf = None,
 ) -> Response[str]:
     """Show what happens in the projects that the token reaches."""
@@ -66,10 +66,17 @@ async def overview_page(
         overview=found,
         states={record.id: state_of(record) for record in found.live},
         posters={record.id: poster_of(record, presenter.addresses) for record in found.live},
+        troubled={record.id: state_of(record) for record in found.troubled},
         room=room(),
         # For those who can mend them.
         problems=await problems() if reach is None else [],
+        concerns=await _concerns(operations) if reach is None else [],
     )
+
+
+async def _concerns(operations: OperationsReporter | None) -> Sequence[DoctorFinding]:
+    """Return what is known to need an operator; nothing if this process does not know."""
+    return [] if operations is None else await operations.concerns()
 
 
 def state_of(record: StreamRecord) -> ViewersState:

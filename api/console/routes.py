@@ -15,7 +15,7 @@ from litestar.types import ControllerRouterHandler
 
 from api.console.access import HOME, needs_session
 from api.console.operations import operations_page
-from api.console.overview import Problems, StreamRoom, overview_page
+from api.console.overview import Problems, overview_page
 from api.console.page import Console
 from api.console.settings import SettingsPage
 from api.console.sign_in import sign_in_handlers
@@ -26,6 +26,7 @@ from api.console.video import VideoPage
 from api.console.videos import VideosPage
 from api.http.browser_sessions import BrowserSessions
 from api.http.rate_limit import CallerRateLimiter
+from api.operations.report import StreamRoom
 from storage.catalog import Catalog
 
 __all__ = ["console_routes", "front_page"]

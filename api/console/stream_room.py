@@ -11,6 +11,7 @@ from litestar.di import NamedDependency
 from api.console.event_words import describe
 from api.console.page import Console
 from api.console.stream_states import ON_AIR_EVENTS, SLATE_EVENTS, slot_states, state_of
+from api.console.tag_choice import tag_choice
 from api.http.auth import ApiRequest
 from api.http.paging import read_query
 from api.http.parameters import PageNumber, missing
@@ -37,7 +38,7 @@ _FRAGMENTS: Final = {
     "details": "_stream_details.html",
     "settings": "_stream_settings.html",
 }
-_CHOICES: Final = 200  # of categories, tags and players: nobody finds one among more
+_CHOICES: Final = 200  # of categories and players: nobody finds one among more
 _NEWEST: Final = 1
 _OBS_SIZES: Final = tuple((box.label, bit_rate(box)) for box in SELECTABLE_BOXES)
 
@@ -87,7 +88,7 @@ class StreamRoomPage(Controller):
             stream_tag=stream_tag(stream),
             settings_tag=settings_tag(own),
             categories=await _categories(catalog, project.id),
-            tags=await _tags(catalog, stream),
+            tags=await tag_choice(catalog, project.id, stream.tags),
             players=(await catalog.players.find_page(project.id, size=_CHOICES)).items,
             countries=COUNTRIES,
             boxes=SELECTABLE_BOXES,
@@ -108,10 +109,3 @@ async def _since(catalog: Catalog, stream: StreamRecord, state: str) -> int | No
 async def _categories(catalog: Catalog, project: int) -> tuple[tuple[int, str], ...]:
     found = await catalog.labels.find_page("category", project, size=_CHOICES)
     return tuple((label.id, label.name) for label in found.items if label.active)
-
-
-async def _tags(catalog: Catalog, stream: StreamRecord) -> list[str]:
-    """Return the names of the tags that can be chosen, those of the stream first."""
-    found = await catalog.labels.find_page("tag", stream.project, size=_CHOICES)
-    names = [tag.name for tag in stream.tags]
-    return [*names, *(tag.name for tag in found.items if tag.active and tag.name not in names)]

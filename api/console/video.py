@@ -6,6 +6,7 @@ from litestar import Controller, Response, get
 from litestar.di import NamedDependency
 
 from api.console.page import Console
+from api.console.tag_choice import tag_choice
 from api.http.auth import ApiRequest
 from api.http.parameters import missing
 from api.library.lookup import PROJECT
@@ -75,6 +76,6 @@ class VideoPage(Controller):
             box_labels=BOX_LABELS,
             countries=COUNTRIES,
             categories=await labels.find_page("category", number, sort=_BY_NAME, size=size),
-            known_tags=await labels.find_page("tag", number, sort=_BY_NAME, size=size),
+            known_tags=await tag_choice(catalog, number, video.tags),
             players=await catalog.players.find_page(number, sort=_BY_NAME, size=size),
         )

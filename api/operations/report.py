@@ -3,7 +3,7 @@
 Sizes are bytes; times are microseconds since the Unix epoch (`_us`).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, Protocol, runtime_checkable
 
 import msgspec
@@ -19,6 +19,8 @@ __all__ = [
     "MachineReport",
     "OperationsReport",
     "OperationsReporter",
+    "SpareRoom",
+    "StreamRoom",
     "VersionsReport",
 ]
 
@@ -45,6 +47,21 @@ class MachineReport(msgspec.Struct, frozen=True, kw_only=True):
     memory_bytes: int
     memory_free_bytes: int
     live_streams: int
+
+
+class SpareRoom(msgspec.Struct, frozen=True, kw_only=True):
+    """For how many more streams, `more`, this machine has room, judged by the `basis`.
+
+    `running`: like those on air; `before`: like those that were on air last; `usual`: of 1080p at
+    30 pictures a second, by a rule of thumb.
+    """
+
+    more: int
+    basis: Literal["running", "before", "usual"]
+
+
+# Asks for how many more streams this machine has room; None: not known.
+StreamRoom = Callable[[], SpareRoom | None]
 
 
 class DiskReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -110,6 +127,14 @@ class OperationsReporter(Protocol):
 
         Raises:
             StorageError: the catalog does not answer.
+        """
+        ...
+
+    async def concerns(self) -> Sequence[DoctorFinding]:
+        """Return the findings that need an operator, as far as they are known.
+
+        What can be examined at once is: certificates, settings, jobs. The rest is as the last
+        examination in this process found it.
         """
         ...
 

@@ -48,7 +48,7 @@ from storage.wall_clock import wall_clock_us
 from transcode.sandbox.landlock import landlock_abi, landlock_text
 from transcode.sandbox.rlimits import SandboxError
 
-__all__ = ["clean", "examine"]
+__all__ = ["clean", "examine", "examine_briefly"]
 
 # Two weeks leave time to order a certificate by hand. The local one is renewed 30 days before its
 # end at a start or reload, so one with less time left belongs to a service that had neither.
@@ -95,6 +95,21 @@ async def examine(
     except StorageError as error:
         found.append(Finding(topic="database", verdict="act", text=str(error)))
     return tuple(found)
+
+
+async def examine_briefly(
+    settings: ServiceSettings, catalog: Catalog, now_us: int
+) -> tuple[Finding, ...]:
+    """Return the findings that take neither a look at every file nor the whole database.
+
+    They are those on settings, certificates and jobs; `catalog` is the service's own.
+    """
+    certificates = partial(_certificates, settings, Path(settings.data) / "tls", now_us)
+    return (
+        _countries(settings),
+        *await asyncio.to_thread(certificates),
+        await _checked(partial(_jobs, catalog, now_us)),
+    )
 
 
 async def clean(settings: ServiceSettings, now_us: int, *, confirmed: bool = False) -> int:

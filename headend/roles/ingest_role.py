@@ -12,6 +12,7 @@ from functools import partial
 import msgspec
 
 from api.http.filenames import slug
+from api.operations.report import SpareRoom
 from headend.config.listen_sockets import ListenSockets
 from headend.install.certificates import RtmpsCertificate
 from headend.install.media_store import bucket_of
@@ -50,6 +51,7 @@ from storage.recording.recorder import Recorder
 from storage.wall_clock import wall_clock_us
 from transcode.live.event_queue import EventQueue
 from transcode.live.posters import LivePosters
+from transcode.live.room import RoomMeter
 from transcode.live.service import LiveTranscoding
 
 __all__ = ["IngestRole", "run_ingest"]
@@ -64,7 +66,7 @@ class IngestRole(msgspec.Struct, frozen=True, kw_only=True):
     tls: RtmpsCertificate | None
     nudge: Callable[[], None]  # a command was added
     is_shedding: Callable[[], bool]  # live streams lack rungs for lack of CPU
-    room: Callable[[], int | None]  # for so many more streams; None: not known
+    room: Callable[[], SpareRoom | None]  # for more streams; None: not known
 
 
 @asynccontextmanager
@@ -183,8 +185,13 @@ async def run_ingest(
                 tls=tls,
                 nudge=executor.nudge,
                 is_shedding=lambda: transcoding.is_shedding,
-                room=lambda: transcoding.room.more,
+                room=partial(_spare_room, transcoding.room),
             )
+
+
+def _spare_room(meter: RoomMeter) -> SpareRoom | None:
+    more = meter.more
+    return None if more is None else SpareRoom(more=more, basis=meter.basis)
 
 
 def _other_hosts(context: RoleContext, ownership: CatalogOwnership) -> OtherHosts:

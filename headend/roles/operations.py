@@ -20,7 +20,7 @@ from api.operations.report import (
     VersionsReport,
 )
 from headend.config.settings import ServiceSettings
-from headend.install.doctor import examine
+from headend.install.doctor import examine, examine_briefly
 from headend.install.findings import Finding
 from storage.catalog import Catalog
 from storage.objects.disk_threads import FILES
@@ -60,6 +60,7 @@ class InstallationReporter:
         self._problems = problems
         self._logged = logged
         self._examining = asyncio.Lock()
+        self._examined: Sequence[DoctorFinding] = ()
 
     async def report(self) -> OperationsReport:
         """Return the state of the installation.
@@ -107,7 +108,21 @@ class InstallationReporter:
             TimeoutError: it takes too long.
         """
         async with asyncio.timeout(_EXAMINE_SECONDS), self._examining:
-            return [_found(each) for each in await examine(self._settings, wall_clock_us())]
+            self._examined = [
+                _found(each) for each in await examine(self._settings, wall_clock_us())
+            ]
+            return self._examined
+
+    async def concerns(self) -> Sequence[DoctorFinding]:
+        """Return the findings that need an operator, as far as they are known."""
+        brief = await examine_briefly(self._settings, self._catalog, wall_clock_us())
+        newer = {each.topic for each in brief}
+        known = [
+            *map(_found, brief),
+            *(each for each in self._examined if each.topic not in newer),
+        ]
+        # The disk is among the problems, as it is now.
+        return [each for each in known if each.verdict == "act" and each.topic != "disk"]
 
 
 async def _disk(folder: Path) -> tuple[int, int]:

@@ -1,16 +1,24 @@
-"""How many more streams a machine has room for, judged by those that it makes now. Pure.
+"""How many more streams a machine has room for, judged by those that it makes. Pure.
 
-Costs and idle CPU are in cores. Without a stream on air nothing is known: what one costs depends on
-its size and on the machine.
+Costs and idle CPU are in cores. What a stream costs depends on its size and on the machine: those
+on air are the best measure, those that were on air last the next best. Before the first one there
+is a rule of thumb.
 """
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, Literal
 
 from transcode.live.load_shedding import ROOM_FACTOR, RunLoad
 
-__all__ = ["RoomMeter"]
+__all__ = ["USUAL_CORES", "RoomBasis", "RoomMeter"]
 
+# `running`: the streams on air; `before`: those that were on air last; `usual`: a stream of 1080p
+# at 30 pictures a second with the standard resolutions.
+RoomBasis = Literal["running", "before", "usual"]
+
+# bench.ladder: 17 to 20 CPU seconds for 20 s of 1080p30, its packets kept as the top rendition and
+# three encoded below it (docs/benches.md).
+USUAL_CORES: Final = 1.0
 # Weight of the newest second: a burst of some seconds changes little, a minute counts whole.
 _WEIGHT: Final = 1 / 20
 
@@ -19,21 +27,28 @@ class RoomMeter:
     """Averages what is idle and what streams cost; told once a second."""
 
     def __init__(self) -> None:
+        self.basis: RoomBasis = "usual"
+        """What `more` is judged by."""
         self._idle: float | None = None
-        self._cost: float | None = None
+        self._cost = USUAL_CORES
         self._shedding = False
 
     def note(self, loads: Sequence[RunLoad], idle_cores: float) -> None:
         """Note the loads of the runs on air, and the cores that were idle meanwhile."""
         self._idle = _mean(self._idle, idle_cores)
         self._shedding = any(load.off or load.is_behind for load in loads)
-        cost = sum(load.cores for load in loads) / len(loads) if loads else None
-        self._cost = None if cost is None else _mean(self._cost, cost)
+        cost = sum(load.cores for load in loads) / len(loads) if loads else 0.0
+        # A run that has just begun has no cost yet.
+        if cost:
+            self._cost = _mean(self._cost if self.basis == "running" else None, cost)
+            self.basis = "running"
+        elif self.basis == "running" and not loads:
+            self.basis = "before"
 
     @property
     def more(self) -> int | None:
-        """So many more streams have room, each like the mean of those on air; None: unknown."""
-        if self._idle is None or not self._cost:
+        """So many more streams have room, each like the mean of the `basis`; None: unknown."""
+        if self._idle is None:
             return None
         return 0 if self._shedding else int(self._idle / (ROOM_FACTOR * self._cost))
 

@@ -20,9 +20,14 @@ MOST: Final = 24
 
 
 class Overview(msgspec.Struct, frozen=True, kw_only=True):
-    """The newest of each kind, at most `MOST`; `keys` are those of the projects by number."""
+    """The newest of each kind, at most `MOST`; `keys` are those of the projects by number.
+
+    `troubled` are streams that are live and have not their primary encoder on air: on a backup, or
+    on the slate without having been paused.
+    """
 
     live: tuple[StreamRecord, ...]
+    troubled: tuple[StreamRecord, ...]
     working: tuple[VideoRecord, ...]
     failed: tuple[VideoRecord, ...]
     keys: dict[int, str]
@@ -40,14 +45,18 @@ class Overviews:
         of = present if reach is None else present.where(projects.c.id == reach)
         on_air = select(streams).where(streams.c.live, streams.c.project_id.in_(of))
         newest = on_air.order_by(streams.c.id.desc()).limit(MOST)
+        without_primary = newest.where(~streams.c.paused, streams.c.on_air.is_distinct_from(0))
         async with self._database.reading() as connection:
             rows = (await connection.execute(newest)).all()
             live = await stream_queries.to_records(connection, rows)
-            numbers = {record.project for record in live}
+            rows = (await connection.execute(without_primary)).all()
+            troubled = await stream_queries.to_records(connection, rows)
+            numbers = {record.project for record in (*live, *troubled)}
             named = select(projects.c.id, projects.c.key).where(projects.c.id.in_(numbers))
             keys = {row.id: row.key for row in await connection.execute(named)}
             return Overview(
                 live=live,
+                troubled=troubled,
                 working=await video_queries.find_in_phase(connection, of, "inprogress", MOST),
                 failed=await video_queries.find_in_phase(connection, of, "failed", MOST),
                 keys=keys,

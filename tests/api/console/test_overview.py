@@ -1,5 +1,6 @@
 """The first page: what is live, what is being made, what needs attention."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -7,9 +8,11 @@ from litestar.testing import AsyncTestClient
 
 from api.app import create_app
 from api.console.overview import state_of
+from api.operations.report import LoggedProblem, SpareRoom
 from storage.catalog.records.common import StreamRecord
 from tests.support.api.application import ADDRESSES, BROADCASTER_KEY, NOW_US, ApiService
 from tests.support.api.console_client import COOKIE, Browser
+from tests.support.api.operations_site import operations_site
 from tests.support.sql import run_sql
 from tests.support.storage.new_videos import new_video
 
@@ -134,20 +137,69 @@ async def test_what_the_service_cannot_do_is_for_those_who_can_mend_it(
     assert "Needs attention" not in shown[editor]
 
 
+async def test_streams_that_have_not_their_primary_on_air_need_somebody(
+    house: ApiService, browser: Browser, catalog_place: Path
+) -> None:
+    numbers = {title: (await house.add(title))["id"] for title in ("well", "backup", "slate")}
+    numbers |= {title: (await house.add(title))["id"] for title in ("paused", "idle")}
+    run_sql(
+        catalog_place,
+        f"UPDATE streams SET live = true, on_air = 0 WHERE id = {numbers['well']}",
+        f"UPDATE streams SET live = true, on_air = 1 WHERE id = {numbers['backup']}",
+        f"UPDATE streams SET live = true WHERE id IN ({numbers['slate']}, {numbers['paused']})",
+        f"UPDATE streams SET paused = true WHERE id = {numbers['paused']}",
+    )
+    _, token = await house.catalog.tokens.add("of one", 1, write=False, now_us=NOW_US)
+    of_one = Browser(house)
+    await of_one.sign_in(token)
+    for one in (browser, of_one):
+        shown = (await one.fragment("/console", "attention")).text
+        links = re.findall(r'href="/console/\w+/streams/(\d+)"', shown)
+        assert links == [str(numbers["slate"]), str(numbers["backup"])]
+        assert 'class="state bad">no encoder is on air, viewers see the slate<' in shown
+        assert 'class="state warn">a backup encoder is on air' in shown
+
+
+async def test_what_the_doctor_knows_is_for_those_who_can_act(tmp_path: Path) -> None:
+    async def no_problems() -> list[str]:
+        return []
+
+    line = LoggedProblem(at_us=NOW_US, level="error", event="none", facts={})
+    folder = tmp_path / "data"
+    async with operations_site(folder, problems=no_problems, line=line, write=True) as site:
+        owner = Browser(site)
+        await owner.sign_in()
+        assert "Needs attention" not in (await owner.get("/console")).text
+        # Not a certificate at all: nothing could connect by it either.
+        (folder / "tls").mkdir(exist_ok=True)
+        (folder / "tls" / "rtmps.pem").write_text("")
+        shown = (await owner.fragment("/console", "attention")).text
+        assert "certificate rtmps.pem: " in shown
+        assert "cannot be read" in shown
+        assert 'href="/console/operations"' in shown
+        _, token = await site.catalog.tokens.add("editor", 1, write=True, now_us=NOW_US)
+        editor = Browser(site)
+        await editor.sign_in(token)
+        assert "certificate" not in (await editor.fragment("/console", "attention")).text
+
+
 @pytest.mark.parametrize(
     ("room", "words"),
     [
         (None, None),
-        (0, "This machine has no room for another stream."),
-        (1, "This machine has room for about 1 more stream like these."),
-        (7, "This machine has room for about 7 more streams like these."),
+        (SpareRoom(more=0, basis="running"), "This machine has no room for another stream."),
+        (SpareRoom(more=1, basis="running"), "has room for about 1 more stream like these."),
+        (SpareRoom(more=7, basis="running"), "has room for about 7 more streams like these."),
+        (SpareRoom(more=0, basis="before"), "too busy now for a stream like the last ones."),
+        (SpareRoom(more=2, basis="before"), "room for about 2 streams like the last ones."),
+        (SpareRoom(more=0, basis="usual"), "may be too busy now for a stream of 1080p."),
+        (SpareRoom(more=3, basis="usual"), "room for about 3 streams of 1080p."),
     ],
 )
 async def test_the_room_for_more_streams_is_shown_where_it_is_known(
-    house: ApiService, browser: Browser, catalog_place: Path, room: int | None, words: str | None
+    house: ApiService, browser: Browser, room: SpareRoom | None, words: str | None
 ) -> None:
-    await house.add("On air")
-    run_sql(catalog_place, "UPDATE streams SET live = true")
+    """Also before one is on air."""
     app = create_app(
         catalog=house.catalog,
         addresses=ADDRESSES,
@@ -158,7 +210,7 @@ async def test_the_room_for_more_streams_is_shown_where_it_is_known(
     async with AsyncTestClient(app) as client:
         headers = {"Cookie": f"{COOKIE}={browser.secret}"}
         page = (await client.get("/console", headers=headers)).text
-    assert ("This machine has" in page) is (words is not None)
+    assert ("his machine" in page) is (words is not None)
     assert words is None or words in page
 
 

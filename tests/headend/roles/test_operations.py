@@ -1,8 +1,10 @@
 """What an operator sees of a real installation."""
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from api.operations.report import LoggedProblem, OperationsReporter
+from headend.install.certificates import ensure_local_certificates
 from headend.install.installation import catalog_location
 from headend.roles.operations import InstallationReporter, memory_of
 from storage.catalog import open_catalog
@@ -12,6 +14,29 @@ from tests.support.headend.installed import installed
 from tests.support.storage.new_videos import new_video
 
 LINE = LoggedProblem(at_us=1, level="error", event="engine lost", facts={"stream": "AAAA"})
+
+
+async def no_problems() -> list[str]:
+    return []
+
+
+async def test_what_needs_an_operator_is_known_without_examining_everything(
+    tmp_path: Path,
+) -> None:
+    settings = await installed(tmp_path / "data")
+    made = datetime.now(UTC) - timedelta(days=795)
+    ensure_local_certificates(tmp_path / "data" / "tls", ["localhost"], made)
+    async with open_catalog(catalog_location(settings), migrate=False) as catalog:
+        reporter = InstallationReporter(
+            settings, catalog, version="1", store="/here", problems=no_problems, logged=list
+        )
+        assert [each.topic for each in await reporter.concerns()] == ["certificate rtmps.pem"]
+        # What only a whole examination finds is known from then on.
+        await catalog.videos.add(1, new_video(), wall_clock_us(), by=None)
+        assert [each.topic for each in await reporter.concerns()] == ["certificate rtmps.pem"]
+        await reporter.examine()
+        ensure_local_certificates(tmp_path / "data" / "tls", ["localhost"], datetime.now(UTC))
+        assert [each.topic for each in await reporter.concerns()] == ["files"]
 
 
 async def test_the_report_is_of_this_machine_and_its_catalog(tmp_path: Path) -> None:

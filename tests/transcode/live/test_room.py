@@ -3,7 +3,7 @@
 import pytest
 
 from transcode.live.load_shedding import ROOM_FACTOR, RunLoad
-from transcode.live.room import RoomMeter
+from transcode.live.room import USUAL_CORES, RoomMeter
 
 
 def load(
@@ -14,11 +14,19 @@ def load(
     )
 
 
-def test_nothing_is_known_before_a_stream_is_on_air() -> None:
+def test_before_the_first_stream_a_rule_of_thumb_counts() -> None:
     meter = RoomMeter()
-    assert meter.more is None
-    meter.note([], 8.0)
-    assert meter.more is None
+    assert meter.more is None, "nothing was measured yet"
+    meter.note([], ROOM_FACTOR * USUAL_CORES * 6.5)
+    assert (meter.more, meter.basis) == (6, "usual")
+
+
+def test_a_run_that_has_just_begun_tells_nothing_of_its_cost() -> None:
+    meter = RoomMeter()
+    meter.note([load(0.0)], ROOM_FACTOR * USUAL_CORES * 2.5)
+    assert (meter.more, meter.basis) == (2, "usual")
+    meter.note([load(0.5)], ROOM_FACTOR * USUAL_CORES * 2.5)
+    assert (meter.more, meter.basis) == (5, "running")
 
 
 @pytest.mark.parametrize(
@@ -62,8 +70,12 @@ def test_a_burst_changes_little_and_a_minute_all() -> None:
     assert meter.more == 0
 
 
-def test_when_no_stream_is_on_air_any_more_nothing_is_known() -> None:
+def test_when_no_stream_is_on_air_any_more_the_last_ones_count() -> None:
     meter = RoomMeter()
-    meter.note([load(1.0)], 8.0)
-    meter.note([], 8.0)
-    assert meter.more is None
+    for _ in range(60):
+        meter.note([load(0.5)], ROOM_FACTOR * 4.6)
+    meter.note([], ROOM_FACTOR * 4.6)
+    assert (meter.more, meter.basis) == (9, "before")
+    # The next one is another: what went before does not count any more.
+    meter.note([load(2.0)], ROOM_FACTOR * 4.6)
+    assert (meter.more, meter.basis) == (2, "running")

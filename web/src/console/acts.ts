@@ -60,6 +60,8 @@ async function finish(source: HTMLElement, answer: Answer): Promise<void> {
   if (source.dataset.version && answer.version) source.dataset.version = answer.version;
   if (source instanceof HTMLFormElement) {
     source.closest("dialog")?.close();
+    // What was added is among the rest from now on.
+    for (const field of source.querySelectorAll<HTMLInputElement>("[data-once]")) field.value = "";
     if (source.dataset.reset === undefined) settle(source);
     else source.reset();
   }

@@ -1,12 +1,16 @@
-/** Pictures that change under their address: `data-again="10"` loads one anew every 10 s. */
+/** Pictures that change under their address: `data-again="10"` loads one anew every 10 s.
+ *
+ * They stay as they are for people who prefer reduced motion.
+ */
 
 const TICK_MS = 1000;
+const STILL = "(prefers-reduced-motion: reduce)";
 
 /** Load such pictures anew while the page is visible. */
 export function bindPictures(): void {
   const loaded = new WeakMap<HTMLImageElement, number>();
   setInterval(() => {
-    if (document.visibilityState !== "visible") return;
+    if (document.visibilityState !== "visible" || matchMedia(STILL).matches) return;
     const now = performance.now();
     document.querySelectorAll<HTMLImageElement>("img[data-again]").forEach((picture) => {
       const last = loaded.get(picture);

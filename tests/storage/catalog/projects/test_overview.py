@@ -46,6 +46,25 @@ async def test_what_is_live_made_and_failed_is_found_in_all_projects_or_in_one(
     assert mine.keys == {one.id: one.key}
 
 
+async def test_troubled_are_live_streams_without_their_primary_on_air(
+    catalog: Catalog, place: str | Path
+) -> None:
+    project = await catalog.projects.add("One", 1)
+    values = {
+        "primary": "live = true, on_air = 0",
+        "backup": "live = true, on_air = 2",
+        "slate": "live = true, on_air = NULL",
+        "paused": "live = true, on_air = NULL, paused = true",
+        "idle": "live = false, on_air = NULL",
+    }
+    for title, changed in values.items():
+        number = (await catalog.streams.add(project.id, title, 1)).id
+        run_sql(place, f"UPDATE streams SET {changed} WHERE id = {number}")
+    found = await catalog.overviews.find(reach=project.id)
+    assert [record.title for record in found.troubled] == ["slate", "backup"]
+    assert len(found.live) == 4
+
+
 async def test_no_more_is_read_than_a_page_shows(catalog: Catalog, place: str | Path) -> None:
     project = await catalog.projects.add("Many", 1)
     for number in range(MOST + 1):
