@@ -45,6 +45,7 @@ _VIDEO_SECONDS: Final = 20.0
 _SLOW_SECONDS: Final = 10.0  # what a player may take longer for a video than it lasts
 _MADE_SECONDS: Final = 180.0
 _FAULT: Final = re.compile(r"error|fail|invalid|warning|unexpected|discont", re.IGNORECASE)
+_SHED: Final = "headend_run_rungs_shed_total"
 WHATS: Final = ("low", "normal", "video")
 
 
@@ -84,6 +85,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     pages: dict[str, str]
     display: Screen
     folder: Path
+    shed: Callable[[], int]
 
     def seconds_of(self, what: str) -> float:
         """Return for how long one of the addresses is played."""
@@ -235,6 +237,7 @@ def _session(seconds: float, whats: list[str]) -> Generator[Session]:
             pages=pages,
             display=display,
             folder=folder,
+            shed=lambda: int(running.metrics().get((_SHED, hash_, ""), 0)),
         )
 
 
@@ -254,13 +257,15 @@ def main() -> int:
             print(HEADINGS, flush=True)
             for name in options.only:
                 for what in options.whats:
+                    before = session.shed()
                     if name in PAGES:
                         found, errors = _in_chromium(session, name, what)
                     else:
                         found, errors = _in_program(session, PROGRAMS[name], what)
-                    print(row(name, what, found, len(errors)), flush=True)
+                    shed = session.shed() - before
+                    print(row(name, what, found, len(errors), shed), flush=True)
                     # Beside the table, which goes to another file.
-                    for each in list(dict.fromkeys(each[:200] for each in errors))[:5]:
+                    for each in list(dict.fromkeys(each[:400] for each in errors))[:5]:
                         print(f"{name}, {what}: {each}", file=sys.stderr, flush=True)
     except ToolMissing as error:
         print(error, file=sys.stderr)

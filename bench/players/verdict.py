@@ -40,7 +40,8 @@ class Playing(msgspec.Struct, frozen=True, kw_only=True):
 
 HEADINGS: Final = (
     "| player | what | first picture after | latency | after the switch | shown | stops | "
-    "longest stop | skipped | errors in its log |\n|---|---|---|---|---|---|---|---|---|---|"
+    "longest stop | skipped | errors in its log | rungs shed |\n"
+    "|---|---|---|---|---|---|---|---|---|---|---|"
 )
 
 
@@ -88,8 +89,11 @@ def _latency(shown: Sequence[Shown]) -> float | None:
     return statistics.median(each.at - each.drawn for each in shown) / 1000
 
 
-def row(player: str, what: str, found: Playing, errors: int) -> str:
-    """Return a row of the table; `what` is "video" where there is no latency and no switch."""
+def row(player: str, what: str, found: Playing, errors: int, shed: int) -> str:
+    """Return a row of the table; `what` is "video" where there is no latency and no switch.
+
+    `shed` says how often the service left a rendition out: the machine was too slow for the cell.
+    """
     live = what != "video"
     cells = [
         player,
@@ -102,6 +106,7 @@ def row(player: str, what: str, found: Playing, errors: int) -> str:
         f"{found.longest:.1f} s",
         f"{found.skipped:.1f} s",
         str(errors),
+        str(shed),
     ]
     return f"| {' | '.join(cells)} |"
 
