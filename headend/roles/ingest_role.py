@@ -78,7 +78,7 @@ async def run_ingest(
     `presence` is that of this process where several hosts share the catalog.
     """
     settings, catalog, sockets = context.settings, context.catalog, context.sockets
-    await _reset_streams(catalog, presence)
+    interrupted = await _reset_streams(catalog, presence)
     tls = (
         RtmpsCertificate(settings, context.folder / "tls", context.addresses)
         if sockets.rtmps
@@ -115,7 +115,7 @@ async def run_ingest(
         fenced=fenced,
     )
     ownership = None if presence is None else CatalogOwnership(catalog, presence)
-    abandoned = () if presence is not None else await _abandoned(context, transcoding)
+    abandoned = () if presence is not None else await _abandoned(context, transcoding, interrupted)
     async with (
         run_in_background(
             *abandoned,
@@ -222,14 +222,17 @@ def _report_stored(listener: RtmpListener, hash_: str, until_us: int) -> None:
             listener.relay.media_stored(stream, seconds_ago)
 
 
-async def _reset_streams(catalog: Catalog, presence: HostPresence | None) -> None:
-    """Mark the streams off air that a killed process left, but not those of other hosts."""
+async def _reset_streams(catalog: Catalog, presence: HostPresence | None) -> Collection[PublicHash]:
+    """Mark the streams off air that a killed process left, but not those of other hosts.
+
+    Returns them where this is the only host.
+    """
     if presence is None:
-        await catalog.live_state.reset(wall_clock_us())
-    else:
-        await catalog.live_state.reset_unowned(
-            wall_clock_us(), dead_seconds=presence.dead_seconds, besides=presence.host
-        )
+        return await catalog.live_state.reset(wall_clock_us())
+    await catalog.live_state.reset_unowned(
+        wall_clock_us(), dead_seconds=presence.dead_seconds, besides=presence.host
+    )
+    return ()
 
 
 def _reset_later(catalog: Catalog, presence: HostPresence | None) -> tuple[BackgroundTask, ...]:
@@ -264,12 +267,19 @@ async def _save_posters(
     return await catalog.streams.set_posters(hash_, labels, size, now_us=wall_clock_us())
 
 
-async def _abandoned(context: RoleContext, transcoding: LiveTranscoding) -> list[BackgroundTask]:
-    """Return the tasks that end the runs of the only ingest if their encoders do not return."""
+async def _abandoned(
+    context: RoleContext, transcoding: LiveTranscoding, interrupted: Collection[PublicHash]
+) -> list[BackgroundTask]:
+    """Return the tasks that end the runs of the only ingest if their encoders do not return.
+
+    Viewers get those that were `interrupted` from here on.
+    """
     catalog, default = context.catalog, context.settings.live.reconnect_seconds
     left: defaultdict[float, list[PublicHash]] = defaultdict(list)
     for hash_, own in (await catalog.live_state.find_reconnect_windows()).items():
         left[default if own is None else own].append(hash_)
+    for seconds, hashes in left.items():
+        await transcoding.end_older([each for each in hashes if each in interrupted], seconds)
     return [
         BackgroundTask(
             "abandoned runs", partial(_end_abandoned, transcoding, catalog, hashes, seconds)
@@ -285,6 +295,7 @@ async def _end_abandoned(
     window: float,
 ) -> None:
     """End the runs whose encoders did not return, and their pauses."""
+    await transcoding.end_older(hashes, window)
     await transcoding.end_abandoned(hashes, window)
     try:
         await catalog.live_state.end_pauses(hashes, wall_clock_us())

@@ -166,22 +166,32 @@ class LiveTranscoding:
             self._recorder.follow(publication, may_begin=days is not None, keep_days=days or 0)
             self._recorder.check_ended()  # for the run before it, which is over
 
-    async def end_abandoned(self, streams: Collection[str], window: float) -> None:
-        """End the runs that a stop interrupted and whose publishers did not come back.
+    async def end_older(self, streams: Collection[str], window: float) -> None:
+        """End the runs that a stop interrupted more than `window` seconds ago.
 
-        Runs older than `window` seconds are ended at once, the others after `window` seconds;
-        players would otherwise wait for ever in a playlist without an end.
+        Viewers get the younger ones as they were told of them; only after that may anybody ask for
+        their playlists, since those that are stored have normal latency.
         """
-        for patience in (0.0, window):
-            began = time.monotonic()
-            # Encoders could not connect while the loop was held up.
-            while (passed := self.lag.elapsed(began, time.monotonic())) < patience:  # noqa: ASYNC110  # a clock
-                await asyncio.sleep(patience - passed)
-            for stream in streams:
-                try:
-                    await self._end_abandoned(stream, 0.0 if patience else window)
-                except StorageError as error:
-                    log.warning("run not ended", extra={"stream": stream, "cause": str(error)})
+        for stream in streams:
+            await self._end_if_older(stream, window)
+
+    async def end_abandoned(self, streams: Collection[str], window: float) -> None:
+        """End the runs whose publishers have not come back `window` seconds from now.
+
+        Players would otherwise wait for ever in a playlist without an end.
+        """
+        began = time.monotonic()
+        # Encoders could not connect while the loop was held up.
+        while (passed := self.lag.elapsed(began, time.monotonic())) < window:  # noqa: ASYNC110  # a clock
+            await asyncio.sleep(window - passed)
+        for stream in streams:
+            await self._end_if_older(stream, 0.0)
+
+    async def _end_if_older(self, stream: str, window: float) -> None:
+        try:
+            await self._end_abandoned(stream, window)
+        except StorageError as error:
+            log.warning("run not ended", extra={"stream": stream, "cause": str(error)})
 
     async def has_open_run(self, stream: str) -> bool:
         """Return whether a run of the stream is stored that has not ended.

@@ -247,10 +247,15 @@ class LiveStates:
                 )
             await broadcast.enqueue_stream(connection, stream, now_us)
 
-    async def reset(self, now_us: int) -> None:
-        """Mark every stream off air; ingest has not started, so a killed process left these."""
+    async def reset(self, now_us: int) -> list[PublicHash]:
+        """Mark every stream off air and return those that were not.
+
+        Ingest has not started, so a killed process left these.
+        """
         async with self._database.writing() as connection:
-            await _reset(connection, await _lock_stale(connection), now_us)
+            stale = await _lock_stale(connection)
+            await _reset(connection, stale, now_us)
+            return [row.hash for row in stale]
 
     async def reset_unowned(
         self, now_us: int, *, dead_seconds: float, besides: int | None = None

@@ -154,6 +154,36 @@ async def test_the_clock_that_all_hosts_share_decides_whether_a_run_is_resumed(
         assert runs[2] > runs[1]
 
 
+async def test_viewers_get_a_run_that_a_kill_interrupted_before_its_encoder_returns(
+    tmp_path: Path,
+) -> None:
+    now_us = NOON_US
+    with DiskObjects(tmp_path) as objects:
+        first = LiveTranscoding(
+            objects=objects, edge=MemoryEdge(), window=WINDOW, now_us=lambda: NOON_US
+        )
+        publication = await first.open_publication(HASH, RunSettings(), picture=True)
+        maker = ReportMaker(LOW)
+        await publication.prepare(maker.epoch, (LOW,), NOON_US)
+        await append_all(publication, maker.begin())
+        for _ in range(3):
+            await append_all(publication, maker.step())
+        (stored,) = (tmp_path / "live" / HASH / publication.run).glob("*p/index.m3u8")
+        address = str(stored.relative_to(tmp_path))
+        edge = MemoryEdge()
+        second = LiveTranscoding(
+            objects=objects, edge=edge, window=WINDOW, now_us=lambda: now_us + 59_000_000
+        )
+        await second.end_older([HASH], 60.0)
+        shown = edge.timeline(address)
+        assert shown is not None
+        assert not shown.ended
+        assert shown.part_target, "its playlists have low latency again"
+        now_us += 62_000_000
+        await second.end_older([HASH], 60.0)
+    assert "#EXT-X-ENDLIST" in stored.read_text()
+
+
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Source:
     """A source of which one smaller rung is encoded."""

@@ -204,13 +204,13 @@ async def test_a_reset_takes_off_the_air_what_a_killed_process_left_there(catalo
     stream = await _first(catalog)
     other = await catalog.streams.add(1, "Other", 1)
     await _set(catalog, stream.id, sending=(0, 1))
-    await catalog.live_state.reset(5)
+    assert await catalog.live_state.reset(5) == [stream.hash]
     record = await _now(catalog, stream)
     assert (record.live, record.processing, record.receiving_count) == (False, False, 0)
     assert (record.on_air, record.backups[0].live) == (None, False)
     assert (record.published, record.version) == (True, stream.version + 2)
     assert await _now(catalog, other) == other
-    await catalog.live_state.reset(5)
+    assert await catalog.live_state.reset(5) == []
     assert await _now(catalog, stream) == record
 
 
