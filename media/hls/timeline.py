@@ -83,8 +83,11 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
         part_target: int = 0,
         sequence: int = 0,
         discontinuities: int = 0,
+        hint: str | None = None,
     ) -> "Timeline":
         """Return the timeline of closed segments without parts, in one go.
+
+        `hint` names the part that comes next.
 
         Raises:
             M3u8Error: a playlist cannot contain a URI or a time.
@@ -103,6 +106,7 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
             recent=tuple(closed[begin:]),
             count=len(closed),
             duration=sum(one.segment.duration for one in closed),
+            hint=_checked(hint),
         )
 
     # -- questions --------------------------------------------------------------------------------

@@ -248,12 +248,14 @@ class Publication:
     async def _restore(self, listed: Sequence[Step], gaps: list[Step]) -> None:
         """Publish the timelines of a stored run's listed steps, followed by `gaps`."""
         state = self._writer.state
+        hint = _part_uri(state.first + len(listed) + len(gaps), 0)
         for name in rendition_names(state.renditions):
             self._timelines[name] = Timeline.of(
                 (step.playlist_entry(name) for step in (*listed, *gaps)),
                 part_target=_PART_TARGET,
                 sequence=state.first,
                 discontinuities=state.discontinuities,
+                hint=hint,
             )
             await asyncio.sleep(0)  # each takes 0.1 s in a window of 12 h
         self._drop_surplus()

@@ -179,6 +179,7 @@ async def test_viewers_get_a_run_that_a_kill_interrupted_before_its_encoder_retu
         assert shown is not None
         assert not shown.ended
         assert shown.part_target, "its playlists have low latency again"
+        assert shown.hint == f"{shown.next_msn}.0.m4s"
         now_us += 62_000_000
         await second.end_older([HASH], 60.0)
     assert "#EXT-X-ENDLIST" in stored.read_text()
