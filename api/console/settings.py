@@ -11,9 +11,10 @@ from api.http.auth import ApiRequest
 from api.http.paging import read_query
 from api.library.lookup import PROJECT, project_tag
 from api.schemas.presenter import Presenter
-from api.streams.presenter import present_settings
+from api.streams.presenter import present_settings, settings_tag
 from storage.catalog import Catalog
 from storage.catalog.records.common import Page, ProjectRecord, Sort, TokenRecord
+from storage.catalog.records.settings import OwnerSettings
 
 __all__ = ["SettingsPage"]
 
@@ -56,6 +57,7 @@ class SettingsPage(Controller):
             fragments=_FRAGMENTS,
             project=project,
             project_tag=project_tag(project),
+            settings_tag=settings_tag(record or OwnerSettings()),
             defaults=present_settings(record, "project", presenter.addresses),
             players=await catalog.players.find_page(number, sort=_BY_NAME, size=size),
             tags=await labels.find_page("tag", number, sort=_BY_NAME, size=size),

@@ -10,20 +10,16 @@ import pytest
 from tests.e2e.test_resumable import MiB, written
 from tests.support.api.upload_clips import clip, picture
 from tests.support.browser import Chromium, Viewer
-from tests.support.e2e.console_pages import axe_rules, must_be_accessible, must_fit, sign_in
+from tests.support.e2e.console_pages import sign_in
 from tests.support.e2e.publishers import tool
 from tests.support.e2e.service import Running, fetch, service
 from tests.support.e2e.uploaded_videos import Json, asked, completed, upload
-from tests.support.web.workshop import copy_with_packages
 
 pytestmark = pytest.mark.e2e
 
 STATE = "() => document.querySelector('#transfers [data-part=state]')?.textContent === '%s'"
 SENT = "() => document.querySelector('#transfers progress')?.value > %s"
 TITLES = "() => [...document.querySelectorAll('#videos h2')].map((each) => each.innerText)"
-SCRIPTS = """() => performance.getEntriesByType("resource")
-  .filter(({ name }) => new URL(name).pathname.endsWith(".js") && !name.includes("watch"))
-  .reduce((sum, { encodedBodySize }) => sum + encodedBodySize, 0)"""
 
 
 @pytest.fixture(scope="module")
@@ -37,11 +33,6 @@ def headend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 def room(headend: Running) -> str:
     """The path of the first project's pages."""
     return f"/console/{asked(headend, '/api/projects/1')['key']}"
-
-
-@pytest.fixture(scope="module")
-def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return axe_rules(copy_with_packages(tmp_path_factory.mktemp("web")))
 
 
 @pytest.fixture(scope="module")
@@ -261,22 +252,3 @@ def test_a_slate_of_ones_own_is_sent(
     viewer.wait_for_page(
         "() => document.querySelector('#defaults img')?.naturalWidth > 0", 20, "the new slate"
     )
-
-
-@pytest.mark.parametrize("light", [False, True], ids=["dark", "light"])
-def test_the_pages_are_for_everybody(
-    headend: Running, browser: Chromium, axe: str, room: str, made: Json, light: bool
-) -> None:
-    viewer = browser.open(f"{headend.http}/console", light=light)
-    viewer.fill("#token", headend.token)
-    viewer.press("Enter")
-    viewer.wait_for_page("() => document.querySelector('header.top') !== null", 10, "signed in")
-    pages = ("videos", "videos?search=none", "upload", f"videos/{made['id']}", "settings")
-    for page in (*(f"{room}/{each}" for each in pages), "/console/operations?examine=1"):
-        viewer.visit(headend.http + page)
-        must_be_accessible(viewer, axe)
-        must_fit(viewer)
-        must_keep_its_policy(viewer)
-        size = viewer.evaluate(SCRIPTS)
-        assert isinstance(size, int)
-        assert size <= 300_000, page

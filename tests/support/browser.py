@@ -19,7 +19,7 @@ from playwright.sync_api import Browser, ConsoleMessage, Error, Frame, Page, syn
 
 from tests.support.e2e.service import SCALE
 
-__all__ = ["Chromium", "Sample", "Viewer", "Wait", "chromium"]
+__all__ = ["Chromium", "Footprint", "Sample", "Viewer", "Wait", "chromium"]
 
 T = TypeVar("T")
 
@@ -124,6 +124,18 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     faults: list[str]
 
 
+class Footprint(msgspec.Struct, frozen=True, kw_only=True):
+    """What a page keeps once its garbage is collected.
+
+    `heap` is in bytes; `nodes` are of its documents, those that only scripts hold among them.
+    """
+
+    heap: int
+    documents: int
+    nodes: int
+    listeners: int
+
+
 class Viewer:
     """One open page, or one frame in it, with our player."""
 
@@ -133,6 +145,8 @@ class Viewer:
         self._frame = frame
         self.console: list[str] = []
         """Errors and warnings of the page's console."""
+        self.requests: list[str] = []
+        """The addresses that the page and its frames asked for."""
 
     def sample(self) -> Sample | None:
         """Look at the player once; None while the page has none."""
@@ -248,6 +262,33 @@ class Viewer:
 
         self._do(limit)
 
+    def prefer(self, *, light: bool = False, still: bool = False) -> None:
+        """Let its person prefer light pages and reduced motion, or the contrary, from now on."""
+        scheme = "light" if light else "dark"
+        motion = "reduce" if still else "no-preference"
+        self._do(lambda: self._page.emulate_media(color_scheme=scheme, reduced_motion=motion))
+
+    def footprint(self) -> Footprint:
+        """Collect the garbage of the page and its frames, and measure what is left."""
+
+        def measure() -> Footprint:
+            # Any: as above
+            session: Any = self._page.context.new_cdp_session(self._page)
+            session.send("HeapProfiler.enable")
+            for _ in range(2):  # what the first one frees may have held more
+                session.send("HeapProfiler.collectGarbage")
+            used = session.send("Runtime.getHeapUsage")["usedSize"]
+            counts = session.send("Memory.getDOMCounters")
+            session.detach()
+            return Footprint(
+                heap=int(used),
+                documents=counts["documents"],
+                nodes=counts["nodes"],
+                listeners=counts["jsEventListeners"],
+            )
+
+        return self._do(measure)
+
     def visit(self, address: str) -> None:
         """Open another address in the same window."""
         self._do(
@@ -291,6 +332,7 @@ class Viewer:
             if len(frames) > 1:
                 inner = Viewer(self._thread, self._page, frames[1])
                 inner.console = self.console
+                inner.requests = self.requests
                 return inner
             if time.monotonic() > deadline:
                 raise TimeoutError(f"no frame in {seconds} s; console: {self.console}")
@@ -363,6 +405,7 @@ class Chromium:
                 viewer.console.append(message.text)
 
         page.on("console", heard)
+        page.on("request", lambda request: viewer.requests.append(request.url))
         page.on("pageerror", lambda error: viewer.console.append(str(error)))
         page.goto(address, wait_until="domcontentloaded", timeout=15_000 * SCALE)
         return viewer

@@ -1,13 +1,18 @@
 """Templates: values are text, addresses are those of the service, times are UTC."""
 
+import re
+from pathlib import Path
+
 import msgspec
 import pytest
-from jinja2 import UndefinedError
+from jinja2 import Environment, UndefinedError
 from markupsafe import Markup
 
+from api.console import page
 from api.console.rendering import Renderer, bytes_text, duration_text, moment_tag
 from tests.support.api.application import ADDRESSES
 
+UNTRANSLATED = {"Headend", "Python", "RTMP", "RTMPS", "https", "app", "example", "px", "tokens"}
 HOSTILE = "\"'><script>alert(1)</script>"
 
 
@@ -74,3 +79,27 @@ def test_sizes_are_written_as_people_read_them(size: int, text: str) -> None:
 )
 def test_lengths_are_written_as_a_clock_shows_them(seconds: float, text: str) -> None:
     assert duration_text(seconds) == text
+
+
+def test_every_word_of_a_template_can_be_translated() -> None:
+    """Words are within `_("...")`; names, units and words of the web's own are not translated."""
+    templates = Path(page.__file__).parent / "templates"
+    lexer = Environment(autoescape=True)
+    assert len(sorted(templates.glob("*.html"))) > 30
+    for path in sorted(templates.glob("*.html")):
+        tokens = lexer.lex(path.read_text())
+        # What an expression shows is not a word of the template.
+        text = "".join(value if kind == "data" else "\0" for _, kind, value in tokens)
+        shown = re.findall(r"\b(?:aria-label|title|placeholder|alt)=\"([^\"]*)\"", text)
+        shown.append(re.sub(r"<[^>]*>", " ", text))
+        words = set(re.findall(r"[A-Za-z]{2,}", " ".join(shown)))
+        assert words <= UNTRANSLATED, (path.name, words - UNTRANSLATED)
+
+
+def test_every_word_of_a_script_is_in_one_place() -> None:
+    sources = Path(__file__).parents[3] / "web" / "src" / "console"
+    scripts = [path for path in sources.rglob("*.ts") if path.stem not in ("words", "video_words")]
+    assert len(scripts) > 25
+    for path in scripts:
+        code = re.sub(r"/\*.*?\*/|(?<!:)//[^\n]*", "", path.read_text(), flags=re.DOTALL)
+        assert re.findall(r"[\"`][A-Z][a-z]+(?: [a-z]+)+", code) == [], path.name

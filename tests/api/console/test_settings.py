@@ -85,6 +85,28 @@ async def test_tokens_are_those_that_the_caller_manages(house: ApiService) -> No
     assert 'data-api="DELETE' not in none.text
 
 
+async def test_who_edits_the_settings_of_all_streams_that_were_edited_since_is_told(
+    house: ApiService, browser: Browser
+) -> None:
+    page = f"/console/{house.key}/settings"
+    stamp = re.search(
+        r'data-version="([0-9a-f]+)"', (await browser.fragment(page, "defaults")).text
+    )
+    assert stamp is not None
+    act = {"X-Headend-Console": "1", "Sec-Fetch-Site": "same-origin"}
+    mine = {**act, "If-Match": f'"{stamp[1]}"'}
+    path = "/api/projects/1/settings"
+    first = await browser.act("PUT", path, {"latency": "normal"}, headers=mine)
+    assert first.status_code == 200, first.text
+    second = await browser.act("PUT", path, {"dvr_seconds": 60}, headers=mine)
+    assert second.status_code == 412
+    again = re.search(
+        r'data-version="([0-9a-f]+)"', (await browser.fragment(page, "defaults")).text
+    )
+    assert again is not None
+    assert f'"{again[1]}"' == first.headers["etag"]
+
+
 async def test_who_edits_a_project_that_was_edited_since_is_told(
     house: ApiService, browser: Browser
 ) -> None:

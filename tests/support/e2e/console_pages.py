@@ -6,9 +6,15 @@ from typing import Final, cast
 from tests.support.browser import Chromium, Viewer
 from tests.support.e2e.service import Running
 
-__all__ = ["axe_rules", "must_be_accessible", "must_fit", "sign_in"]
+__all__ = [
+    "axe_rules",
+    "must_be_accessible",
+    "must_be_for_everybody",
+    "must_fit",
+    "sign_in",
+]
 
-_RULES: Final = """async () => (await axe.run()).violations
+_RULES: Final = """async (options) => (await axe.run(options)).violations
   .filter(({ impact }) => impact === "serious" || impact === "critical")
   .map(({ id, impact, nodes }) => `${impact} ${id}: ${nodes.map(({ html }) => html).join(" ")}`)"""
 _WIDE: Final = """() => [...document.querySelectorAll("body *")]
@@ -24,14 +30,83 @@ _SMALL: Final = """() => [...document.querySelectorAll("button, input, select, s
     return width < 24 || height < 24;
   })
   .map((each) => each.outerHTML.slice(0, 120))"""
+# Text that is not shown whole where it is. What a field holds can be scrolled.
+_CUT: Final = """() => [...document.querySelectorAll("body *")]
+  .filter((each) => each.checkVisibility() && each.textContent.trim() !== "")
+  .filter((each) => !each.closest(".unseen, .skip, select, textarea, dialog:not([open])"))
+  .filter((each) => {
+    const { overflowX, overflowY } = getComputedStyle(each);
+    const hides = (overflow) => overflow === "hidden" || overflow === "clip";
+    return (hides(overflowX) && each.scrollWidth > each.clientWidth + 1) ||
+      (hides(overflowY) && each.scrollHeight > each.clientHeight + 1);
+  })
+  .map((each) => each.outerHTML.slice(0, 120))"""
+# Lines of text, and fields, that lie on each other by more than the leading of a line.
+_OVERLAPS: Final = """() => {
+  const aside = ".unseen, .skip, .scroll, .choices, select, textarea, noscript, " +
+    "#toasts, #alerts, dialog:not([open])";
+  const found = [];
+  const add = (owner, rects, words) => {
+    for (const { left, top, right, bottom } of rects)
+      if (right > left + 1 && bottom > top + 1)
+        found.push({ owner, left, top, right, bottom, words });
+  };
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) {
+    const { currentNode: node } = walker;
+    const owner = node.parentElement;
+    if (!node.data.trim() || owner.closest(aside) || !owner.checkVisibility()) continue;
+    const range = document.createRange();
+    range.selectNodeContents(node);
+    add(owner, range.getClientRects(), node.data.trim().slice(0, 60));
+  }
+  for (const each of document.querySelectorAll("input, select, textarea, button, iframe, img"))
+    if (each.checkVisibility() && !each.parentElement.closest(aside))
+      add(each, [each.getBoundingClientRect()], each.outerHTML.slice(0, 60));
+  const overlaps = [];
+  found.forEach((one, at) => found.slice(at + 1).forEach((other) => {
+    if (one.owner.contains(other.owner) || other.owner.contains(one.owner)) return;
+    const width = Math.min(one.right, other.right) - Math.max(one.left, other.left);
+    const height = Math.min(one.bottom, other.bottom) - Math.max(one.top, other.top);
+    const lower = Math.min(one.bottom - one.top, other.bottom - other.top);
+    if (width > 2 && height > 0.4 * lower) overlaps.push(`${one.words} | ${other.words}`);
+  }));
+  return overlaps;
+}"""
+_OPEN: Final = "() => document.querySelectorAll('details').forEach((each) => (each.open = true))"
+_MOVING: Final = """() => {
+  const running = document.getAnimations().filter(({ playState }) => playState === "running");
+  const moving = running.map(({ effect }) => effect?.target?.outerHTML.slice(0, 120));
+  const spinner = document.body.appendChild(document.createElement("button"));
+  spinner.ariaBusy = "true";
+  if (getComputedStyle(spinner, "::before").backgroundImage !== "none") moving.push("a spinner");
+  spinner.remove();
+  for (const each of document.querySelectorAll("*"))
+    for (const part of [null, "::before", "::after"]) {
+      const { animationName, transitionDuration, scrollBehavior } = getComputedStyle(each, part);
+      const still = transitionDuration.split(", ").every((time) => time === "0s");
+      if (animationName !== "none" || !still || scrollBehavior === "smooth")
+        moving.push(`${each.outerHTML.slice(0, 80)} ${part}`);
+    }
+  return moving;
+}"""
 
 
 def sign_in(
-    browser: Chromium, headend: Running, page: str = "/console", *, light: bool = False
+    browser: Chromium,
+    headend: Running,
+    page: str = "/console",
+    *,
+    light: bool = False,
+    token: str | None = None,
+    before: str = "",
 ) -> Viewer:
-    """Sign in with the owner's token, and open a page."""
-    viewer = browser.open(f"{headend.http}{page}", light=light)
-    viewer.fill("#token", headend.token)
+    """Sign in, with the owner's token if no other is given, and open a page.
+
+    `before` runs before the first script of each page.
+    """
+    viewer = browser.open(f"{headend.http}{page}", light=light, before=before)
+    viewer.fill("#token", token or headend.token)
     viewer.press("Enter")
     viewer.wait_for_page("() => document.querySelector('header.top') !== null", 10, "signed in")
     return viewer
@@ -45,8 +120,48 @@ def axe_rules(web: Path) -> str:
 def must_be_accessible(viewer: Viewer, axe: str) -> None:
     """Fail if axe finds something serious, or a target is too small for a finger."""
     viewer.evaluate(f"() => {{ {axe} }}")
-    assert viewer.evaluate(_RULES) == []
-    assert viewer.evaluate(_SMALL) == []
+    _must_be_none(viewer.evaluate(_RULES, {}))
+    _must_be_none(viewer.evaluate(_SMALL))
+
+
+def must_be_for_everybody(viewer: Viewer, axe: str) -> None:
+    """Fail if the page that is open is not as people need it; leaves it dark, its parts open.
+
+    Dark and light, narrow, enlarged, and without motion for those who prefer that.
+    """
+    viewer.evaluate(_OPEN)
+    must_be_accessible(viewer, axe)
+    must_fit(viewer)
+    _must_be_readable_enlarged(viewer)
+    viewer.prefer(light=True, still=True)
+    _must_be_none(viewer.evaluate(_RULES, {"runOnly": ["color-contrast"]}))
+    _must_be_none(viewer.evaluate(_MOVING))
+    viewer.prefer()
+
+
+def _must_be_readable_enlarged(viewer: Viewer) -> None:
+    """Fail if text is cut off or covered at 200 %: the whole page, or its text alone.
+
+    Zoom of 200 % leaves a window of 1280 pixels 640 (WCAG 2.2, 1.4.4 and 1.4.10).
+    """
+    viewer.resize(640, 400)
+    zoomed = _faults(viewer)
+    viewer.resize(1280, 800)
+    viewer.evaluate("() => { document.documentElement.style.fontSize = '200%'; }")
+    enlarged = _faults(viewer)
+    viewer.evaluate("() => { document.documentElement.style.fontSize = ''; }")
+    _must_be_none(zoomed)
+    _must_be_none(enlarged)
+
+
+def _must_be_none(faults: object) -> None:
+    # Pytest tells what differs in tests alone.
+    assert faults == [], faults
+
+
+def _faults(viewer: Viewer) -> list[str]:
+    found = [viewer.evaluate(script) for script in (_WIDE, _CUT, _OVERLAPS)]
+    return [fault for faults in cast("list[list[str]]", found) for fault in faults]
 
 
 def must_fit(viewer: Viewer, width: int = 320) -> None:
@@ -54,4 +169,4 @@ def must_fit(viewer: Viewer, width: int = 320) -> None:
     viewer.resize(width, 640)
     wide = cast("list[str]", viewer.evaluate(_WIDE))
     viewer.resize(1280, 800)
-    assert wide == []
+    _must_be_none(wide)

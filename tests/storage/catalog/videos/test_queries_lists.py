@@ -16,6 +16,7 @@ from storage.catalog.records.videos import VideoQuery
 from storage.catalog.schema.tables import videos
 from tests.storage.catalog.videos.test_queries import NOW_US, add
 from tests.support.sql import run_sql
+from tests.support.storage.many_rows import copy_rows, padded
 
 MANY, SHARE = 20_000, 50
 DAY_US = 86_400_000_000
@@ -54,23 +55,16 @@ def fill(place: str | Path, other: int) -> None:
 
     One of fifty is of its project, the rest are of the other: a list must not read past them.
     """
-    names = [column.name for column in videos.columns if column.name != "id"]
     changed = {
-        "hash": "'V' || substr('00000000000' || n.n, -11)"
-        if isinstance(place, Path)
-        else "'V' || lpad(CAST(n.n AS TEXT), 11, '0')",
+        "hash": padded(place, "V"),
         "project_id": f"CASE WHEN n.n % {SHARE} = 0 THEN videos.project_id ELSE {other} END",
         "created_us": f"{NOW_US} + CAST(n.n AS BIGINT) * 60000000",
         "phase": "CASE WHEN n.n % 3 = 0 THEN 'completed' ELSE 'inprogress' END",
     }
-    chosen = ", ".join(changed.get(name, f"videos.{name}") for name in names)
-    numbers = f"WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < {MANY})"
-    into = f"INSERT INTO videos ({', '.join(names)})"
-    select = f"SELECT {chosen} FROM videos, n WHERE videos.id = 1"
+    copy_rows(place, videos, 1, MANY, changed)
     mine, completed = MANY // SHARE + 1, MANY // SHARE // 3
     run_sql(
         place,
-        f"{numbers} {into} {select}" if isinstance(place, Path) else f"{into} {numbers} {select}",
         f"UPDATE totals SET number = {mine} WHERE kind = 'videos'",
         f"UPDATE totals SET number = {completed} WHERE kind = 'videos.completed'",
         "ANALYZE",

@@ -1,0 +1,352 @@
+"""Every page of the console in a real Chromium: for everybody, from this service alone, and safe
+from names that strangers chose.
+
+Each page is looked at with hostile names in all its records: in dark and light, by the rules of
+axe, at 320 px, with text of 200 %, without motion.
+"""
+
+import statistics
+import subprocess
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+from typing import Final, cast
+from urllib.parse import urlsplit
+
+import msgspec
+import pytest
+
+from tests.conftest import Proof
+from tests.e2e.test_resumable import MiB, written
+from tests.support.browser import Chromium, Viewer
+from tests.support.e2e.console_pages import must_be_for_everybody, sign_in
+from tests.support.e2e.publishers import tool
+from tests.support.e2e.service import SCALE, Running, fetch, service
+from tests.support.e2e.uploaded_videos import completed, upload
+from tests.support.sql import run_sql
+
+pytestmark = pytest.mark.e2e
+
+HOSTILE: Final = "\"'><img src=x onerror=alert(1)><script>window.pwned = true</script>"
+MOST_SCRIPT: Final = 300_000  # bytes, compressed
+MOST_MS: Final = 1000  # until a page can be used, on loopback
+ROUNDS: Final = 5
+# Pages by what they are: {project}, {empty} (a project without anything), {stream}, {video},
+# {failed} (a video). Where a name of a stranger is shown, with the element that shows it.
+OF_THE_OWNER: Final = {
+    "overview": ("/console", "#projects"),
+    "overview, failed": ("/console", "#working"),
+    "overview behind the end": ("/console?page=9", None),
+    "streams": ("/console/{project}/streams", "#streams .name"),
+    "streams, none found": ("/console/{project}/streams?search=nothing", None),
+    "streams, none yet": ("/console/{empty}/streams", None),
+    "new stream": ("/console/{project}/streams/new", None),
+    "room": ("/console/{project}/streams/{stream}", "#events"),
+    "room, texts": ("/console/{project}/streams/{stream}", "h1"),
+    "room, tags": ("/console/{project}/streams/{stream}", "#details .choices"),
+    "room, categories": (
+        "/console/{project}/streams/{stream}",
+        "#details select[name=category]",
+    ),
+    "room, players": ("/console/{project}/streams/{stream}", "#details select[name=player]"),
+    "videos": ("/console/{project}/videos", "#videos h2"),
+    "videos, failed": ("/console/{project}/videos?type=failed", "#videos .rows .small"),
+    "videos, none found": ("/console/{project}/videos?search=nothing", None),
+    "videos, none yet": ("/console/{empty}/videos", None),
+    "video": ("/console/{project}/videos/{video}", "h1"),
+    "video, tags": ("/console/{project}/videos/{video}", "#details .choices"),
+    "failed video": ("/console/{project}/videos/{failed}", "#state .problem"),
+    "upload": ("/console/{project}/upload", "#links"),
+    "settings": ("/console/{project}/settings", "h1"),
+    "settings, players": ("/console/{project}/settings", "#players summary"),
+    "settings, tags": ("/console/{project}/settings", "#tags"),
+    "settings, categories": ("/console/{project}/settings", "#categories"),
+    "settings, countries": ("/console/{project}/settings", "#countries"),
+    "settings, tokens": ("/console/{project}/settings", "#tokens tbody"),
+    "settings, none yet": ("/console/{empty}/settings", None),
+    "operations": ("/console/operations", "#installation"),
+    "operations, examined": ("/console/operations?examine=1", None),
+    "no such page": ("/console/nothing", None),
+    "no such project": ("/console/nothing/streams", None),
+    "query that makes no sense": ("/console?page=0", None),
+}
+# The first of each page: it is not looked at twice.
+DIFFERENT: Final = {path: what for what, (path, _) in reversed(OF_THE_OWNER.items())}.values()
+OF_A_READER: Final = {
+    "room": ("/console/{project}/streams/{stream}", "h1"),
+    "video": ("/console/{project}/videos/{video}", "#details"),
+    "settings": ("/console/{project}/settings", "#tags"),
+    "not allowed": ("/console/{project}/upload", None),
+}
+OF_NOBODY: Final = {
+    "sign in": "/console/sign-in",
+    "sign in by a link": "/console/sign-in?link=%22%3E%3Cscript%3E",
+}
+# What a document has that another page, or a stranger, could have put there.
+_FOREIGN: Final = """async () => {
+  const answer = await fetch(location.href);
+  const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+  const found = [];
+  for (const each of page.querySelectorAll("*")) {
+    const tag = `<${each.localName}>`;
+    if (each.localName === "style" || (each.localName === "script" && !each.src)) found.push(tag);
+    for (const { name, value } of each.attributes) {
+      if (name.startsWith("on") || name === "style") found.push(`${tag} ${name}`);
+      if (!["src", "href", "action", "srcset", "poster"].includes(name)) continue;
+      if (new URL(value, location.href).origin !== location.origin) found.push(`${tag} ${value}`);
+    }
+  }
+  return [found, answer.headers.get("Content-Security-Policy")];
+}"""
+_SHOWN: Final = """(selector) => [...document.querySelectorAll(selector)].some((each) =>
+  each.textContent.includes("window.pwned = true"))"""
+_TIMES: Final = """() => {
+  const [{ domContentLoadedEventEnd }] = performance.getEntriesByType("navigation");
+  const [paint] = performance.getEntriesByName("first-contentful-paint");
+  return paint ? Math.max(domContentLoadedEventEnd, paint.startTime) : null;
+}"""
+_SCRIPTS: Final = """() => performance.getEntriesByType("resource")
+  .filter(({ name }) => new URL(name).pathname.endsWith(".js"))
+  .reduce((sum, { encodedBodySize }) => sum + encodedBodySize, 0)"""
+
+
+class Furnished(msgspec.Struct, frozen=True, kw_only=True):
+    """A service whose records all have hostile names; `places` name them in addresses."""
+
+    headend: Running
+    places: dict[str, str]
+    reader: str
+
+    def address(self, path: str) -> str:
+        """Return the address of a page."""
+        return self.headend.http + path.format_map(self.places)
+
+
+@pytest.fixture(scope="module")
+def furnished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Furnished]:
+    folder = tmp_path_factory.mktemp("pages")
+    film = folder / "film.mp4"
+    command = [
+        *(tool("ffmpeg"), "-v", "error", "-f", "lavfi", "-i", "testsrc2=size=320x180:rate=10"),
+        *("-t", "2", "-g", "10", "-c:v", "libx264", "-preset", "ultrafast", str(film)),
+    ]
+    subprocess.run(command, check=True, timeout=60)
+    environment = {"HEADEND_STORAGE__MIN_FREE_BYTES": "0", "HEADEND_API__REQUESTS_PER_MINUTE": "0"}
+    with service(folder / "data", environment=environment) as headend:
+        yield _furnish(headend, film)
+
+
+def _furnish(headend: Running, film: Path) -> Furnished:
+    def send(method: str, path: str, body: object) -> dict[str, dict[str, object]]:
+        answer = fetch(f"{headend.http}{path}", method=method, token=headend.token, body=body)
+        assert answer.status in (200, 201), answer.text
+        return cast("dict[str, dict[str, object]]", answer.json)
+
+    named = {"name": HOSTILE}
+    project = send("PUT", "/api/projects/1", named)["project"]["key"]
+    empty = send("POST", "/api/projects", {"name": "Empty"})["project"]["key"]
+    category = send("POST", "/api/projects/1/categories", named)["category"]["id"]
+    player = send("POST", "/api/projects/1/players", named)["player"]["id"]
+    send("POST", "/api/projects/1/upload-links", {"title": HOSTILE})
+    # The letters of a token are a secret: it is not under its name.
+    made = send("POST", "/api/tokens", {**named, "project": 1, "write": False})
+    texts = {"title": HOSTILE, "description": HOSTILE, "tags": [named], "category": category}
+    stream = headend.add_stream(HOSTILE)
+    send("PUT", f"/api/streams/{stream['id']}", {**texts, "player": player, "countries": ["RO"]})
+    numbers = [upload(headend, film, title=HOSTILE)[1]["video"]["id"] for _ in range(2)]
+    for number in numbers:
+        completed(headend, number, within=60)
+        send("PUT", f"/api/videos/{number}", {**texts, "countries": ["RO"]})
+    said = HOSTILE.replace("'", "''")
+    facts = msgspec.json.encode({"reason": HOSTILE, "renditions": [HOSTILE]}).decode()
+    facts = facts.replace("'", "''")
+    run_sql(
+        headend.data / "catalog.sqlite",
+        "UPDATE videos SET state = 'failed', phase = 'failed', media = NULL, published = false,"
+        f" reason = '{said}', warnings = '[]' WHERE id = {numbers[1]}",
+        "UPDATE totals SET number = 1 WHERE kind = 'videos.failed'",
+        "INSERT INTO hosts (name, role, version, started_us, seen_us, steady_us)"
+        f" VALUES ('{said}', '{said}', '{said}', 1, 1, 1)",
+        *(
+            "INSERT INTO events (project_id, subject, kind, facts, created_us, number)"
+            f" VALUES (1, '{stream['hash']}', '{kind}', '{facts}', 1, {number})"
+            for number, kind in enumerate((said, "refused", "rung shed"), 100)
+        ),
+    )
+    places = {"project": project, "empty": empty, "stream": stream["id"]}
+    places |= {"video": numbers[0], "failed": numbers[1]}
+    return Furnished(
+        headend=headend,
+        places={name: str(place) for name, place in places.items()},
+        reader=str(made["secret"]),
+    )
+
+
+@pytest.fixture(scope="module")
+def owner(furnished: Furnished, debians_chromium: Chromium) -> Iterator[Viewer]:
+    viewer = sign_in(debians_chromium, furnished.headend)
+    yield viewer
+    viewer.close()
+
+
+@pytest.fixture(scope="module")
+def reader(furnished: Furnished, debians_chromium: Chromium) -> Iterator[Viewer]:
+    viewer = sign_in(debians_chromium, furnished.headend, token=furnished.reader)
+    yield viewer
+    viewer.close()
+
+
+@pytest.fixture(scope="module")
+def nobody(furnished: Furnished, debians_chromium: Chromium) -> Iterator[Viewer]:
+    viewer = debians_chromium.open(furnished.address("/console/sign-in"))
+    yield viewer
+    viewer.close()
+
+
+def must_be_ours_alone(viewer: Viewer) -> None:
+    """Fail if something came from elsewhere, or ran that is not a file of ours."""
+    foreign, policy = cast("tuple[list[str], str]", viewer.evaluate(_FOREIGN))
+    assert foreign == []
+    assert "script-src 'self';" in policy
+    assert "default-src 'none'" in policy
+    assert "frame-ancestors 'none'" in policy
+    assert "unsafe" not in policy
+    assert viewer.breaches() == []
+    assert viewer.evaluate("() => window.pwned") is None
+    assert viewer.evaluate("() => document.querySelectorAll('img[src=x], [onerror]').length") == 0
+    size = viewer.evaluate(_SCRIPTS)
+    assert isinstance(size, int)
+    assert 0 < size <= MOST_SCRIPT
+    home = viewer.evaluate("() => location.host")
+    assert {urlsplit(each).netloc for each in viewer.requests if ":" in each} <= {home, ""}
+
+
+@pytest.mark.parametrize("what", OF_THE_OWNER)
+def test_a_page_is_for_everybody_and_ours_alone(
+    furnished: Furnished, owner: Viewer, axe: str, what: str
+) -> None:
+    path, element = OF_THE_OWNER[what]
+    owner.requests.clear()
+    owner.visit(furnished.address(path))
+    must_be_ours_alone(owner)
+    if element is not None:
+        assert owner.evaluate(_SHOWN, element) is True
+    if what in DIFFERENT:
+        must_be_for_everybody(owner, axe)
+
+
+@pytest.mark.parametrize("what", OF_A_READER)
+def test_a_page_of_somebody_who_may_only_read_is_so_too(
+    furnished: Furnished, reader: Viewer, axe: str, what: str
+) -> None:
+    path, element = OF_A_READER[what]
+    reader.requests.clear()
+    reader.visit(furnished.address(path))
+    must_be_ours_alone(reader)
+    if element is not None:
+        assert reader.evaluate(_SHOWN, element) is True
+    must_be_for_everybody(reader, axe)
+
+
+@pytest.mark.parametrize("what", OF_NOBODY)
+def test_the_page_to_sign_in_is_so_too(
+    furnished: Furnished, nobody: Viewer, axe: str, what: str
+) -> None:
+    nobody.requests.clear()
+    nobody.visit(furnished.address(OF_NOBODY[what]))
+    must_be_ours_alone(nobody)
+    must_be_for_everybody(nobody, axe)
+
+
+def test_a_refused_token_is_said_to_everybody(
+    furnished: Furnished, nobody: Viewer, axe: str
+) -> None:
+    nobody.visit(furnished.address("/console/sign-in"))
+    nobody.fill("#token", HOSTILE)
+    nobody.press("Enter")
+    nobody.wait_for_page("() => document.querySelector('#problem') !== null", 10, "refused")
+    assert nobody.evaluate("() => window.pwned") is None
+    must_be_for_everybody(nobody, axe)
+
+
+def test_the_name_of_a_file_is_text_while_it_is_uploaded(
+    furnished: Furnished, owner: Viewer, tmp_path: Path
+) -> None:
+    name = HOSTILE.replace("/", "\N{DIVISION SLASH}") + ".mp4"
+    written(tmp_path / name, 8 * MiB)
+    owner.visit(furnished.address("/console/{project}/upload"))
+    owner.limit_upload(MiB)
+    owner.choose_files("#files", tmp_path / name)
+    owner.wait_for_page(
+        "() => document.querySelector('#transfers progress')?.value > 0.1", 20, "under way"
+    )
+    assert name in owner.text("#transfers h3")
+    owner.reload()
+    owner.wait_for_page("() => !document.querySelector('#unfinished').hidden", 10, "unfinished")
+    assert name in owner.text("#unfinished")
+    owner.choose_files("#files", tmp_path / name)
+    owner.wait_for_page(
+        "() => document.querySelector('#transfers progress')?.value > 0.1", 20, "again"
+    )
+    owner.click("[data-part=cancel]")
+    assert name in owner.text("#confirm-text")
+    owner.click("#confirm button[value=yes]")
+    owner.limit_upload(0)
+    assert owner.evaluate("() => window.pwned") is None
+    assert owner.breaches() == []
+
+
+def test_pictures_move_unless_a_person_prefers_them_still(
+    furnished: Furnished, owner: Viewer, debians_chromium: Chromium
+) -> None:
+    picture = """() => {
+      const picture = document.createElement("img");
+      picture.dataset.again = "1";
+      picture.src = document.querySelector("link[rel=icon]").href;
+      document.querySelector("main").append(picture);
+    }"""
+    moved = "() => document.querySelector('[data-again]').src.startsWith('blob:')"
+    owner.visit(furnished.address("/console"))
+    owner.prefer(still=True)
+    owner.evaluate(picture)
+    # The clocks of two pages go alike: what has moved there would have moved here.
+    beside = sign_in(debians_chromium, furnished.headend)
+    beside.evaluate(picture)
+    beside.wait_for_page(moved, 10, "another picture")
+    beside.close()
+    assert owner.evaluate(moved) is False
+    owner.prefer(still=False)
+    owner.wait_for_page(moved, 10, "another picture")
+
+
+@pytest.mark.prove
+def test_every_page_can_be_used_within_a_second(
+    furnished: Furnished, owner: Viewer, nobody: Viewer, proof: Proof
+) -> None:
+    """From the start of the navigation until its scripts have run and something is painted."""
+    took: dict[str, list[float]] = {}
+    pages = {what: (owner, path) for what, (path, _) in OF_THE_OWNER.items() if what in DIFFERENT}
+    pages |= {what: (nobody, path) for what, path in OF_NOBODY.items()}
+    sizes: dict[str, int] = {}
+    for what, (viewer, path) in pages.items():
+        for _ in range(ROUNDS):
+            viewer.visit(furnished.address(path))
+            viewer.wait_for_page(f"() => ({_TIMES})() !== null", 5, "painted")
+            took.setdefault(what, []).append(cast("float", viewer.evaluate(_TIMES)))
+        sizes[what] = cast("int", viewer.evaluate(_SCRIPTS))
+    slowest = max(took, key=lambda what: max(took[what]))
+    worst = max(took[slowest])
+    median = statistics.median(chain(*took.values()))
+    largest = max(sizes, key=lambda what: sizes[what])
+    proof(
+        f"{len(took)} pages of the console, {ROUNDS} times each: ready and painted, median, worst",
+        f"{median:.0f} ms, {worst:.0f} ms ({slowest})",
+        f"{MOST_MS} ms each",
+    )
+    proof(
+        "script of a page of the console, compressed, most",
+        f"{sizes[largest] / 1000:.1f} kB ({largest})",
+        f"{MOST_SCRIPT / 1000:.0f} kB",
+    )
+    assert worst <= MOST_MS * SCALE
+    assert sizes[largest] <= MOST_SCRIPT

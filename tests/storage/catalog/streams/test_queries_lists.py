@@ -1,0 +1,44 @@
+"""Lists of many streams: a page of them asks the database as often as a page of one."""
+
+from pathlib import Path
+
+import pytest
+
+from storage.catalog import Catalog
+from storage.catalog.records.common import Sort
+from storage.catalog.streams.repository import PAGE_SIZE, STATES
+from tests.support.storage.many_rows import fill_streams
+from tests.support.storage.query_plans import caught_statements
+
+MANY = 500
+
+
+@pytest.mark.parametrize("search", ["", "number"])
+async def test_the_length_of_a_list_costs_no_further_statement(
+    catalog: Catalog, place: str | Path, search: str
+) -> None:
+    project = await catalog.projects.add("One", 1)
+    stream = await catalog.streams.add(project.id, "Show number 0", 1)
+    orders = (None, Sort("title", descending=False), Sort("id", descending=False))
+    asked: list[list[int]] = []
+    for many in (1, MANY + 1):
+        if many > 1:
+            fill_streams(place, stream.id, MANY)
+        asked.append([])
+        for sort in orders:
+            for page in {1, -(-many // PAGE_SIZE)}:
+                with caught_statements() as statements:
+                    found = await catalog.streams.find_page(
+                        project.id, search=search, sort=sort, page=page
+                    )
+                assert found.total == many
+                assert len(found.items) == min(many - (page - 1) * PAGE_SIZE, PAGE_SIZE)
+                assert all(len(record.backups) == 1 for record in found.items)
+                asked[-1].append(len(statements))
+    assert set(asked[1]) == set(asked[0])
+    assert max(asked[0]) <= 6
+    for state in STATES:
+        page_of_state = await catalog.streams.find_page(project.id, state=state)
+        assert (
+            page_of_state.total == {"live": 0, "idle": MANY + 1, "unpublished": MANY // 10}[state]
+        )
