@@ -9,7 +9,7 @@ from litestar.params import FromQuery
 from api.console.page import Console, is_fragment_request
 from api.http.auth import ApiRequest, needs_all_projects
 from api.http.parameters import missing
-from api.operations.report import DoctorFinding, OperationsReporter, StreamRoom
+from api.operations.report import DoctorFinding, OperationsReporter
 
 __all__ = ["operations_page"]
 
@@ -20,7 +20,6 @@ _FRAGMENTS: Final = {"installation": "_operations.html"}
 async def operations_page(
     request: ApiRequest,
     operations: NamedDependency[OperationsReporter | None],
-    room: NamedDependency[StreamRoom],
     console: NamedDependency[Console],
     examine: FromQuery[str | None] = None,
 ) -> Response[str]:
@@ -44,7 +43,6 @@ async def operations_page(
         "operations.html",
         fragments=_FRAGMENTS,
         report=await operations.report(),
-        room=room(),
         findings=findings,
         too_slow=too_slow,
     )

@@ -1,5 +1,6 @@
 """The operations on the installation as a whole; they need a token for all projects."""
 
+from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Final, Literal
 
@@ -15,6 +16,7 @@ from api.operations.report import (
     MachineReport,
     OperationsReport,
     OperationsReporter,
+    SpareRoom,
     VersionsReport,
 )
 from api.schemas.timestamps import format_timestamp
@@ -73,15 +75,20 @@ class LoggedLine(msgspec.Struct, frozen=True, kw_only=True):
 class Operations(msgspec.Struct, frozen=True, kw_only=True):
     """The installation at one moment; `hosts` is empty where one process receives all streams.
 
-    `problems` are sentences about what cannot be served now; `logged` has the newest line first.
+    `room` says for how many more streams the machine has room, null where that is not known.
+    `problems` are sentences about what cannot be served now, `concerns` the doctor's findings that
+    need an operator, as far as they are known without an examination; `logged` has the newest line
+    first.
     """
 
     versions: VersionsReport
     machine: MachineReport
+    room: SpareRoom | None
     disk: DiskReport
     hosts: list[HostBody]
     queue: JobQueue
     problems: list[str]
+    concerns: list[DoctorFinding]
     logged: list[LoggedLine]
 
 
@@ -121,7 +128,8 @@ class OperationsController(Controller):
         """Show hosts, machine, queue, disk and recent errors; this takes a token for all
         projects.
         """
-        return OperationsData(data=_operations(await operations.report()))
+        report = await operations.report()
+        return OperationsData(data=_operations(report, await operations.concerns()))
 
     @get(
         "/doctor",
@@ -147,16 +155,18 @@ class OperationsController(Controller):
         return ExaminationData(data=Examination(healthy=healthy, findings=list(findings)))
 
 
-def _operations(report: OperationsReport) -> Operations:
+def _operations(report: OperationsReport, concerns: Sequence[DoctorFinding]) -> Operations:
     return Operations(
         versions=report.versions,
         machine=report.machine,
+        room=report.room,
         disk=report.disk,
         hosts=[_host(each) for each in report.hosts],
         queue=JobQueue(
             counts=list(report.workload.counts), jobs=[_job(each) for each in report.workload.jobs]
         ),
         problems=list(report.problems),
+        concerns=list(concerns),
         logged=[
             LoggedLine(
                 at=format_timestamp(each.at_us),

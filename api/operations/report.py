@@ -88,12 +88,14 @@ class LoggedProblem(msgspec.Struct, frozen=True, kw_only=True):
 class OperationsReport(msgspec.Struct, frozen=True, kw_only=True):
     """The installation at one moment.
 
-    `hosts` is empty where one process receives all streams. `problems` are sentences about what
-    cannot be served now, as in `/readyz`. `logged` has the newest line first.
+    `room` is None where this process receives no streams, or was started just now. `hosts` is empty
+    where one process receives all streams. `problems` are sentences about what cannot be served
+    now, as in `/readyz`. `logged` has the newest line first.
     """
 
     versions: VersionsReport
     machine: MachineReport
+    room: SpareRoom | None
     disk: DiskReport
     hosts: Sequence[HostRecord]
     workload: WorkloadRecord

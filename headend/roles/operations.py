@@ -17,11 +17,13 @@ from api.operations.report import (
     LoggedProblem,
     MachineReport,
     OperationsReport,
+    StreamRoom,
     VersionsReport,
 )
 from headend.config.settings import ServiceSettings
 from headend.install.doctor import examine, examine_briefly
 from headend.install.findings import Finding
+from media.no_op import do_nothing
 from storage.catalog import Catalog
 from storage.objects.disk_threads import FILES
 from storage.wall_clock import wall_clock_us
@@ -39,8 +41,8 @@ _KIB: Final = 1024
 class InstallationReporter:
     """Collects the state of the installation, as this process sees it.
 
-    `problems` are those of `/readyz`, `logged` the newest lines of the log, newest first. `store`
-    is where the media are. `version` is Headend's.
+    `problems` are those of `/readyz`, `logged` the newest lines of the log, newest first; `room` is
+    that of this machine. `store` is where the media are. `version` is Headend's.
     """
 
     def __init__(
@@ -52,6 +54,7 @@ class InstallationReporter:
         store: str,
         problems: Callable[[], Awaitable[list[str]]],
         logged: Callable[[], Sequence[LoggedProblem]],
+        room: StreamRoom = do_nothing,
     ) -> None:
         self._settings = settings
         self._catalog = catalog
@@ -59,6 +62,7 @@ class InstallationReporter:
         self._store = store
         self._problems = problems
         self._logged = logged
+        self._room = room
         self._examining = asyncio.Lock()
         self._examined: Sequence[DoctorFinding] = ()
 
@@ -89,6 +93,7 @@ class InstallationReporter:
                 memory_free_bytes=memory_free,
                 live_streams=workload.live_streams,
             ),
+            room=self._room(),
             disk=DiskReport(
                 store=self._store,
                 total_bytes=total,

@@ -22,6 +22,7 @@ from api.http.auth import needs_all_projects, needs_token
 from api.http.browser_sessions import BrowserSessions
 from api.http.client_address import TrustedProxies
 from api.http.rate_limit import CallerRateLimiter, RateLimits
+from api.operations.report import StreamRoom
 from api.pusher.delivery import delivering_notices
 from api.pusher.private import private_channel_handlers
 from api.pusher.signed import signed_event_handlers
@@ -317,6 +318,7 @@ def _application(
     problems = _problems(context, presence)
     media = StoredMedia(context.objects, context.edge)
     release = version("headend")
+    room: StreamRoom = do_nothing if ingest is None else ingest.room
     operations = InstallationReporter(
         context.settings,
         catalog,
@@ -324,6 +326,7 @@ def _application(
         store=context.objects.place,
         problems=problems,
         logged=context.recent.newest_first,
+        room=room,
     )
     app = create_app(
         catalog=catalog,
@@ -343,7 +346,7 @@ def _application(
         quotas=quota_limits(context.settings.quotas),
         home=context.settings.http.home,
         problems=problems,
-        room=do_nothing if ingest is None else ingest.room,
+        room=room,
         operations=operations,
         handlers=[
             *origin.handlers,

@@ -40,6 +40,7 @@ async def test_machine_queue_and_log_are_shown(site: ApiService) -> None:
     assert "engine lost" in page
     assert "<script>alert" not in page
     assert "1.2.3" in page
+    assert "room for about 3 streams of 1080p" in page
     assert "needs you" not in page  # nothing was examined
 
 

@@ -39,9 +39,12 @@ async def test_the_installation_is_shown(site: ApiService) -> None:
     assert answer.status_code == 200, answer.text
     data = answer.json()["data"]
     assert set(data) == {
-        "versions", "machine", "disk", "hosts", "queue", "problems", "logged",
+        "versions", "machine", "room", "disk", "hosts", "queue", "problems", "concerns", "logged",
     }  # fmt: skip
+    assert data["room"] == {"more": 3, "basis": "usual"}
     assert data["hosts"] == data["problems"] == []
+    # Nobody transcodes here.
+    assert [each["topic"] for each in data["concerns"]] == ["jobs"]
     assert data["queue"]["counts"] == [{"kind": "transcode", "state": "queued", "number": 1}]
     (job,) = data["queue"]["jobs"]
     assert (job["title"], job["state"], job["progress"]) == ("Film", "queued", 0)
@@ -53,6 +56,15 @@ async def test_the_installation_is_shown(site: ApiService) -> None:
             "facts": {"stream": "AAAA"},
         }
     ]
+
+
+async def test_what_needs_an_operator_is_named(site: ApiService, tmp_path: Path) -> None:
+    (tmp_path / "data" / "tls").mkdir(exist_ok=True)
+    (tmp_path / "data" / "tls" / "rtmps.pem").write_text("no certificate")
+    answer = await site.client.get("/api/operations", headers=site.owner)
+    (concern,) = answer.json()["data"]["concerns"]
+    assert (concern["topic"], concern["verdict"]) == ("certificate rtmps.pem", "act")
+    assert "cannot be read" in concern["text"]
 
 
 async def test_the_doctor_examines(site: ApiService) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from litestar.testing import AsyncTestClient
 
 from api.app import create_app
-from api.operations.report import LoggedProblem
+from api.operations.report import LoggedProblem, SpareRoom
 from headend.install.installation import catalog_location
 from headend.roles.operations import InstallationReporter
 from storage.catalog import open_catalog
@@ -36,6 +36,7 @@ async def operations_site(
             store=str(folder / "objects"),
             problems=problems,
             logged=lambda: [line],
+            room=lambda: SpareRoom(more=3, basis="usual"),
         )
         app = create_app(
             catalog=catalog,
