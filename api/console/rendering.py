@@ -84,15 +84,16 @@ def _bundled() -> list[Path]:
     return [path for path in BUNDLE.iterdir() if path.suffix in {".css", ".js", ".svg"}]
 
 
-def moment_tag(moment_us: int, *, since: bool = False) -> Markup:
+def moment_tag(moment_us: int, *, since: bool = False, seconds: bool = False) -> Markup:
     """Return a moment as `<time>`, in UTC; the page's script shows it in the viewer's zone.
 
-    With `since` it shows how long ago the moment was, counting on.
+    With `since` it shows how long ago the moment was, counting on; with `seconds` the seconds, too.
     """
     moment = _EPOCH + timedelta(microseconds=moment_us)
-    kind = Markup(" data-since") if since else ""
+    kind = Markup(" data-since") if since else Markup(" data-seconds") if seconds else ""
+    shown = moment.strftime("%Y-%m-%d %H:%M:%S" if seconds else "%Y-%m-%d %H:%M")
     return Markup('<time datetime="{}"{}>{}</time>').format(
-        f"{moment:%Y-%m-%dT%H:%M:%SZ}", kind, f"{moment:%Y-%m-%d %H:%M} UTC"
+        f"{moment:%Y-%m-%dT%H:%M:%SZ}", kind, f"{shown} UTC"
     )
 
 

@@ -25,6 +25,7 @@ MOST_CHOICES: Final = 500  # categories and players to choose from: more are no 
 _BY_NAME: Final = Sort("name", descending=False)
 _DEPENDENCIES: Final = {**PROJECT, **VIDEO}
 _FRAGMENTS: Final = {
+    "heading": "_video_heading.html",
     "state": "_video_state.html",
     "details": "_video_details.html",
     "poster": "_video_poster.html",

@@ -8,7 +8,13 @@ from typing import Final
 import pytest
 
 from tests.support.browser import Chromium, Viewer
-from tests.support.e2e.console_pages import must_be_accessible, must_fit, sign_in
+from tests.support.e2e.console_pages import (
+    must_be_accessible,
+    must_fit,
+    shows,
+    sign_in,
+    value,
+)
 from tests.support.e2e.publishers import ffmpeg, publishing
 from tests.support.e2e.service import Running
 
@@ -16,28 +22,12 @@ pytestmark = pytest.mark.e2e
 
 HOSTILE: Final = "\"'><img src=x onerror=alert(1)><script>window.pwned = true</script>"
 _CHARTS: Final = "() => document.querySelectorAll('#health canvas').length"
-_VALUE: Final = "(selector) => document.querySelector(selector).value"
-_SHOWN: Final = """() => {
-  const found = document.querySelector(%r);
-  const text = found && found.checkVisibility() ? found.innerText.replace(/\\s+/g, " ") : "";
-  return text.includes(%r) || text;
-}"""
-
-
-def shows(viewer: Viewer, selector: str, words: str, seconds: float = 20) -> None:
-    """Wait until an element shows these words."""
-    viewer.wait_for_page(_SHOWN % (selector, words), seconds, f"{words!r} in {selector}")
 
 
 def agree(viewer: Viewer, selector: str) -> None:
     """Press a button that asks, and agree."""
     viewer.click(selector)
     viewer.click('#confirm button[value="yes"]')
-
-
-def value(viewer: Viewer, selector: str) -> str:
-    """Return what a field holds."""
-    return str(viewer.evaluate(_VALUE, selector))
 
 
 def add_stream(viewer: Viewer, headend: Running, title: str) -> None:
@@ -63,7 +53,7 @@ def test_a_broadcast_from_the_first_click_to_the_end(
         shows(viewer, '#slot-primary [data-figure="picture"]', "H.264", 30)
         shows(viewer, '#slot-primary [data-figure="rate"]', "Mbit/s", 30)
         assert viewer.evaluate(_CHARTS) == 3
-        with publishing(backup):
+        with publishing(backup) as second:
             shows(viewer, "#slot-backup-1", "Standing by", 30)
             shows(viewer, '#slot-backup-1 [data-figure="frames"]', "a second", 30)
             agree(viewer, "#act-drill")
@@ -73,6 +63,11 @@ def test_a_broadcast_from_the_first_click_to_the_end(
             encoder.send_signal(signal.SIGKILL)
             shows(viewer, "#state", "Backup 1 is on air", 30)
             shows(viewer, "#events", "the connection of primary was lost")
+            assert "Not connected" in viewer.text("#slot-primary")
+            second.send_signal(signal.SIGSTOP)
+            shows(viewer, "#slot-backup-1", "Connected, but sends nothing")
+            second.send_signal(signal.SIGCONT)
+            shows(viewer, "#state", "Backup 1 is on air", 30)
             agree(viewer, "#act-pause")
             shows(viewer, "#state", "Viewers see the slate until you resume.")
             viewer.click("#act-pause")

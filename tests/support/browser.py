@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
-from playwright.sync_api import Browser, ConsoleMessage, Error, Frame, Page, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Dialog, Error, Frame, Page, sync_playwright
 
 from tests.support.e2e.service import SCALE
 
@@ -147,6 +147,8 @@ class Viewer:
         """Errors and warnings of the page's console."""
         self.requests: list[str] = []
         """The addresses that the page and its frames asked for."""
+        self.asked: list[str] = []
+        """The kinds of the browser's own questions, which were all answered with yes."""
 
     def sample(self) -> Sample | None:
         """Look at the player once; None while the page has none."""
@@ -245,6 +247,38 @@ class Viewer:
         """Choose files of this machine in the first match, a field for files."""
         self._do(lambda: self._frame.set_input_files(selector, paths, timeout=5_000 * SCALE))
 
+    def answer_chooser(self, selector: str | None, *paths: Path) -> None:
+        """Press a field for files, and choose files of this machine in the dialog that opens.
+
+        Without a selector, Space is pressed where the focus is.
+        """
+
+        def answer() -> None:
+            with self._page.expect_file_chooser(timeout=5_000 * SCALE) as opened:
+                self._press_now(selector, "Space")
+            opened.value.set_files(paths)
+
+        self._do(answer)
+
+    def download(self, selector: str | None, folder: Path) -> Path:
+        """Press what downloads a file, and return where it is in `folder`, by its own name.
+
+        Without a selector, Enter is pressed where the focus is.
+        """
+
+        def download() -> Path:
+            with self._page.expect_download(timeout=15_000 * SCALE) as begun:
+                self._press_now(selector, "Enter")
+            path = folder / begun.value.suggested_filename
+            begun.value.save_as(path)
+            return path
+
+        return self._do(download)
+
+    def select(self, selector: str, words: str) -> None:
+        """Choose the option with these words in a menu."""
+        self._do(lambda: self._frame.select_option(selector, label=words, timeout=5_000 * SCALE))
+
     def limit_upload(self, bytes_per_second: int) -> None:
         """Let the page send no faster from now on, as over a line to a home; 0 ends that."""
 
@@ -312,6 +346,14 @@ class Viewer:
         """Press a key where the focus is."""
         self._do(lambda: self._page.keyboard.press(key))
 
+    def write(self, text: str) -> None:
+        """Press the keys of a text, one after the other, where the focus is."""
+        self._do(lambda: self._page.keyboard.type(text))
+
+    def back(self) -> None:
+        """Go back to the page before."""
+        self._do(lambda: self._page.go_back(wait_until="domcontentloaded", timeout=15_000 * SCALE))
+
     def reload(self) -> None:
         """Load the page anew, with what the browser has kept."""
         self._do(lambda: self._page.reload(wait_until="domcontentloaded"))
@@ -341,6 +383,12 @@ class Viewer:
     def close(self) -> None:
         """Leave the page."""
         self._do(self._page.context.close)
+
+    def _press_now(self, selector: str | None, key: str) -> None:
+        if selector is None:
+            self._page.keyboard.press(key)
+        else:
+            self._frame.click(selector, timeout=5_000 * SCALE)
 
     def _rest(self) -> None:
         # The page's own clock: a sleep would hold the browser's events up.
@@ -404,8 +452,13 @@ class Chromium:
             if message.type in {"error", "warning"}:
                 viewer.console.append(message.text)
 
+        def agree(dialog: Dialog) -> None:
+            viewer.asked.append(dialog.type)
+            dialog.accept()
+
         page.on("console", heard)
         page.on("request", lambda request: viewer.requests.append(request.url))
+        page.on("dialog", agree)
         page.on("pageerror", lambda error: viewer.console.append(str(error)))
         page.goto(address, wait_until="domcontentloaded", timeout=15_000 * SCALE)
         return viewer

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { bySlot, History, KEPT } from "../src/console/history";
+import { beginning, bySlot, History, KEPT } from "../src/console/history";
 
 function slot(name, newest, rates) {
   return {
@@ -83,4 +83,13 @@ test("slots are in order of their numbers", () => {
     "backup-1",
     "backup-2",
   ]);
+});
+
+test("a chart begins at the first value, and shows a minute at least", () => {
+  const history = new History();
+  history.add([slot("primary", 10, [1, 2, 3])], 1000);
+  assert.equal(beginning(history.series("bit_rates")), 940);
+  history.add([slot("primary", 110, Array(60).fill(1))], 1100);
+  assert.equal(beginning(history.series("bit_rates")), 998);
+  assert.equal(beginning({ times: [7], slots: [], values: [] }), -53);
 });

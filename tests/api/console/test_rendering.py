@@ -57,6 +57,9 @@ def test_moments_are_in_utc_for_the_script_to_convert() -> None:
         '<time datetime="2023-11-14T22:13:20Z">2023-11-14 22:13 UTC</time>'
     )
     assert " data-since>" in moment_tag(0, since=True)
+    assert moment_tag(7_000_000, seconds=True) == Markup(
+        '<time datetime="1970-01-01T00:00:07Z" data-seconds>1970-01-01 00:00:07 UTC</time>'
+    )
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,9 @@ __all__ = [
     "must_be_accessible",
     "must_be_for_everybody",
     "must_fit",
+    "shows",
     "sign_in",
+    "value",
 ]
 
 _RULES: Final = """async (options) => (await axe.run(options)).violations
@@ -90,6 +92,23 @@ _MOVING: Final = """() => {
     }
   return moving;
 }"""
+
+_VALUE: Final = "(selector) => document.querySelector(selector).value"
+_SHOWN: Final = """() => {
+  const found = document.querySelector(%r);
+  const text = found && found.checkVisibility() ? found.innerText.replace(/\\s+/g, " ") : "";
+  return text.includes(%r) || text;
+}"""
+
+
+def shows(viewer: Viewer, selector: str, words: str, seconds: float = 20) -> None:
+    """Wait until an element shows these words."""
+    viewer.wait_for_page(_SHOWN % (selector, words), seconds, f"{words!r} in {selector}")
+
+
+def value(viewer: Viewer, selector: str) -> str:
+    """Return what a field holds."""
+    return str(viewer.evaluate(_VALUE, selector))
 
 
 def sign_in(

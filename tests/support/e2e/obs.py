@@ -47,33 +47,37 @@ TrackIndex=1
 _ENCODER = {"bitrate": 2500, "keyint_sec": 2, "rate_control": "CBR", "preset": "veryfast"}
 
 
-def _write_profile(profiles: Path, server: str, key: str) -> tuple[str, str]:
-    """Write what a person would click; return the profile's name and that of its folder."""
+def _write_profile(profiles: Path, server: str, key: str) -> Path:
+    """Write what a person would click; return the profile's folder."""
     profile = profiles / "Test"
     profile.mkdir()
     (profile / "basic.ini").write_text(_PROFILE)
     (profile / "streamEncoder.json").write_text(json.dumps(_ENCODER))
     service = {"type": "rtmp_custom", "settings": {"server": server, "key": key}}
     (profile / "service.json").write_text(json.dumps(service))
-    return "Test", "Test"
+    return profile
 
 
-def _import_profile(profiles: Path, zipped: bytes) -> tuple[str, str]:
-    """Unpack a profile as a person does who imports it; return its name and its folder's."""
+def _import_profile(profiles: Path, zipped: bytes) -> Path:
+    """Unpack a profile as a person does who imports it; return its folder."""
     with zipfile.ZipFile(io.BytesIO(zipped)) as archive:
         archive.extractall(profiles)
-        folder = archive.namelist()[0].split("/")[0]
+        return profiles / archive.namelist()[0].split("/")[0]
+
+
+def _write_settings(home: Path, clip: Path, profile: Path) -> str:
+    """Write what else a person would click: which profile is used, a scene filled with one clip.
+
+    Return the profile's name.
+    """
     settings = configparser.ConfigParser(interpolation=None)
-    settings.read(profiles / folder / "basic.ini")
-    return settings["General"]["Name"], folder
-
-
-def _write_settings(home: Path, clip: Path, name: str, folder: str) -> None:
-    """Write what else a person would click: which profile is used, a scene with one clip."""
+    settings.read(profile / "basic.ini")
+    name = settings["General"]["Name"]
+    canvas = settings["Video"]
     studio = home / ".config" / "obs-studio"
     scenes = studio / "basic" / "scenes"
     scenes.mkdir(parents=True)
-    (studio / "global.ini").write_text(_GLOBAL.format(name=name, folder=folder))
+    (studio / "global.ini").write_text(_GLOBAL.format(name=name, folder=profile.name))
     source = {
         "id": "ffmpeg_source",
         "versioned_id": "ffmpeg_source",
@@ -91,7 +95,7 @@ def _write_settings(home: Path, clip: Path, name: str, folder: str) -> None:
         "scale": {"x": 1.0, "y": 1.0},
         "align": 5,
         "bounds_type": 2,
-        "bounds": {"x": 1280.0, "y": 720.0},
+        "bounds": {"x": canvas.getfloat("BaseCX"), "y": canvas.getfloat("BaseCY")},
     }
     scene = {
         "id": "scene",
@@ -108,6 +112,7 @@ def _write_settings(home: Path, clip: Path, name: str, folder: str) -> None:
         "sources": [source, scene],
     }
     (scenes / "Test.json").write_text(json.dumps(collection))
+    return name
 
 
 @contextmanager
@@ -131,11 +136,12 @@ def obs(
     assert program is not None and shutil.which("xvfb-run") is not None, f"missing: {INSTALL}"
     profiles = home / ".config" / "obs-studio" / "basic" / "profiles"
     profiles.mkdir(parents=True)
-    if profile is None:
-        name, folder = _write_profile(profiles, server, key)
-    else:
-        name, folder = _import_profile(profiles, profile)
-    _write_settings(home, clip, name, folder)
+    written = (
+        _write_profile(profiles, server, key)
+        if profile is None
+        else _import_profile(profiles, profile)
+    )
+    name = _write_settings(home, clip, written)
     start = [
         "xvfb-run", "-a", "-s", "-screen 0 1280x720x24", program, "--startstreaming",
         "--minimize-to-tray", "--multi", "--collection", "Test", "--profile", name,

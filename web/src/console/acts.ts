@@ -36,7 +36,8 @@ async function act(source: HTMLElement, overwrite = false): Promise<void> {
   const { api, confirm, confirmLabel, version } = source.dataset;
   const [method, path] = (api ?? "").split(" ");
   if (!method || !path || source.ariaBusy === "true") return;
-  if (confirm && !overwrite && !(await ask(confirm, confirmLabel))) return;
+  const danger = source.classList.contains("danger");
+  if (confirm && !overwrite && !(await ask(confirm, confirmLabel, danger))) return;
   const body = source instanceof HTMLFormElement ? formBody(source) : buttonBody(source);
   clear(source);
   source.ariaBusy = "true";

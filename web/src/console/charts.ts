@@ -2,10 +2,11 @@
 
 import uPlot from "uplot";
 
-import { KEPT, type Series } from "./history";
+import { beginning, KEPT, type Series } from "./history";
 import { STREAM_WORDS } from "./words";
 
 const HEIGHT = 150;
+const CLOCK = new Intl.DateTimeFormat(undefined, { timeStyle: "medium" });
 // Lines by the order of the slots; more encoders than these look alike, and the legend names them.
 const DASHES = [[], [6, 4], [2, 3], [10, 4, 2, 4]];
 const COLOURS = ["--chart-1", "--chart-2", "--chart-3", "--chart-4"];
@@ -14,6 +15,7 @@ export class Chart {
   private plot: uPlot | null = null;
   private slots = "";
   private latest: Series | null = null;
+  private begin = 0;
 
   constructor(
     private readonly place: HTMLElement,
@@ -35,14 +37,16 @@ export class Chart {
       column.map((value) => (value === null ? null : value / this.scale)),
     );
     const data = [times, ...columns] as uPlot.AlignedData;
+    this.begin = beginning(series);
     const shown = slots.join(" ");
-    if (this.plot && this.slots === shown) {
-      this.plot.setData(data);
-      return;
+    if (this.plot && this.slots === shown) this.plot.setData(data);
+    else {
+      this.plot?.destroy();
+      this.slots = shown;
+      this.plot = new uPlot(this.options(slots), data, this.place);
     }
-    this.plot?.destroy();
-    this.slots = shown;
-    this.plot = new uPlot(this.options(slots), data, this.place);
+    // The legend has the newest values, unless a person points at others.
+    if (this.plot.cursor.idx == null) this.plot.setLegend({ idx: times.length - 1 });
   }
 
   private resize(): void {
@@ -57,13 +61,16 @@ export class Chart {
       width: this.place.clientWidth || KEPT,
       height: HEIGHT,
       cursor: { drag: { x: false, y: false } },
-      scales: { y: { range: (_, _least, most) => [0, Math.max(most, 0.1) * 1.1] } },
+      scales: {
+        x: { range: (_, _least, most) => [this.begin, most] },
+        y: { range: (_, _least, most) => [0, Math.max(most, 0.1) * 1.1] },
+      },
       axes: [
-        { ...lines, space: 60 },
-        { ...lines, size: 44, values: (_, marks) => marks.map((mark) => String(+mark.toFixed(2))) },
+        { ...lines, space: 110, size: 30, values: (_, marks) => marks.map(clockOf) },
+        { ...lines, space: 26, size: 44, values: (_, marks) => marks.map(shortly) },
       ],
       series: [
-        { label: STREAM_WORDS.time },
+        { label: STREAM_WORDS.time, value: (_, value) => (value == null ? "–" : clockOf(value)) },
         ...slots.map((slot, place): uPlot.Series => ({
           label: nameOf(slot),
           stroke: colour(COLOURS[place % COLOURS.length] ?? ""),
@@ -71,11 +78,19 @@ export class Chart {
           width: 2,
           points: { show: false },
           spanGaps: false,
-          value: (_, value) => (value == null ? "–" : value.toFixed(2)),
+          value: (_, value) => (value == null ? "–" : shortly(value)),
         })),
       ],
     };
   }
+}
+
+function clockOf(seconds: number): string {
+  return CLOCK.format(seconds * 1000);
+}
+
+function shortly(value: number): string {
+  return String(+value.toFixed(2));
 }
 
 /** Name a slot as the page does: `backup-1` is "Backup 1". */

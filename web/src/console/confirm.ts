@@ -1,7 +1,11 @@
 /** Asks once before an act, in words that name what will happen. */
 
-/** Return whether a person agreed; `label` names the button that does it. */
-export async function ask(text: string, label: string | undefined): Promise<boolean> {
+/** Return whether a person agreed; `label` names the button that does it, which may be dangerous. */
+export async function ask(
+  text: string,
+  label: string | undefined,
+  danger = false,
+): Promise<boolean> {
   const dialog = document.getElementById("confirm");
   if (!(dialog instanceof HTMLDialogElement) || dialog.open) return false;
   const words = dialog.querySelector("#confirm-text");
@@ -10,6 +14,7 @@ export async function ask(text: string, label: string | undefined): Promise<bool
   const usual = yes.textContent;
   words.textContent = text;
   if (label) yes.textContent = label;
+  yes.classList.toggle("danger", danger);
   dialog.returnValue = "no";
   const answered = new Promise<boolean>((resolve) => {
     dialog.addEventListener("close", () => resolve(dialog.returnValue === "yes"), { once: true });

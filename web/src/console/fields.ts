@@ -26,20 +26,23 @@ async function copied(field: HTMLElement): Promise<void> {
     await navigator.clipboard.writeText(text.trim());
     toast(WORDS.copied);
   } catch {
-    // Over plain http there is no clipboard for scripts.
-    if (field instanceof HTMLInputElement || field instanceof HTMLTextAreaElement) {
-      const type = field.type;
-      if (field instanceof HTMLInputElement) field.type = "text";
-      field.select();
-      const done = document.execCommand("copy");
-      if (field instanceof HTMLInputElement) field.type = type;
-      if (done) {
-        toast(WORDS.copied);
-        return;
-      }
-    }
-    alarm(WORDS.notCopied);
+    if (copiedByHand(field)) toast(WORDS.copied);
+    else alarm(WORDS.notCopied);
   }
+}
+
+/** Select the text and copy it: over plain http there is no clipboard for scripts. */
+function copiedByHand(field: HTMLElement): boolean {
+  if (!(field instanceof HTMLInputElement || field instanceof HTMLTextAreaElement)) {
+    getSelection()?.selectAllChildren(field);
+    return document.execCommand("copy");
+  }
+  const { type } = field;
+  if (field instanceof HTMLInputElement) field.type = "text";
+  field.select();
+  const done = document.execCommand("copy");
+  if (field instanceof HTMLInputElement) field.type = type;
+  return done;
 }
 
 function toggle(button: HTMLElement, field: HTMLElement): void {

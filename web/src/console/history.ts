@@ -9,6 +9,9 @@ import type { Seconds, Slot } from "./ingest";
 /** How many seconds are kept and shown. */
 export const KEPT = 300;
 
+// So much is shown at least: a line of some seconds in an empty chart says little.
+const LEAST_SECONDS = 60;
+
 // Answers take a while to arrive; more than this is another clock: another process measures now.
 const OTHER_CLOCK = 3;
 
@@ -86,6 +89,13 @@ export class History {
       }),
     };
   }
+}
+
+/** Return the time at which a chart begins: at the first value, a minute ago at the latest. */
+export function beginning({ times, values }: Series): number {
+  const first = times.findIndex((_, place) => values.some((column) => column[place] != null));
+  const last = times.at(-1) ?? 0;
+  return Math.min(times[first] ?? last, last - LEAST_SECONDS);
 }
 
 /** The primary first, then the backups by number. */

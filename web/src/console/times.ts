@@ -1,6 +1,10 @@
-/** Shows moments in the viewer's zone, with UTC on hover; `data-since` counts the time since. */
+/** Shows moments in the viewer's zone, with UTC on hover; `data-since` counts the time since.
+ *
+ * `data-seconds` shows the seconds, too.
+ */
 
 const SHOWN = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
+const PRECISE = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
 
 /** Convert every moment of the page, now and after each change of it. */
 export function bindTimes(): void {
@@ -19,9 +23,10 @@ function convertOne(element: HTMLTimeElement): void {
   const moment = new Date(element.dateTime);
   if (Number.isNaN(moment.getTime())) return;
   element.title = utc(moment);
+  const { since, seconds } = element.dataset;
   const text =
-    element.dataset.since === undefined
-      ? SHOWN.format(moment)
+    since === undefined
+      ? (seconds === undefined ? SHOWN : PRECISE).format(moment)
       : clock((Date.now() - moment.getTime()) / 1000);
   if (element.textContent !== text) element.textContent = text;
 }

@@ -29,6 +29,8 @@ export const STREAM_WORDS = {
   well: "Well",
   measuring: "Measuring…",
   advice: "Could be better",
+  away: "Not connected",
+  silent: "Connected, but sends nothing",
   nothingFor: "Nothing has come for",
   unmeasured: "No process that takes encoders answers: nothing is known of them now. Trying again…",
   embedded: "The stream as other pages show it",

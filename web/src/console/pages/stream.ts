@@ -2,6 +2,7 @@
 
 import { Chart, nameOf } from "../charts";
 import { toast } from "../dom";
+import { bindFilters } from "../filter";
 import { figuresOf, verdictOf } from "../figures";
 import { History, type Quantity } from "../history";
 import { fetchReport, type Report } from "../ingest";
@@ -31,6 +32,7 @@ if (stream) bindHealth(stream);
 bindDrill();
 bindEmbed();
 bindSlate();
+bindFilters();
 
 /** Ask for measurements while encoders send and the page is visible, and show them. */
 function bindHealth(number: string): void {
@@ -50,6 +52,7 @@ function bindHealth(number: string): void {
     note(report ? "" : WORDS.unmeasured);
     if (!report) return;
     latest = report;
+    markSilent(report);
     history.add(report.slots, Date.now() / 1000);
     show(report);
     const health = document.getElementById("health");
@@ -69,14 +72,24 @@ function bindHealth(number: string): void {
   }
 
   setInterval(() => {
-    const encoders = document.querySelector<HTMLElement>("[data-receiving]");
-    const sending = Number(encoders?.dataset.receiving ?? 0) > 0;
-    if (!sending || asking || document.visibilityState !== "visible") return;
+    const measured = document.querySelector("[data-measured]") !== null;
+    if (!measured || asking || document.visibilityState !== "visible") return;
     if (performance.now() - asked >= pause) void poll();
   }, TICK_MS);
-  // A fragment comes without figures.
-  document.addEventListener("htmx:afterSwap", () => {
+  // A fragment comes without figures, and those of the last report may be those of a lost encoder.
+  document.addEventListener("htmx:afterSwap", (event) => {
     if (latest) show(latest);
+    if ((event.target as Element | null)?.id === "slots") pause = 0;
+  });
+}
+
+/** Tell encoders that are connected and send nothing from those that are not there. */
+function markSilent({ slots }: Report): void {
+  document.querySelectorAll<HTMLElement>("[data-away]").forEach((chip) => {
+    const isSilent = slots.some(({ slot }) => slot === chip.dataset.away);
+    chip.className = isSilent ? "state bad" : "state idle";
+    const text = isSilent ? WORDS.silent : WORDS.away;
+    if (chip.textContent !== text) chip.textContent = text;
   });
 }
 

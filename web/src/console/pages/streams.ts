@@ -56,7 +56,7 @@ async function act(button: HTMLButtonElement): Promise<void> {
   const { bulk = "", question, agree } = button.dataset;
   const [method = "", path = ""] = bulk.split(" ");
   if (button.ariaBusy === "true") return;
-  if (question && !(await ask(question, agree))) return;
+  if (question && !(await ask(question, agree, button.classList.contains("danger")))) return;
   button.ariaBusy = "true";
   const failed: string[] = [];
   for (const stream of [...chosen]) {

@@ -43,6 +43,10 @@ function bind(
     transfers.hear((event as CustomEvent<LiveEvent>).detail);
   });
   void unfinished(endpoint, transfers);
+  // It could go on later, but a person who leaves by mistake would not know.
+  addEventListener("beforeunload", (event) => {
+    if (transfers.transfers.some(({ state }) => state === "sending")) event.preventDefault();
+  });
 }
 
 async function unfinished(endpoint: string, { transfers }: TransferList): Promise<void> {

@@ -69,7 +69,9 @@ async function changeAll(button: HTMLButtonElement, bar: HTMLElement): Promise<v
   const [method = "", verb = ""] = (button.dataset.many ?? "").split(" ");
   const numbers = [...chosen];
   const { confirm, confirmLabel } = button.dataset;
-  if (confirm && !(await ask(confirm.replace("{number}", String(numbers.length)), confirmLabel)))
+  const danger = button.classList.contains("danger");
+  const question = confirm?.replace("{number}", String(numbers.length));
+  if (question && !(await ask(question, confirmLabel, danger)))
     return;
   const buttons = bar.querySelectorAll("button");
   buttons.forEach((each) => (each.disabled = true));
