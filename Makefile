@@ -14,7 +14,7 @@ ALONE := tests/e2e/test_demo.py
 # As new as the compiled tests.
 COMPILED := .venv/.tests-compiled
 
-.PHONY: help run demo demo-hosts install setup tools fmt lint types house compiled quick test e2e bench fuzz prove cover web requirements advisories engines clean
+.PHONY: help pictures run demo demo-hosts install setup tools fmt lint types house compiled quick test e2e bench fuzz prove cover web requirements advisories engines clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z][a-z0-9-]*:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -99,6 +99,10 @@ cover: setup tools ## lines and branches of each package that its own tests reac
 
 web: setup ## build the player and pages from web/ into the served bundle
 	@scripts/web.sh
+
+pictures: setup ## take the pictures of docs/console.md anew, out of the console in Chromium
+	@scripts/test-tools.sh all
+	HEADEND_TEST_PICTURES=docs/pictures $(BIN)/pytest -q -m prove tests/e2e/test_console_walk.py -k mouse $(ARGS)
 
 requirements: ## compile requirements/ from pyproject.toml anew (needs uv; ARGS=--upgrade)
 	@scripts/pins.sh $(ARGS)

@@ -1,0 +1,140 @@
+"""A person at a page: by mouse, or by keyboard alone. Both do what a test says in the same words.
+
+The keyboard reaches things by Tab, and fails at a stop where its user would not see the focus.
+"""
+
+from pathlib import Path
+from typing import Final, Protocol
+
+from tests.support.browser import Viewer
+
+__all__ = ["Hands", "Keyboard", "Mouse"]
+
+# More stops than any page of the console has; behind the last one, the first comes again.
+_MOST_STOPS: Final = 250
+_AT: Final = "(selector) => document.activeElement.matches(selector)"
+# Frames have stops of their own, which are the player's business.
+_UNSEEN: Final = """() => {
+  const at = document.activeElement;
+  if (!at || at === document.body || at.tagName === "IFRAME") return null;
+  const name = at.outerHTML.slice(0, 200);
+  const box = at.getBoundingClientRect();
+  const [left, right] = [Math.max(box.left, 0), Math.min(box.right, innerWidth)];
+  const [top, bottom] = [Math.max(box.top, 0), Math.min(box.bottom, innerHeight)];
+  if (right - left < 8 || bottom - top < 8) return `out of sight: ${name}`;
+  const hit = document.elementFromPoint((left + right) / 2, (top + bottom) / 2);
+  if (hit && !at.contains(hit) && !hit.contains(at)) return `covered: ${name}`;
+  const { outlineStyle, outlineWidth, boxShadow } = getComputedStyle(at);
+  if (outlineStyle !== "none" && parseFloat(outlineWidth) >= 2) return null;
+  const colour = /rgba?\\(([^)]*)\\)/.exec(boxShadow)?.[1].split(",") ?? [];
+  const spread = parseFloat(/(-?[\\d.]+)px(?!.*px)/.exec(boxShadow)?.[1] ?? "0");
+  const ring = spread >= 1 && (colour[3] === undefined || Number(colour[3]) > 0.2);
+  return ring ? null : `without a ring: ${name}`;
+}"""
+
+
+class Hands(Protocol):
+    """What a person does at a page; selectors name what is meant, the first match counts."""
+
+    viewer: Viewer
+
+    def press(self, selector: str) -> None:
+        """Press a button, a link or a box."""
+        ...
+
+    def write(self, selector: str, text: str) -> None:
+        """Write a text into a field, in place of what is there."""
+        ...
+
+    def pick(self, selector: str, words: str) -> None:
+        """Choose an option of a menu."""
+        ...
+
+    def attach(self, selector: str, *paths: Path) -> None:
+        """Choose files for a field."""
+        ...
+
+    def download(self, selector: str, folder: Path) -> Path:
+        """Press what downloads a file; return where it is."""
+        ...
+
+    def agree(self) -> None:
+        """Agree to what the page asks."""
+        ...
+
+
+class Mouse:
+    """Clicks, and types where it has clicked."""
+
+    def __init__(self, viewer: Viewer) -> None:
+        self.viewer = viewer
+
+    def press(self, selector: str) -> None:
+        self.viewer.click(selector)
+
+    def write(self, selector: str, text: str) -> None:
+        self.viewer.click(selector)
+        self.viewer.press("Control+A")
+        self.viewer.write(text)
+
+    def pick(self, selector: str, words: str) -> None:
+        self.viewer.select(selector, words)
+
+    def attach(self, selector: str, *paths: Path) -> None:
+        self.viewer.answer_chooser(selector, *paths)
+
+    def download(self, selector: str, folder: Path) -> Path:
+        return self.viewer.download(selector, folder)
+
+    def agree(self) -> None:
+        self.viewer.click('#confirm button[value="yes"]')
+
+
+class Keyboard:
+    """Tab, Enter, Space and letters; nothing is clicked, and no script gives the focus."""
+
+    def __init__(self, viewer: Viewer) -> None:
+        self.viewer = viewer
+        self.stops = 0
+        """How often the focus has moved."""
+
+    def reach(self, selector: str) -> None:
+        """Press Tab until the focus is where it is wanted; it must be seen on the whole way."""
+        for _ in range(_MOST_STOPS):
+            if self.viewer.evaluate(_AT, selector) is True:
+                return
+            self.viewer.press("Tab")
+            self.stops += 1
+            unseen = self.viewer.evaluate(_UNSEEN)
+            assert unseen is None, f"the focus cannot be seen; {unseen}"
+        raise AssertionError(f"{selector} is not reached by Tab")
+
+    def press(self, selector: str) -> None:
+        self.reach(selector)
+        box = self.viewer.evaluate("() => document.activeElement.type === 'checkbox'")
+        self.viewer.press("Space" if box else "Enter")
+
+    def write(self, selector: str, text: str) -> None:
+        self.reach(selector)
+        self.viewer.press("Control+A")
+        self.viewer.write(text)
+
+    def pick(self, selector: str, words: str) -> None:
+        """A closed menu chooses the option that begins with the letters that are typed."""
+        self.reach(selector)
+        self.viewer.write(words)
+        shown = self.viewer.evaluate(
+            "(selector) => document.querySelector(selector).selectedOptions[0].text", selector
+        )
+        assert shown == words
+
+    def attach(self, selector: str, *paths: Path) -> None:
+        self.reach(selector)
+        self.viewer.answer_chooser(None, *paths)
+
+    def download(self, selector: str, folder: Path) -> Path:
+        self.reach(selector)
+        return self.viewer.download(None, folder)
+
+    def agree(self) -> None:
+        self.press('#confirm button[value="yes"]')
