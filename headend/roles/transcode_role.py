@@ -32,6 +32,7 @@ __all__ = [
     "create_store_health",
     "file_workers",
     "import_rules",
+    "usable_cores",
 ]
 
 
@@ -54,6 +55,14 @@ def create_store_health(
     return StoreHealth(check)
 
 
+def usable_cores(settings: TranscodeSettings) -> int:
+    """Return how many cores the workers of this process share.
+
+    By default those that it may run on: fewer than the machine's in some containers and units.
+    """
+    return settings.cores or len(os.sched_getaffinity(0))
+
+
 def create_file_workers(
     settings: TranscodeSettings,
     catalog: Catalog,
@@ -67,7 +76,7 @@ def create_file_workers(
     They start with `run`, and begin a file only while `may_begin` returns True and the store is
     well by `health`.
     """
-    cores = settings.cores or os.cpu_count() or 1
+    cores = usable_cores(settings)
     transcoder = VideoTranscoder(
         jobs=catalog.jobs,
         spans=catalog.spans,

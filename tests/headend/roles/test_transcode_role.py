@@ -1,13 +1,19 @@
 """The workers of a process, as its role makes them."""
 
 import asyncio
+import os
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from headend.config.settings import TranscodeSettings
-from headend.roles.transcode_role import create_file_workers, create_store_health
+from headend.roles.transcode_role import (
+    create_file_workers,
+    create_store_health,
+    usable_cores,
+)
 from storage.objects.base import StoreFull
 from tests.support.transcode.transcode_fixture import now_us, vod_fixture
 
@@ -50,3 +56,14 @@ async def test_the_health_of_the_store_is_that_of_disk_and_catalog(
     (tmp_path / "data" / "catalog.sqlite").unlink()
     (tmp_path / "data" / "catalog.sqlite").mkdir()
     assert not await create_store_health(vod.catalog, vod.objects).check_thoroughly()
+
+
+async def test_workers_share_the_cores_that_their_process_may_use() -> None:
+    def pinned(settings: TranscodeSettings) -> int:
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # of this thread alone
+        return usable_cores(settings)
+
+    with ThreadPoolExecutor() as threads:
+        assert threads.submit(pinned, TranscodeSettings()).result() == 1
+        assert threads.submit(pinned, TranscodeSettings(cores=3)).result() == 3
+    assert usable_cores(TranscodeSettings()) == len(os.sched_getaffinity(0))
