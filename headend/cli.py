@@ -300,7 +300,7 @@ def streams(config: Path | None, **given: str | None) -> None:
 @_settings_options
 def hosts(config: Path | None, **given: str | None) -> None:
     """Print the processes that receive streams: name, role, version, seconds since each was seen,
-    alive or gone, streams that it owns, address that others relay to."""
+    alive or gone, streams that it owns, address that others relay to, streams that it may own."""
     settings = _read(config, **given)[0]
 
     async def work(catalog: Catalog) -> None:
@@ -312,7 +312,7 @@ def hosts(config: Path | None, **given: str | None) -> None:
             address = host.address or "-"
             click.echo(
                 f"{host.name}\t{host.role}\t{host.version}\t{seen}\t{state}\t{host.streams}"
-                f"\t{address}"
+                f"\t{address}\t{'-' if host.capacity is None else host.capacity}"
             )
 
     _with_catalog(settings, work)

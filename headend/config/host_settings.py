@@ -19,6 +19,16 @@ class HostsSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
             max_length=255,
         ),
     ] = ""
+    streams: Annotated[
+        int,
+        msgspec.Meta(
+            description="streams that this process runs at most; new ones go to others with room,"
+            " and come here if none has any; 0: as many as come",
+            extra={"reason": "encoding takes about a core a stream"},
+            ge=0,
+            le=100_000,
+        ),
+    ] = 0
     dead_seconds: Annotated[
         float,
         msgspec.Meta(

@@ -270,7 +270,10 @@ class TranscodeSettings(_Section, frozen=True, kw_only=True):
         ),
     ] = 0
     cores: Annotated[
-        int, _describe("cores that the workers of a process share; 0: all that it may use", ge=0, le=256)
+        int,
+        _describe(
+            "cores that the workers of a process share; 0: all that it may use", ge=0, le=256
+        ),
     ] = 0
     lease_seconds: Annotated[
         float,

@@ -43,6 +43,7 @@ class HostIdentity(msgspec.Struct, frozen=True, kw_only=True):
     role: str
     address: str | None
     version: str
+    capacity: int | None = None
 
 
 def _uptime() -> float:
@@ -81,6 +82,7 @@ class HostPresence:
         self._now = now
         self._seen = now()  # at the latest
         self._is_lost = False
+        self._is_stopping = False
         self._trouble = ""  # the cause that was logged last, "" if there is none
 
     @property
@@ -121,7 +123,11 @@ class HostPresence:
         began = self._now()
         each = self._identity
         self.host = await self._catalog.hosts.register(
-            each.name, each.role, each.address, each.version
+            each.name,
+            each.role,
+            each.address,
+            each.version,
+            0 if self._is_stopping else each.capacity,
         )
         self._seen = began
         log.info("host registered", extra={"host": each.name, "number": self.host})
@@ -198,6 +204,17 @@ class HostPresence:
             log.warning("host not seen", extra={"host": self._identity.name, "cause": cause})
         self._trouble = cause
 
+    async def take_no_more(self) -> None:
+        """Let the other hosts give this one no new streams, since it is about to stop."""
+        self._is_stopping = True
+        if self.host is None:
+            return
+        try:
+            async with asyncio.timeout(_LEAVE_SECONDS):
+                await self._catalog.hosts.limit(self.host, 0)
+        except (StorageError, TimeoutError) as error:
+            log.warning("host not closed to new streams", extra={"cause": repr(error)})
+
     async def leave(self) -> None:
         """Stop being a host, so that others need not wait to take its streams."""
         if self.host is None:
@@ -242,6 +259,7 @@ async def open_presence(
             role=role,
             address=context.sockets.relay_address(settings),
             version=version("headend"),
+            capacity=settings.streams or None,
         ),
         dead_seconds=settings.dead_seconds,
     )

@@ -177,7 +177,10 @@ async def run_ingest(
                 BackgroundTask("ownership of streams", watch.run),
                 BackgroundTask("runs of hosts that are gone", left.run),
             )
-        async with run_in_background(BackgroundTask("commands", executor.run), *tasks):
+        async with (
+            run_in_background(BackgroundTask("commands", executor.run), *tasks),
+            _closing(presence),
+        ):
             yield IngestRole(
                 metrics=IngestMetrics(
                     listener, transcoding, context.lag, EdgeMetrics(context.edge)
@@ -192,6 +195,16 @@ async def run_ingest(
 def _spare_room(meter: RoomMeter) -> SpareRoom | None:
     more = meter.more
     return None if more is None else SpareRoom(more=more, basis=meter.basis)
+
+
+@asynccontextmanager
+async def _closing(presence: HostPresence | None) -> AsyncGenerator[None]:
+    """At the end of the block, let the other hosts know that this one takes no more streams."""
+    try:
+        yield
+    finally:
+        if presence is not None:
+            await presence.take_no_more()
 
 
 def _other_hosts(context: RoleContext, ownership: CatalogOwnership) -> OtherHosts:

@@ -42,9 +42,9 @@ class CatalogOwnership:
         self._presence = presence
 
     async def claim(self, grant: Grant, *, gone: int | None = None) -> Ownership:
-        """Return the stream's owner, which is this host if no other living host owns it."""
+        """Return the stream's owner: this host or one with room, if no living host owns it."""
         try:
-            return await self.claim_stream(grant.stream, gone=gone)
+            return await self.claim_stream(grant.stream, gone=gone, hand_over=True)
         except StorageError as error:
             raise PortError(str(error)) from error
 
@@ -55,8 +55,12 @@ class CatalogOwnership:
         except StorageError as error:
             raise PortError(str(error)) from error
 
-    async def claim_stream(self, stream: int, *, gone: int | None = None) -> Ownership:
+    async def claim_stream(
+        self, stream: int, *, gone: int | None = None, hand_over: bool = False
+    ) -> Ownership:
         """Return the owner of the stream with this number, as `claim` does.
+
+        Only with `hand_over` it may become another host, where this one has no room.
 
         Raises:
             StorageError: the owner cannot be found out at present.
@@ -65,7 +69,7 @@ class CatalogOwnership:
         if host is None:
             raise HostGone(0)
         owner = await self._catalog.owners.claim(
-            stream, host, dead_seconds=self._presence.dead_seconds, gone=gone
+            stream, host, dead_seconds=self._presence.dead_seconds, gone=gone, hand_over=hand_over
         )
         address = None if owner.host == host else (owner.address or "")
         return Ownership(generation=owner.generation, address=address)

@@ -90,6 +90,8 @@ class StreamOwnership(Protocol):
     async def claim(self, grant: Grant, *, gone: int | None = None) -> Ownership:
         """Return the stream's owner, which is this host if no other living host owns it.
 
+        Where this host has no room for another stream, it may become another host that has.
+
         `gone` is a generation whose owner is known to have ended: it does not count as living.
 
         Raises:

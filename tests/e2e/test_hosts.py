@@ -166,3 +166,26 @@ def test_commands_reach_the_owner_and_a_run_that_nobody_returns_to_is_ended(host
     poll(lambda: media(playlist).ended, within=30, what="ENDLIST")
     poll(lambda: not stream.record()["processing"], within=20, what="off air")
     assert hosts.owner(stream.number) is None
+
+
+def test_a_stream_too_many_is_run_by_the_host_with_room_and_moves_only_when_that_one_stops(
+    hosts: Hosts,
+) -> None:
+    api = hosts.api()
+    hosts.ingest("a", HEADEND_HOSTS__STREAMS="1")
+    roomy = hosts.ingest("b", HEADEND_HOSTS__STREAMS="2")
+    one, two = pair(api.running), pair(api.running, "One too many")
+    with publishing(encoder(hosts.url("a", one.key))):
+        poll(lambda: hosts.owner(one.number) == ("a", 1), within=20, what="an owner")
+        with publishing(encoder(hosts.url("a", two.key))) as second:
+            poll(lambda: hosts.owner(two.number) == ("b", 1), within=20, what="the one with room")
+            poll(lambda: multivariant(two.playlist), within=30, what="a playlist")
+            goes_on(two, 2)
+            run = addresses(two.playlist)
+            # It stops as for a new version: nobody has room, and the stream goes on all the same.
+            roomy.stop()
+            taken_over(hosts, two, "a", 2)
+            goes_on(two, 2)
+            assert addresses(two.playlist) == run
+            assert second.poll() is None
+            assert hosts.owner(one.number) == ("a", 1)

@@ -89,7 +89,7 @@ def test_hosts_are_shown_with_what_they_own(
 ) -> None:
     async def fill(url: str) -> int:
         async with open_catalog(url, migrate=False) as catalog:
-            alive = await catalog.hosts.register("a", "ingest", "10.0.0.1:1937", "1.0")
+            alive = await catalog.hosts.register("a", "ingest", "10.0.0.1:1937", "1.0", 8)
             await catalog.owners.claim(1, alive, dead_seconds=60)
             return await catalog.hosts.register("b", "serve", None, "2.0")
 
@@ -99,9 +99,12 @@ def test_hosts_are_shown_with_what_they_own(
         gone = asyncio.run(fill(url))
         run_sql(url, f"UPDATE hosts SET seen_us = seen_us - 3600000000 WHERE id = {gone}")
         first, second = fields(headend("hosts", data=tmp_path))
-    assert (first[:3], first[4:]) == (["a", "ingest", "1.0"], ["alive", "1", "10.0.0.1:1937"])
+    assert (first[:3], first[4:]) == (
+        ["a", "ingest", "1.0"],
+        ["alive", "1", "10.0.0.1:1937", "8"],
+    )
     assert 0 <= float(first[3]) < 60
-    assert (second[:3], second[4:]) == (["b", "serve", "2.0"], ["gone", "0", "-"])
+    assert (second[:3], second[4:]) == (["b", "serve", "2.0"], ["gone", "0", "-", "-"])
     assert 3600 <= float(second[3]) < 3700
 
 

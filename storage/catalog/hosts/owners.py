@@ -17,6 +17,7 @@ from media.stream_keys import PublicHash
 from media.ticks import MICROSECONDS
 from storage.catalog.engine.clock import now_in
 from storage.catalog.engine.database import Database
+from storage.catalog.hosts.capacity import choose_host, find_loads
 from storage.catalog.queries.insert_missing import insert_missing
 from storage.catalog.queries.living_hosts import is_living
 from storage.catalog.records.settings import effective_settings
@@ -67,7 +68,13 @@ class StreamOwners:
         self._database = database
 
     async def claim(
-        self, stream: int, host: int, *, dead_seconds: float, gone: int | None = None
+        self,
+        stream: int,
+        host: int,
+        *,
+        dead_seconds: float,
+        gone: int | None = None,
+        hand_over: bool = False,
     ) -> StreamOwner:
         """Return the stream's owner: `host` where it owns the stream already, or may from now on.
 
@@ -75,6 +82,9 @@ class StreamOwners:
         where the owner has the generation `gone`: the caller knows that its process has ended. Then
         the generation is a later one. Of several hosts that claim at once, one becomes the owner,
         and the others get that one.
+
+        With `hand_over` a host that has no room for the stream gives it to another one that has
+        (`storage.catalog.hosts.capacity`).
 
         A host judges that another was not seen only if it was seen itself for as long: after the
         database was away for all of them, none loses its streams to the one that is back first.
@@ -92,9 +102,13 @@ class StreamOwners:
                 present = await _find_owner(connection, owner, dead_seconds, silent=not is_steady)
                 if present is not None:
                     return _record(present, generation)
+            if hand_over:
+                claiming = await _with_room(connection, claiming, dead_seconds)
             taken = update(stream_owners).where(stream_owners.c.stream_id == stream)
             following = _next_generation(connection)
-            taken = taken.values(host_id=host, generation=following, taken_us=now_in(connection))
+            taken = taken.values(
+                host_id=claiming[0], generation=following, taken_us=now_in(connection)
+            )
             given = await connection.execute(taken.returning(stream_owners.c.generation))
             return _record(claiming, given.scalar_one())
 
@@ -226,6 +240,22 @@ async def _lock_owner(connection: AsyncConnection, stream: int) -> tuple[int | N
         await connection.execute(insert_missing(connection, stream_owners, row))
         found = (await connection.execute(locked)).one()
     return found
+
+
+async def _with_room(connection: AsyncConnection, claiming: _Host, dead_seconds: float) -> _Host:
+    """Return the host that is to own a new stream.
+
+    One that ends meanwhile owns it in name only: the next claim finds that nobody does.
+    """
+    asked = select(hosts.c.capacity).where(hosts.c.id == claiming[0])
+    if (await connection.execute(asked)).scalar_one() is None:
+        return claiming  # as many as come: the usual case, and the cheapest
+    loads = {each.host: each for each in await find_loads(connection, dead_seconds)}
+    first = loads.pop(claiming[0], None)
+    if first is None:
+        return claiming
+    chosen = choose_host(first, loads.values())
+    return chosen.host, chosen.name, chosen.address
 
 
 async def _find_owner(

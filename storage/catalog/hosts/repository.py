@@ -24,7 +24,8 @@ class HostRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A process that receives streams.
 
     Other hosts connect to it at `address`; None: they cannot. `silent_us` is how long ago it was
-    last seen, `streams` how many streams it owns. One that is not `alive` owns them in name only.
+    last seen, `streams` how many streams it owns, `capacity` how many it may own at most (None: as
+    many as come; 0: it stops). One that is not `alive` owns them in name only.
     """
 
     id: int
@@ -36,6 +37,7 @@ class HostRecord(msgspec.Struct, frozen=True, kw_only=True):
     silent_us: int
     alive: bool
     streams: int
+    capacity: int | None = None
 
 
 class Hosts:
@@ -44,8 +46,13 @@ class Hosts:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def register(self, name: str, role: str, address: str | None, version: str) -> int:
+    async def register(
+        self, name: str, role: str, address: str | None, version: str, capacity: int | None = None
+    ) -> int:
         """Add a host that has just started, and return its number, which was never given before.
+
+        It may own `capacity` streams at most, None: as many as come (see `storage.catalog.hosts.
+        capacity`).
 
         A host of the same name is removed, and so nobody owns its streams any more. Hosts that were
         not seen for a day are removed, too, and the owners of streams that were deleted.
@@ -62,6 +69,7 @@ class Hosts:
             left = (gone, owners.taken_us < now - _KEPT_US, deleted)
             await connection.execute(delete(stream_owners).where(*left))
             row = {"name": name, "role": role, "address": address, "version": version}
+            row |= {"capacity": capacity}
             added = insert(hosts).values(**row, started_us=now, seen_us=now, steady_us=now)
             return (await connection.execute(added.returning(table.id))).scalar_one()
 
@@ -75,6 +83,12 @@ class Hosts:
             steady = case((is_living(connection, dead_seconds), hosts.c.steady_us), else_=now)
             seen = update(hosts).where(hosts.c.id == host).values(seen_us=now, steady_us=steady)
             return (await connection.execute(seen)).rowcount == 1
+
+    async def limit(self, host: int, capacity: int | None) -> None:
+        """Set how many streams a host may own at most; those that it owns stay."""
+        async with self._database.writing() as connection:
+            mine = update(hosts).where(hosts.c.id == host)
+            await connection.execute(mine.values(capacity=capacity))
 
     async def leave(self, host: int) -> None:
         """Remove a host that ends; nobody owns its streams any more."""
@@ -101,6 +115,7 @@ class Hosts:
                 now_in(connection) - table.seen_us,
                 is_living(connection, dead_seconds),
                 owned,
+                table.capacity,
             ).order_by(table.name)
             return tuple(
                 HostRecord(
@@ -113,6 +128,7 @@ class Hosts:
                     silent_us=silent_us,
                     alive=alive,
                     streams=count,
+                    capacity=capacity,
                 )
                 for (
                     number,
@@ -124,5 +140,6 @@ class Hosts:
                     silent_us,
                     alive,
                     count,
+                    capacity,
                 ) in await connection.execute(asked)
             )

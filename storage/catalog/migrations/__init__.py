@@ -31,7 +31,7 @@ from storage.errors import SchemaMissing, SchemaNewer, SchemaOlder
 __all__ = ["REVISION", "check", "migrate", "migrate_within", "upgrade"]
 
 # The newest step; a test holds it against the modules in `versions`.
-REVISION: Final = "0016"
+REVISION: Final = "0016.1"
 # Where Alembic keeps a catalog's revision. It is as Alembic makes it; a test compares them.
 _VERSION: Final = Table(
     "alembic_version",

@@ -470,6 +470,7 @@ hosts = Table(
     Column("started_us", BigInteger, nullable=False),
     Column("seen_us", BigInteger, nullable=False),
     Column("steady_us", BigInteger, nullable=False),
+    Column("capacity", Integer),
     sqlite_autoincrement=True,
 )
 

@@ -139,6 +139,21 @@ async def test_a_host_whose_row_was_removed_registers_again(catalog: Catalog) ->
         assert [each.id for each in await catalog.hosts.find_all(NEVER)] == [host.number]
 
 
+async def test_a_host_that_stops_takes_no_new_streams_even_if_it_registers_again(
+    catalog: Catalog, migrated_place: Path
+) -> None:
+    async with running(catalog) as host:
+        (before,) = await catalog.hosts.find_all(NEVER)
+        assert before.capacity is None
+        await host.presence.take_no_more()
+        (stopping,) = await catalog.hosts.find_all(NEVER)
+        assert (stopping.id, stopping.capacity, stopping.alive) == (before.id, 0, True)
+        await change(migrated_place, "DELETE FROM hosts")
+        await until(lambda: host.presence.host not in (None, before.id))
+        (again,) = await catalog.hosts.find_all(NEVER)
+        assert again.capacity == 0
+
+
 async def test_of_two_processes_of_one_name_the_later_is_the_host(
     catalog: Catalog, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -1,0 +1,64 @@
+"""Which host is to own a new stream: the one that its encoder came to, or another with room.
+
+Running streams stay where they are.
+"""
+
+from collections.abc import Iterable
+
+import msgspec
+from sqlalchemy import func, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from storage.catalog.queries.living_hosts import is_living
+from storage.catalog.schema.tables import hosts, stream_owners
+
+__all__ = ["HostLoad", "choose_host", "find_loads"]
+
+
+class HostLoad(msgspec.Struct, frozen=True, kw_only=True):
+    """A living host: how many streams it owns, and may own at most (None: as many as come).
+
+    One that stops may own none any more. Others can reach it if it has an `address`.
+    """
+
+    host: int
+    name: str
+    address: str | None
+    streams: int
+    capacity: int | None
+
+    @property
+    def has_room(self) -> bool:
+        """Whether it may own another stream."""
+        return self.capacity is None or self.streams < self.capacity
+
+
+def choose_host(first: HostLoad, others: Iterable[HostLoad]) -> HostLoad:
+    """Return who is to own a stream whose encoder came to `first`.
+
+    That is `first` if it has room, or if nobody has: a stream too many is better than none. Of
+    several with room it is the one of whose limit the least is used; those without one come last.
+    """
+    if first.has_room:
+        return first
+    return min((each for each in others if each.has_room and each.address), key=_use, default=first)
+
+
+def _use(load: HostLoad) -> tuple[bool, float, int]:
+    limit = load.capacity or 1  # without one, the fewest streams
+    return load.capacity is None, load.streams / limit, load.host
+
+
+async def find_loads(connection: AsyncConnection, dead_seconds: float) -> list[HostLoad]:
+    """Return the living hosts, within the caller's transaction.
+
+    Nothing is locked: several claims at once may each find the same last place.
+    """
+    table = hosts.c
+    owned = select(func.count()).where(stream_owners.c.host_id == table.id).correlate(hosts)
+    columns = select(table.id, table.name, table.address, owned.scalar_subquery(), table.capacity)
+    asked = columns.where(is_living(connection, dead_seconds))
+    return [
+        HostLoad(host=host, name=name, address=address, streams=streams, capacity=capacity)
+        for host, name, address, streams, capacity in await connection.execute(asked)
+    ]
