@@ -27,12 +27,9 @@ import click
 
 from headend.demo import sentence, stamped
 from tests.support.e2e.encoder_pair import Pair, pair
-from tests.support.e2e.hosts import Host, Hosts
+from tests.support.e2e.hosts import Host, Hosts, running_engines
 from tests.support.e2e.service import Running, fetch
 from tests.support.e2e.strict_player import Follower
-from tests.support.postgres import running_postgres
-from tests.support.redis_server import redis_server
-from tests.support.storage.s3_server import running_s3
 
 __all__ = ["EVERY_SECONDS", "count_text", "main", "owner_text"]
 
@@ -261,25 +258,6 @@ def _interrupted() -> bool:
     return signal.sigtimedwait({signal.SIGINT}, _LOOK_SECONDS) is not None
 
 
-@contextmanager
-def _engines(folder: Path) -> Generator[tuple[str, dict[str, str]]]:
-    """Run PostgreSQL, Redis and an S3 server; yield a database and the hosts' environment."""
-    with (
-        running_postgres() as postgres,
-        redis_server(folder) as redis,
-        running_s3() as bucket,
-        postgres.empty_database() as database,
-    ):
-        environment = {
-            **bucket.settings(bucket.new_bucket("media")),
-            "HEADEND_REDIS__URL": redis.url,
-            "HEADEND_STORAGE__MIN_FREE_BYTES": "0",
-            # At low latency a viewer waits for the next owner, for up to 4 s.
-            "HEADEND_LIVE__LATENCY": os.environ.get("HEADEND_LIVE__LATENCY", "normal"),
-        }
-        yield database, environment
-
-
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m scripts.demo_hosts")
     parser.add_argument(
@@ -306,9 +284,12 @@ def main() -> None:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="headend-demo-")))
         _tell("PostgreSQL, Redis and an S3 server are started")
-        database, environment = stack.enter_context(_engines(folder))
+        engines = stack.enter_context(running_engines(folder))
+        # At low latency a viewer waits for the next owner, for up to 4 s.
+        latency = os.environ.get("HEADEND_LIVE__LATENCY", "normal")
+        environment = {**engines.environment, "HEADEND_LIVE__LATENCY": latency}
         _tell("two ingest, two API and two transcoding hosts are started")
-        hosts = stack.enter_context(Hosts(folder, database, environment))
+        hosts = stack.enter_context(Hosts(folder, engines.database, environment))
         demo = _Demo(hosts, options.http)
         click.echo(f"  Watch        {demo.pages[0]}")
         click.echo(f"  or, at the other API host, {demo.pages[1]}")

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-__all__ = ["Child", "NoAnswer", "child", "cpu_ns", "rss_bytes"]
+__all__ = ["Child", "NoAnswer", "child", "cpu_ns", "process_tree", "rss_bytes"]
 
 END_SECONDS: Final = 5.0
 PROC: Final = Path("/proc")
@@ -107,7 +107,7 @@ def cpu_ns(pid: int) -> int:
     """Return the CPU time of a process and its descendants so far."""
     return sum(
         int(_text(task / "schedstat").split()[0] or 0)
-        for process in _tree(pid)
+        for process in process_tree(pid)
         for task in _tasks(process)
     )
 
@@ -115,10 +115,12 @@ def cpu_ns(pid: int) -> int:
 def rss_bytes(pid: int) -> int:
     """Return the resident memory of a process and its descendants."""
     page = os.sysconf("SC_PAGE_SIZE")
-    return sum(int(_text(PROC / str(each) / "statm").split()[1]) * page for each in _tree(pid))
+    resident = (_text(PROC / str(each) / "statm").split()[1] for each in process_tree(pid))
+    return sum(map(int, resident)) * page
 
 
-def _tree(pid: int) -> list[int]:
+def process_tree(pid: int) -> list[int]:
+    """Return a process and the processes that it and they have started and that run."""
     found = [pid]
     for each in found:  # grows during the iteration
         for task in _tasks(each):

@@ -17,7 +17,7 @@ from bench.ingest.processes import cpu_ns
 from bench.origin.servers import Broken, Published, Serving
 from bench.tools import tool
 
-__all__ = ["KINDS", "Kind", "check", "kinds", "requests_per_cpu_second"]
+__all__ = ["KINDS", "Kind", "check", "kinds", "requests_per_cpu_second", "wrk"]
 
 CONNECTIONS: Final = 32
 _RANGE_START, _RANGE_STOP = 500_000, 650_000
@@ -99,16 +99,32 @@ def requests_per_cpu_second(
         Broken: a request failed, or none was answered.
         ToolMissing: `wrk` is not installed.
     """
+    before = cpu_ns(serving.pid)
+    done = wrk(f"http://127.0.0.1:{serving.port}/{kind.address}", headers, seconds)
+    spent = cpu_ns(serving.pid) - before
+    if not spent:
+        raise Broken(f"{kind.name}: the server did nothing")
+    return done / (spent / 1e9)
+
+
+def wrk(url: str, headers: Mapping[str, str], seconds: int) -> int:
+    """Send requests over `CONNECTIONS` connections for some seconds; return how many were answered.
+
+    Raises:
+        Broken: a request failed, or none was answered.
+        ToolMissing: `wrk` is not installed.
+    """
     command = [tool("wrk", "wrk"), "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s", "--timeout", "20s"]
     for name, value in headers.items():
         command += ["-H", f"{name}: {value}"]
-    command.append(f"http://127.0.0.1:{serving.port}/{kind.address}")
-    before = cpu_ns(serving.pid)
     said = subprocess.run(
-        command, capture_output=True, text=True, timeout=seconds + _DEADLINE_SECONDS, check=False
+        [*command, url],
+        capture_output=True,
+        text=True,
+        timeout=seconds + _DEADLINE_SECONDS,
+        check=False,
     )
-    spent = cpu_ns(serving.pid) - before
     wrong, done = _WRONG.search(said.stdout), _DONE.search(said.stdout)
-    if said.returncode or wrong or done is None or not int(done[1]) or not spent:
-        raise Broken(f"{kind.name}: {wrong[0].strip() if wrong else said.stdout + said.stderr}")
-    return int(done[1]) / (spent / 1e9)
+    if said.returncode or wrong or done is None or not int(done[1]):
+        raise Broken(f"{url}: {wrong[0].strip() if wrong else said.stdout + said.stderr}")
+    return int(done[1])

@@ -6,25 +6,58 @@ They have no folder in common. Each may be killed and started again, or frozen f
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Generator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import cast
+from typing import NamedTuple, cast
 
-from tests.support.e2e.service import Running, service
+from tests.support.e2e.service import HEADEND, Running, service
 from tests.support.free_ports import free_port, free_ports
+from tests.support.postgres import PostgresServer, running_postgres
+from tests.support.redis_server import RedisServer, redis_server
 from tests.support.sql import run_sql
 from tests.support.storage.counted_generations import BEFORE_FIRST, count_generations
+from tests.support.storage.s3_server import running_s3
 
-__all__ = ["Host", "Hosts"]
+__all__ = ["Host", "Hosts", "SharedEngines", "running_engines"]
 
-_HEADEND = str(Path(sys.executable).with_name("headend"))
+
+class SharedEngines(NamedTuple):
+    """What hosts have in common: an empty database, and the environment that names the others."""
+
+    postgres: PostgresServer
+    redis: RedisServer
+    database: str
+    environment: dict[str, str]
+
+    def processes(self) -> tuple[int, ...]:
+        """Return processes whose descendants are all servers: this one's are hosts as well."""
+        return os.getpid(), self.postgres.processes()[0]
+
+
+@contextmanager
+def running_engines(folder: Path) -> Generator[SharedEngines]:
+    """Run PostgreSQL, Redis and an S3 server for the length of the block."""
+    with (
+        running_postgres() as postgres,
+        redis_server(folder) as redis,
+        running_s3() as bucket,
+        postgres.empty_database() as database,
+    ):
+        environment = {
+            **bucket.settings(bucket.new_bucket("media")),
+            "HEADEND_REDIS__URL": redis.url,
+            "HEADEND_STORAGE__MIN_FREE_BYTES": "0",
+        }
+        yield SharedEngines(postgres, redis, database, environment)
 
 
 class Host:
-    """One process, which comes back with the same ports and data folder."""
+    """One process, which comes back with the same ports and data folder.
+
+    `program` is the version that is started next.
+    """
 
     def __init__(
         self,
@@ -32,8 +65,10 @@ class Host:
         data: Path,
         environment: Mapping[str, str],
         arguments: tuple[str, ...],
+        program: Path = HEADEND,
     ) -> None:
         self.name = data.name
+        self.program = program
         self._start = partial(
             service, data, role=role, environment=environment, arguments=arguments
         )
@@ -48,7 +83,7 @@ class Host:
 
     def start(self) -> Running:
         """Start the process, and wait until it is ready."""
-        self._running = self._stack.enter_context(self._start())
+        self._running = self._stack.enter_context(self._start(program=self.program))
         return self._running
 
     def kill(self) -> None:
@@ -76,22 +111,36 @@ class Host:
 
 
 class Hosts:
-    """Starts the hosts; each has a data folder of its own below `folder`."""
+    """Starts the hosts; each has a data folder of its own below `folder`.
 
-    def __init__(self, folder: Path, database: str, environment: Mapping[str, str]) -> None:
+    `program` is the version that makes the catalog, and that is started.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        database: str,
+        environment: Mapping[str, str],
+        program: Path = HEADEND,
+    ) -> None:
+        self.program = program
         self._folder = folder
         self._database = database
         self._environment = {**environment, "HEADEND_DATABASE__URL": database}
         self._stack = ExitStack()
         self._rtmp = dict(zip("abc", free_ports(3), strict=True))
         for name in ("api", "api-2", "api-3"):  # the owner's token is where the catalog was made
-            done = subprocess.run(
-                [_HEADEND, "migrate", "--data", str(folder / name)],
-                env={**os.environ, **self._environment}, capture_output=True, text=True,
-                check=False,
-            )  # fmt: skip
-            assert done.returncode == 0, done.stderr
+            self.migrate(name)
         count_generations(database, *range(1, 10))
+
+    def migrate(self, name: str, *, refused: str = "") -> None:
+        """Run `headend migrate` on a host; with `refused` it must refuse in these words."""
+        done = subprocess.run(
+            [self.program, "migrate", "--data", str(self._folder / name)],
+            env={**os.environ, **self._environment}, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert (done.returncode != 0) is bool(refused), done.stderr
+        assert refused in done.stderr
 
     def __enter__(self) -> "Hosts":
         return self
@@ -99,14 +148,18 @@ class Hosts:
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
+    def port(self, name: str) -> int:
+        """Return the port at which a host receives streams."""
+        return self._rtmp[name]
+
     def url(self, name: str, stream: str, *, slot: int = 0) -> str:
         """Return the address of a slot at a host that receives streams."""
         application = f"live-backup-{slot}" if slot else "live"
         return f"rtmp://127.0.0.1:{self._rtmp[name]}/{application}/{stream}"
 
-    def ingest(self, name: str) -> Host:
-        """Start a host that receives streams: "a", "b" or "c"."""
-        own = {"HEADEND_HOSTS__NAME": name, "HEADEND_HOSTS__RELAY_LISTEN": "127.0.0.1:0"}
+    def ingest(self, name: str, **more: str) -> Host:
+        """Start a host that receives streams: "a", "b" or "c"; `more` are its own settings."""
+        own = {"HEADEND_HOSTS__NAME": name, "HEADEND_HOSTS__RELAY_LISTEN": "127.0.0.1:0", **more}
         ports = ("--rtmp", f"127.0.0.1:{self._rtmp[name]}", "--rtmps", "127.0.0.1:0")
         return self._started(name, "ingest", ports, own)
 
@@ -135,7 +188,7 @@ class Hosts:
         self, name: str, role: str, ports: tuple[str, ...], own: Mapping[str, str] | None = None
     ) -> Host:
         environment = {**self._environment, **(own or {})}
-        host = Host(role, self._folder / name, environment, ports)
+        host = Host(role, self._folder / name, environment, ports, self.program)
         self._stack.callback(host.stop)
         host.start()
         return host

@@ -21,6 +21,7 @@ from tests.support.waiting import SCALE
 
 START_SECONDS = 20 * SCALE
 _FOR_TESTS = "HEADEND_TEST_"
+HEADEND = Path(sys.executable).with_name("headend")
 # The last line that a role prints when it is ready.
 LAST_LINE = {"ingest": rb"Status .*\n", "transcode": rb"is ready\.\n"}
 
@@ -182,17 +183,19 @@ def service(
     arguments: tuple[str, ...] = (),
     terminal: bool = True,
     descriptors: int | None = None,
+    program: Path = HEADEND,
 ) -> Generator[Running]:
     """Run `headend serve` (or another role) on a data folder for the length of the block.
 
     It prints to a terminal, as for a newcomer; to anything else it does not print the stream key.
-    It may open `descriptors` files and sockets, or as many as the test.
+    It may open `descriptors` files and sockets, or as many as the test. `program` is the command,
+    by default this version's.
     """
     log = data.parent / f"{data.name}{'' if role == 'serve' else f'-{role}'}.log"
     limit = [] if descriptors is None else ["prlimit", f"--nofile={descriptors}:{descriptors}"]
     command = [
         *limit,
-        str(Path(sys.executable).with_name("headend")),
+        str(program),
         role,
         "--data",
         str(data),

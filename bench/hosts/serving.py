@@ -1,0 +1,83 @@
+"""How much more requests two API hosts answer than one.
+
+Each host is pinned to a core, and beside it on the same core the client that asks it (`wrk`). So
+that nothing is done beside the hosts' cores, PostgreSQL, Redis and the S3 server run on them too:
+on one where there is one host, on two where there are two.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Final
+
+import msgspec
+
+from bench.hosts.cores import Spent, SpentMeter, confine, pinned
+from bench.origin.load import wrk
+from tests.support.e2e.hls_reader import addresses, media
+from tests.support.e2e.hosts import SharedEngines
+from tests.support.e2e.service import Running
+
+__all__ = ["Asked", "Load", "asked_of", "measure_load"]
+
+WARM_SECONDS: Final = 1
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """One kind of request: its name, its path, the headers to send."""
+
+    name: str
+    path: str
+    headers: Mapping[str, str]
+
+
+class Load(msgspec.Struct, frozen=True, kw_only=True):
+    """What so many hosts answered.
+
+    `rate` is in requests a second, `cpu` of `seconds`.
+    """
+
+    count: int
+    rate: float
+    seconds: float
+    cpu: Spent
+
+    @property
+    def each(self) -> float:
+        """CPU of a request, in microseconds of its host."""
+        return self.cpu.hosts / self.seconds / self.rate * 1e6
+
+
+def asked_of(api: Running, video: str) -> list[Asked]:
+    """Return the kinds of requests; `video` is the hash of a completed one."""
+    playlist = addresses(f"{api.http}/videos/{video}/index.m3u8")["360p"]
+    segment = media(playlist).segments[0].uri
+    below = playlist.removeprefix(api.http)
+    return [
+        Asked("a page of the list of videos", "/api/projects/1/videos", {
+            "Authorization": f"Bearer {api.token}",
+        }),
+        Asked("a video's playlist", below, {"Accept-Encoding": "gzip"}),
+        Asked("a segment of 360p", f"{below.rpartition('/')[0]}/{segment}", {}),
+    ]  # fmt: skip
+
+
+def measure_load(
+    engines: SharedEngines, hosts: Sequence[Running], asked: Asked, seconds: int
+) -> Load:
+    """Send requests to all hosts at once for some seconds; each on a core of its own."""
+    confine(engines.processes(), range(len(hosts)))
+    for core, each in enumerate(hosts):
+        confine([each.process.pid], [core])
+    load = [partial(wrk, f"{each.http}{asked.path}", asked.headers) for each in hosts]
+
+    def send(lasting: int) -> int:
+        calls: list[Callable[[], int]] = [partial(each, lasting) for each in load]
+        return sum(pinned(calls))
+
+    send(WARM_SECONDS)
+    meter = SpentMeter([each.process.pid for each in hosts], engines.processes())
+    began = time.monotonic()
+    done = send(seconds)
+    lasted = time.monotonic() - began
+    return Load(count=len(hosts), rate=done / seconds, seconds=lasted, cpu=meter.read())
