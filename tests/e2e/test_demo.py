@@ -3,9 +3,6 @@
 Its primary encoder is killed and comes back; the page plays on, and the terminal says so.
 """
 
-import os
-import re
-import select
 import time
 from pathlib import Path
 
@@ -15,7 +12,8 @@ import pytest
 from tests.conftest import Proof
 from tests.support.browser import Chromium
 from tests.support.e2e.hls_reader import Collected, collect
-from tests.support.e2e.service import SCALE, Running, service
+from tests.support.e2e.service import SCALE, service
+from tests.support.e2e.terminal import Terminal
 from tests.support.pattern_reader import beeps, flashes
 from tests.support.waiting import poll
 
@@ -32,18 +30,6 @@ def flashes_in(path: Path) -> list[float]:
 def beeps_in(path: Path) -> list[float]:
     with av.open(str(path)) as container:
         return beeps(container.decode(audio=0))
-
-
-def said(demo: Running, words: str, before: str, within: float) -> str:
-    """Return what the demo prints up to a line with these words, behind what was read before."""
-    assert demo.process.stdout is not None
-    handle, text = demo.process.stdout.fileno(), before
-    deadline = time.monotonic() + within * SCALE
-    while not re.search(rf"{words}.*\n", text):
-        assert time.monotonic() < deadline, f"not within {within} s: {words!r} in {text!r}"
-        if select.select([handle], [], [], 0.2)[0]:
-            text += os.read(handle, 65536).decode()
-    return text
 
 
 def test_the_demo_plays_within_ten_seconds_in_sync_and_on_when_its_primary_is_killed(
@@ -77,10 +63,12 @@ def test_the_demo_plays_within_ten_seconds_in_sync_and_on_when_its_primary_is_ki
         poll(enough, within=20, what="four segments")
         sample = viewer.wait_until_playing(20)
         stalls = sample.stalls  # the first seconds of a busy machine are not the matter here
-        told = said(demo, "viewers get backup-1: primary lost", "", 25)
-        assert "the primary's encoder is killed" in told
-        told = said(demo, "viewers get primary: backup-1 returned", told, 20)
-        assert "the primary's encoder is started again" in told
+        assert demo.process.stdout is not None
+        terminal = Terminal(demo.process.stdout)
+        terminal.until("viewers get backup-1: primary lost", 25)
+        assert "the primary's encoder is killed" in terminal.text
+        terminal.until("viewers get primary: backup-1 returned", 20)
+        assert "the primary's encoder is started again" in terminal.text
         sample = viewer.wait_until_playing(20, span=4)
         proof("the demo's primary killed: stalls in Chromium", f"{sample.stalls - stalls}", "0")
         assert sample.stalls == stalls, sample
