@@ -1,0 +1,123 @@
+"""From one version to the next, host by host or all at once; older versions are this repository's.
+
+They are found in its history: the oldest one that works beside this one, and the newest that does
+not.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from msgspec import structs
+
+from tests.conftest import Proof
+from tests.e2e.test_hosts import goes_on, taken_over
+from tests.support.e2e.clock_video import encoder
+from tests.support.e2e.encoder_pair import Pair, pair
+from tests.support.e2e.hls_reader import addresses, multivariant
+from tests.support.e2e.hosts import Hosts, SharedEngines, running_engines
+from tests.support.e2e.older_version import before_this_form, install, oldest_of_this_form
+from tests.support.e2e.publishers import publishing
+from tests.support.e2e.service import HEADEND, Running, fetch
+from tests.support.e2e.strict_player import following
+from tests.support.waiting import poll
+
+pytestmark = [pytest.mark.e2e, pytest.mark.prove]
+
+
+@pytest.fixture
+def engines(tmp_path: Path) -> Iterator[SharedEngines]:
+    with running_engines(tmp_path) as running:
+        yield running
+
+
+def newer(stream: Pair, api: Running) -> Pair:
+    """Return the stream as another API host shows it; the owner's token is at the first one."""
+    return structs.replace(stream, headend=replace(api, data=stream.headend.data))
+
+
+def parts_come(stream: Pair) -> None:
+    low = addresses(stream.playlist)["audio"]
+    poll(lambda: "#EXT-X-PART:" in fetch(low).text, within=20, what="parts, which cross by Redis")
+
+
+def test_hosts_change_one_after_the_other_while_a_stream_is_on_air(
+    engines: SharedEngines, tmp_path: Path, proof: Proof
+) -> None:
+    commit = oldest_of_this_form()
+    old = install(commit, tmp_path / "old")
+    with Hosts(tmp_path, engines.database, engines.environment, old) as hosts:
+        first, old_api = hosts.ingest("a"), hosts.api()
+        before = pair(old_api.running)
+        primary = encoder(hosts.url("a", before.key))
+        with publishing(primary):
+            poll(lambda: multivariant(before.playlist), within=30, what="a playlist")
+            # This version adds to the tables, and serves what the older one makes.
+            hosts.program = HEADEND
+            hosts.migrate("api-2")
+            stream = newer(before, hosts.api("api-2").running)
+            parts_come(stream)
+            old_api.stop()
+            second = hosts.ingest("b")
+            with (
+                following(stream.playlist) as viewer,
+                publishing(encoder(hosts.url("b", stream.key, slot=1))) as backup,
+            ):
+                poll(lambda: stream.receives() == 2, within=20, what="both encoders")
+                assert hosts.owner(stream.number) == ("a", 1), "it gets what this version relays"
+                stream.command("pause")
+                poll(lambda: stream.record()["paused"], within=10, what="the pause")
+                stream.command("resume")
+                run = addresses(stream.playlist)
+                first.stop()
+                taken_over(hosts, stream, "b", 2)
+                goes_on(stream, 2)
+                first.program = HEADEND
+                first.start()
+                with publishing(primary):
+                    poll(lambda: stream.receives() == 2, within=20, what="both again")
+                    parts_come(stream)
+                assert addresses(stream.playlist) == run
+                assert backup.poll() is None
+            assert viewer.faults == []
+            assert not second.log_has("Traceback")
+    proof("hosts of this version beside those of an older one, a stream on air", commit[:8], "")
+
+
+def test_where_the_tables_have_another_form_nothing_is_changed_beside_the_older_version(
+    engines: SharedEngines, tmp_path: Path, proof: Proof
+) -> None:
+    commit = before_this_form()
+    old = install(commit, tmp_path / "old")
+    with Hosts(tmp_path, engines.database, engines.environment, old) as hosts:
+        first, old_api = hosts.ingest("a"), hosts.api()
+        before = pair(old_api.running)
+        primary = encoder(hosts.url("a", before.key))
+        with publishing(primary):
+            poll(lambda: multivariant(before.playlist), within=30, what="a playlist")
+            hosts.program = HEADEND
+            hosts.migrate("api-2", refused="stop")
+            with pytest.raises(AssertionError, match="older"):
+                hosts.api("api-2")
+            goes_on(before, 2)
+            run = addresses(before.playlist)
+            first.stop()
+            old_api.stop()
+        hosts.migrate("api-2")
+        stream = newer(before, hosts.api("api-2").running)
+        first.program = HEADEND
+        first.start()
+        with publishing(primary):
+            goes_on(stream, 2)
+        found = {
+            name: urlsplit(address).path for name, address in addresses(stream.playlist).items()
+        }
+        assert found == {name: urlsplit(address).path for name, address in run.items()}
+        assert not first.log_has("Traceback")
+    proof(
+        "the version before this form of the tables: refused beside, its run goes on",
+        commit[:8],
+        "",
+    )

@@ -1,0 +1,87 @@
+"""Older versions of Headend, out of the project's history: installed beside this one, and started.
+
+An older version runs with this one's libraries. It needs an environment of its own all the same,
+since engines are started without the caller's paths.
+"""
+
+import io
+import subprocess
+import sysconfig
+import tarfile
+import venv
+from pathlib import Path
+from typing import Final
+
+from storage.catalog.migrations import REVISION
+
+__all__ = ["before_this_form", "install", "oldest_of_this_form"]
+
+_ROOT: Final = Path(__file__).parents[3]
+_STEPS: Final = "storage/catalog/migrations/__init__.py"
+_START: Final = "#!{python}\nfrom headend.cli import main\n\nmain()\n"
+
+
+def oldest_of_this_form() -> str:
+    """Return the oldest commit whose tables have the form that this version knows.
+
+    Such versions work side by side: see `storage.catalog.migrations`.
+    """
+    # Newest first: each changed the revision, and those after it have the same.
+    changed = _git("log", "--format=%H", "-G^REVISION", "HEAD", "--", _STEPS).split()
+    same: list[str] = []
+    for commit in changed:
+        if _form_at(commit) != REVISION.partition(".")[0]:
+            break
+        same.append(commit)
+    assert same, f"the form of {REVISION} is in no commit yet: commit it first"
+    return same[-1]
+
+
+def before_this_form() -> str:
+    """Return the newest commit whose tables have another form: this version follows it."""
+    return _git("rev-parse", f"{oldest_of_this_form()}^").strip()
+
+
+def install(commit: str, folder: Path) -> Path:
+    """Install the version of a commit in a folder; return its command `headend`."""
+    packed = subprocess.run(
+        ["git", "archive", "--format=tar", commit], cwd=_ROOT, capture_output=True, check=True
+    )
+    with tarfile.open(fileobj=io.BytesIO(packed.stdout)) as archive:
+        archive.extractall(folder, filter="data")
+    home = folder / ".venv"
+    venv.create(home, symlinks=True)
+    bin_folder = home / "bin"
+    paths = {"base": str(home), "platbase": str(home)}
+    libraries = Path(sysconfig.get_path("purelib", vars=paths))
+    # The version first: this one's libraries have a link to this one's code.
+    lines = f"{folder}\n{sysconfig.get_path('purelib')}\n"
+    (libraries / "older.pth").write_text(lines)
+    command = bin_folder / "headend"
+    command.write_text(_START.format(python=bin_folder / "python"))
+    command.chmod(0o755)
+    return command
+
+
+def _form_at(commit: str) -> str:
+    text = _git("show", f"{commit}:{_STEPS}")
+    line = next(each for each in text.splitlines() if each.startswith("REVISION"))
+    return line.split('"')[1].partition(".")[0]
+
+
+def _git(*arguments: str) -> str:
+    """Return what git says of the project's history, all of which must be there."""
+    is_shallow = _run_git("rev-parse", "--is-shallow-repository").strip()
+    assert is_shallow == "false", "this clone lacks the project's history: git fetch --unshallow"
+    return _run_git(*arguments)
+
+
+def _run_git(*arguments: str) -> str:
+    done = subprocess.run(
+        ["git", *arguments], cwd=_ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, (
+        "older versions are in the project's history: run this test in a clone of it"
+        f" (git says: {done.stderr.strip()})"
+    )
+    return done.stdout
