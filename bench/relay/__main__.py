@@ -3,7 +3,7 @@
 python -m bench.relay [--streams 20] [--seconds 20] [--rounds 3]
 
 The same encoders send to a host that owns their streams, and to one that relays them over TLS to an
-owner in another process. See docs/benches.md.
+owner in another process. See docs/benches-hosts.md.
 """
 
 import argparse
