@@ -88,11 +88,11 @@ prove: setup lint types house ## all checks, those that take long too; writes do
 	@$(MAKE) engines
 
 # What an installation of several hosts runs on, in the place of SQLite, a folder and memory.
-SHARED := tests/api/test_contract.py tests/api/test_contract_lists.py tests/api/test_contract_refusals.py \
-	tests/transcode/vod/test_job_formats.py
+# Of these folders, what has anything to do with them (tests/support/shared_engines.py).
+SHARED := tests/api tests/transcode/vod/test_job_formats.py
 
 engines: setup tools ## the contract of the API, and files as people make them, on PostgreSQL, Redis and a bucket
-	HEADEND_TEST_ENGINES=shared $(BIN)/pytest -q -m "not prove" $(SHARED) $(ARGS)
+	@HEADEND_TEST_ENGINES=shared HEADEND_TEST_SCALE=$${HEADEND_TEST_SCALE:-3} scripts/tests.sh 3 -m "not prove" $(SHARED) $(ARGS)
 
 cover: setup tools ## lines and branches of each package that its own tests reach
 	@scripts/cover.sh $(ARGS)

@@ -26,7 +26,7 @@ from storage.catalog import open_catalog
 from tests.support.made_media import forget_old
 from tests.support.postgres import PostgresServer, running_postgres
 from tests.support.rings import forbid_the_world, is_pure
-from tests.support.shared_engines import ON_SHARED
+from tests.support.shared_engines import ON_SHARED, runs_on_shared
 from tests.support.spread import Spread, part_of, prefers_services, write_durations
 from tests.support.storage.s3_server import S3Server, running_s3
 
@@ -96,6 +96,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     chosen = items
     if config.getoption("--quick"):
         chosen = [item for item in items if is_pure(item)]
+    if ON_SHARED:
+        chosen = [item for item in chosen if runs_on_shared(item)]
     chosen = part_of(chosen, *_part(config))
     if len(chosen) < len(items):
         config.hook.pytest_deselected(items=[item for item in items if item not in set(chosen)])

@@ -3,6 +3,7 @@
 import asyncio
 import shutil
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,11 +13,15 @@ from litestar.testing import AsyncTestClient
 from api.streams.command_client import IngestClient
 from headend.install.installation import bind_objects
 from headend.roles.media_remover import StoredMedia
+from storage.bus.base import Bus
+from storage.bus.memory import MemoryBus
+from storage.bus.redis import open_redis_bus
 from storage.catalog import Catalog, open_catalog
 from storage.edge.base import Edge
 from storage.edge.memory import MemoryEdge
 from storage.edge.publishing import PublishingEdge
 from storage.edge.redis import open_edge_store
+from storage.edge.remote import open_remote_edge
 from storage.objects.disk import DiskObjects
 from tests.support.api.application import BROADCASTER_KEY, NOW_US, ApiService
 from tests.support.api.origin_client import OnSite, OriginSite
@@ -59,6 +64,17 @@ async def live_edge(request: pytest.FixtureRequest) -> AsyncGenerator[Edge]:
             publishing = tasks.create_task(edge.run())
             yield edge
             publishing.cancel()
+
+
+@pytest.fixture
+async def bus(request: pytest.FixtureRequest) -> AsyncGenerator[Bus]:
+    """The bus between processes: in memory, and in Redis on shared engines."""
+    if not ON_SHARED:
+        yield MemoryBus()
+        return
+    server: RedisServer = request.getfixturevalue("shared_redis")
+    async with open_redis_bus(server.url, namespace="contract") as opened:
+        yield opened
 
 
 class StartedFile(NamedTuple):
@@ -140,16 +156,34 @@ async def house(
             )
 
 
+@asynccontextmanager
+async def origin_site(request: pytest.FixtureRequest, folder: Path) -> AsyncGenerator[OriginSite]:
+    """Open an origin, on shared engines one of a process that does not make the run."""
+    if not ON_SHARED:
+        yield OriginSite(folder)
+        return
+    bucket: DiskObjects = request.getfixturevalue("objects")
+    server: RedisServer = request.getfixturevalue("shared_redis")
+    server.command("FLUSHALL")  # the run of each test has the same name
+    async with (
+        open_edge_store(server.url, namespace="origin") as store,
+        open_remote_edge(store) as edge,
+    ):
+        yield OriginSite(folder, objects=bucket, edge=edge, maker=PublishingEdge(store))
+
+
 @pytest.fixture
-def on_site(tmp_path: Path) -> OnSite:
+def on_site(request: pytest.FixtureRequest, tmp_path: Path) -> OnSite:
     """Run a scene on a site with a run that is on air."""
+    for name in ("objects", "shared_redis") if ON_SHARED else ():
+        request.getfixturevalue(name)
 
     def play(scene: Callable[[OriginSite], Awaitable[None]]) -> None:
         async def go() -> None:
-            site = OriginSite(tmp_path)
-            await site.publish()
-            async with site.client:
-                await scene(site)
+            async with origin_site(request, tmp_path) as site:
+                await site.publish()
+                async with site.client:
+                    await scene(site)
 
         asyncio.run(go())
 

@@ -1,11 +1,12 @@
 """PostgreSQL, Redis and a bucket in the place of SQLite, a folder and memory, for whole suites.
 
 With `HEADEND_TEST_ENGINES=shared` the tests of the API and of the corpus run on what several hosts
-share (`make engines`).
+share (`make engines`): all that need an application, an origin, a bus or a transcoder over a
+catalog. Others are left out, since they would be the same again.
 """
 
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, cast
@@ -16,11 +17,21 @@ from storage.objects.disk import DiskObjects
 from storage.objects.s3 import S3Objects
 from tests.support.storage.s3_server import S3Server
 
-__all__ = ["ON_SHARED", "bucket_objects"]
+__all__ = ["ON_SHARED", "bucket_objects", "runs_on_shared"]
 
 _CHOICES: Final = {"": False, "shared": True}
 ON_SHARED: Final = _CHOICES[os.environ.get("HEADEND_TEST_ENGINES", "")]
 _CACHE_BYTES: Final = 64 << 20
+
+
+# Fixtures that are on shared engines where that is asked for.
+_FIXTURES: Final = frozenset({"bus", "catalog_place", "desk", "house", "on_site", "vod"})
+
+
+def runs_on_shared(item: pytest.Item) -> bool:
+    """Return whether a test has anything that is on shared engines where that is asked for."""
+    names: Sequence[str] = getattr(item, "fixturenames", ())
+    return not _FIXTURES.isdisjoint(names)
 
 
 @contextmanager

@@ -4,9 +4,7 @@ All operations of the description that are no reading have a line here: one that
 one is noticed.
 """
 
-import sqlite3
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,6 +12,7 @@ import msgspec
 
 from tests.support.api.application import ApiService, Json
 from tests.support.api.upload_clips import clip, picture
+from tests.support.sql import run_sql
 
 EVENTS: Final = Path(__file__).parents[3] / "docs" / "events.md"
 # What changes beside the records: numbers that were given out, what is told to sockets, ingest's.
@@ -128,15 +127,16 @@ ELSEWHERE: Final = {
 }
 
 
-def dump(place: Path) -> dict[str, list[tuple[object, ...]]]:
+def dump(place: str | Path) -> dict[str, list[tuple[object, ...]]]:
     """All rows of all tables that hold records."""
-    with closing(sqlite3.connect(place)) as connection:
-        tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
-        return {
-            name: sorted(connection.execute(f'SELECT * FROM "{name}"').fetchall(), key=repr)
-            for (name,) in tables.fetchall()
-            if name not in NOT_RECORDS
-        }
+    found = run_sql(
+        place,
+        "SELECT name FROM sqlite_master WHERE type = 'table'"
+        if isinstance(place, Path)
+        else "SELECT tablename FROM pg_tables WHERE schemaname = 'public'",
+    )
+    names = {str(name) for (name,) in found} - set(NOT_RECORDS)
+    return {name: sorted(run_sql(place, f'SELECT * FROM "{name}"'), key=repr) for name in names}
 
 
 async def made(house: ApiService) -> Ids:
@@ -171,7 +171,7 @@ def writes(document: Json) -> dict[str, str]:
 
 
 async def test_each_change_leaves_one_event_and_each_refusal_none(
-    house: ApiService, catalog_place: Path
+    house: ApiService, catalog_place: str | Path
 ) -> None:
     document = (await house.client.get("/schema/openapi.json")).json()
     methods = writes(document)

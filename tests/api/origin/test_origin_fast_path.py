@@ -4,6 +4,8 @@ import asyncio
 import gzip
 from pathlib import Path
 
+import pytest
+
 from api.http.response import HttpResponse
 from api.origin.origin import Origin
 from api.origin.visibility import VisibilityCache
@@ -21,6 +23,7 @@ from tests.support.api.origin_client import (
     later,
     origin_of,
 )
+from tests.support.shared_engines import ON_SHARED
 from tests.support.storage.engine_reports import HASH
 
 
@@ -78,6 +81,7 @@ class SlowShelf(FakeShowcase):
         return await super().find(hash_)
 
 
+@pytest.mark.skipif(ON_SHARED, reason="the origin of a process that makes the run")
 def test_the_fast_path_is_for_reading_what_is_there_and_open(on_site: OnSite) -> None:
     async def scene(site: OriginSite) -> None:
         ask = site.origin.fast_path

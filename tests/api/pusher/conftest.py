@@ -16,12 +16,15 @@ from api.pusher.socket import Broadcaster
 from storage.catalog import open_catalog
 from tests.support.api.application import ADDRESSES, NOW_US
 from tests.support.api.pusher_client import PusherService
+from tests.support.shared_engines import ON_SHARED
 from tests.support.sql import migrated
 
 
 @pytest.fixture
-async def desk(tmp_path: Path) -> AsyncGenerator[PusherService]:
-    async with open_catalog(migrated(tmp_path / "catalog.db"), migrate=True) as catalog:
+async def desk(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[PusherService]:
+    shared: str | None = request.getfixturevalue("postgres_place") if ON_SHARED else None
+    place = shared or migrated(tmp_path / "catalog.db")
+    async with open_catalog(place, migrate=True) as catalog:
         first = await catalog.installation.first_start(NOW_US)
         key, secret = first.broadcaster_key, first.broadcaster_secret
         broadcaster = Broadcaster(key=key, secret=secret, limits=PusherSettings())

@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,6 @@ from storage.catalog.events.broadcast import KEPT_US, OutboxEvent, OutboxRecord
 from storage.errors import CatalogError, CatalogUnavailable
 from tests.support.api.application import NOW_US
 from tests.support.e2e.service import SCALE
-from tests.support.sql import migrated
 
 NEVER = 1000.0  # seconds between two looks: only the bus can tell in a test's time
 OFTEN = 0.01
@@ -38,11 +36,11 @@ class Ear(Subscriber):
             return [str(await self.next()) for _ in range(count)]
 
 
-@asynccontextmanager
-async def opened(folder: Path) -> AsyncGenerator[Catalog]:
-    async with open_catalog(migrated(folder / "catalog.db"), migrate=True) as catalog:
-        await catalog.installation.first_start(NOW_US)
-        yield catalog
+@pytest.fixture
+async def catalog(catalog_place: str | Path) -> AsyncGenerator[Catalog]:
+    async with open_catalog(catalog_place, migrate=isinstance(catalog_place, str)) as opened:
+        await opened.installation.first_start(NOW_US)
+        yield opened
 
 
 async def say(catalog: Catalog, *names: str, now_us: int = NOW_US) -> None:
@@ -54,78 +52,76 @@ def named(texts: list[str]) -> list[str]:
     return [text.split('"')[3] for text in texts]
 
 
-async def test_what_was_written_is_delivered_at_once_and_in_order(tmp_path: Path) -> None:
-    hub, bus = Hub(PusherSettings()), MemoryBus()
-    async with opened(tmp_path) as catalog:
-        await say(catalog, "before")
-        ear = Ear(hub, "a")
-        async with (
-            announcing_notices(catalog.outbox, bus),
-            delivering_notices(catalog.outbox, hub, bus, poll_seconds=NEVER),
-        ):
-            for number in range(20):
-                await say(catalog, f"{number}", f"{number}+")
-            heard = named(await ear.hears(40))
-            assert heard == [name for n in range(20) for name in (f"{n}", f"{n}+")]
+async def test_what_was_written_is_delivered_at_once_and_in_order(
+    catalog: Catalog, bus: Bus
+) -> None:
+    hub = Hub(PusherSettings())
+    await say(catalog, "before")
+    ear = Ear(hub, "a")
+    async with (
+        announcing_notices(catalog.outbox, bus),
+        delivering_notices(catalog.outbox, hub, bus, poll_seconds=NEVER),
+    ):
+        for number in range(20):
+            await say(catalog, f"{number}", f"{number}+")
+        heard = named(await ear.hears(40))
+        assert heard == [name for n in range(20) for name in (f"{n}", f"{n}+")]
 
 
 async def test_a_state_is_told_on_the_channels_of_its_record_and_its_project(
-    tmp_path: Path,
+    catalog: Catalog, bus: Bus
 ) -> None:
-    hub, bus = Hub(PusherSettings()), MemoryBus()
-    async with opened(tmp_path) as catalog:
-        (stream,) = await catalog.streams.find_all()
-        project = await catalog.projects.find("1")
-        assert project is not None
-        names = [
-            f"stream.{stream.hash}",
-            f"private-stream.{stream.hash}",
-            "private-project.1",
-            f"private-project.{project.key}",
-        ]
-        ear = Ear(hub, *names, "stream.other")
-        async with (
-            announcing_notices(catalog.outbox, bus),
-            delivering_notices(catalog.outbox, hub, bus, poll_seconds=NEVER),
-        ):
-            await catalog.live_state.set(
-                stream.id, live=True, processing=True, on_air=0, sending=[0], no_audio=False,
-                now_us=NOW_US,
-            )  # fmt: skip
-            texts = await ear.hears(4)
-        assert [text.split('"')[7] for text in texts] == names
-
-
-async def test_what_another_process_wrote_is_found_without_a_word(tmp_path: Path) -> None:
     hub = Hub(PusherSettings())
+    (stream,) = await catalog.streams.find_all()
+    project = await catalog.projects.find("1")
+    assert project is not None
+    names = [
+        f"stream.{stream.hash}",
+        f"private-stream.{stream.hash}",
+        "private-project.1",
+        f"private-project.{project.key}",
+    ]
+    ear = Ear(hub, *names, "stream.other")
     async with (
-        opened(tmp_path) as catalog,
-        open_catalog(tmp_path / "catalog.db", migrate=False) as other,
+        announcing_notices(catalog.outbox, bus),
+        delivering_notices(catalog.outbox, hub, bus, poll_seconds=NEVER),
     ):
+        await catalog.live_state.set(
+            stream.id, live=True, processing=True, on_air=0, sending=[0], no_audio=False,
+            now_us=NOW_US,
+        )  # fmt: skip
+        texts = await ear.hears(4)
+    assert [text.split('"')[7] for text in texts] == names
+
+
+async def test_what_another_process_wrote_is_found_without_a_word(
+    catalog: Catalog, catalog_place: str | Path, bus: Bus
+) -> None:
+    hub = Hub(PusherSettings())
+    async with open_catalog(catalog_place, migrate=False) as other:
         ear = Ear(hub, "a")
-        async with delivering_notices(catalog.outbox, hub, MemoryBus(), poll_seconds=OFTEN):
+        async with delivering_notices(catalog.outbox, hub, bus, poll_seconds=OFTEN):
             await say(other, "x", "y")
             assert named(await ear.hears(2)) == ["x", "y"]
 
 
-async def test_what_was_undone_is_not_told_and_nobody_is_nudged(tmp_path: Path) -> None:
-    hub, bus = Hub(PusherSettings()), MemoryBus()
-    async with opened(tmp_path) as catalog:
-        ear = Ear(hub, "a")
-        async with (
-            bus.subscribe(TOPIC) as box,
-            announcing_notices(catalog.outbox, bus),
-            delivering_notices(catalog.outbox, hub, bus, poll_seconds=OFTEN),
-        ):
-            # The second cannot be stored, so the first is undone with it.
-            broken = OutboxEvent(channels=("a", None), event="x", body="{}")  # pyright: ignore[reportArgumentType]  # on purpose
-            with pytest.raises(CatalogError):
-                await catalog.outbox.publish([broken], NOW_US)
-            with pytest.raises(TimeoutError):
-                async with asyncio.timeout(0.1):
-                    await box.get()
-            await say(catalog, "after")
-            assert named(await ear.hears(1)) == ["after"]
+async def test_what_was_undone_is_not_told_and_nobody_is_nudged(catalog: Catalog, bus: Bus) -> None:
+    hub = Hub(PusherSettings())
+    ear = Ear(hub, "a")
+    async with (
+        bus.subscribe(TOPIC) as box,
+        announcing_notices(catalog.outbox, bus),
+        delivering_notices(catalog.outbox, hub, bus, poll_seconds=OFTEN),
+    ):
+        # The second cannot be stored, so the first is undone with it.
+        broken = OutboxEvent(channels=("a", None), event="x", body="{}")  # pyright: ignore[reportArgumentType]  # on purpose
+        with pytest.raises(CatalogError):
+            await catalog.outbox.publish([broken], NOW_US)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.1):
+                await box.get()
+        await say(catalog, "after")
+        assert named(await ear.hears(1)) == ["after"]
 
 
 class FakeNoticeStore:
@@ -237,33 +233,31 @@ class Away:
 
 
 async def test_without_the_bus_events_are_only_later(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    catalog: Catalog, caplog: pytest.LogCaptureFixture
 ) -> None:
     hub, away = Hub(PusherSettings()), Away()
     bus: Bus = away
-    async with opened(tmp_path) as catalog:
-        ear = Ear(hub, "a")
-        async with (
-            announcing_notices(catalog.outbox, bus),
-            delivering_notices(catalog.outbox, hub, bus, poll_seconds=OFTEN),
-        ):
-            for name in ("x", "y", "z"):
-                await say(catalog, name)
-                assert named(await ear.hears(1)) == [name]
+    ear = Ear(hub, "a")
+    async with (
+        announcing_notices(catalog.outbox, bus),
+        delivering_notices(catalog.outbox, hub, bus, poll_seconds=OFTEN),
+    ):
+        for name in ("x", "y", "z"):
+            await say(catalog, name)
+            assert named(await ear.hears(1)) == [name]
     assert away.said >= 1
     # Alembic logs, too, where another test has let it.
     ours = [each.message for each in caplog.records if not each.name.startswith("alembic")]
     assert ours == ["notices are told late"]
 
 
-async def test_old_notices_are_trimmed_and_new_ones_stay(tmp_path: Path) -> None:
-    async with opened(tmp_path) as catalog:
-        await say(catalog, *(f"{n}" for n in range(60)))
-        await say(catalog, *(f"new{n}" for n in range(60)), now_us=NOW_US + KEPT_US + 1)
-        found, gone = await catalog.outbox.read_after(5, 1000)
-        assert gone
-        assert {each.event[:3] for each in found} == {"new"}
-        assert (await catalog.outbox.read_after(found[3].id, 1000))[1] is False
+async def test_old_notices_are_trimmed_and_new_ones_stay(catalog: Catalog) -> None:
+    await say(catalog, *(f"{n}" for n in range(60)))
+    await say(catalog, *(f"new{n}" for n in range(60)), now_us=NOW_US + KEPT_US + 1)
+    found, gone = await catalog.outbox.read_after(5, 1000)
+    assert gone
+    assert {each.event[:3] for each in found} == {"new"}
+    assert (await catalog.outbox.read_after(found[3].id, 1000))[1] is False
 
 
 async def test_an_unexpected_fault_is_logged_once_and_delivery_goes_on(

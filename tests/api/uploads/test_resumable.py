@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from storage.objects.disk import DiskObjects
-from tests.api.uploads.test_single_request import files_of, nothing_is_left
+from tests.api.uploads.test_single_request import nothing_is_left, stored
 from tests.support.api.application import NOW_US, ApiService, Json
 from tests.support.api.tus_client import OFFSETS, TUS, UPLOADS, create, metadata, path_of, send
 from tests.support.api.upload_clips import VIDEOS, clip
@@ -62,9 +62,9 @@ async def test_a_file_in_three_pieces_becomes_a_video(
     assert [tag["name"] for tag in shown["tags"]] == ["New"]
     assert {each["code"] for each in shown["countries"]} == {"DE", "AT"}
     assert shown["width"] == 640
-    (source,) = files_of(objects)
-    assert source == objects.path(f"sources/{made['hash']}/1")
-    assert source.read_bytes() == data
+    (source,) = await stored(objects)
+    assert source == f"sources/{made['hash']}/1"
+    assert await objects.get(source) == data
     job = await house.catalog.jobs.lease("worker", 1 << 60)
     assert job is not None
     # Afterwards the upload still tells what it came to.
@@ -74,7 +74,7 @@ async def test_a_file_in_three_pieces_becomes_a_video(
     assert told["video"] == {"id": made["id"], "hash": made["hash"]}
     assert (await send(house, path, len(data), b"")).status_code == 204
     assert (await send(house, path, 0, b"x")).status_code == 409
-    assert [path.name for path in files_of(objects)] == ["1"]
+    assert await stored(objects) == [source]
     listed = (await house.client.get(VIDEOS, headers=house.owner)).json()["meta"]["total"]
     assert listed == 1
 

@@ -1,6 +1,6 @@
 """Uploads: what a form may hold, what is refused, and that a refusal leaves nothing behind."""
 
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 from urllib.parse import quote
 
@@ -10,6 +10,7 @@ import pytest
 from storage.objects.disk import DiskObjects
 from tests.support.api.application import ApiService, Json
 from tests.support.api.upload_clips import VIDEOS, clip, picture, upload
+from tests.support.shared_engines import ON_SHARED
 
 BOUNDARY = "-->boundary<--"
 FORM = {"Content-Type": f'multipart/form-data; boundary="{BOUNDARY}"'}
@@ -46,7 +47,15 @@ async def nothing_is_left(house: ApiService, objects: DiskObjects) -> None:
     assert answer.json()["meta"]["total"] == 0
     assert answer.json()["data"] == []
     assert await house.catalog.jobs.lease("nobody", 1 << 60) is None
-    assert files_of(objects) == []
+    assert await stored(objects) == []
+
+
+async def stored(objects: DiskObjects) -> list[str]:
+    """Return the addresses of all that is kept of videos, that which is not whole too."""
+    if ON_SHARED:
+        roots = ("sources", "uploads", "videos")
+        return [name for root in roots for name in await objects.addresses(root)]
+    return sorted(path.relative_to(objects.root).as_posix() for path in files_of(objects))
 
 
 def files_of(objects: DiskObjects) -> list[Path]:
@@ -199,7 +208,7 @@ async def test_the_file_stands_where_no_viewer_can_ask_for_it(
     house: ApiService, objects: DiskObjects
 ) -> None:
     record = (await upload(house))["video"]
-    assert files_of(objects) == [objects.root / "sources" / record["hash"] / "1"]
+    assert await stored(objects) == [f"sources/{record['hash']}/1"]
     assert await objects.get(f"sources/{record['hash']}/1") == clip()
     assert record["size"] == len(clip())
 
@@ -216,8 +225,9 @@ async def test_a_poster_comes_in_the_sizes_of_its_video(
     name = record["hash"]
     assert record["image_urls"]["720p"] == f"https://live.example/videos/{name}/poster/720p.jpg"
     assert record["image_update_at"] is not None
-    (folder,) = {path.parent for path in (objects.root / "videos" / name).rglob("*.jpg")}
-    sizes = {path.stem: jpeg_size(path.read_bytes()) for path in folder.iterdir()}
+    posters = [PurePath(each) for each in await objects.addresses(f"videos/{name}")]
+    assert len({path.parent for path in posters}) == 1
+    sizes = {path.stem: jpeg_size(await objects.get(path.as_posix())) for path in posters}
     assert sizes == {"360p": (360, 360), "480p": (480, 480), "720p": (540, 540)}
 
 
@@ -236,13 +246,13 @@ async def test_a_poster_sent_later_takes_the_place_of_the_one_before(
 ) -> None:
     files: Any = {"poster": ("p.png", picture(), "image/png")}
     record: Json = (await upload(house, files=files))["video"]
-    before = files_of(objects)
+    before = await stored(objects)
     path = f"/api/videos/{record['id']}/poster"
     answer = await send(house, form(part('name="poster"; filename="x"', picture("jpg"))), path=path)
     assert answer.status_code == 200, answer.text
     assert answer.json()["message"] == "Video updated."
     assert answer.json()["video"]["image_urls"] == record["image_urls"]
-    after = files_of(objects)
+    after = await stored(objects)
     assert len(after) == len(before)
     assert len(set(after) & set(before)) == 1  # the video's own file
     for content, status in (
@@ -255,6 +265,6 @@ async def test_a_poster_sent_later_takes_the_place_of_the_one_before(
     ):
         refused = await send(house, content, path=path)
         assert refused.status_code == status, refused.text
-        assert files_of(objects) == after
+        assert await stored(objects) == after
     missing = await send(house, form(), path="/api/videos/99/poster")
     assert missing.status_code == 404

@@ -13,6 +13,8 @@ from api.origin.visibility import VisibilityCache
 from headend.http.fast_path import FastAnswer
 from storage.catalog.records.common import PublicRecord
 from storage.edge.memory import MemoryEdge
+from storage.edge.publishing import PublishingEdge
+from storage.edge.remote import RemoteEdge
 from storage.errors import StorageError
 from storage.objects.disk import DiskObjects
 from tests.support.storage.engine_reports import (
@@ -67,11 +69,23 @@ async def is_owner(authorization: str | None, hash_: str, /) -> bool:
 
 
 class OriginSite:
-    """An origin with a run of three segments, and a client of it."""
+    """An origin with a run of three segments, and a client of it.
 
-    def __init__(self, folder: Path) -> None:
-        self.objects = DiskObjects(folder)
-        self.edge = MemoryEdge()
+    Its media are in `objects`, or in the folder. Where the run is made by another process, that one
+    puts them into the edge `maker`, and the origin reads them from `edge`.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        objects: DiskObjects | None = None,
+        edge: RemoteEdge | None = None,
+        maker: PublishingEdge | None = None,
+    ) -> None:
+        self.objects = DiskObjects(folder) if objects is None else objects
+        self._maker = MemoryEdge() if maker is None else maker
+        self.edge: MemoryEdge = self._maker if edge is None else edge
         self.showcase = FakeShowcase()
         self.showcase.put()
         self.origin = Origin(
@@ -88,11 +102,14 @@ class OriginSite:
         )
 
     async def publish(self) -> None:
-        publication = await open_run(self.objects, self.edge, FakeClock())
+        publication = await open_run(self.objects, self._maker, FakeClock())
         studio = ReportMaker(TOP, LOW)
         await begin_epoch(publication, studio)
         for _ in range(3):
             await append_all(publication, studio.step(size=300_000))
+        if isinstance(self._maker, PublishingEdge) and isinstance(self.edge, RemoteEdge):
+            await self._maker.publish()
+            await self.edge.catch_up(PLAYLIST[1:])
 
     async def get(self, path: str, **headers: str) -> httpx.Response:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
