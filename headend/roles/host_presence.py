@@ -169,7 +169,7 @@ class HostPresence:
         """Be seen, and return what it owns; None if another process has its name."""
         began = self._now()
         if self.host is not None and not await self._catalog.hosts.beat(
-            self.host, self.dead_seconds
+            self.host, self._identity.name, self.dead_seconds
         ):
             self.host = None
             self._lose()

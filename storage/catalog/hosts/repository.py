@@ -73,15 +73,17 @@ class Hosts:
             added = insert(hosts).values(**row, started_us=now, seen_us=now, steady_us=now)
             return (await connection.execute(added.returning(table.id))).scalar_one()
 
-    async def beat(self, host: int, dead_seconds: float) -> bool:
+    async def beat(self, host: int, name: str, dead_seconds: float) -> bool:
         """Record that a host was seen now; return False if its row is gone.
 
+        A database that was restored from a backup may give its number to a host of another `name`.
         Where it was not seen for `dead_seconds` before, it begins anew to be seen without a break.
         """
         async with self._database.beating() as connection:
             now = now_in(connection)
             steady = case((is_living(connection, dead_seconds), hosts.c.steady_us), else_=now)
-            seen = update(hosts).where(hosts.c.id == host).values(seen_us=now, steady_us=steady)
+            same = (hosts.c.id == host, hosts.c.name == name)
+            seen = update(hosts).where(*same).values(seen_us=now, steady_us=steady)
             return (await connection.execute(seen)).rowcount == 1
 
     async def limit(self, host: int, capacity: int | None) -> None:

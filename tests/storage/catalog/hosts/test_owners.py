@@ -80,7 +80,7 @@ async def test_an_owner_that_was_not_seen_loses_to_the_next_claim(
     assert await claim(catalog, b) == (b, SECOND)
     assert await catalog.owners.owned_by(a) == {}
     # It comes back, and is told so.
-    assert await catalog.hosts.beat(a, DEAD)
+    assert await catalog.hosts.beat(a, "a", DEAD)
     assert await claim(catalog, a) == (b, SECOND)
 
 
@@ -104,16 +104,16 @@ async def test_after_the_database_was_away_the_first_that_is_back_takes_nothing(
         seen_steadily(place, host, 3600)
         last_seen(place, host, 10 * DEAD)
     assert await claim(catalog, b) == (a, FIRST)
-    assert await catalog.hosts.beat(b, DEAD)
+    assert await catalog.hosts.beat(b, "b", DEAD)
     assert await claim(catalog, b) == (a, FIRST)
-    assert await catalog.hosts.beat(a, DEAD)
+    assert await catalog.hosts.beat(a, "a", DEAD)
     assert await catalog.owners.owned_by(a) == {STREAM: FIRST}
     # Once it was seen for long enough itself, it notices that another is not.
     last_seen(place, a, DEAD)
     seen_steadily(place, b, DEAD / 2)
     assert await claim(catalog, b) == (a, FIRST)
     seen_steadily(place, b)
-    assert await catalog.hosts.beat(b, DEAD)
+    assert await catalog.hosts.beat(b, "b", DEAD)
     assert await claim(catalog, b) == (b, SECOND)
 
 
@@ -221,7 +221,7 @@ async def test_hosts_that_come_and_go_do_not_wait_for_each_other(
             number = await catalog.hosts.register(name, "ingest", None, "1")
             for stream in (1, 2, 3):
                 await catalog.owners.claim(stream, number, dead_seconds=DEAD, gone=FIRST)
-                await catalog.hosts.beat(number, DEAD)
+                await catalog.hosts.beat(number, name, DEAD)
 
         return 5 * [start]
 

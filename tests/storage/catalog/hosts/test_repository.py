@@ -47,7 +47,7 @@ async def test_a_host_that_was_not_seen_is_no_longer_alive_until_it_is(
     assert not dead.alive
     assert dead.silent_us >= 60 * SECOND_US
     assert (await catalog.hosts.find_all(3600))[0].alive
-    assert await catalog.hosts.beat(number, DEAD)
+    assert await catalog.hosts.beat(number, "a", DEAD)
     (alive,) = await catalog.hosts.find_all(DEAD)
     assert alive.alive
     assert alive.silent_us < dead.silent_us
@@ -66,7 +66,7 @@ async def test_a_host_that_left_is_gone_with_its_streams(catalog: Catalog) -> No
     await catalog.owners.claim(7, number, dead_seconds=DEAD)
     await catalog.hosts.leave(number)
     assert [each.id for each in await catalog.hosts.find_all(DEAD)] == [other]
-    assert not await catalog.hosts.beat(number, DEAD)
+    assert not await catalog.hosts.beat(number, "a", DEAD)
     assert (await catalog.owners.claim(7, other, dead_seconds=DEAD)).host == other
 
 
@@ -77,12 +77,25 @@ async def test_a_new_start_takes_the_name_and_frees_the_streams(catalog: Catalog
     after = await register(catalog)
     assert after > other > before
     assert [each.id for each in await catalog.hosts.find_all(DEAD)] == [after, other]
-    assert not await catalog.hosts.beat(before, DEAD)
-    assert await catalog.hosts.beat(after, DEAD)
+    assert not await catalog.hosts.beat(before, "a", DEAD)
+    assert await catalog.hosts.beat(after, "a", DEAD)
     assert await catalog.owners.owned_by(after) == {}
     claimed = await catalog.owners.claim(7, other, dead_seconds=DEAD)
     assert claimed.host == other
     assert claimed.generation > first.generation
+
+
+async def test_the_host_of_another_name_that_has_the_number_is_another_one(
+    catalog: Catalog, place: str | Path
+) -> None:
+    """As after a restored backup: the host of before it must not keep another one alive."""
+    number = await register(catalog)
+    run_sql(place, f"UPDATE hosts SET name = 'other' WHERE id = {number}")
+    last_seen(place, number, ago_us=60 * SECOND_US)
+    assert not await catalog.hosts.beat(number, "a", DEAD)
+    assert [(each.name, each.alive) for each in await catalog.hosts.find_all(DEAD)] == [
+        ("other", False)
+    ]
 
 
 async def test_numbers_of_hosts_are_not_given_again(catalog: Catalog) -> None:
