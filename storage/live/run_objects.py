@@ -38,8 +38,8 @@ class RunOwner(msgspec.Struct, frozen=True, kw_only=True):
     """What a host is to the runs of a stream.
 
     `generation` rises with each owner of the stream. With `fenced` other hosts may believe that
-    they are the owner and write to the same store. `on_lost` is called once another host has taken
-    over.
+    they are the owner and write to the same store. `on_lost` is called once it is found that
+    another host has taken over.
     """
 
     generation: int = 0
@@ -54,6 +54,7 @@ class RunOwner(msgspec.Struct, frozen=True, kw_only=True):
         """
         before = 0 if previous is None else previous.state.generation
         if previous is not None and self.fenced and before > self.generation:
+            self.on_lost()
             raise OwnershipLost(live_state(previous.hash, previous.run))
         return max(before, self.generation)
 
@@ -130,6 +131,7 @@ class RunObjects:
             if state is None or state.ended:
                 return None
             if state.generation > owner.generation:
+                owner.on_lost()
                 break
             state = msgspec.structs.replace(state, generation=owner.generation)
             try:

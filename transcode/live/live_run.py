@@ -17,6 +17,7 @@ from media.ticks import MICROSECONDS, ORIGIN_SECONDS, VIDEO_SCALE
 from media.track import Track
 from storage.errors import StorageError
 from storage.live.publication import Publication
+from storage.live.run_objects import OwnershipLost
 from transcode.live.backlog import Backlog, NoSource, QueueItem, SourceStart
 from transcode.live.epochs import Epochs
 from transcode.live.keyframe_monitor import KeyframeMonitor
@@ -94,6 +95,7 @@ class LiveRun:
         self._awaiting_since: float | None = None  # the engine's next report; None: one is handled
         self._deaths = services.engine_deaths(stream)
         self._closing = asyncio.Event()
+        self._owned_elsewhere = False
         self._keyframe_monitor = KeyframeMonitor()
         self._sound_offset_ms = 0  # as its owner knows it
 
@@ -204,7 +206,7 @@ class LiveRun:
             self._report_stored(self._publication)
 
     async def _run_engines(self) -> None:
-        while await self._wait_for_work():
+        while not self._owned_elsewhere and await self._wait_for_work():
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._deaths.pause(self._clock())):
                     await self._closing.wait()
@@ -446,10 +448,16 @@ class LiveRun:
 
     async def _engine_lost(self, lost: BaseExceptionGroup[Exception], began: float) -> None:
         """Prepare for the engine after one that began then; re-raise `lost` if too many die."""
+        causes = "; ".join(str(error) for error in _leaves(lost))
+        if lost.subgroup(OwnershipLost) is not None:
+            # No engine is at fault, and the next one could do no more. This run will be cancelled.
+            self._log("run not opened", cause=causes)
+            self._owned_elsewhere = True
+            await self._closing.wait()
+            return
         self.metrics.deaths += 1
         now = self._clock()
         self._deaths.record(now, lived=now - began)
-        causes = "; ".join(str(error) for error in _leaves(lost))
         log.error("engine lost", extra={"stream": self.stream, "cause": causes})
         security.info("engine lost", extra={"stream": self.stream, "cause": causes})
         self._services.record_event(self.stream, "engine lost", {"cause": causes})

@@ -117,9 +117,21 @@ async def test_a_run_that_has_ended_is_not_taken_over(disk: LosingAnswers) -> No
     assert await RunObjects.of_claimed_run(disk, stored, SECOND) is None
     await disk.put(STATE, msgspec.json.encode(RunState(ended=True)))
     assert await RunObjects.of_claimed_run(disk, stored, SECOND) is None
+
+
+async def test_who_finds_a_later_owner_as_it_takes_a_run_over_learns_that_it_is_none(
+    disk: LosingAnswers,
+) -> None:
+    losses: list[bool] = []
+    owner = msgspec.structs.replace(SECOND, on_lost=lambda: losses.append(True))
     await disk.put(STATE, state(3))
+    stored = StoredRun(hash=HASH, run=RUN, state=RunState(generation=3))
     with pytest.raises(OwnershipLost):
-        await RunObjects.of_claimed_run(disk, stored, SECOND)
+        await RunObjects.of_claimed_run(disk, stored, owner)
+    assert losses == [True]
+    with pytest.raises(OwnershipLost):
+        owner.generation_after(stored)
+    assert losses == [True, True]
 
 
 class Careless(DiskObjects):

@@ -9,8 +9,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from storage.edge.memory import MemoryEdge
+from storage.live.publication import LiveWindow
 from storage.live.run_state import RunState
+from storage.live.run_store import next_run_name
+from storage.objects.addresses import live_state
 from storage.objects.disk import DiskObjects
+from storage.wall_clock import wall_clock_us
 from tests.support.engine.sources import Source, scenes, source_of
 from tests.support.transcode.live_runs import (
     RUNG,
@@ -25,6 +30,9 @@ from tests.support.waiting import until
 from transcode.live.backlog import QUEUE_BYTES
 from transcode.live.live_run import LiveRun
 from transcode.live.ports import RunSettings
+from transcode.live.service import LiveTranscoding
+
+WINDOW = LiveWindow(listed_seconds=60, kept_seconds=70)
 
 
 @pytest.fixture(scope="module")
@@ -154,6 +162,35 @@ def test_engines_that_die_again_and_again_end_the_run(
     assert children() == []
     lost = [vars(each)["stream"] for each in caplog.records if each.name == "security"]
     assert len(lost) == 5
+
+
+def test_no_other_engine_is_begun_for_a_stream_that_another_host_owns(
+    tmp_path: Path, source: Source
+) -> None:
+    losses: list[tuple[str, int]] = []
+
+    async def story() -> int:
+        with DiskObjects(tmp_path) as objects:
+            later = msgspec.json.encode(RunState(generation=3))
+            await objects.put(live_state(STREAM, next_run_name(wall_clock_us(), None)), later)
+            transcoding = LiveTranscoding(
+                objects=objects, edge=MemoryEdge(), window=WINDOW, fenced=True
+            )
+            transcoding.on_lost = lambda stream, generation: losses.append((stream, generation))
+            async with transcoding.run(
+                stream=STREAM,
+                active=frozenset(),
+                settings=RunSettings(generation=2),
+                notify=lambda: None,
+            ) as run:
+                run.begin(tracks_of(source))
+                send(run, source, end=3000)
+                await until(lambda: bool(losses) and not children(), within=15)
+                send(run, source, start=3000)
+            return run.metrics.deaths
+
+    assert asyncio.run(story()) == 0
+    assert losses == [(STREAM, 2)]
 
 
 def test_an_engine_that_stands_still_costs_media_and_not_memory(
