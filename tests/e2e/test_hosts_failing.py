@@ -1,11 +1,16 @@
-"""Any one of six hosts is killed or frozen, again and again: streams and films go on."""
+"""Any one of six hosts is killed, frozen or cut off, again and again: everything goes on.
+
+Each host has a network stack of its own (`tests.support.e2e.network_namespaces`), so that one that
+is cut off lives on without knowing it.
+"""
 
 import os
 import random
-import threading
+import sys
 import time
-from collections.abc import Generator, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final, cast
 
@@ -16,126 +21,115 @@ from tests.e2e.test_bucket import Bucket
 from tests.support.e2e.encoder_pair import Pair, pair
 from tests.support.e2e.hls_reader import addresses, media, multivariant
 from tests.support.e2e.hosts import Host, Hosts
+from tests.support.e2e.network_namespaces import HERE, network
 from tests.support.e2e.publishers import ffmpeg, persisting
-from tests.support.e2e.service import Running, fetch
-from tests.support.e2e.strict_player import Follower, following
+from tests.support.e2e.roaming_uploads import Uploader, uploading
+from tests.support.e2e.roaming_viewers import Doors, LowLatencyViewer, RoamingViewer, waiting
+from tests.support.e2e.service import Running
+from tests.support.e2e.strict_player import keeping_up
 from tests.support.e2e.uploaded_videos import asked, upload
+from tests.support.e2e.written_once import WrittenOnce
 from tests.support.engine.upload_files import film
-from tests.support.postgres import PostgresServer
+from tests.support.postgres import running_postgres
 from tests.support.redis_server import redis_server
-from tests.support.storage.s3_server import S3Server
+from tests.support.sql import run_sql
+from tests.support.storage.s3_server import running_s3
 from tests.support.waiting import SCALE, poll
 
 pytestmark = [pytest.mark.e2e, pytest.mark.prove]
 
 ROUNDS: Final = int(os.environ.get("HEADEND_TEST_ROUNDS", "50"))
+SEED: Final = int(os.environ.get("HEADEND_TEST_SEED", "15"))
 STREAMS: Final = 3
-SEED: Final = 15
-FROZEN_SECONDS: Final = 10.0
-AWAY_SECONDS: Final = 2.0
+FILMS: Final = 2
+UPLOADS: Final = 2
+AWAY_SECONDS: Final = 10.0
+MOST_WAIT: Final = 4.0  # seconds, at low latency
+KINDS: Final = ("kill", "freeze", "cut")
+HOSTS: Final = ("a", "b", "api", "api-2", "t", "u")
 X264: Final = ("-c:v", "libx264", "-preset", "ultrafast", "-g", "60", "-c:a", "aac")
-
-
-@pytest.fixture
-def hosts(s3_server: S3Server, postgres_server: PostgresServer, tmp_path: Path) -> Iterator[Hosts]:
-    with redis_server(tmp_path) as redis, postgres_server.empty_database() as database:
-        environment = Bucket(s3_server).settings(
-            HEADEND_REDIS__URL=redis.url, HEADEND_FAILOVER__RETURN_SECONDS="3"
-        )
-        with Hosts(tmp_path, database, environment) as opened:
-            yield opened
-
-
-class Waits:
-    """How long a viewer at low latency waits for the next part, at most, in seconds."""
-
-    def __init__(self, playlist: str) -> None:
-        self.longest = 0.0
-        self._playlist = playlist
-        self._over = threading.Event()
-        self._newest = ""
-        self._at: float | None = None
-
-    def run(self) -> None:
-        """Look every 0.1 s until told to stop."""
-        while not self._over.wait(0.1):
-            began, answer = time.monotonic(), None
-            with suppress(OSError):
-                answer = fetch(self._playlist)
-            if answer is None or time.monotonic() - began > AWAY_SECONDS:
-                self._at = None  # its own host is away: a viewer would go to another one
-                continue
-            lines = [line for line in answer.text.splitlines() if line.startswith("#EXT-X-PART:")]
-            newest = lines[-1] if answer.status == 200 and lines else self._newest
-            now = time.monotonic()
-            if newest != self._newest or self._at is None:
-                self._newest, self._at = newest, now
-            self.longest = max(self.longest, now - self._at)
-
-    def stop(self) -> None:
-        """Look no more."""
-        self._over.set()
-
-
-@contextmanager
-def waiting(playlist: str) -> Generator[Waits]:
-    """Watch a playlist for the length of the block."""
-    waits = Waits(playlist)
-    thread = threading.Thread(target=waits.run, name="waits")
-    thread.start()
-    try:
-        yield waits
-    finally:
-        waits.stop()
-        thread.join()
 
 
 class Place:
     """Two hosts of each role, and streams whose primary is at the one and backup at the other."""
 
-    def __init__(self, hosts: Hosts) -> None:
+    def __init__(self, hosts: Hosts, bucket: Bucket, database: str) -> None:
+        self.hosts = hosts
+        self.bucket = bucket
+        self.database = database
         self.ingest = [hosts.ingest(name) for name in "ab"]
         self.apis = [hosts.api(name) for name in ("api", "api-2")]
         self.transcode = [hosts.transcode(name) for name in ("t", "u")]
         self.all = [*self.ingest, *self.apis, *self.transcode]
+        token = self.apis[0].running.token
+        for host in self.apis:
+            (host.running.data / "owner.token").write_text(token)
         self.streams = [pair(self.apis[0].running, f"Stream {n}") for n in range(STREAMS)]
+        self.bases = [host.running.http for host in self.apis]
 
-    def at(self, host: Host, stream: Pair) -> str:
-        """Return the address of a stream at an API host."""
-        return f"{host.running.http}/live/{stream.hash}/index.m3u8"
+    def doors(self, first: int) -> Doors:
+        """Return the API hosts as a viewer knows them whose first one that is."""
+        first %= len(self.bases)
+        return Doors([*self.bases[first:], *self.bases[:first]])
 
     def newest(self, host: Host, stream: Pair) -> int:
-        playlist = media(addresses(self.at(host, stream))["audio"])
+        address = f"{host.running.http}/live/{stream.hash}/index.m3u8"
+        playlist = media(addresses(address)["audio"])
         return playlist.sequence + len(playlist.segments)
 
     def goes_on(self, count: int) -> None:
         """Wait until each API host shows more of each stream."""
-        for host in self.apis:
-            for stream in self.streams:
-                before = self.newest(host, stream)
-                poll(
-                    lambda host=host, stream=stream, least=before + count: (
-                        self.newest(host, stream) >= least
-                    ),
-                    within=40,
-                    what=f"{host.name} shows {stream.hash}",
-                )
+        seen = [(host, stream) for host in self.apis for stream in self.streams]
+        before = [self.newest(host, stream) for host, stream in seen]
+        for (host, stream), least in zip(seen, before, strict=True):
+            poll(
+                lambda host=host, stream=stream, least=least + count: (
+                    self.newest(host, stream) >= least
+                ),
+                within=40,
+                what=f"{host.name} shows {stream.hash}",
+            )
 
     def both_on(self) -> None:
         """Wait until both encoders of each stream send."""
         for stream in self.streams:
             poll(lambda one=stream: one.receives() == 2, within=40, what="both encoders")
 
+    def made(self) -> Counter[str]:
+        """Return how often each video was completed."""
+        rows = run_sql(
+            self.database,
+            "SELECT subject, count(*) FROM events WHERE kind = 'video completed' GROUP BY subject",
+        )
+        return Counter({str(subject): cast("int", count) for subject, count in rows})
 
-def fail(host: Host, kind: str) -> None:
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    with ExitStack() as world:
+        around = world.enter_context(network())
+        redis = world.enter_context(redis_server(tmp_path, address=HERE))
+        postgres = world.enter_context(running_postgres(HERE))
+        database = world.enter_context(postgres.empty_database())
+        bucket = Bucket(world.enter_context(running_s3(HERE)))
+        environment = bucket.settings(
+            HEADEND_REDIS__URL=redis.url, HEADEND_FAILOVER__RETURN_SECONDS="3"
+        )
+        machines = {name: around.machine() for name in HOSTS}
+        hosts = world.enter_context(Hosts(tmp_path, database, environment, machines))
+        yield Place(hosts, bucket, database)
+
+
+def fail(host: Host, kind: str, written: WrittenOnce) -> None:
     """Have a host fail, and come back."""
     if kind == "kill":
         host.kill()
         time.sleep(1)
         host.start()
-    else:
-        with host.frozen():
-            time.sleep(FROZEN_SECONDS)
+        return
+    with host.frozen() if kind == "freeze" else host.cut_off():
+        time.sleep(AWAY_SECONDS)
+        written.look()  # what there was before it woke up must be there afterwards
 
 
 def incomplete(api: Running, videos: list[int]) -> list[int]:
@@ -145,56 +139,126 @@ def incomplete(api: Running, videos: list[int]) -> list[int]:
     return [number for number, state in states.items() if state != "completed"]
 
 
-def test_streams_and_films_outlive_the_failure_of_any_host(
-    hosts: Hosts, small_source: Path, tmp_path: Path, proof: Proof
+def say(text: str) -> None:
+    """Tell who waits how far it is: this takes a quarter of an hour."""
+    print(f"{time.strftime('%T')} {text}", file=sys.__stderr__, flush=True)
+
+
+class Round:
+    """One failure after the other, and what was seen of each."""
+
+    def __init__(self, place: Place, path: Path) -> None:
+        self.place = place
+        self.films: list[int] = []
+        self.failed: Counter[str] = Counter()
+        self.written = WrittenOnce(
+            place.bucket.server, place.bucket.place, [each.hash for each in place.streams]
+        )
+        self._path = path
+        self._chance = random.Random(SEED)
+
+    def run(self, viewers: list[RoamingViewer], waits: list[LowLatencyViewer]) -> None:
+        """Have one of the hosts fail, and wait until all is as before."""
+        host, kind = self._chance.choice(self.place.all), self._chance.choice(KINDS)
+        api = self.place.apis[0].running
+        for _ in range(FILMS - len(incomplete(api, self.films))):
+            status, added = upload(api, self._path)
+            assert status == 201, added
+            self.films.append(cast("int", added["video"]["id"]))
+        time.sleep(self._chance.uniform(0, 2))
+        owners = [self.place.hosts.owner(each.number) for each in self.place.streams]
+        began = time.monotonic()
+        fail(host, kind, self.written)
+        self.failed[f"{host.name} {kind}"] += 1
+        self.place.goes_on(2)
+        self.place.both_on()
+        self.written.look()
+        longest = max(
+            (wait for each in waits for wait, at in each.waits if at > began), default=0.0
+        )
+        say(
+            f"round {self.failed.total()}: {host.name} {kind}, owners {owners},"
+            f" wait {longest:.1f} s, {time.monotonic() - began:.0f} s,"
+            f" least ahead {min(each.least for each in viewers):.1f} s,"
+            f" marks {[max(each.marks.values(), default=0) for each in viewers]}"
+            f" faults {[each.faults for each in viewers]} {self.written.faults}"
+        )
+
+
+def test_everything_outlives_the_failure_of_any_host(
+    place: Place, small_source: Path, tmp_path: Path, proof: Proof
 ) -> None:
     path = film(tmp_path / "film.mp4", *X264, seconds=20, size=(640, 360), rate=30)
-    chance = random.Random(SEED)
-    place = Place(hosts)
-    videos: list[int] = []
-    failed: dict[str, int] = {}
+    token = place.apis[0].running.token
+    rounds = Round(place, path)
+    viewers: list[RoamingViewer] = []
+    waits: list[LowLatencyViewer] = []
+    uploaders: list[Uploader] = []
     with ExitStack() as stack:
         for stream in place.streams:
             for slot, name in enumerate("ab"):
-                address = hosts.url(name, stream.key, slot=slot)
+                address = place.hosts.url(name, stream.key, slot=slot)
                 command = ffmpeg(small_source, address, "-stream_loop", "-1")
                 stack.enter_context(persisting(command))
         for stream in place.streams:
             poll(lambda one=stream: multivariant(one.playlist), within=60, what="a playlist")
         place.both_on()
-        place.goes_on(2)
-        viewers: list[Follower] = []
-        waits: list[Waits] = []
-        for host in place.apis:
-            for stream in place.streams:
-                address = place.at(host, stream)
-                normal = stack.enter_context(following(f"{address}?latency=normal"))
-                viewers.append(normal)
-                low = addresses(address)["audio"]
-                waits.append(stack.enter_context(waiting(low)))
+        place.goes_on(4)
+        for number, stream in enumerate(place.streams):
+            viewer = RoamingViewer(f"{stream.playlist}?latency=normal", place.doors(number))
+            stack.enter_context(keeping_up(viewer))
+            viewers.append(viewer)
+            low = LowLatencyViewer(addresses(stream.playlist)["audio"], place.doors(number + 1))
+            waits.append(stack.enter_context(waiting(low)))
+        for number in range(UPLOADS):
+            uploader = Uploader(place.bases, token, number)
+            uploaders.append(stack.enter_context(uploading(uploader)))
         for _ in range(ROUNDS):
-            host, kind = chance.choice(place.all), chance.choice(["kill", "freeze"])
-            if len(incomplete(place.apis[0].running, videos)) < 2:
-                status, added = upload(place.apis[0].running, path)
-                assert status == 201, added
-                videos.append(cast("int", added["video"]["id"]))
-            time.sleep(chance.uniform(0, 2))
-            fail(host, kind)
-            name = f"{host.running.data.name} {kind}"
-            failed[name] = failed.get(name, 0) + 1
-            place.goes_on(2)
-            place.both_on()
-        poll(
-            lambda: not incomplete(place.apis[0].running, videos),
-            within=120,
-            what="all films",
-        )
-        marks = max(max(each.marks.values(), default=0) for each in viewers)
-    taken = sum(count for name, count in failed.items() if name[0] in "ab" and name[1] == " ")
-    proof(f"{ROUNDS} failures of one of six hosts: {failed}", f"{len(videos)} films", "")
-    proof("segments that viewers at normal latency fetched", f"{viewers[0].segments}", "")
-    proof("discontinuities", f"{marks} after {taken} failures of ingest hosts", f"{taken}")
+            rounds.run(viewers, waits)
+    poll(lambda: not incomplete(place.apis[0].running, rounds.films), within=120, what="all films")
+    sent = {name: data for each in uploaders for name, data in each.made.items()}
+    made = poll(
+        lambda: found if sent.keys() <= (found := place.made()).keys() else None,
+        within=120,
+        what="all uploads made",
+    )
+    check_videos(place, rounds.films, sent, made)
+    rounds.written.look()
+    compared = sum(rounds.written.compare_with(each.digests) for each in viewers)
+    assert rounds.written.faults == []
+
+    failed = rounds.failed
+    taken = sum(count for name, count in failed.items() if name.split()[0] in "ab")
+    marks = max(max(each.marks.values(), default=0) for each in viewers)
     longest = max(each.longest for each in waits)
-    proof("longest wait for a part at low latency", f"{longest:.1f} s", "4 s")
+    least = min(each.least for each in viewers)
+    proof(f"{failed.total()} failures of one of six hosts, seed {SEED}", str(dict(failed)), "")
+    proof("least that viewers at normal latency had to play", f"{least:.1f} s of 12 s", "> 0 s")
+    proof("discontinuities", f"{marks} after {taken} failures of ingest hosts", f"≤ {taken}")
+    proof("longest wait for a part at low latency", f"{longest:.1f} s", f"≤ {MOST_WAIT:.0f} s")
+    films = f"{len(rounds.films)} films, {len(sent)} uploads cut {sum(e.cuts for e in uploaders)}"
+    proof("films and uploads complete, each made once, as sent", f"{films} times", "all")
+    proof(
+        "segments of which another host changed a byte",
+        f"0 of {rounds.written.names}; {compared} as viewers got them",
+        "0",
+    )
     assert marks <= taken
-    assert longest <= 4.0 * SCALE
+    assert least > 0
+    assert longest <= MOST_WAIT * SCALE
+
+
+def check_videos(
+    place: Place, films: list[int], sent: dict[str, bytes], made: Counter[str]
+) -> None:
+    """Each film and each upload is one video, made once; what was uploaded is what is stored."""
+    assert set(made.values()) == {1}, made
+    assert len(made) == len(films) + len(sent)
+    server, bucket, prefix = place.bucket.server, place.bucket.place.bucket, "media/sources/"
+    stored = server.versions(bucket, prefix)
+    assert len(stored) == len(made)
+    for name, data in sent.items():
+        (key,) = [each for each in stored if each.startswith(f"{prefix}{name}/")]
+        assert server.read(bucket, key) == data
+    assert run_sql(place.database, "SELECT count(*) FROM jobs") == [(0,)]
+    assert run_sql(place.database, "SELECT count(*) FROM spans") == [(0,)]

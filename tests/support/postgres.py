@@ -3,8 +3,9 @@
 Making a database takes the server 0.4 s of CPU, emptying one 0.03 s: so one that a test is done
 with is emptied for the next, unless the test changed more than rows.
 
-It listens on a socket in a folder of its own, writes nothing through to the disk, and is gone with
-the tests. `postgres_server` (tests/conftest.py) is the way to it.
+It listens on a socket in a folder of its own, and at an address where a test asks for one, writes
+nothing through to the disk, and is gone with the tests. `postgres_server` (tests/conftest.py) is
+the way to it.
 """
 
 import asyncio
@@ -12,10 +13,11 @@ import itertools
 import os
 import pwd
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -23,6 +25,8 @@ import psycopg
 from psycopg import sql
 
 from storage.catalog import open_catalog
+from tests.support.free_ports import free_port
+from tests.support.waiting import poll
 
 __all__ = ["PASSWORD", "PostgresServer", "running_postgres"]
 
@@ -66,7 +70,6 @@ _LARGEST: Final = """
     WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace"""
 _MOST_BYTES: Final = 1 << 17  # of a table; where more was written, a new database is the cheaper
 _SETTINGS: Final = {
-    "listen_addresses": "",
     "fsync": "off",
     "synchronous_commit": "off",
     "full_page_writes": "off",
@@ -97,10 +100,15 @@ def _user() -> str | None:
 
 
 class PostgresServer:
-    """A running server; its role `guarded` needs `PASSWORD` to log in."""
+    """A running server; its role `guarded` needs `PASSWORD` to log in.
 
-    def __init__(self, folder: Path) -> None:
+    With an `address` it listens there, too, and lets everybody in.
+    """
+
+    def __init__(self, folder: Path, address: str = "") -> None:
         self.folder = folder
+        self.address = address
+        self.port = free_port() if address else 5432  # by which its socket is named
         self.user = _user()  # whom it runs as; None: who runs the tests
         self._numbers = itertools.count(1)
         self._server: subprocess.Popen[bytes] | None = None
@@ -110,6 +118,8 @@ class PostgresServer:
     def url(self, database: str, user: str = "postgres", password: str = "") -> str:
         """Return the address of a database."""
         login = f"{user}:{password}@" if password else f"{user}@"
+        if self.address:
+            return f"postgresql://{login}{self.address}:{self.port}/{database}"
         return f"postgresql://{login}/{database}?host={self.folder}"
 
     def make(self) -> None:
@@ -122,7 +132,8 @@ class PostgresServer:
                  "--encoding=UTF8", "--locale=C.UTF-8", "--locale-provider=icu", "--icu-locale=en",
                  "--no-sync", "--no-instructions")  # fmt: skip
         rules = self._data / "pg_hba.conf"
-        rules.write_text("local all guarded scram-sha-256\n" + rules.read_text())
+        everybody = f"host all all {self.address}/24 trust\n" if self.address else ""
+        rules.write_text("local all guarded scram-sha-256\n" + everybody + rules.read_text())
         self.start()
         self.execute(f"CREATE ROLE guarded SUPERUSER LOGIN PASSWORD '{PASSWORD}'")
         self.execute(f"CREATE DATABASE {_MADE} TEMPLATE template0")
@@ -131,7 +142,12 @@ class PostgresServer:
 
     def start(self) -> None:
         """Start it, and wait until it lets callers in."""
-        settings = _SETTINGS | {"unix_socket_directories": str(self.folder)}
+        places = {
+            "listen_addresses": self.address,
+            "port": str(self.port),
+            "unix_socket_directories": str(self.folder),
+        }
+        settings = _SETTINGS | places
         options = [f"-c{name}={value}" for name, value in settings.items()]
         self._do(
             *("pg_ctl", "start", "--wait", "--silent", f"--pgdata={self._data}"),
@@ -142,6 +158,18 @@ class PostgresServer:
     def stop(self) -> None:
         """Stop it as an operator does: sessions are ended."""
         self._do("pg_ctl", "stop", "--wait", "--silent", "--mode=fast", f"--pgdata={self._data}")
+
+    def kill(self) -> None:
+        """Kill it: what it had not written through to the disk has to be recovered."""
+        for each in self.processes():
+            with suppress(ProcessLookupError):  # the first one ends the others, too
+                os.kill(each, signal.SIGKILL)
+        poll(lambda: not self.is_running(), within=20, what="the end of PostgreSQL")
+
+    def is_running(self) -> bool:
+        """Say whether the server's first process runs."""
+        done = self._call("pg_ctl", "status", f"--pgdata={self._data}")
+        return done.returncode == 0
 
     def processes(self) -> list[int]:
         """Return the numbers of the server's processes."""
@@ -204,17 +232,21 @@ class PostgresServer:
         return self.folder / "data"
 
     def _do(self, program: str, *arguments: str) -> None:
-        done = subprocess.run(
+        done = self._call(program, *arguments)
+        assert done.returncode == 0, (program, done.stderr)
+
+    def _call(self, program: str, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+        return subprocess.run(
             [_program(program), *arguments],
             user=self.user,
             extra_groups=[] if self.user else None,
             cwd=self.folder,
             stdin=subprocess.DEVNULL,
-            capture_output=program == "initdb",  # a server keeps what it inherits open
+            # A server keeps what it inherits open.
+            capture_output=arguments[0] != "start",
             timeout=_SECONDS,
             check=False,
         )
-        assert done.returncode == 0, (program, done.stderr)
 
 
 async def _migrate(url: str) -> None:
@@ -223,11 +255,11 @@ async def _migrate(url: str) -> None:
 
 
 @contextmanager
-def running_postgres() -> Generator[PostgresServer]:
-    """Run a server for the length of the block."""
+def running_postgres(address: str = "") -> Generator[PostgresServer]:
+    """Run a server for the length of the block, also at an address that others reach."""
     # Short: a socket's path has room for 107 bytes.
     with tempfile.TemporaryDirectory(prefix="pg-") as folder:
-        server = PostgresServer(Path(folder))
+        server = PostgresServer(Path(folder), address)
         server.make()
         with subprocess.Popen(
             ["sh", "-c", _GUARD, _program("pg_ctl"), folder],

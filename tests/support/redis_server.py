@@ -18,11 +18,12 @@ __all__ = ["RedisServer", "redis_server"]
 
 
 class RedisServer:
-    """A server on a port of loopback, and on a socket in a folder."""
+    """A server on a port of an address, and on a socket in a folder."""
 
-    def __init__(self, port: int, folder: Path) -> None:
+    def __init__(self, port: int, folder: Path, address: str = "127.0.0.1") -> None:
         self.port = port
-        self.url = f"redis://127.0.0.1:{port}/0"
+        self.address = address
+        self.url = f"redis://{address}:{port}/0"
         self.socket = folder / "redis.socket"
         self._folder = folder
         self._process: subprocess.Popen[bytes] | None = None
@@ -32,8 +33,8 @@ class RedisServer:
         program = shutil.which("redis-server")
         assert program is not None, "redis-server is missing: apt-get install redis-server"
         self._process = subprocess.Popen(
-            [program, "--port", str(self.port), "--bind", "127.0.0.1", "--save", "",
-             "--dir", self._folder, "--unixsocket", self.socket],
+            [program, "--port", str(self.port), "--bind", self.address, "--save", "",
+             "--protected-mode", "no", "--dir", self._folder, "--unixsocket", self.socket],
             stdout=subprocess.DEVNULL,
         )  # fmt: skip
         poll(self._answers, within=10, what="Redis")
@@ -55,7 +56,7 @@ class RedisServer:
 
     def command(self, *words: str) -> Any:  # Any: as Redis answers
         """Return what it answers to a command."""
-        client = Redis(port=self.port)
+        client = Redis(self.address, self.port)
         try:
             return client.execute_command(*words)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]  # redis-py annotates in part only
         finally:
@@ -73,9 +74,11 @@ class RedisServer:
 
 
 @contextmanager
-def redis_server(folder: Path, port: int | None = None) -> Generator[RedisServer]:
+def redis_server(
+    folder: Path, port: int | None = None, *, address: str = "127.0.0.1"
+) -> Generator[RedisServer]:
     """Run a server for the length of the block, on a free port or on this one."""
-    server = RedisServer(free_port() if port is None else port, folder)
+    server = RedisServer(free_port() if port is None else port, folder, address)
     server.start()
     try:
         yield server

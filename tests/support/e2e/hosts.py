@@ -1,6 +1,7 @@
 """An installation of several hosts: processes that share PostgreSQL, a bucket, perhaps Redis.
 
-They have no folder in common. Each may be killed and started again, or frozen for a while.
+They have no folder in common. Each may be killed and started again, or frozen for a while; one on a
+machine of its own (`tests.support.e2e.network_namespaces`) may be cut off, too.
 """
 
 import os
@@ -12,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple, cast
 
+from tests.support.e2e.network_namespaces import Machine
 from tests.support.e2e.service import HEADEND, Running, service
 from tests.support.free_ports import free_port, free_ports
 from tests.support.postgres import PostgresServer, running_postgres
@@ -66,11 +68,18 @@ class Host:
         environment: Mapping[str, str],
         arguments: tuple[str, ...],
         program: Path = HEADEND,
+        machine: Machine | None = None,
     ) -> None:
         self.name = data.name
         self.program = program
+        self.machine = machine
         self._start = partial(
-            service, data, role=role, environment=environment, arguments=arguments
+            service,
+            data,
+            role=role,
+            environment=environment,
+            arguments=arguments,
+            machine=() if machine is None else machine.command,
         )
         self._stack = ExitStack()
         self._running: Running | None = None
@@ -105,6 +114,13 @@ class Host:
         finally:
             self.running.process.send_signal(signal.SIGCONT)
 
+    @contextmanager
+    def cut_off(self) -> Generator[None]:
+        """Lose all that it sends and gets for the length of the block; nobody is told."""
+        assert self.machine is not None, "it has no machine of its own"
+        with self.machine.cut_off():
+            yield
+
     def log_has(self, text: str) -> bool:
         """Say whether the process has logged a text."""
         return text in self.running.log.read_text()
@@ -113,7 +129,8 @@ class Host:
 class Hosts:
     """Starts the hosts; each has a data folder of its own below `folder`.
 
-    `program` is the version that makes the catalog, and that is started.
+    `program` is the version that makes the catalog, and that is started. Each host is on loopback, or
+    on the one of the `machines` that has its name.
     """
 
     def __init__(
@@ -122,10 +139,12 @@ class Hosts:
         database: str,
         environment: Mapping[str, str],
         program: Path = HEADEND,
+        machines: Mapping[str, Machine] | None = None,
     ) -> None:
         self.program = program
         self._folder = folder
         self._database = database
+        self._machines = machines or {}
         self._environment = {**environment, "HEADEND_DATABASE__URL": database}
         self._stack = ExitStack()
         self._rtmp = dict(zip("abc", free_ports(3), strict=True))
@@ -155,17 +174,21 @@ class Hosts:
     def url(self, name: str, stream: str, *, slot: int = 0) -> str:
         """Return the address of a slot at a host that receives streams."""
         application = f"live-backup-{slot}" if slot else "live"
-        return f"rtmp://127.0.0.1:{self._rtmp[name]}/{application}/{stream}"
+        return f"rtmp://{self._listen(name, self._rtmp[name])}/{application}/{stream}"
 
     def ingest(self, name: str, **more: str) -> Host:
         """Start a host that receives streams: "a", "b" or "c"; `more` are its own settings."""
-        own = {"HEADEND_HOSTS__NAME": name, "HEADEND_HOSTS__RELAY_LISTEN": "127.0.0.1:0", **more}
-        ports = ("--rtmp", f"127.0.0.1:{self._rtmp[name]}", "--rtmps", "127.0.0.1:0")
+        own = {
+            "HEADEND_HOSTS__NAME": name,
+            "HEADEND_HOSTS__RELAY_LISTEN": self._listen(name, 0),
+            **more,
+        }
+        ports = ("--rtmp", self._listen(name, self._rtmp[name]), "--rtmps", self._listen(name, 0))
         return self._started(name, "ingest", ports, own)
 
     def api(self, name: str = "api", *, http: str = "") -> Host:
         """Start a host that serves viewers and callers, on a free port or at HOST:PORT."""
-        listen = http or f"127.0.0.1:{free_port()}"
+        listen = http or self._listen(name, free_port())
         return self._started(name, "api", ("--http", listen, *self._elsewhere()))
 
     def transcode(self, name: str) -> Host:
@@ -181,14 +204,19 @@ class Hosts:
         )
         return cast("tuple[str, int]", found[0]) if found else None
 
+    def _listen(self, name: str, port: int) -> str:
+        machine = self._machines.get(name)
+        return f"{'127.0.0.1' if machine is None else machine.address}:{port}"
+
     def _elsewhere(self) -> tuple[str, ...]:
-        return ("--rtmp", f"127.0.0.1:{self._rtmp['a']}", "--rtmps", "127.0.0.1:1936")
+        return ("--rtmp", self._listen("a", self._rtmp["a"]), "--rtmps", self._listen("a", 1936))
 
     def _started(
         self, name: str, role: str, ports: tuple[str, ...], own: Mapping[str, str] | None = None
     ) -> Host:
         environment = {**self._environment, **(own or {})}
-        host = Host(role, self._folder / name, environment, ports, self.program)
+        machine = self._machines.get(name)
+        host = Host(role, self._folder / name, environment, ports, self.program, machine)
         self._stack.callback(host.stop)
         host.start()
         return host

@@ -51,8 +51,12 @@ def fetch(
     body: object = None,
     data: bytes | None = None,
     headers: Mapping[str, str] | None = None,
+    timeout: float = 10 * SCALE,
 ) -> Answer:
-    """Return what a URL answers, errors too; `body` is sent as JSON, `data` as it is."""
+    """Return what a URL answers, errors too; `body` is sent as JSON, `data` as it is.
+
+    `timeout` is the longest silence in seconds.
+    """
     request = urllib.request.Request(url, data=data, method=method, headers=dict(headers or {}))
     if token is not None:
         request.add_header("Authorization", f"Bearer {token}")
@@ -60,7 +64,7 @@ def fetch(
         request.data = json.dumps(body).encode()
         request.add_header("Content-Type", "application/json")
     try:
-        with urllib.request.urlopen(request, timeout=10 * SCALE) as answer:
+        with urllib.request.urlopen(request, timeout=timeout) as answer:
             return Answer(answer.status, dict(answer.headers), answer.read())
     except urllib.error.HTTPError as error:
         with error:
@@ -184,16 +188,19 @@ def service(
     terminal: bool = True,
     descriptors: int | None = None,
     program: Path = HEADEND,
+    machine: tuple[str, ...] = (),
 ) -> Generator[Running]:
     """Run `headend serve` (or another role) on a data folder for the length of the block.
 
     It prints to a terminal, as for a newcomer; to anything else it does not print the stream key.
     It may open `descriptors` files and sockets, or as many as the test. `program` is the command,
-    by default this version's.
+    by default this version's; `machine` is what runs a command on another machine (see
+    `tests.support.e2e.network_namespaces`).
     """
     log = data.parent / f"{data.name}{'' if role == 'serve' else f'-{role}'}.log"
     limit = [] if descriptors is None else ["prlimit", f"--nofile={descriptors}:{descriptors}"]
     command = [
+        *machine,
         *limit,
         str(program),
         role,

@@ -9,7 +9,7 @@ import struct
 import threading
 import time
 import urllib.error
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.client import HTTPException
@@ -17,7 +17,8 @@ from urllib.parse import urljoin
 
 from media.hls import m3u8
 from media.hls.playlist import MediaPlaylist, MultivariantPlaylist
-from tests.support.e2e.service import fetch
+from media.no_op import do_nothing
+from tests.support.e2e.service import Answer, fetch
 
 _LOOK_SECONDS = 0.25
 _AWAY = (urllib.error.URLError, HTTPException, OSError)
@@ -72,10 +73,18 @@ class Rendition:
 
 
 class Follower:
-    """Follows the stream whose multivariant playlist is at `url`."""
+    """Follows the stream whose multivariant playlist is at `url`; `ask` gets what is at a URL.
 
-    def __init__(self, url: str) -> None:
+    Attributes:
+        on_read: Called with a media playlist and its URL, once all that is new in it was fetched.
+        on_media: Called with a segment's bytes and their URL.
+    """
+
+    def __init__(self, url: str, ask: Callable[[str], Answer] = fetch) -> None:
         self.url = url
+        self.on_read: Callable[[str, MediaPlaylist], None] = do_nothing
+        self.on_media: Callable[[str, bytes], None] = do_nothing
+        self._ask = ask
         self.faults: list[str] = []
         self.segments = 0
         self.marks: dict[str, int] = {}  # discontinuities that were met, by rendition
@@ -101,7 +110,7 @@ class Follower:
 
     def look(self) -> None:
         """Read all playlists once and fetch what is new in them."""
-        answer = fetch(self.url)
+        answer = self._ask(self.url)
         if answer.status != 200:
             if self._seen:
                 self.faults.append(f"the multivariant playlist: {answer.status}")
@@ -116,7 +125,7 @@ class Follower:
         self.looks += 1
 
     def _read(self, address: str, seen: Rendition) -> None:
-        answer = fetch(address)
+        answer = self._ask(address)
         if answer.status != 200:
             self.faults.append(f"{address}: {answer.status}")
             return
@@ -141,6 +150,7 @@ class Follower:
                 self._place(address, seen, number, segment.uri, marked=segment.discontinuity)
             elif self._was_away:  # after a restart all that is listed must still be there
                 self._there(urljoin(address, segment.uri))
+        self.on_read(address, playlist)
 
     def _mark(self, address: str, *, marked: bool) -> None:
         name = address.split("/")[-2]
@@ -153,7 +163,7 @@ class Follower:
             seen.last = None if seen.last is None else (number, -1)
 
     def _there(self, url: str) -> bytes:
-        answer = fetch(url)
+        answer = self._ask(url)
         if answer.status != 200 or not answer.body:
             self.faults.append(f"{url}: {answer.status}, {len(answer.body)} bytes")
         return answer.body
@@ -169,6 +179,7 @@ class Follower:
         body = self._there(urljoin(address, uri))
         if not body:
             return
+        self.on_media(urljoin(address, uri), body)
         start, end = timeline(body)
         before = seen.last
         if before is not None and not marked and before[1] >= 0:
@@ -185,7 +196,13 @@ class Follower:
 @contextmanager
 def following(url: str) -> Generator[Follower]:
     """Follow a stream for the length of the block; afterwards nothing untrue may have been seen."""
-    follower = Follower(url)
+    with keeping_up(Follower(url)) as follower:
+        yield follower
+
+
+@contextmanager
+def keeping_up(follower: Follower) -> Generator[Follower]:
+    """Have a follower look for the length of the block; it may have seen nothing untrue then."""
     thread = threading.Thread(target=follower.run, name="follower")
     thread.start()
     try:

@@ -1,4 +1,4 @@
-"""A real S3 server for tests: Ceph's gateway with a monitor and a store in memory, on loopback."""
+"""A real S3 server for tests: Ceph's gateway with a monitor and a store in memory."""
 
 import hashlib
 import hmac
@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 import urllib.request
 import uuid
+import xml.etree.ElementTree as ElementTree
 from base64 import b64encode
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
@@ -15,6 +16,7 @@ from datetime import timedelta
 from email.utils import formatdate
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlencode
 
 import obstore
 from obstore.store import S3Store
@@ -61,7 +63,7 @@ osd fast shutdown = false
 memstore device bytes = 4294967296
 [client]
 rgw data = {folder}
-rgw frontends = beast endpoint=127.0.0.1:{gateway} tcp_nodelay=1
+rgw frontends = beast endpoint={address}:{gateway} tcp_nodelay=1
 rgw override bucket index max shards = 1
 rgw num control oids = 1
 """
@@ -69,21 +71,26 @@ _CORS: Final = (
     b"<CORSConfiguration><CORSRule><AllowedOrigin>*</AllowedOrigin><AllowedMethod>GET</AllowedMethod>"
     b"<AllowedHeader>*</AllowedHeader></CORSRule></CORSConfiguration>"
 )
+_SUBRESOURCES: Final = ("cors",)  # which the signature covers, unlike other queries
 # Ends with the tests, however they end: it waits for the end of its input beside the program.
 _GUARD: Final = '"$@" </dev/null & cat >/dev/null; kill -KILL $!; wait'
 
 
 class S3Server:
-    """A running server; every test has a bucket of its own."""
+    """A running server, whose gateway is at an address; every test has a bucket of its own."""
 
-    def __init__(self, folder: Path, monitor: int, gateway: int) -> None:
-        self.endpoint = f"http://127.0.0.1:{gateway}"
+    def __init__(
+        self, folder: Path, monitor: int, gateway: int, address: str = "127.0.0.1"
+    ) -> None:
+        self.endpoint = f"http://{address}:{gateway}"
         self._folder = folder
         self._numbers = itertools.count(1)
         self._stack = ExitStack()
         self._gateway = ExitStack()
         fsid = str(uuid.uuid4())
-        settings = _SETTINGS.format(fsid=fsid, folder=folder, monitor=monitor, gateway=gateway)
+        settings = _SETTINGS.format(
+            fsid=fsid, folder=folder, monitor=monitor, address=address, gateway=gateway
+        )
         (folder / "ceph.conf").write_text(settings)
         self._fsid = fsid
         self._monitor = monitor
@@ -141,23 +148,30 @@ class S3Server:
         return place
 
     def allow_pages(self, bucket: str) -> None:
-        """Let scripts of any page read from a bucket, as one that viewers are redirected to must.
+        """Let any page's scripts read from a bucket, as one that viewers are redirected to must."""
+        self._signed("PUT", bucket, "cors", body=_CORS)
 
-        Signed as of old (version 2 of Amazon's signatures): a call that the client does not have.
+    def versions(self, bucket: str, prefix: str) -> dict[str, str]:
+        """Return the entity tags of all objects whose keys begin with a prefix, by key.
+
+        That of an object put in one piece is the MD5 of its bytes. Unlike `keys` it asks from the
+        thread that it is called in, whose network may be one of its own.
         """
-        kind, when = "application/xml", formatdate(usegmt=True)
-        digest = b64encode(hashlib.md5(_CORS, usedforsecurity=False).digest()).decode()
-        signed = f"PUT\n{digest}\n{kind}\n{when}\n/{bucket}?cors"
-        code = hmac.digest(_SECRET.encode(), signed.encode(), "sha1")
-        headers = {
-            "Authorization": f"AWS {_KEY}:{b64encode(code).decode()}",
-            "Content-MD5": digest,
-            "Content-Type": kind,
-            "Date": when,
-        }
-        address = f"{self.endpoint}/{bucket}?cors"
-        asked = urllib.request.Request(address, data=_CORS, headers=headers, method="PUT")
-        urllib.request.urlopen(asked, timeout=30).close()
+        found: dict[str, str] = {}
+        while True:
+            asked = {"prefix": prefix, "marker": max(found, default="")}
+            page = ElementTree.fromstring(self._signed("GET", bucket, urlencode(asked)))
+            listed = {
+                each.findtext("{*}Key", ""): each.findtext("{*}ETag", "").strip('"')
+                for each in page.iterfind("{*}Contents")
+            }
+            found |= listed
+            if page.findtext("{*}IsTruncated") != "true":
+                return found
+
+    def read(self, bucket: str, key: str) -> bytes:
+        """Return an object's bytes; like `versions` it asks from the caller's own thread."""
+        return self._signed("GET", f"{bucket}/{key}")
 
     def keys(self, bucket: str, prefix: str) -> list[str]:
         """Return the sorted keys that begin with a prefix."""
@@ -174,6 +188,26 @@ class S3Server:
             secret_access_key=_SECRET,
             client_options={"allow_http": True},
         )
+
+    def _signed(self, method: str, path: str, query: str = "", body: bytes | None = None) -> bytes:
+        """Return the answer to a request, signed as of old (version 2 of Amazon's signatures).
+
+        For what the client does not have.
+        """
+        kind, when = "application/xml" if body else "", formatdate(usegmt=True)
+        digest = (
+            b64encode(hashlib.md5(body, usedforsecurity=False).digest()).decode() if body else ""
+        )
+        resource = f"/{path}?{query}" if query in _SUBRESOURCES else f"/{path}"
+        signed = f"{method}\n{digest}\n{kind}\n{when}\n{resource}"
+        code = hmac.digest(_SECRET.encode(), signed.encode(), "sha1")
+        headers = {"Authorization": f"AWS {_KEY}:{b64encode(code).decode()}", "Date": when}
+        if body:
+            headers |= {"Content-MD5": digest, "Content-Type": kind}
+        address = f"{self.endpoint}/{path}?{query}"
+        asked = urllib.request.Request(address, data=body, headers=headers, method=method)
+        with urllib.request.urlopen(asked, timeout=30) as answer:
+            return answer.read()
 
     def _answers(self) -> bool | None:
         try:
@@ -206,11 +240,12 @@ class S3Server:
 
 
 @contextmanager
-def running_s3() -> Generator[S3Server]:
-    """Run a server for the length of the block."""
+def running_s3(address: str = "127.0.0.1") -> Generator[S3Server]:
+    """Run a server for the length of the block; its gateway is at the address."""
     assert all(map(shutil.which, _TOOLS)), _MISSING
     with tempfile.TemporaryDirectory(prefix="s3-") as folder:
-        server = S3Server(Path(folder), *free_ports(2))
+        monitor, gateway = free_ports(2)
+        server = S3Server(Path(folder), monitor, gateway, address)
         try:
             server.start()
             yield server

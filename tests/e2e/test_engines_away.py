@@ -1,0 +1,224 @@
+"""Each engine of several hosts goes away for 30 s: what goes on, and how soon all is as before.
+
+Two hosts that receive a stream's encoders, one of the API and one that transcodes share PostgreSQL,
+Redis and a bucket. Two viewers watch, a film is made and another one uploaded all the time.
+"""
+
+import time
+from collections.abc import Callable, Generator, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import msgspec
+import pytest
+
+from tests.conftest import Proof
+from tests.e2e.test_bucket import Bucket
+from tests.support.e2e.encoder_pair import Pair, pair
+from tests.support.e2e.hls_reader import addresses, multivariant
+from tests.support.e2e.hosts import Host, Hosts
+from tests.support.e2e.publishers import ffmpeg, persisting
+from tests.support.e2e.roaming_uploads import Uploader, uploading
+from tests.support.e2e.roaming_viewers import Doors, LowLatencyViewer, RoamingViewer, waiting
+from tests.support.e2e.strict_player import keeping_up
+from tests.support.e2e.uploaded_videos import completed, upload
+from tests.support.e2e.written_once import WrittenOnce
+from tests.support.engine.upload_files import film
+from tests.support.postgres import PostgresServer, running_postgres
+from tests.support.redis_server import RedisServer, redis_server
+from tests.support.sql import run_sql
+from tests.support.storage.failing_front import FailingFront, failing_front
+from tests.support.storage.s3_server import S3Server
+from tests.support.waiting import SCALE, poll
+
+pytestmark = [pytest.mark.e2e, pytest.mark.prove]
+
+SECONDS: Final = 30.0
+X264: Final = ("-c:v", "libx264", "-preset", "ultrafast", "-g", "60", "-c:a", "aac")
+
+
+class Engines(NamedTuple):
+    """What the hosts share."""
+
+    postgres: PostgresServer
+    redis: RedisServer
+    server: S3Server
+    front: FailingFront
+
+
+class Place(NamedTuple):
+    """The hosts, the engines, and a stream on air whose encoders are at two hosts."""
+
+    engines: Engines
+    database: str
+    hosts: Hosts
+    bucket: Bucket
+    ingest: tuple[Host, Host]
+    api: Host
+    stream: Pair
+
+
+@pytest.fixture(scope="module")
+def place(
+    s3_server: S3Server, small_source: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Place]:
+    folder = tmp_path_factory.mktemp("engines")
+    with ExitStack() as world:
+        redis = world.enter_context(redis_server(folder))
+        postgres = world.enter_context(running_postgres("127.0.0.1"))
+        database = world.enter_context(postgres.empty_database())
+        front = world.enter_context(failing_front(folder / "front", s3_server.endpoint))
+        bucket = Bucket(s3_server)
+        environment = bucket.settings(
+            HEADEND_STORAGE__ENDPOINT=front.endpoint, HEADEND_REDIS__URL=redis.url
+        )
+        hosts = world.enter_context(Hosts(folder, database, environment))
+        api, a, b = hosts.api(), hosts.ingest("a"), hosts.ingest("b")
+        hosts.transcode("t")
+        stream = pair(api.running)
+        for slot, name in enumerate("ab"):
+            url = hosts.url(name, stream.key, slot=slot)
+            world.enter_context(persisting(ffmpeg(small_source, url, "-stream_loop", "-1")))
+            poll(lambda: multivariant(stream.playlist), within=30, what="a playlist")
+        engines = Engines(postgres, redis, s3_server, front)
+        yield Place(engines, database, hosts, bucket, (a, b), api, stream)
+
+
+class Fault(msgspec.Struct, frozen=True, kw_only=True):
+    """What happens to an engine, and what viewers may notice.
+
+    `most_wait` is how long viewers at low latency may wait for a part, in seconds.
+    """
+
+    begin: Callable[[Engines], object]
+    end: Callable[[Engines], object]
+    most_wait: float = 4.0
+
+
+def empty(engines: Engines) -> None:
+    engines.redis.command("FLUSHALL")
+
+
+def kill_postgres(engines: Engines) -> None:
+    """As after a crash: what it had written is recovered as it starts."""
+    engines.postgres.kill()
+    engines.postgres.start()
+
+
+def nothing(engines: Engines) -> None:
+    """It is back by itself."""
+
+
+FAULTS: Final = {
+    "PostgreSQL stopped for 30 s": Fault(
+        begin=lambda engines: engines.postgres.stop(),
+        end=lambda engines: engines.postgres.start(),
+    ),
+    "PostgreSQL killed and started": Fault(begin=kill_postgres, end=nothing),
+    # Parts come through it alone: meanwhile there are the stored segments.
+    "Redis killed for 30 s": Fault(
+        begin=lambda engines: engines.redis.stop(),
+        end=lambda engines: engines.redis.start(),
+        most_wait=SECONDS + 6,
+    ),
+    "Redis emptied": Fault(begin=empty, end=nothing),
+    "the S3 gateway killed for 30 s": Fault(
+        begin=lambda engines: engines.server.stop_gateway(),
+        end=lambda engines: engines.server.start_gateway(),
+    ),
+    "S3 answering 503 to half of all requests for 30 s": Fault(
+        begin=lambda engines: engines.front.refuse(),
+        end=lambda engines: engines.front.pass_all(),
+    ),
+}
+
+
+class Seen(NamedTuple):
+    """Who watches and uploads."""
+
+    normal: RoamingViewer
+    low: LowLatencyViewer
+    uploader: Uploader
+
+
+@contextmanager
+def going_on(place: Place) -> Generator[Seen]:
+    """Watch the stream twice and upload films for the length of the block."""
+    base = place.api.running.http
+    doors = Doors([base])
+    normal = RoamingViewer(f"{place.stream.playlist}?latency=normal", doors)
+    low = LowLatencyViewer(addresses(place.stream.playlist)["audio"], doors)
+    uploader = Uploader([base], place.api.running.token, int(time.time()))
+    with keeping_up(normal), waiting(low), uploading(uploader):
+        yield Seen(normal, low, uploader)
+
+
+def caught_up(seen: Seen, more: int) -> None:
+    """Wait until the viewer at normal latency has got more segments."""
+    least = seen.normal.newest + more
+    poll(lambda: seen.normal.newest >= least, within=40, what="going on")
+
+
+@pytest.mark.parametrize("what", FAULTS)
+def test_the_stream_the_film_and_the_upload_outlive_it(
+    place: Place, tmp_path: Path, what: str, proof: Proof
+) -> None:
+    fault, stream = FAULTS[what], place.stream
+    path = film(tmp_path / "film.mp4", *X264, seconds=30, size=(640, 360), rate=30)
+    poll(lambda: stream.receives() == 2, within=40, what="both encoders")
+    owner = place.hosts.owner(stream.number)
+    events = len(stream.told())
+    written = WrittenOnce(place.bucket.server, place.bucket.place, [stream.hash])
+    with going_on(place) as seen:
+        poll(lambda: seen.normal.segments >= 4, within=40, what="segments")
+        status, added = upload(place.api.running, path)
+        assert status == 201, added
+        written.look()
+        began = time.monotonic()
+        fault.begin(place.engines)
+        time.sleep(max(0.0, began + SECONDS - time.monotonic()))  # for as long as it lasts
+        fault.end(place.engines)
+        back = time.monotonic()
+        caught_up(seen, 4)
+        poll(lambda: seen.uploader.made, within=120, what="an upload")
+        completed(place.api.running, added["video"]["id"], within=120)
+    written.look()
+    compared = written.compare_with(seen.normal.digests)
+    told = [each["type"] for each in stream.told()[events:]]
+    late = max((wait for wait, at in seen.low.waits if at > back), default=0.0)
+    figures = {
+        "least that a viewer at normal latency had to play": f"{seen.normal.least:.1f} s",
+        "longest wait for a part at low latency": f"{seen.low.longest:.1f} s",
+        "discontinuities": max(seen.normal.marks.values(), default=0),
+        "events": ", ".join(told) or "none",
+        "segments compared": compared,
+        "uploads": f"{len(seen.uploader.made)}, cut {seen.uploader.cuts} times",
+        "requests refused in front of S3": place.engines.front.refused(),
+    }
+    measured = "; ".join(f"{name}: {figure}" for name, figure in figures.items())
+    proof(what, measured, "no stall, no discontinuity, nothing lost or made twice")
+    assert seen.normal.least > 0, measured
+    assert seen.low.longest <= fault.most_wait * SCALE, measured
+    assert late <= (fault.most_wait if fault.most_wait > 4 else 4.0) * SCALE, measured
+    assert max(seen.normal.marks.values(), default=0) == 0, measured
+    assert "encoder off" not in told, measured
+    assert place.hosts.owner(stream.number) == owner
+    assert written.faults == []
+    check_uploads(place, seen.uploader)
+
+
+def check_uploads(place: Place, uploader: Uploader) -> None:
+    """What was uploaded is what is stored; each video is made once."""
+    server, bucket = place.bucket.server, place.bucket.place.bucket
+    for name, data in uploader.made.items():
+        (key,) = server.versions(bucket, f"media/sources/{name}/")
+        assert server.read(bucket, key) == data
+    asked = "SELECT subject FROM events WHERE kind = 'video completed'"
+
+    def all_made() -> bool:
+        return uploader.made.keys() <= {str(row[0]) for row in run_sql(place.database, asked)}
+
+    poll(all_made, within=120, what="all uploads made")
+    twice = f"{asked} GROUP BY subject HAVING count(*) > 1"
+    assert run_sql(place.database, twice) == []

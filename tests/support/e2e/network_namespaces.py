@@ -1,0 +1,124 @@
+"""Machines with a network stack of their own each, on one switch, and any of them can be cut off.
+
+They are network namespaces of this kernel without a name: nothing of them is left once the
+processes in them have ended, however the tests end. The calling thread stands at the switch itself
+for the length of `network()`, and so do the programs and threads that it starts: servers there
+are reached by the machines, and by nobody outside.
+"""
+
+import ctypes
+import itertools
+import os
+import shutil
+import subprocess
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+__all__ = ["HERE", "Machine", "Network", "network"]
+
+HERE: Final = "10.98.7.1"  # of the switch, in namespaces of our own: nobody else has it there
+_OTHERS: Final = "10.98.7.{}"
+_NEW_NETWORK: Final = 0x40000000  # CLONE_NEWNET
+_OWN: Final = Path("/proc/thread-self/ns/net")
+_ROOT: Final = "a test of machines that are cut off makes network namespaces: run it as root"
+_MISSING: Final = "ip is missing: apt-get install iproute2"
+# Who is asked for an address answers for those of the interface alone: a plug that is out is deaf.
+_DEAF: Final = Path("/proc/sys/net/ipv4/conf/all/arp_ignore")
+_HARDWARE: Final = "02:00:00:00:00:01"  # or the switch takes that of a machine
+
+
+class Machine:
+    """A network stack with one address; `command` is what runs a program in it."""
+
+    def __init__(self, number: int, namespace: int) -> None:
+        self.address = _OTHERS.format(10 + number)
+        self._port = f"m{number}"
+        self._namespace = f"/proc/{os.getpid()}/fd/{namespace}"
+        far = f"far{number}"
+        _ip("link", "add", self._port, "type", "veth", "peer", "name", far)
+        _ip("link", "set", far, "netns", self._namespace)
+        _ip("link", "set", self._port, "master", "switch", "up")
+        for words in (
+            ("link", "set", "lo", "up"),
+            ("link", "set", far, "name", "eth0"),
+            ("addr", "add", f"{self.address}/24", "dev", "eth0"),
+            ("link", "set", "eth0", "up"),
+        ):
+            subprocess.run([*self.command, "ip", *words], check=True)
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """What to write before a command so that it runs on this machine."""
+        return ("nsenter", f"--net={self._namespace}", "--")
+
+    @contextmanager
+    def cut_off(self) -> Generator[None]:
+        """Lose all that it sends and gets for the length of the block; nobody is told."""
+        _ip("link", "set", self._port, "nomaster")
+        try:
+            yield
+        finally:
+            _ip("link", "set", self._port, "master", "switch")
+
+
+class Network:
+    """A switch, and machines on it."""
+
+    def __init__(self, namespaces: list[int]) -> None:
+        self._namespaces = namespaces
+        self._numbers = itertools.count(1)
+
+    def machine(self) -> Machine:
+        """Add a machine."""
+        self._namespaces.append(_new_namespace())
+        return Machine(next(self._numbers), self._namespaces[-1])
+
+
+@contextmanager
+def network() -> Generator[Network]:
+    """Stand at a switch of one's own for the length of the block.
+
+    Threads that ran before stay where they are.
+    """
+    assert os.geteuid() == 0, _ROOT
+    assert shutil.which("ip"), _MISSING
+    assert shutil.which("nsenter"), "nsenter is missing: apt-get install util-linux"
+    back = os.open(_OWN, os.O_RDONLY)
+    namespaces: list[int] = []
+    try:
+        _call("unshare", _NEW_NETWORK)
+        _ip("link", "set", "lo", "up")
+        _DEAF.write_text("1")
+        _ip("link", "add", "switch", "address", _HARDWARE, "type", "bridge")
+        _ip("addr", "add", f"{HERE}/24", "dev", "switch")
+        _ip("link", "set", "switch", "up")
+        yield Network(namespaces)
+    finally:
+        _call("setns", back, _NEW_NETWORK)
+        for each in (back, *namespaces):
+            os.close(each)
+
+
+def _new_namespace() -> int:
+    """Make a namespace, and return a descriptor that keeps it."""
+    back = os.open(_OWN, os.O_RDONLY)
+    try:
+        _call("unshare", _NEW_NETWORK)
+        made = os.open(_OWN, os.O_RDONLY)
+        _call("setns", back, _NEW_NETWORK)
+    finally:
+        os.close(back)
+    return made
+
+
+def _call(name: str, *numbers: int) -> None:
+    done = getattr(ctypes.CDLL(None, use_errno=True), name)(*numbers)
+    if done != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{name}: {os.strerror(number)}")
+
+
+def _ip(*words: str) -> None:
+    subprocess.run(["ip", *words], check=True)

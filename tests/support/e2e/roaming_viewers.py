@@ -1,0 +1,152 @@
+"""Viewers of a stream that several API hosts serve: where one is silent they ask the next.
+
+So does a browser behind a load balancer, or one whose page knows several addresses.
+"""
+
+import hashlib
+import threading
+import time
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from http.client import HTTPException
+from typing import Final
+from urllib.parse import urlsplit, urlunsplit
+
+from media.hls.playlist import MediaPlaylist
+from media.ticks import VIDEO_SCALE
+from tests.support.e2e.service import Answer, fetch
+from tests.support.e2e.strict_player import Follower
+from tests.support.waiting import SCALE
+
+__all__ = ["Doors", "LowLatencyViewer", "RoamingViewer", "waiting"]
+
+_PATIENCE: Final = 1.0 * SCALE  # seconds that a viewer waits for one host
+_AVOIDED: Final = 4.0  # seconds in which a silent host is asked last
+_HOLD_BACK: Final = 3  # target durations that a player stays behind the end (RFC 8216bis, 4.4.3.8)
+
+
+class Doors:
+    """The API hosts, as one viewer reaches them: the first one of them where it answers."""
+
+    def __init__(self, bases: Sequence[str]) -> None:
+        self._bases = bases
+        self._silent = dict.fromkeys(bases, -_AVOIDED)
+
+    def ask(self, url: str) -> Answer:
+        """Return what the first host says that answers at all.
+
+        Raises:
+            OSError: none does.
+        """
+        path = urlunsplit(("", "", *urlsplit(url)[2:]))
+        now = time.monotonic()
+        last: Exception = OSError("no host")
+        for base in sorted(self._bases, key=lambda each: now - self._silent[each] < _AVOIDED):
+            try:
+                return fetch(base + path, timeout=_PATIENCE)
+            except (OSError, HTTPException) as error:
+                self._silent[base], last = time.monotonic(), error
+        raise OSError("no host answers") from last
+
+
+class _Buffer:
+    """What a player has to play of one rendition, in seconds; it plays in real time."""
+
+    def __init__(self, playlist: MediaPlaylist, now: float) -> None:
+        self.ahead = float(_HOLD_BACK * playlist.target)
+        self.least = self.ahead
+        self.stall = 0.0  # how long it has had nothing to play
+        self._following = playlist.sequence + len(playlist.segments)
+        self._at = now
+
+    def read(self, playlist: MediaPlaylist, now: float) -> None:
+        """Play on, and then add what is new."""
+        self.ahead -= now - self._at
+        self._at = now
+        self.least = min(self.least, self.ahead)
+        self.stall = self.stall - self.ahead if self.ahead < 0 else 0.0
+        self.ahead = max(self.ahead, 0.0)
+        for number, segment in enumerate(playlist.segments, playlist.sequence):
+            if number >= self._following:
+                self.ahead += segment.duration / VIDEO_SCALE
+                self._following = number + 1
+
+
+class RoamingViewer(Follower):
+    """A player at normal latency that believes nothing.
+
+    Attributes:
+        least: The least that it had to play, in seconds; it stalls below 0.
+        stalled: The longest time in seconds that it had nothing to play.
+        digests: The MD5 of the segments that it got, by their paths.
+    """
+
+    def __init__(self, url: str, doors: Doors) -> None:
+        super().__init__(url, doors.ask)
+        self.least = 3600.0
+        self.stalled = 0.0
+        self.digests: dict[str, str] = {}
+        self._buffers: dict[str, _Buffer] = {}
+        self.on_read = self._play
+        self.on_media = self._note
+
+    def _play(self, address: str, playlist: MediaPlaylist) -> None:
+        now = time.monotonic()
+        buffer = self._buffers.setdefault(address, _Buffer(playlist, now))
+        buffer.read(playlist, now)
+        self.least = min(self.least, buffer.least)
+        self.stalled = max(self.stalled, buffer.stall)
+
+    def _note(self, url: str, body: bytes) -> None:
+        self.digests[urlsplit(url).path] = hashlib.md5(body, usedforsecurity=False).hexdigest()
+
+
+class LowLatencyViewer:
+    """Looks at a media playlist every 0.1 s; `waits` are the longest waits for its next part.
+
+    They are in seconds, each with when it ended by the monotonic clock.
+    """
+
+    def __init__(self, playlist: str, doors: Doors) -> None:
+        self.waits: list[tuple[float, float]] = []
+        self._playlist = playlist
+        self._doors = doors
+        self._over = threading.Event()
+        self._newest = ""
+        self._since: float | None = None
+
+    @property
+    def longest(self) -> float:
+        """The longest wait, in seconds."""
+        return max((wait for wait, _ in self.waits), default=0.0)
+
+    def run(self) -> None:
+        """Look again and again until told to stop."""
+        while not self._over.wait(0.1):
+            try:
+                answer = self._doors.ask(self._playlist)
+            except OSError:
+                continue
+            parts = [each for each in answer.text.splitlines() if each.startswith("#EXT-X-PART:")]
+            if answer.status == 200 and parts and parts[-1] != self._newest:
+                self._newest = parts[-1]
+                now = time.monotonic()
+                if self._since is not None and now - self._since > 1:
+                    self.waits.append((now - self._since, now))
+                self._since = now
+
+    def stop(self) -> None:
+        """Look no more."""
+        self._over.set()
+
+
+@contextmanager
+def waiting(viewer: LowLatencyViewer) -> Generator[LowLatencyViewer]:
+    """Watch a stream at low latency for the length of the block."""
+    thread = threading.Thread(target=viewer.run, name="low latency")
+    thread.start()
+    try:
+        yield viewer
+    finally:
+        viewer.stop()
+        thread.join()

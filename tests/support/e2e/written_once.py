@@ -1,0 +1,63 @@
+"""What hosts have stored of live streams: media that were written once may never change."""
+
+import json
+from collections.abc import Collection, Mapping
+from typing import Final
+
+from storage.objects.s3_bucket import S3Place
+from tests.support.storage.s3_server import S3Server
+
+__all__ = ["WrittenOnce"]
+
+_ONCE: Final = (".m4s", ".mp4")
+
+
+class WrittenOnce:
+    """Looks at the streams' objects again and again.
+
+    Attributes:
+        faults: What should not have been: other bytes under a name, a state of an older owner.
+    """
+
+    def __init__(self, server: S3Server, place: S3Place, hashes: Collection[str]) -> None:
+        self.faults: list[str] = []
+        self._server = server
+        self._place = place
+        self._hashes = hashes
+        self._seen: dict[str, str] = {}  # entity tags, by address
+        self._generations: dict[str, int] = {}
+
+    @property
+    def names(self) -> int:
+        """How many objects that are written once have been seen."""
+        return len(self._seen)
+
+    def look(self) -> None:
+        """Compare what is stored now with what was seen before."""
+        place, server = self._place, self._server
+        for hash_ in self._hashes:
+            found = server.versions(place.bucket, f"{place.prefix}/live/{hash_}/")
+            for key, tag in found.items():
+                address = key.removeprefix(f"{place.prefix}/")
+                if address.endswith(_ONCE):
+                    before = self._seen.setdefault(address, tag)
+                    if before != tag:
+                        self.faults.append(f"{address} was {before}, is {tag}")
+            states = [key for key in found if key.endswith("/state.json")]
+            for key in states:
+                self._compare(key, json.loads(server.read(place.bucket, key))["generation"])
+
+    def _compare(self, key: str, generation: int) -> None:
+        if generation < self._generations.setdefault(key, generation):
+            self.faults.append(f"{key}: an owner of generation {generation} wrote it again")
+        self._generations[key] = generation
+
+    def compare_with(self, digests: Mapping[str, str]) -> int:
+        """Compare with what a viewer got, by path; return how many of these are stored."""
+        stored = 0
+        for path, digest in digests.items():
+            tag = self._seen.get(path.removeprefix("/"))
+            stored += tag is not None
+            if tag not in (None, digest):
+                self.faults.append(f"{path}: a viewer got {digest}, stored is {tag}")
+        return stored

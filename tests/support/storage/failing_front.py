@@ -1,0 +1,88 @@
+"""HAProxy in front of an S3 server, which may answer 503 to half of all requests, as a busy one."""
+
+import shutil
+import socket
+import subprocess
+from collections.abc import Generator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+from tests.support.free_ports import free_port
+from tests.support.waiting import poll
+
+__all__ = ["FailingFront", "failing_front"]
+
+_SETTINGS: Final = """
+global
+    stats socket {folder}/haproxy.sock level admin
+    maxconn 4000
+defaults
+    mode http
+    timeout connect 5s
+    timeout client 60s
+    timeout server 60s
+frontend s3
+    bind {host}:{port}
+    acl refusing str(yes) -f {folder}/refusing
+    http-request return status 503 if refusing {{ rand(2) eq 0 }}
+    default_backend gateway
+backend gateway
+    option redispatch
+    server gateway {gateway}
+"""
+
+
+class FailingFront:
+    """A front at `endpoint`, which passes everything on until it is told to refuse."""
+
+    def __init__(self, folder: Path, gateway: str) -> None:
+        place = urlsplit(gateway)
+        self._folder = folder
+        port = free_port()
+        self.endpoint = f"http://{place.hostname}:{port}"
+        (folder / "refusing").write_text("")
+        text = _SETTINGS.format(folder=folder, host=place.hostname, port=port, gateway=place.netloc)
+        (folder / "haproxy.cfg").write_text(text)
+
+    def refuse(self) -> None:
+        """Answer 503 to half of all requests from now on."""
+        self._tell(f"add acl {self._folder}/refusing yes")
+
+    def pass_all(self) -> None:
+        """Pass everything on again."""
+        self._tell(f"clear acl {self._folder}/refusing")
+
+    def _tell(self, command: str) -> str:
+        with closing(socket.socket(socket.AF_UNIX)) as sock:
+            sock.connect(str(self._folder / "haproxy.sock"))
+            sock.sendall(f"{command}\n".encode())
+            return sock.makefile().read()
+
+    def refused(self) -> int:
+        """Return how many requests were refused."""
+        line = next(x for x in self._tell("show stat").splitlines() if x.startswith("s3,FRONTEND"))
+        titles = self._tell("show stat").splitlines()[0].lstrip("# ").split(",")
+        return int(dict(zip(titles, line.split(","), strict=False))["hrsp_5xx"])
+
+    @contextmanager
+    def running(self) -> Generator[None]:
+        """Run it for the length of the block."""
+        program = shutil.which("haproxy") or shutil.which("haproxy", path="/usr/sbin")
+        assert program is not None, "haproxy is missing: apt-get install haproxy"
+        with subprocess.Popen([program, "-db", "-f", str(self._folder / "haproxy.cfg")]) as process:
+            try:
+                poll((self._folder / "haproxy.sock").exists, within=10, what="HAProxy")
+                yield
+            finally:
+                process.terminate()
+
+
+@contextmanager
+def failing_front(folder: Path, gateway: str) -> Generator[FailingFront]:
+    """Put a front before the server at a URL, for the length of the block."""
+    folder.mkdir()
+    front = FailingFront(folder, gateway)
+    with front.running():
+        yield front
