@@ -19,6 +19,7 @@ from headend.config.listen_sockets import AddressError
 from headend.config.settings import ServiceSettings
 from headend.console_link import first_link
 from headend.demo import DemoError, run_demo, stamped
+from headend.install.catalog_wait import wait_for_catalog
 from headend.install.certificates import CertificateError
 from headend.install.installation import catalog_location, create_data_folder, install
 from headend.install.locks import DataFolderError, schema_in_use, writer_lock
@@ -71,8 +72,9 @@ def run(role: Role, settings: ServiceSettings, *, demo: float | None = None) -> 
                 locks.enter_context(writer_lock(folder, role.name))
             locks.enter_context(security_log(folder, role.name))
             with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+                place = catalog_location(settings)
+                runner.run(wait_for_catalog(place))
                 if role.installs:
-                    place = catalog_location(settings)
                     runner.run(install(folder, place, bucket_of(settings)))
                 locks.enter_context(schema_in_use(folder))
                 runner.run(_run(role, settings, demo=demo))

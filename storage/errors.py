@@ -6,6 +6,7 @@
         ├── CatalogBusy            the world's: another process holds the write lock; try again
         ├── CatalogNotEmpty        the operator's: a catalog is copied to an empty database only
         ├── CatalogUnavailable     the world's: the database cannot be read or written
+        │   └── CatalogAway        its server does not answer, and may soon
         ├── HostGone               nobody's: the host's row was removed; it registers again
         ├── HashTaken              nobody's: a random public name collided; try again
         ├── HostNameTaken          the operator's: another process runs under the host's name
@@ -35,6 +36,7 @@ Object stores add `ObjectError` (`storage.objects.base`), the bus `BusUnavailabl
 
 __all__ = [
     "BackupInUse",
+    "CatalogAway",
     "CatalogBusy",
     "CatalogError",
     "CatalogNotEmpty",
@@ -90,6 +92,10 @@ class CatalogNotEmpty(CatalogError):
 
 class CatalogUnavailable(CatalogError):
     """The catalog's database cannot be read or written: a full or failing disk, a lost file."""
+
+
+class CatalogAway(CatalogUnavailable):
+    """The server of the catalog's database is stopped, starting, or not to be reached."""
 
 
 class NoSuchProject(CatalogError):

@@ -23,7 +23,7 @@ from media.no_op import do_nothing
 from storage.catalog.engine import postgres, sqlite
 from storage.catalog.engine.clock import now_in
 from storage.catalog.engine.lock_order import DEFERRED, DeferredWrites, Rank
-from storage.errors import CatalogBusy, CatalogError, CatalogUnavailable
+from storage.errors import CatalogAway, CatalogBusy, CatalogError, CatalogUnavailable
 
 __all__ = ["BUSY_MS", "Database", "database_url", "open_database"]
 
@@ -241,7 +241,7 @@ def _answered_in_time(bound: asyncio.Timeout) -> Generator[asyncio.Timeout]:
     except TimeoutError as error:
         if not bound.expired():  # the block's own
             raise
-        raise CatalogUnavailable("the catalog does not answer") from error
+        raise CatalogAway("the catalog does not answer") from error
 
 
 def _touch(path: Path) -> None:

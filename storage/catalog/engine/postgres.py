@@ -19,7 +19,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import NullPool
 
-from storage.errors import CatalogBusy, CatalogError, CatalogUnavailable
+from storage.errors import CatalogAway, CatalogBusy, CatalogError, CatalogUnavailable
 
 __all__ = [
     "DRIVER",
@@ -97,6 +97,17 @@ _REASONS: Final = (
     ("translate host", "unknown host"),
     ("SSL", "no agreement on TLS"),
 )
+# Of these, the ones that only an operator changes; of the states above, too.
+_LASTING: Final = frozenset(
+    {
+        "wrong user or password",
+        "a password is needed",
+        "the server does not admit this user from here",
+        "there is no such database or user",
+        "no agreement on TLS",
+    }
+)
+_PASSING: Final = frozenset({"08", "57"})
 
 
 class _Cursor(Protocol):
@@ -238,12 +249,14 @@ def translation(error: BaseException | None, *, lost: bool) -> CatalogError:
         return CatalogUnavailable("the catalog can only be read now")
     if state:
         if lost or state[:2] in _BROKEN:
-            return CatalogUnavailable(f"the catalog cannot be used ({type(error).__name__})")
+            kind = CatalogAway if lost or state[:2] in _PASSING else CatalogUnavailable
+            return kind(f"the catalog cannot be used ({type(error).__name__})")
         return CatalogError(f"the catalog refused ({type(error).__name__})")
     if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
         said = str(error)
         if any(words in said for words in _TOO_MANY):
             return CatalogBusy("the catalog is busy: its server takes no more connections")
         why = next((why for words, why in _REASONS if words in said), type(error).__name__)
-        return CatalogUnavailable(f"the catalog cannot be reached ({why})")
+        kind = CatalogUnavailable if why in _LASTING else CatalogAway
+        return kind(f"the catalog cannot be reached ({why})")
     return CatalogError(f"the catalog refused ({type(error).__name__})")

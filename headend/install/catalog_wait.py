@@ -1,0 +1,46 @@
+"""The wait for a database whose server is away when a role starts.
+
+After a power cut machines come back in any order. What an operator has to change ends the start as
+before: a wrong password, tables of another version.
+"""
+
+import asyncio
+import logging
+from pathlib import Path
+from typing import Final
+
+from headend.systemd import notify
+from storage.catalog import open_catalog
+from storage.errors import CatalogAway, CatalogError
+
+__all__ = ["wait_for_catalog"]
+
+log = logging.getLogger(__name__)
+
+_LOOK_SECONDS: Final = 1.0
+# What a look may take, and then some: the service manager waits for so long for the next word.
+_PATIENCE_SECONDS: Final = 90
+
+
+async def wait_for_catalog(place: Path | str) -> None:
+    """Wait until the server of a catalog's database answers, whatever it says then.
+
+    A catalog in a file is not waited for.
+    """
+    if isinstance(place, Path):
+        return
+    told = False
+    while True:
+        try:
+            async with open_catalog(place, migrate=False):
+                break
+        except CatalogAway as error:
+            if not told:
+                log.warning("waiting for the database", extra={"cause": str(error)})
+            told = True
+            notify(f"STATUS=waiting: {error}\nEXTEND_TIMEOUT_USEC={_PATIENCE_SECONDS * 1_000_000}")
+        except CatalogError:
+            return
+        await asyncio.sleep(_LOOK_SECONDS)
+    if told:
+        log.info("the database answers")
