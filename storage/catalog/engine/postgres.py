@@ -4,7 +4,8 @@ Readers see one snapshot (REPEATABLE READ, READ ONLY). Writers run under READ CO
 the row that they are about to change before they read it (`with_for_update`): what they wait for
 and then read is what the one before them wrote. Nothing waits for ever: for a lock, for a statement
 or for the next statement of a transaction the server waits as long as is said here, and for a
-server that is silent the network does.
+server that is silent the network does. A host that is frozen or cut off in the middle of a change
+loses its locks before those who wait for them give up.
 
 Every connection of a running Headend holds the lock `_FORM` shared, and so keeps the tables from
 being migrated below it. The server drops it with the connection.
@@ -55,12 +56,17 @@ _NETWORK: Final = {
     "tcp_user_timeout": 10_000,
 }
 _STATEMENT_MS: Final = 30_000
-_IDLE_MS: Final = 30_000  # between two statements of a transaction: its locks hold others up
+# Between two statements of a transaction. A writer's locks hold others up, who wait for `busy_ms`;
+# what a reader sees holds up the removal of old rows alone.
+_IDLE_WRITING_MS: Final = 5_000
+_IDLE_READING_MS: Final = 30_000
 _READING: Final = {
+    "idle_in_transaction_session_timeout": str(_IDLE_READING_MS),
     "default_transaction_isolation": r"repeatable\ read",
     "default_transaction_read_only": "on",
 }
 _WRITING: Final = {
+    "idle_in_transaction_session_timeout": str(_IDLE_WRITING_MS),
     "default_transaction_isolation": r"read\ committed",
     "default_transaction_read_only": "off",
 }
@@ -153,11 +159,8 @@ def engines(url: URL, busy_ms: int) -> tuple[AsyncEngine, AsyncEngine, AsyncEngi
 
 def migration_engine(url: URL, busy_ms: int) -> AsyncEngine:
     """Return the engine of who makes or migrates the tables: steps may take their time."""
-    limits = _limits(busy_ms) | {
-        "statement_timeout": "0",
-        "idle_in_transaction_session_timeout": "0",
-    }
-    return _engine(url, limits | _WRITING, poolclass=NullPool)
+    patient = {"statement_timeout": "0", "idle_in_transaction_session_timeout": "0"}
+    return _engine(url, _limits(busy_ms) | _WRITING | patient, poolclass=NullPool)
 
 
 def migration_lock_statements(busy_ms: int) -> tuple[str, ...]:
@@ -198,7 +201,12 @@ def _limits(busy_ms: int) -> dict[str, str]:
     return {
         "lock_timeout": str(busy_ms),
         "statement_timeout": str(max(_STATEMENT_MS, busy_ms)),
-        "idle_in_transaction_session_timeout": str(max(_IDLE_MS, busy_ms)),
+        # The same as in `_NETWORK`, at the server's end: it would keep a session, its locks and its
+        # place among the connections for hours after a host was cut off.
+        "tcp_keepalives_idle": "5",
+        "tcp_keepalives_interval": "2",
+        "tcp_keepalives_count": "2",
+        "tcp_user_timeout": "10000",
     }
 
 

@@ -4,7 +4,7 @@ import asyncio
 import os
 import signal
 import traceback
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Generator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from storage.catalog.engine import database
 from storage.catalog.engine.database import Database, database_url, open_database
 from storage.catalog.schema.tables import projects, streams
 from storage.errors import CatalogBusy, CatalogError, CatalogUnavailable
-from tests.support.postgres import PASSWORD, PostgresServer
+from tests.support.postgres import PASSWORD, PostgresServer, running_postgres
 from tests.support.waiting import SCALE
 
 SHORT_MS = 200
@@ -52,7 +52,7 @@ async def test_readers_see_a_snapshot_and_nothing_waits_for_ever(server_place: s
         assert await _said(opened, "transaction_read_only") == ["on", "off"]
         assert await _said(opened, "lock_timeout") == ["10s", "10s"]
         assert await _said(opened, "statement_timeout") == ["30s", "30s"]
-        assert await _said(opened, "idle_in_transaction_session_timeout") == ["30s", "30s"]
+        assert await _said(opened, "idle_in_transaction_session_timeout") == ["30s", "5s"]
 
 
 async def test_options_in_the_address_count(server_place: str) -> None:
@@ -84,6 +84,38 @@ async def test_a_row_that_another_process_keeps_is_reported_as_busy(server_place
                 assert (await connection.execute(select(projects.c.name))).scalar_one() == "a"
         async with opened.writing() as connection:
             await connection.execute(select(projects.c.id).with_for_update())
+
+
+async def test_who_stops_in_the_middle_of_a_change_holds_others_up_for_seconds(
+    server_place: str,
+) -> None:
+    """As a host that is frozen or cut off: its connections stay open, and its rows locked."""
+    async with _opened(server_place, busy_ms=database.BUSY_MS) as opened:
+        async with opened.writing() as connection:
+            await connection.execute(insert(projects).values(key="a", name="a", created_us=1))
+        asked = select(projects.c.id).with_for_update()
+        clock = asyncio.get_running_loop().time
+        with pytest.raises(CatalogBusy):  # its own: the change is undone
+            async with opened.writing() as stopped:
+                await stopped.execute(asked)
+                began = clock()
+                async with opened.writing() as connection:
+                    await connection.execute(asked)
+                assert clock() - began < database.BUSY_MS / 1000
+                await stopped.execute(asked)
+
+
+@pytest.fixture
+def far_place() -> Iterator[str]:
+    """A database behind an address, as of another host."""
+    with running_postgres("127.0.0.1") as server, server.fresh_database() as place:
+        yield place
+
+
+async def test_the_server_notices_that_a_host_is_gone(far_place: str) -> None:
+    async with _opened(far_place) as opened:
+        assert await _said(opened, "tcp_keepalives_idle") == ["5", "5"]
+        assert await _said(opened, "tcp_keepalives_count") == ["2", "2"]
 
 
 async def test_writers_that_wait_for_each_other_are_told_that_it_is_busy(
