@@ -120,6 +120,7 @@ class CatalogJournal:
                 now_us=self._now_us(),
                 paused=state.paused,
                 generation=state.generation,
+                opening=state.opening,
                 happened=[(each.kind, each.facts | self._host) for each in events],
             )
         except StorageError as error:

@@ -34,6 +34,8 @@ ALIVE_SECONDS: Final = 2.0
 # back about 2 s after a loss and takes a refusal as final.
 ANSWER_SECONDS: Final = 2.5
 _TICK_SECONDS: Final = 0.25
+# A run that is continued shows something new within seconds of its first encoder.
+_OPENING_SECONDS: Final = 10.0
 _ROUNDING_SECONDS: Final = 0.001
 # A refused encoder retries every few seconds, for days; its owner gets an event this often.
 _REFUSAL_SECONDS: Final = 60.0
@@ -75,6 +77,7 @@ class LiveStream:
         self._refused: dict[Slot, float] = {}  # when the owner last got an event
         self._last_left_at: float | None = None
         self._reconnect_seconds = 0.0  # how long the run waits for an encoder from then on
+        self._opening_until: float | None = self._clock() + _OPENING_SECONDS
         self._draining = False
         self._ending = False  # all publishers are being disconnected for good
         self._run_open = False  # also while it opens or closes
@@ -268,6 +271,7 @@ class LiveStream:
         """Disconnect the publishers, because the run cannot be made."""
         self._stop_accepting("the stream cannot be made now: try again")
         self._feed.discard_waiting()
+        self._opening_until = None
         self._journal.set_state(self._state())
         await self._journal.flush()
 
@@ -308,6 +312,7 @@ class LiveStream:
                     await self._run_once()
                 else:
                     await self._wait_and_update()
+            self._opening_until = None
             self._journal.set_state(self._state())
             self._journal.close()
 
@@ -324,6 +329,7 @@ class LiveStream:
                     self._run_started = False
                     self._feed.close()
         finally:
+            self._opening_until = None
             self._run_open = self._end_run_now = False
             self._switcher.run_ended(self._clock(), held=self._draining)
             self._run_over.set()
@@ -354,6 +360,10 @@ class LiveStream:
             session.tick(now)
             self._note_silence(session, now)
         self._switcher.choose(now)
+        if self._opening_until is not None and (
+            now >= self._opening_until or (self._run_started and self._feed.live)
+        ):
+            self._opening_until = None
         self._journal.set_state(self._state())
 
     def _wait_is_over(self) -> bool:
@@ -375,6 +385,7 @@ class LiveStream:
             paused=self._switcher.paused,
             slate=live and self._feed.slate_on,
             generation=self.generation,
+            opening=self._opening_until is not None,
         )
 
     def _log_fields(self, slot: Slot | None = None, peer: str | None = None) -> dict[str, object]:

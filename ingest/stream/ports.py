@@ -168,6 +168,8 @@ class LiveState(msgspec.Struct, frozen=True, kw_only=True):
     `on_air` is the slot that viewers get, None also during the slate; `sending` are the slots whose
     encoders send, not those that are connected and silent. `paused`: the owner holds the run's
     output; `slate`: viewers get the slate. `generation` is that of this host's `Ownership`.
+    `opening`: this host has only begun to serve the stream, and its run may be one that viewers get
+    already; until that is open they get what its last owner left.
     """
 
     stream: int
@@ -180,6 +182,7 @@ class LiveState(msgspec.Struct, frozen=True, kw_only=True):
     paused: bool = False
     slate: bool = False
     generation: int = 0
+    opening: bool = False
 
 
 class LiveEvent(msgspec.Struct, frozen=True, kw_only=True):

@@ -79,6 +79,8 @@ class AirState(TypedDict):
         sending: The slots whose encoders send.
         no_audio: The media on air have no audio.
         paused: The owner paused a run that is to be continued.
+        opening: The stream's host has only begun to serve it, and may continue a run that is on
+            air: what the state does not have yet stays as it is stored.
     """
 
     live: bool
@@ -87,6 +89,7 @@ class AirState(TypedDict):
     sending: Collection[int]
     no_audio: bool
     paused: NotRequired[bool]
+    opening: NotRequired[bool]
 
 
 class LiveStates:
@@ -189,7 +192,7 @@ class LiveStates:
         that owns it by an older `generation` than the present owner (0: no other host can).
         """
         table, backups = streams.c, stream_backups.c
-        live, sending = state["live"], state["sending"]
+        sending, opening = state["sending"], state.get("opening", False)
         columns = select(
             table.project_id,
             table.hash,
@@ -219,14 +222,17 @@ class LiveStates:
                 await event_log.record(
                     connection, before.project_id, kind, facts, now_us, subject=before.hash
                 )
+            live = state["live"] or (opening and before.live)
+            processing = state["processing"] or (opening and before.processing)
+            on_air = before.on_air if opening and state["on_air"] is None else state["on_air"]
             first = live and not before.published and not before.hidden
             after = {
                 "live": live,
-                "processing": state["processing"],
-                "on_air": state["on_air"],
+                "processing": processing,
+                "on_air": on_air,
                 "receiving_count": len(sending),
                 "no_audio": state["no_audio"],
-                "paused": before.paused and (state["processing"] or state.get("paused", False)),
+                "paused": before.paused and (processing or state.get("paused", False)),
             }
             if tuple(after.values()) == tuple(before)[4:] and not changed_backups and not first:
                 return

@@ -400,3 +400,47 @@ def test_sound_alone_is_on_air_after_the_patience() -> None:
             assert not place.states[-1].no_audio
 
     run(story())
+
+
+def test_until_its_run_is_open_a_stream_is_as_its_last_owner_left_it() -> None:
+    async def story() -> None:
+        place = FakePorts()
+        async with streams(place) as live:
+            encoder = await join(live, FakePublisher())
+            await asyncio.sleep(1)
+            assert (place.state.live, place.state.opening) == (False, True)
+            encoder.send()
+            await asyncio.sleep(1)
+            assert (place.state.live, place.state.opening) == (True, False)
+            await live.end(GRANT.stream, "ended")
+            await asyncio.sleep(1)
+            assert (place.state.live, place.state.opening) == (False, False)
+
+    run(story())
+
+
+def test_a_stream_of_which_nothing_comes_is_not_about_to_be_continued_for_ever() -> None:
+    async def story() -> None:
+        place = FakePorts()
+        async with streams(place) as live:
+            await join(live, FakePublisher())
+            await asyncio.sleep(9)
+            assert place.state.opening
+            await asyncio.sleep(2)
+            assert not place.state.opening
+
+    run(story())
+
+
+def test_a_stream_whose_encoder_leaves_before_its_run_is_open_is_off_the_air() -> None:
+    async def story() -> None:
+        place = FakePorts()
+        async with streams(place) as live:
+            encoder = await join(live, FakePublisher())
+            await asyncio.sleep(1)
+            assert encoder.session is not None
+            encoder.session.close(goodbye=False)
+            await asyncio.sleep(1)
+            assert (place.state.live, place.state.opening) == (False, False)
+
+    run(story())

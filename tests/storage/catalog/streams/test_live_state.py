@@ -355,6 +355,31 @@ async def test_a_host_that_owned_a_stream_before_writes_nothing_of_it(catalog: C
     assert len(await _events(catalog)) > len(before[1])
 
 
+async def test_the_next_owner_takes_nothing_off_the_air_that_it_is_about_to_continue(
+    catalog: Catalog,
+) -> None:
+    (stream,) = await _owned_streams(catalog, 1)
+    before = await _now(catalog, stream), await _events(catalog)
+
+    async def begin(*, opening: bool, slot: int | None = None) -> StreamRecord:
+        on = slot is not None
+        await catalog.live_state.set(
+            stream.id, live=on, processing=on, on_air=slot, sending=(1,), no_audio=False,
+            now_us=60, opening=opening,
+        )  # fmt: skip
+        return await _now(catalog, stream)
+
+    begun = await begin(opening=True)
+    assert (begun.live, begun.processing, begun.on_air) == (True, True, before[0].on_air)
+    assert begun.receiving_count == 1
+    taken = await begin(opening=False, slot=1)
+    assert (taken.live, taken.processing, taken.on_air) == (True, True, 1)
+    assert await _events(catalog) == before[1]
+    # What does not open is off the air after all.
+    assert not (await begin(opening=False)).live
+    assert [kind for kind, _, _ in await _events(catalog)][len(before[1]) :] == ["off air"]
+
+
 async def test_where_no_other_host_lives_every_stream_is_reset(
     catalog: Catalog, place: str | Path
 ) -> None:
