@@ -8,8 +8,8 @@ event loop's clock.
 
 import asyncio
 import logging
-from collections.abc import Coroutine
-from typing import Final, Protocol
+from collections.abc import Awaitable, Coroutine
+from typing import Final, Protocol, TypeVar
 
 from ingest.relay.media_ring import Arrival, Jump, MediaRing, RingMemory
 from ingest.relay.owner_link import Attachment, OwnerGone, OwnerLink, OwnerUnreachable
@@ -35,6 +35,7 @@ BEGIN_SECONDS: Final = 5.0
 # Longer than an owner takes to stop, or to be replaced; its viewers have the slate by then.
 RECOVER_SECONDS: Final = 10.0
 _RETRY_SECONDS: Final = 0.5
+_LOOK_SECONDS: Final = 0.25  # how often a stream is claimed whose owner does not answer
 # While keys cannot be looked up, an owner that is back gets the grant as it was.
 _RENEW_SECONDS: Final = 1.0
 # A claim takes milliseconds; a slot with another connection is free after 2.5 s, or is not.
@@ -42,6 +43,8 @@ _CLAIM_SECONDS: Final = 5.0
 # An encoder is alive if something of it came within 0.5 s, the shortest detection of a failure.
 _PART_SECONDS: Final = 0.1
 _UNREACHABLE: Final = "the host that serves this stream cannot be reached: try again"
+
+T = TypeVar("T")
 
 
 class OwnerLinks(Protocol):
@@ -211,11 +214,9 @@ class RelayedSession:
             owner = self._owner
             if not self._is_renewed:
                 await self._renew_grant()
-            place = await self._attach_at_owner()
             # An encoder without media could continue no run: the stream is left to others.
             may_own = self._is_renewed and (self._ring.has_media or not self._has_begun)
-            if place is None and may_own:
-                place = await self._attach_here()
+            place = await self._attach(may_own=may_own)
             if place is not None:
                 return place
             if self._is_closed:
@@ -242,6 +243,36 @@ class RelayedSession:
         if grant is None:
             raise NotRelayed("the stream key is not valid any more")
         self._grant, self._is_renewed = grant, True
+
+    async def _attach(self, *, may_own: bool) -> SlotSession | Attachment | None:
+        """Return the session's slot at the owner that is known, or here if that does not live.
+
+        A host that is frozen or cut off keeps who asks it waiting for seconds. Meanwhile it stops
+        to count as living: so the stream is claimed as long as there is no answer.
+
+        Raises:
+            SlotOccupied: the slot has a live publisher.
+        """
+        owner = self._owner
+        here: SlotSession | SlotOccupied | None = None
+        async with asyncio.TaskGroup() as tasks:
+            asking = tasks.create_task(_or_occupied(self._attach_at_owner()))
+            while here is None and self._owner == owner:
+                await asyncio.wait([asking], timeout=_LOOK_SECONDS)
+                if asking.done():
+                    break
+                if may_own:
+                    here = await _or_occupied(self._attach_here())
+            asking.cancel()
+        there = None if asking.cancelled() else asking.result()
+        if here is None and there is None and may_own and self._owner == owner:
+            here = await _or_occupied(self._attach_here())
+        if isinstance(here, SlotSession) and isinstance(there, Attachment):
+            there.close(goodbye=False, reason=None)
+        found = there if here is None else here
+        if isinstance(found, SlotOccupied):
+            raise found
+        return found
 
     async def _attach_at_owner(self) -> Attachment | None:
         """Return the session's slot at the owner that is known; None if it has none there."""
@@ -334,3 +365,11 @@ class RelayedSession:
         grant = self._grant
         fields: dict[str, object] = {"stream": grant.hash, "slot": str(grant.slot)}
         return {**fields, "peer": self._publisher.peer, **more}
+
+
+async def _or_occupied(place: Awaitable[T]) -> T | SlotOccupied:
+    """Return where a session is attached; the refusal, too, which would end a group of tasks."""
+    try:
+        return await place
+    except SlotOccupied as occupied:
+        return occupied

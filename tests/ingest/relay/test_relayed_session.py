@@ -229,7 +229,7 @@ def test_an_owner_that_is_cut_off_is_replaced_when_it_is_known_to_be_dead() -> N
             await asyncio.sleep(5)  # it does not answer; but who says that it is dead?
             assert other.streams.generations == {}
             hosts.table.dead.add(owner.address)
-            await asyncio.sleep(3)
+            await asyncio.sleep(0.5)  # though it keeps who connects to it waiting for 2 s
             assert other.streams.generations == {1: 2}
             assert whole(newest(other))
             assert encoder.disconnected is None
