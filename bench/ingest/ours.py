@@ -87,6 +87,8 @@ class Anyone:
     ) -> AsyncGenerator[CountingRun, None]:
         yield CountingRun()
 
+    def expect(self, hash_: str) -> None: ...
+
     async def write(self, state: LiveState, events: tuple[LiveEvent, ...]) -> None: ...
 
 

@@ -61,6 +61,8 @@ class _Totals:
     ) -> AsyncGenerator["_Totals", None]:
         yield self
 
+    def expect(self, hash_: str) -> None: ...
+
     async def grant(self, application: str, key: StreamKey) -> Grant | None: ...
 
     async def write(self, state: LiveState, events: tuple[LiveEvent, ...]) -> None: ...
@@ -84,7 +86,13 @@ class _Elsewhere:
     def __init__(self, address: str) -> None:
         self._owner = Ownership(generation=1, address=address)
 
-    async def claim(self, grant: Grant, *, gone: int | None = None) -> Ownership:  # noqa: ARG002
+    async def claim(
+        self,
+        grant: Grant,  # noqa: ARG002
+        *,
+        gone: int | None = None,  # noqa: ARG002
+        silent: int | None = None,  # noqa: ARG002
+    ) -> Ownership:
         return self._owner
 
     async def release(self, grant: Grant, generation: int) -> None: ...

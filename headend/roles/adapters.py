@@ -179,3 +179,7 @@ class EngineSinks:
             record=grant.record,
             keep_days=grant.keep_days,
         )
+
+    def expect(self, hash_: str) -> None:
+        """Have an engine ready for a run of the stream that may begin soon."""
+        self._transcoding.spares.expect(hash_)

@@ -120,6 +120,7 @@ async def run_ingest(
         run_in_background(
             *abandoned,
             BackgroundTask("load shedding", transcoding.shed_load),
+            BackgroundTask("spare engines", transcoding.spares.run),
             BackgroundTask("posters of streams", posters.run),
             BackgroundTask("recordings", recorder.run),
             BackgroundTask("events of runs", events.run),

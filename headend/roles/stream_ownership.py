@@ -41,10 +41,12 @@ class CatalogOwnership:
         self._catalog = catalog
         self._presence = presence
 
-    async def claim(self, grant: Grant, *, gone: int | None = None) -> Ownership:
+    async def claim(
+        self, grant: Grant, *, gone: int | None = None, silent: int | None = None
+    ) -> Ownership:
         """Return the stream's owner: this host or one with room, if no living host owns it."""
         try:
-            return await self.claim_stream(grant.stream, gone=gone, hand_over=True)
+            return await self.claim_stream(grant.stream, gone=gone, silent=silent, hand_over=True)
         except StorageError as error:
             raise PortError(str(error)) from error
 
@@ -56,7 +58,12 @@ class CatalogOwnership:
             raise PortError(str(error)) from error
 
     async def claim_stream(
-        self, stream: int, *, gone: int | None = None, hand_over: bool = False
+        self,
+        stream: int,
+        *,
+        gone: int | None = None,
+        silent: int | None = None,
+        hand_over: bool = False,
     ) -> Ownership:
         """Return the owner of the stream with this number, as `claim` does.
 
@@ -69,7 +76,12 @@ class CatalogOwnership:
         if host is None:
             raise HostGone(0)
         owner = await self._catalog.owners.claim(
-            stream, host, dead_seconds=self._presence.dead_seconds, gone=gone, hand_over=hand_over
+            stream,
+            host,
+            dead_seconds=self._presence.dead_seconds,
+            gone=gone,
+            silent=silent,
+            hand_over=hand_over,
         )
         address = None if owner.host == host else (owner.address or "")
         return Ownership(generation=owner.generation, address=address)

@@ -42,6 +42,7 @@ _RENEW_SECONDS: Final = 1.0
 _CLAIM_SECONDS: Final = 5.0
 # An encoder is alive if something of it came within 0.5 s, the shortest detection of a failure.
 _PART_SECONDS: Final = 0.1
+_SILENT_SECONDS: Final = 2.0  # as long as a link may be
 _UNREACHABLE: Final = "the host that serves this stream cannot be reached: try again"
 
 T = TypeVar("T")
@@ -186,6 +187,8 @@ class RelayedSession:
     async def _recover(self) -> None:
         """Go on at the owner that the stream has by now."""
         self._is_renewed = self._renew is None
+        if self._ring.has_media:
+            self._streams.expect(self._grant.hash)
         try:
             place = await self._find_place(RECOVER_SECONDS)
             if isinstance(place, SlotSession):
@@ -295,13 +298,20 @@ class RelayedSession:
         try:
             async with asyncio.timeout(_CLAIM_SECONDS):
                 return await self._streams.attach_here(
-                    self._grant, self._publisher, gone=self._gone
+                    self._grant, self._publisher, gone=self._gone, silent=self._silent_owner()
                 )
         except OwnedElsewhere as elsewhere:
             self._owner = elsewhere.owner
         except (TimeoutError, PortError) as error:
             log.debug("owner unknown", extra=self._log_fields(cause=repr(error)))
         return None
+
+    def _silent_owner(self) -> int | None:
+        """Return the generation of the owner that was heard last, if that is seconds ago."""
+        lost = self._lost
+        if lost is None or self._clock() - lost.last_received < _SILENT_SECONDS:
+            return None
+        return lost.generation
 
     async def _relay_to(self, attachment: Attachment) -> None:
         """Send the owner what it lacks, and from then on what arrives."""

@@ -12,7 +12,13 @@ _OWN: Final = Ownership(generation=0, address=None)
 class OneHost:
     """Owns every stream, without asking; a `StreamOwnership`."""
 
-    async def claim(self, grant: Grant, *, gone: int | None = None) -> Ownership:  # noqa: ARG002 # every stream is ours
+    async def claim(
+        self,
+        grant: Grant,  # noqa: ARG002 # every stream is ours
+        *,
+        gone: int | None = None,  # noqa: ARG002
+        silent: int | None = None,  # noqa: ARG002
+    ) -> Ownership:
         """Return this host, without waiting."""
         return _OWN
 

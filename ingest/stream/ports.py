@@ -87,12 +87,16 @@ class Ownership(msgspec.Struct, frozen=True, kw_only=True):
 class StreamOwnership(Protocol):
     """Decides which of several hosts owns a stream."""
 
-    async def claim(self, grant: Grant, *, gone: int | None = None) -> Ownership:
+    async def claim(
+        self, grant: Grant, *, gone: int | None = None, silent: int | None = None
+    ) -> Ownership:
         """Return the stream's owner, which is this host if no other living host owns it.
 
         Where this host has no room for another stream, it may become another host that has.
 
         `gone` is a generation whose owner is known to have ended: it does not count as living.
+        `silent` is one whose owner has said nothing to this host for seconds: it does not count as
+        living as soon as there is another sign of that.
 
         Raises:
             PortError: the owner cannot be found out at present.
@@ -159,6 +163,10 @@ class SinkFactory(Protocol):
         offered media are processed, within a bounded time. A run whose `end` was not called stays
         open, so that it can continue after a restart. A block that is cancelled processes no more.
         """
+        ...
+
+    def expect(self, hash_: str) -> None:
+        """Get ready for a run of the stream with this public name, which may begin in seconds."""
         ...
 
 

@@ -148,11 +148,17 @@ class LiveStreams:
         return session
 
     async def attach_here(
-        self, grant: Grant, publisher: ConnectedPublisher, *, gone: int | None = None
+        self,
+        grant: Grant,
+        publisher: ConnectedPublisher,
+        *,
+        gone: int | None = None,
+        silent: int | None = None,
     ) -> SlotSession:
         """Give a publisher its slot if this host owns the stream, or if no other living host does.
 
-        `gone` is a generation whose owner is known to have ended.
+        `gone` is a generation whose owner is known to have ended, `silent` one whose owner says
+        nothing to this host.
 
         Raises:
             SlotOccupied: the slot has a live publisher, or the service is stopping.
@@ -162,14 +168,14 @@ class LiveStreams:
         stream = self._streams.get(grant.stream)
         if stream is None:
             async with self._lock(grant.stream):
-                stream = self._streams.get(grant.stream) or await self._open(grant, gone)
+                stream = self._streams.get(grant.stream) or await self._open(grant, gone, silent)
         return await stream.attach(grant, publisher)  # never waits if the stream is empty
 
-    async def _open(self, grant: Grant, gone: int | None) -> LiveStream:
+    async def _open(self, grant: Grant, gone: int | None, silent: int | None) -> LiveStream:
         """Claim a stream and serve it; the caller attaches a publisher at once."""
         if self._draining:
             raise SlotOccupied
-        owner = await self._ownership.claim(grant, gone=gone)
+        owner = await self._ownership.claim(grant, gone=gone, silent=silent)
         if owner.address is not None:
             raise OwnedElsewhere(owner)
         stream = LiveStream(grant, self._sinks, self._journal, self._lag, owner.generation)
@@ -252,6 +258,10 @@ class LiveStreams:
             served.surrender()
             await asyncio.wait([serving])
             return True
+
+    def expect(self, hash_: str) -> None:
+        """Get ready to serve the stream with this public name, whose owner may be gone."""
+        self._sinks.expect(hash_)
 
     def drain(self) -> None:
         """Stop every stream but keep its run for a restart; the tasks end by themselves.

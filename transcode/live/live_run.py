@@ -25,7 +25,7 @@ from transcode.live.load_shedding import RunLoad
 from transcode.live.metrics import RunMetrics
 from transcode.live.ports import RunServices, RunSettings
 from transcode.live.posters import LivePosters
-from transcode.protocol.engine_process import EngineLost, EngineProcess, spawn_engine
+from transcode.protocol.engine_process import EngineLost, EngineProcess
 from transcode.protocol.messages import (
     Begin,
     EngineReport,
@@ -212,7 +212,7 @@ class LiveRun:
                     await self._closing.wait()
             began = self._clock()
             try:
-                async with spawn_engine("live", self.stream) as child:
+                async with self._services.engine(self.stream) as child:
                     await self._run_engine(child)
             except* (EngineLost, StorageError, WireError) as lost:
                 await self._engine_lost(lost, began)

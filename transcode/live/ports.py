@@ -1,5 +1,6 @@
 """What a live run needs from its environment; `transcode.live.service` implements it."""
 
+from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 import msgspec
@@ -7,6 +8,7 @@ import msgspec
 from media.loop_lag import LoopLag
 from storage.live.publication import Publication
 from transcode.live.engine_deaths import EngineDeaths
+from transcode.protocol.engine_process import EngineProcess
 
 __all__ = ["RunServices", "RunSettings"]
 
@@ -47,6 +49,10 @@ class RunServices(Protocol):
 
     async def read_slate_image(self, stream: str, address: str) -> bytes | None:
         """Return the JPEG of a slate, or None if it cannot be read."""
+        ...
+
+    def engine(self, stream: str) -> AbstractAsyncContextManager[EngineProcess]:
+        """Run an engine for the length of a block."""
         ...
 
     def engine_deaths(self, stream: str) -> EngineDeaths:

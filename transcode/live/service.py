@@ -4,7 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncGenerator, Callable, Collection
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Final
 from weakref import WeakValueDictionary
 
@@ -25,6 +25,8 @@ from transcode.live.load_shedding import LoadShedder
 from transcode.live.ports import RunSettings
 from transcode.live.posters import LivePosters
 from transcode.live.room import RoomMeter
+from transcode.live.spare_engines import SpareEngines
+from transcode.protocol.engine_process import EngineProcess
 
 __all__ = ["LiveTranscoding", "RecordEvent"]
 
@@ -80,6 +82,7 @@ class LiveTranscoding:
         self.lag = LoopLag() if lag is None else lag
         self.runs: dict[str, LiveRun] = {}
         self.room = RoomMeter()
+        self.spares = SpareEngines()
         self._objects = objects
         self._edge = edge
         self._window = window
@@ -285,6 +288,10 @@ class LiveTranscoding:
             finally:
                 del self.runs[stream]
                 serving.cancel()
+
+    def engine(self, stream: str) -> AbstractAsyncContextManager[EngineProcess]:
+        """Run an engine for the length of a block: one that waits for the stream, or a new one."""
+        return self.spares.engine(stream)
 
     def engine_deaths(self, stream: str) -> EngineDeaths:
         """Return the recent deaths of a stream's engines, also those of its previous run."""

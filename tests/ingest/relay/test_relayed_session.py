@@ -11,7 +11,7 @@ from ingest.stream.live_stream import SlotOccupied
 from ingest.stream.ports import Grant
 from ingest.stream.registry import NotRelayed
 from media.packet import MediaPacket
-from tests.ingest.stream.test_live_stream import SMALL, VIDEO
+from tests.ingest.stream.test_live_stream import GRANT, SMALL, VIDEO
 from tests.support.ingest.relay_hosts import Encoder, Host, installation, play
 from tests.support.ingest.simulated_encoders import BACKUP, PRIMARY, pictures, whole
 
@@ -564,5 +564,25 @@ def test_a_picture_s_encoder_may_send_any_track() -> None:
             encoder.send(VIDEO, packets=3, sound=False)
             await asyncio.sleep(2)
             assert owner.ports.sinks[0].told[:2] == ["begin VideoTrack", "offer 0"]
+
+    play(story())
+
+
+def test_who_relays_gets_ready_for_the_run_of_an_owner_that_may_be_gone() -> None:
+    async def story() -> None:
+        async with installation() as hosts:
+            owner, other = await hosts.start(cable=True), await hosts.start()
+            await owner.attach(BACKUP)
+            await other.publish(PRIMARY)
+            await asyncio.sleep(5)
+            assert other.ports.expected == []
+            assert owner.cable is not None
+            owner.cable.cut()
+            await asyncio.sleep(3)
+            assert other.ports.expected == [GRANT.hash]
+            assert other.streams.generations == {}
+            # And it says of whom it has heard nothing; before, there was an owner.
+            assert hosts.table.silent[0] is None
+            assert set(hosts.table.silent[-4:]) == {1}
 
     play(story())

@@ -84,6 +84,7 @@ class FakePorts:
         self.entries: list[tuple[LiveState, tuple[LiveEvent, ...]]] = []
         self.hangs = False
         self.refusals = 0
+        self.expected: list[str] = []
         self._opening = opening
         self._broken = broken
 
@@ -100,6 +101,9 @@ class FakePorts:
         yield sink
         await self.store(grant)
         self.closed += 1
+
+    def expect(self, hash_: str) -> None:
+        self.expected.append(hash_)
 
     @property
     def state(self) -> LiveState:

@@ -129,8 +129,8 @@ class Host:
 class Hosts:
     """Starts the hosts; each has a data folder of its own below `folder`.
 
-    `program` is the version that makes the catalog, and that is started. Each host is on loopback, or
-    on the one of the `machines` that has its name.
+    `program` is the version that makes the catalog, and that is started. Each host is on loopback,
+    or on the one of the `machines` that has its name.
     """
 
     def __init__(

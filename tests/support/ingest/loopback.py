@@ -139,6 +139,8 @@ class LoopbackPorts:
         self.runs.append(run)
         yield run
 
+    def expect(self, hash_: str) -> None: ...
+
     async def write(self, state: LiveState, events: tuple[LiveEvent, ...]) -> None:
         self.states.append(state)
         self.told += events

@@ -17,6 +17,7 @@ class OwnershipTable:
         self.owners: dict[int, tuple[str | None, int]] = {}  # stream: host, generation
         self.dead: set[str] = set()
         self.claims: list[tuple[str, int | None]] = []
+        self.silent: list[int | None] = []  # what each of them said
         self.released: list[tuple[str, int]] = []
         self.answering = asyncio.Event()
         self.answering.set()
@@ -35,9 +36,12 @@ class HostOwnership:
         self.address = address
         self.cut_off = False  # from the table
 
-    async def claim(self, grant: Grant, *, gone: int | None = None) -> Ownership:
+    async def claim(
+        self, grant: Grant, *, gone: int | None = None, silent: int | None = None
+    ) -> Ownership:
         table = self._table
         table.claims.append((self.address, gone))
+        table.silent.append(silent)
         await table.answering.wait()
         if table.down or self.cut_off:
             raise PortError("the table does not answer")

@@ -29,10 +29,15 @@ def counted(catalog: Catalog, place: str | Path) -> None:
 
 
 async def claim(
-    catalog: Catalog, host: int, *, stream: int = STREAM, gone: int | None = None
+    catalog: Catalog,
+    host: int,
+    *,
+    stream: int = STREAM,
+    gone: int | None = None,
+    silent: int | None = None,
 ) -> tuple[int, int]:
     """Claim a stream; return the owner's number, and the generation."""
-    owner = await catalog.owners.claim(stream, host, dead_seconds=DEAD, gone=gone)
+    owner = await catalog.owners.claim(stream, host, dead_seconds=DEAD, gone=gone, silent=silent)
     return owner.host, owner.generation
 
 
@@ -94,6 +99,19 @@ async def test_an_owner_that_was_seen_in_time_stays(
     last_seen(place, a, DEAD)
     # And it keeps what nobody else has claimed, however long it was away.
     assert await claim(catalog, a) == (a, FIRST)
+
+
+async def test_an_owner_that_two_witnesses_miss_loses_sooner(
+    catalog: Catalog, place: str | Path, a: int, b: int
+) -> None:
+    await claim(catalog, a)
+    seen_steadily(place, b)
+    last_seen(place, a, DEAD * 0.6)
+    assert await claim(catalog, b, silent=FIRST) == (a, FIRST)
+    last_seen(place, a, DEAD * 0.2)  # earlier
+    assert await claim(catalog, b) == (a, FIRST)
+    assert await claim(catalog, b, silent=FIRST - 1) == (a, FIRST)  # said of the one before
+    assert await claim(catalog, b, silent=FIRST) == (b, SECOND)
 
 
 async def test_after_the_database_was_away_the_first_that_is_back_takes_nothing(

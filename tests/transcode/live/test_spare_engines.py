@@ -1,0 +1,69 @@
+"""Engines that wait for a run: one takes it, or nobody does, or its user fails."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from tests.support.transcode.live_runs import STREAM, children
+from tests.support.waiting import until
+from transcode.live import spare_engines
+from transcode.live.spare_engines import SpareEngines
+
+pytestmark = pytest.mark.anyio
+
+
+@asynccontextmanager
+async def waiting() -> AsyncGenerator[tuple[SpareEngines, int]]:
+    """Have one engine wait for the stream; its process ID."""
+    spares = SpareEngines()
+    async with asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(spares.run())
+        spares.expect(STREAM)
+        spares.expect(STREAM)
+        await until(lambda: bool(children()))
+        (pid,) = children()
+        yield spares, pid
+        running.cancel()
+    assert children() == []
+
+
+async def test_a_run_begins_with_the_engine_that_waits() -> None:
+    async with waiting() as (spares, pid):
+        async with spares.engine(STREAM) as child:
+            assert (child.pid, children()) == (pid, [pid])
+            async with spares.engine("another12345") as other:
+                assert sorted(children()) == sorted([pid, other.pid])
+            async with spares.engine(STREAM) as second:  # there was one
+                assert second.pid != pid
+        assert children() == []
+        assert len(spares) == 0
+
+
+async def test_an_engine_that_has_not_started_yet_is_waited_for() -> None:
+    spares = SpareEngines()
+    async with asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(spares.run())
+        spares.expect(STREAM)
+        await until(lambda: len(spares) == 1)
+        async with spares.engine(STREAM) as child:
+            assert children() == [child.pid]
+        running.cancel()
+
+
+async def test_an_engine_that_nobody_takes_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spare_engines, "_KEPT_SECONDS", 0.1)
+    async with waiting() as (spares, _):
+        await until(lambda: not children())
+        async with spares.engine(STREAM) as child:
+            assert children() == [child.pid]
+
+
+async def test_an_engine_whose_user_fails_is_killed() -> None:
+    async with waiting() as (spares, pid):
+        with pytest.raises(ZeroDivisionError):
+            async with spares.engine(STREAM) as child:
+                assert child.pid == pid
+                raise ZeroDivisionError
+        assert children() == []
