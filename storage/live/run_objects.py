@@ -125,8 +125,13 @@ class RunObjects:
             state = msgspec.structs.replace(run.state, generation=generation)
             return msgspec.structs.replace(run, state=state), cls(store, run.hash)
         address = live_state(run.hash, run.run)
+        names = rendition_names(run.state.renditions)
+        media = [live_playlist(run.hash, run.run, each) for each in names]
         for _ in range(_ATTEMPTS):
-            version = await store.version(address)
+            # All at once, as viewers wait. What is written of the playlists until the run is
+            # claimed is found as they are replaced.
+            versions = await _versions(store, (address, live_variants(run.hash), *media))
+            version = versions[address]
             state = await read_state(store, run.hash, run.run)
             if state is None or state.ended:
                 return None
@@ -140,11 +145,7 @@ class RunObjects:
                 )
             except ObjectChanged:  # the other host still writes
                 continue
-            media = [
-                live_playlist(run.hash, run.run, each) for each in rendition_names(state.renditions)
-            ]
-            versions = await _versions(store, (live_variants(run.hash), *media))
-            written = cls(store, run.hash, owner, {address: claimed, **versions})
+            written = cls(store, run.hash, owner, {**versions, address: claimed})
             return msgspec.structs.replace(run, state=state), written
         raise OwnershipLost(address)
 
@@ -255,6 +256,9 @@ async def _replaces(store: Objects, address: str, data: bytes, version: str | No
 
 
 async def _versions(store: Objects, addresses: tuple[str, ...]) -> Versions:
-    async with asyncio.TaskGroup() as group:
-        tasks = {each: group.create_task(store.version(each)) for each in addresses}
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = {each: group.create_task(store.version(each)) for each in addresses}
+    except* StorageError as errors:
+        raise StoreFailed(addresses[0], str(errors.exceptions[0])) from errors
     return {address: task.result() for address, task in tasks.items()}

@@ -148,6 +148,8 @@ class PostgresServer:
             "unix_socket_directories": str(self.folder),
         }
         settings = _SETTINGS | places
+        if self.address:  # hosts rely on what it has confirmed, also when it is killed
+            settings["synchronous_commit"] = "on"
         options = [f"-c{name}={value}" for name, value in settings.items()]
         self._do(
             *("pg_ctl", "start", "--wait", "--silent", f"--pgdata={self._data}"),
