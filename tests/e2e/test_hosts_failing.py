@@ -243,7 +243,10 @@ def test_everything_outlives_the_failure_of_any_host(
         f"0 of {rounds.written.names}; {compared} as viewers got them",
         "0",
     )
+    off = run_sql(place.database, "SELECT count(*) FROM events WHERE kind = 'off air'")
+    proof("events that say that a stream is off the air", str(off[0][0]), "0")
     assert marks <= taken
+    assert off == [(0,)]
     assert least > 0
     assert longest <= MOST_WAIT * SCALE
 
