@@ -215,6 +215,7 @@ def test_everything_outlives_the_failure_of_any_host(
             uploaders.append(stack.enter_context(uploading(uploader)))
         for _ in range(ROUNDS):
             rounds.run(viewers, waits)
+        off = run_sql(place.database, "SELECT count(*) FROM events WHERE kind = 'off air'")
     poll(lambda: not incomplete(place.apis[0].running, rounds.films), within=120, what="all films")
     sent = {name: data for each in uploaders for name, data in each.made.items()}
     made = poll(
@@ -243,7 +244,6 @@ def test_everything_outlives_the_failure_of_any_host(
         f"0 of {rounds.written.names}; {compared} as viewers got them",
         "0",
     )
-    off = run_sql(place.database, "SELECT count(*) FROM events WHERE kind = 'off air'")
     proof("events that say that a stream is off the air", str(off[0][0]), "0")
     assert marks <= taken
     assert off == [(0,)]
