@@ -37,7 +37,7 @@ RECOVER_SECONDS: Final = 10.0
 _RETRY_SECONDS: Final = 0.5
 _LOOK_SECONDS: Final = 0.25  # how often a stream is claimed whose owner does not answer
 # While keys cannot be looked up, an owner that is back gets the grant as it was.
-_RENEW_SECONDS: Final = 1.0
+_RENEW_SECONDS: Final = 2.0
 # A claim takes milliseconds; a slot with another connection is free after 2.5 s, or is not.
 _CLAIM_SECONDS: Final = 5.0
 # An encoder is alive if something of it came within 0.5 s, the shortest detection of a failure.
