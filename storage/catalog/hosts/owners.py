@@ -109,7 +109,7 @@ class StreamOwners:
                 if present is not None:
                     return _record(present, generation)
             if hand_over:
-                claiming = await _with_room(connection, claiming, dead_seconds)
+                claiming = await _with_room(connection, claiming, owner, dead_seconds)
             taken = update(stream_owners).where(stream_owners.c.stream_id == stream)
             following = _next_generation(connection)
             taken = taken.values(
@@ -248,8 +248,10 @@ async def _lock_owner(connection: AsyncConnection, stream: int) -> tuple[int | N
     return found
 
 
-async def _with_room(connection: AsyncConnection, claiming: _Host, dead_seconds: float) -> _Host:
-    """Return the host that is to own a new stream.
+async def _with_room(
+    connection: AsyncConnection, claiming: _Host, left: int | None, dead_seconds: float
+) -> _Host:
+    """Return the host that is to own a stream; not the host `left`, which may only seem to live.
 
     One that ends meanwhile owns it in name only: the next claim finds that nobody does.
     """
@@ -260,6 +262,8 @@ async def _with_room(connection: AsyncConnection, claiming: _Host, dead_seconds:
     first = loads.pop(claiming[0], None)
     if first is None:
         return claiming
+    if left is not None:
+        loads.pop(left, None)
     chosen = choose_host(first, loads.values())
     return chosen.host, chosen.name, chosen.address
 
