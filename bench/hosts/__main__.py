@@ -113,7 +113,7 @@ def main() -> int:
     parser.add_argument("--only", nargs="+", choices=_PARTS, default=list(_PARTS))
     parser.add_argument("--rounds", type=int, default=3, help="of `owner`")
     parser.add_argument("--seconds", type=float, default=20.0, help="of each round that count")
-    parser.add_argument("--films", type=int, default=6, help="of `transcode`")
+    parser.add_argument("--films", type=int, default=8, help="of `transcode`")
     parser.add_argument("--film-seconds", type=int, default=7, help="of `transcode` and `api`")
     parser.add_argument("--load-seconds", type=int, default=6, help="of `api`, for each kind")
     options = parser.parse_args()
