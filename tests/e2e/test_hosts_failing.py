@@ -116,7 +116,7 @@ def place(tmp_path: Path) -> Iterator[Place]:
             HEADEND_REDIS__URL=redis.url, HEADEND_FAILOVER__RETURN_SECONDS="3"
         )
         machines = {name: around.machine() for name in HOSTS}
-        hosts = world.enter_context(Hosts(tmp_path, database, environment, machines))
+        hosts = world.enter_context(Hosts(tmp_path, database, environment, machines=machines))
         yield Place(hosts, bucket, database)
 
 
