@@ -54,6 +54,8 @@ make_folder() {
     if has_uv; then
         found=$(newest_python true) || found=">=3.11,<3.14"
         uv venv --quiet --python "$found" "$folder"
+        # uv brings no pip, which `make advisories` asks for its registry; Python's own is enough.
+        "$python" -m ensurepip >/dev/null 2>&1 || say "this Python brings no pip"
     else
         found=$(newest_python makes_environments) || {
             install_venv_module
