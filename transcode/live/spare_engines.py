@@ -18,6 +18,9 @@ log = logging.getLogger(__name__)
 
 # An owner that is gone is replaced within 5 s; the search for one ends after 10 s.
 _KEPT_SECONDS: Final = 15.0
+# An owner that is merely slow may be silent to all who relay to it: engines for all of its streams
+# would slow this host down for nothing. These are as many as save a machine of few cores its wait.
+_MOST: Final = 4
 
 
 class _Spare:
@@ -31,7 +34,7 @@ class _Spare:
 
 
 class SpareEngines:
-    """The spare engines of live runs, at most one a stream; `run` keeps them."""
+    """The spare engines of live runs, at most one a stream and four in all; `run` keeps them."""
 
     def __init__(self) -> None:
         self._spares: dict[str, _Spare] = {}
@@ -49,7 +52,7 @@ class SpareEngines:
         async with asyncio.TaskGroup() as tasks:
             while True:
                 stream = await self._wanted.get()
-                if stream not in self._spares:
+                if stream not in self._spares and len(self._spares) < _MOST:
                     self._spares[stream] = spare = _Spare()
                     tasks.create_task(self._keep(stream, spare))
 

@@ -67,3 +67,17 @@ async def test_an_engine_whose_user_fails_is_killed() -> None:
                 assert child.pid == pid
                 raise ZeroDivisionError
         assert children() == []
+
+
+async def test_no_more_engines_wait_than_a_host_can_spare() -> None:
+    spares = SpareEngines()
+    async with asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(spares.run())
+        for number in range(10):
+            spares.expect(f"stream{number}")
+        await until(lambda: len(children()) == 4)
+        assert len(spares) == 4
+        async with spares.engine("stream9"):
+            assert len(children()) == 5
+        running.cancel()
+    assert children() == []
