@@ -234,7 +234,7 @@ class LiveSegmenter(Segmenter):
             self._lengths.begin_part(dts)
             if follows:
                 decoded = min(dts, self._sent_end)
-        self._lengths.measure(sample.dts)
+        self._lengths.measure(sample.dts, opens=cut is not None)
         self._bytes += len(sample.data)
         self._samples.append(Sample(decoded, sample.pts, 0, sample.key, sample.data))
         due = max(sample.dts + self._lengths.expected, dts + 1)  # unless `dts` was moved up
