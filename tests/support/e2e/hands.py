@@ -14,7 +14,8 @@ __all__ = ["Hands", "Keyboard", "Mouse"]
 _MOST_STOPS: Final = 250
 _AT: Final = "(selector) => document.activeElement.matches(selector)"
 # Frames have stops of their own, which are the player's business.
-_UNSEEN: Final = """() => {
+_UNSEEN: Final = """async () => {
+  await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
   const at = document.activeElement;
   if (!at || at === document.body || at.tagName === "IFRAME") return null;
   const name = at.outerHTML.slice(0, 200);

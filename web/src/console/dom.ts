@@ -15,6 +15,23 @@ export function toast(text: string): void {
   show("toasts", text);
 }
 
+/** Take lines away that lie on what gets the focus: who goes by keyboard sees where that is. */
+export function bindToasts(): void {
+  document.addEventListener("focusin", ({ target }) => {
+    // What is out of sight is scrolled to after this event.
+    if (target instanceof HTMLElement) requestAnimationFrame(() => uncover(target));
+  });
+}
+
+function uncover(focused: HTMLElement): void {
+  const one = focused.getBoundingClientRect();
+  document.querySelectorAll("#toasts > *").forEach((line) => {
+    const other = line.getBoundingClientRect();
+    const beside = one.right <= other.left || other.right <= one.left;
+    if (!beside && one.top < other.bottom && other.top < one.bottom) line.remove();
+  });
+}
+
 /** Show a line about something that failed; it stays until the next one, or until it is closed. */
 export function alarm(text: string): void {
   document.querySelectorAll("#alerts > *").forEach((old) => old.remove());

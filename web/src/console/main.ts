@@ -2,6 +2,7 @@
 
 import { bindActs } from "./acts";
 import { bindDialogs } from "./confirm";
+import { bindToasts } from "./dom";
 import { bindFields } from "./fields";
 import { bindFragments } from "./fragments";
 import { bindLive } from "./live";
@@ -12,6 +13,7 @@ import { bindTimes } from "./times";
 bindFragments();
 bindTimes();
 bindDialogs();
+bindToasts();
 bindActs();
 bindFields();
 bindLive();
