@@ -273,7 +273,6 @@ def find_the_recording(walk: Walk) -> None:
     walk.hands.press("#videos h2 a")
     shows(viewer, "h1", f"{TITLE}, ")
     viewer.framed().wait(lambda sample: sample.state == "playing", 20, "ready")
-    walk.picture("recording")
 
 
 def upload_a_film(walk: Walk) -> None:
@@ -304,7 +303,6 @@ def upload_a_film(walk: Walk) -> None:
     assert progress == sorted(progress)
     assert film.stat().st_size >= FILM_BYTES
     film.unlink()
-    walk.picture("uploaded")
     walk.hands.press("#transfers [data-part=open]")
     shows(viewer, "h1", "Summer film")
 
