@@ -80,13 +80,13 @@ class PartLengths:
         """Record the time of the next sample, as the source says it.
 
         `expected` is the interval to the one after it, `shortest` the least to be expected. A
-        sample that `opens` a segment may be a picture that is repeated there out of its turn: if it
-        comes sooner than any other, that says nothing of those that follow.
+        sample that `opens` a segment may be a picture that is repeated there out of its turn: its
+        distance says nothing of those that follow.
         """
         before, self._newest = self._newest, dts
         if before is None or dts <= before:
             return
-        if opens and self._intervals and dts - before < self.shortest:
+        if opens and self._intervals:
             return
         self._intervals.append(dts - before)
         self._forget_other_rate()

@@ -153,14 +153,15 @@ def test_pictures_that_come_late_are_decoded_from_the_end_of_the_part_before(num
 
 
 @pytest.mark.parametrize("early", range(300, 9000, 300))
+@pytest.mark.parametrize("held", [0, 1, 2, 8])
 def test_parts_last_as_announced_after_a_held_picture_that_was_repeated_out_of_turn(
-    early: int,
+    early: int, held: int
 ) -> None:
     """A slate: held pictures ten times a second, and one where a segment begins between two."""
     sent: list[EngineReport] = []
     of = track(sent)
     moments = [place * FRAME for place in range(44)]
-    moments += [moments[-1] + place * 3 * FRAME for place in range(1, 9)]
+    moments += [moments[-1] + place * 3 * FRAME for place in range(1, 1 + held)]
     cut = moments[-1] + early
     moments += [cut + place * 3 * FRAME for place in range(20)]
     for at in moments:
@@ -169,7 +170,7 @@ def test_parts_last_as_announced_after_a_held_picture_that_was_repeated_out_of_t
     of.end()
     for part in parts(sent):
         media = sum(length for _, _, length in times(part))
-        assert abs(media - part.duration) <= FRAME // 2, (part.sequence, part.index)
+        assert abs(media - part.duration) <= FRAME, (part.sequence, part.index)
 
 
 def test_a_rendition_that_was_a_gap_is_not_decoded_from_before_it() -> None:
