@@ -63,7 +63,7 @@ def test_a_broadcast_from_the_first_click_to_the_end(
             encoder.send_signal(signal.SIGKILL)
             shows(viewer, "#state", "Backup 1 is on air", 30)
             shows(viewer, "#events", "the connection of primary was lost")
-            assert "Not connected" in viewer.text("#slot-primary")
+            shows(viewer, "#slot-primary", "Not connected")
             second.send_signal(signal.SIGSTOP)
             shows(viewer, "#slot-backup-1", "Connected, but sends nothing")
             second.send_signal(signal.SIGCONT)
