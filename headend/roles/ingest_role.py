@@ -292,11 +292,12 @@ async def _abandoned(
     left: defaultdict[float, list[PublicHash]] = defaultdict(list)
     for hash_, own in (await catalog.live_state.find_reconnect_windows()).items():
         left[default if own is None else own].append(hash_)
+    seen = frozenset(interrupted)
     for seconds, hashes in left.items():
-        await transcoding.end_older([each for each in hashes if each in interrupted], seconds)
+        await transcoding.end_older(seen.intersection(hashes), seconds)
     return [
         BackgroundTask(
-            "abandoned runs", partial(_end_abandoned, transcoding, catalog, hashes, seconds)
+            "abandoned runs", partial(_end_abandoned, transcoding, catalog, hashes, seen, seconds)
         )
         for seconds, hashes in left.items()
     ]
@@ -306,10 +307,14 @@ async def _end_abandoned(
     transcoding: LiveTranscoding,
     catalog: Catalog,
     hashes: Collection[PublicHash],
+    seen: Collection[PublicHash],
     window: float,
 ) -> None:
-    """End the runs whose encoders did not return, and their pauses."""
-    await transcoding.end_older(hashes, window)
+    """End the runs whose encoders did not return, and their pauses.
+
+    Whether those `seen` are older than the window has been looked at.
+    """
+    await transcoding.end_older([each for each in hashes if each not in seen], window)
     await transcoding.end_abandoned(hashes, window)
     try:
         await catalog.live_state.end_pauses(hashes, wall_clock_us())

@@ -221,16 +221,20 @@ def must_be_ours_alone(viewer: Viewer) -> None:
     assert {urlsplit(each).netloc for each in viewer.requests if ":" in each} <= {home, ""}
 
 
+def look_at(viewer: Viewer, furnished: Furnished, path: str, element: str | None) -> None:
+    """Visit a page that must be ours alone; `element` must be shown on it."""
+    viewer.requests.clear()
+    viewer.visit(furnished.address(path))
+    must_be_ours_alone(viewer)
+    if element is not None:
+        assert viewer.evaluate(_SHOWN, element) is True
+
+
 @pytest.mark.parametrize("what", OF_THE_OWNER)
 def test_a_page_is_for_everybody_and_ours_alone(
     furnished: Furnished, owner: Viewer, axe: str, what: str
 ) -> None:
-    path, element = OF_THE_OWNER[what]
-    owner.requests.clear()
-    owner.visit(furnished.address(path))
-    must_be_ours_alone(owner)
-    if element is not None:
-        assert owner.evaluate(_SHOWN, element) is True
+    look_at(owner, furnished, *OF_THE_OWNER[what])
     if what in DIFFERENT:
         must_be_for_everybody(owner, axe)
 
@@ -239,12 +243,7 @@ def test_a_page_is_for_everybody_and_ours_alone(
 def test_a_page_of_somebody_who_may_only_read_is_so_too(
     furnished: Furnished, reader: Viewer, axe: str, what: str
 ) -> None:
-    path, element = OF_A_READER[what]
-    reader.requests.clear()
-    reader.visit(furnished.address(path))
-    must_be_ours_alone(reader)
-    if element is not None:
-        assert reader.evaluate(_SHOWN, element) is True
+    look_at(reader, furnished, *OF_A_READER[what])
     must_be_for_everybody(reader, axe)
 
 
