@@ -9,7 +9,7 @@ from litestar.params import FromQuery
 from api.console.page import Console
 from api.http.auth import ApiRequest
 from api.http.paging import read_query
-from api.library.lookup import PROJECT, project_tag
+from api.library.lookup import PROJECT, label_tag, player_tag, project_tag
 from api.schemas.presenter import Presenter
 from api.streams.presenter import present_settings, settings_tag
 from storage.catalog import Catalog
@@ -59,6 +59,8 @@ class SettingsPage(Controller):
             project_tag=project_tag(project),
             settings_tag=settings_tag(record or OwnerSettings()),
             defaults=present_settings(record, "project", presenter.addresses),
+            player_tag=player_tag,
+            label_tag=label_tag,
             players=await catalog.players.find_page(number, sort=_BY_NAME, size=size),
             tags=await labels.find_page("tag", number, sort=_BY_NAME, size=size),
             categories=await labels.find_page("category", number, sort=_BY_NAME, size=size),

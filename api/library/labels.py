@@ -4,16 +4,17 @@ from http import HTTPStatus
 from typing import Annotated, Final
 
 import msgspec
-from litestar import Controller, delete, get, post, put
+from litestar import Controller, Response, delete, get, post, put
 from litestar.di import NamedDependency, Provide
 
 from api.http.auth import ApiRequest, needs_write
-from api.http.error_statuses import BODY_ERRORS, CHANGE_ERRORS, LIST_ERRORS
+from api.http.error_statuses import BODY_ERRORS, CHANGE_ERRORS, LIST_ERRORS, READ_ERRORS
 from api.http.errors import documented
 from api.http.json_body import described, read_body
 from api.http.paging import ListQuery, envelope
 from api.http.parameters import RecordId, missing, number_of
-from api.library.lookup import PROJECT, ProjectId, list_url, provide_list_query
+from api.http.preconditions import IfMatch, quoted, unless_edited
+from api.library.lookup import PROJECT, ProjectId, label_tag, list_url, provide_list_query
 from api.schemas.common import Listing, named_schema
 from api.schemas.presenter import Presenter
 from api.schemas.text_fields import Name
@@ -51,6 +52,12 @@ class Label(msgspec.Struct, frozen=True, kw_only=True):
     active: bool
 
 
+class LabelShown(msgspec.Struct, frozen=True, kw_only=True):
+    """One tag or one category."""
+
+    data: Label
+
+
 class TagAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """The answer to adding or editing a tag."""
 
@@ -67,6 +74,10 @@ class CategoryAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 def _label(record: LabelRecord) -> Label:
     return Label(id=record.id, name=record.name, active=record.active)
+
+
+def _headers(record: LabelRecord) -> dict[str, str]:
+    return {"ETag": quoted(label_tag(record))}
 
 
 async def _find(request: ApiRequest, catalog: Catalog, kind: Kind, text: str) -> LabelRecord:
@@ -97,8 +108,13 @@ async def _add(
 
 
 async def _edit(
-    request: ApiRequest, catalog: Catalog, kind: Kind, label: int, now_us: int
-) -> Label:
+    request: ApiRequest,
+    catalog: Catalog,
+    kind: Kind,
+    label: int,
+    now_us: int,
+    if_match: str | None,
+) -> LabelRecord:
     body = await read_body(request, LabelEdit)
     record = await catalog.labels.edit(
         kind,
@@ -107,10 +123,11 @@ async def _edit(
         active=None if body.active is msgspec.UNSET else body.active,
         by=request.auth.id,
         now_us=now_us,
+        check=unless_edited(if_match, label_tag),
     )
     if record is None:
         raise missing(kind)
-    return _label(record)
+    return record
 
 
 async def _delete(
@@ -187,12 +204,17 @@ class TagsController(Controller):
         tag = await _add(request, catalog, "tag", project.id, now_us)
         return TagAnswer(message="Tag added.", tag=tag)
 
+    @get(_TAG, summary="Show a tag", responses=documented(*READ_ERRORS))
+    async def show_tag(self, tag: NamedDependency[LabelRecord]) -> Response[LabelShown]:
+        """Show a tag; `ETag` names this version of it."""
+        return Response(LabelShown(data=_label(tag)), headers=_headers(tag))
+
     @put(
         _TAG,
         guards=[needs_write],
         operation_class=described(LabelEdit),
         summary="Edit a tag",
-        responses=documented(*BODY_ERRORS, HTTPStatus.CONFLICT),
+        responses=documented(*BODY_ERRORS, HTTPStatus.CONFLICT, HTTPStatus.PRECONDITION_FAILED),
     )
     async def edit_tag(
         self,
@@ -200,10 +222,12 @@ class TagsController(Controller):
         tag: NamedDependency[LabelRecord],
         catalog: NamedDependency[Catalog],
         now_us: NamedDependency[int],
-    ) -> TagAnswer:
+        if_match: IfMatch = None,
+    ) -> Response[TagAnswer]:
         """Give a tag another name, or say whether it is active; keys that are not sent stay."""
-        edited = await _edit(request, catalog, "tag", tag.id, now_us)
-        return TagAnswer(message="Tag updated.", tag=edited)
+        edited = await _edit(request, catalog, "tag", tag.id, now_us, if_match)
+        answer = TagAnswer(message="Tag updated.", tag=_label(edited))
+        return Response(answer, headers=_headers(edited))
 
     @delete(
         _TAG,
@@ -259,12 +283,17 @@ class CategoriesController(Controller):
         category = await _add(request, catalog, "category", project.id, now_us)
         return CategoryAnswer(message="Category added.", category=category)
 
+    @get(_CATEGORY, summary="Show a category", responses=documented(*READ_ERRORS))
+    async def show_category(self, category: NamedDependency[LabelRecord]) -> Response[LabelShown]:
+        """Show a category; `ETag` names this version of it."""
+        return Response(LabelShown(data=_label(category)), headers=_headers(category))
+
     @put(
         _CATEGORY,
         guards=[needs_write],
         operation_class=described(LabelEdit),
         summary="Edit a category",
-        responses=documented(*BODY_ERRORS, HTTPStatus.CONFLICT),
+        responses=documented(*BODY_ERRORS, HTTPStatus.CONFLICT, HTTPStatus.PRECONDITION_FAILED),
     )
     async def edit_category(
         self,
@@ -272,12 +301,14 @@ class CategoriesController(Controller):
         category: NamedDependency[LabelRecord],
         catalog: NamedDependency[Catalog],
         now_us: NamedDependency[int],
-    ) -> CategoryAnswer:
+        if_match: IfMatch = None,
+    ) -> Response[CategoryAnswer]:
         """Give a category another name, or say whether it is active; keys that are not sent
         stay.
         """
-        edited = await _edit(request, catalog, "category", category.id, now_us)
-        return CategoryAnswer(message="Category updated.", category=edited)
+        edited = await _edit(request, catalog, "category", category.id, now_us, if_match)
+        answer = CategoryAnswer(message="Category updated.", category=_label(edited))
+        return Response(answer, headers=_headers(edited))
 
     @delete(
         _CATEGORY,

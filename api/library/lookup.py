@@ -16,12 +16,14 @@ from api.http.parameters import PageNumber, SortOrder, missing, sort_columns
 from api.http.preconditions import edit_tag
 from api.schemas.urls import Addresses
 from storage.catalog import Catalog
-from storage.catalog.records.common import ProjectRecord
+from storage.catalog.records.common import LabelRecord, PlayerRecord, ProjectRecord
 
 __all__ = [
     "PROJECT",
     "ProjectId",
+    "label_tag",
     "list_url",
+    "player_tag",
     "project_tag",
     "provide_list_query",
     "provide_project",
@@ -85,3 +87,13 @@ def list_url(addresses: Addresses, project_id: str, noun: str) -> str:
 def project_tag(record: ProjectRecord) -> str:
     """Return the tag of what can be edited of a project (see `api.http.preconditions`)."""
     return edit_tag(record.name, record.origins)
+
+
+def player_tag(record: PlayerRecord) -> str:
+    """Return the tag of what can be edited of a player."""
+    return edit_tag(record.name, record.options)
+
+
+def label_tag(record: LabelRecord) -> str:
+    """Return the tag of what can be edited of a tag or a category."""
+    return edit_tag(record.name, record.active)

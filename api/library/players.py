@@ -1,18 +1,20 @@
 """Players: how the page that plays a stream or a video behaves and looks."""
 
+from http import HTTPStatus
 from typing import Annotated, Final
 
 import msgspec
-from litestar import Controller, delete, get, post, put
+from litestar import Controller, Response, delete, get, post, put
 from litestar.di import NamedDependency, Provide
 
 from api.http.auth import ApiRequest, needs_write
-from api.http.error_statuses import BODY_ERRORS, CHANGE_ERRORS, LIST_ERRORS
+from api.http.error_statuses import BODY_ERRORS, CHANGE_ERRORS, LIST_ERRORS, READ_ERRORS
 from api.http.errors import documented
 from api.http.json_body import described, read_body
 from api.http.paging import ListQuery, envelope
 from api.http.parameters import RecordId, missing, number_of
-from api.library.lookup import PROJECT, ProjectId, list_url, provide_list_query
+from api.http.preconditions import IfMatch, quoted, unless_edited
+from api.library.lookup import PROJECT, ProjectId, list_url, player_tag, provide_list_query
 from api.schemas.common import Listing, named_schema
 from api.schemas.presenter import Presenter
 from api.schemas.text_fields import Name
@@ -63,6 +65,12 @@ class Player(msgspec.Struct, frozen=True, kw_only=True):
     color: str | None
     created_at: str
     updated_at: str
+
+
+class PlayerShown(msgspec.Struct, frozen=True, kw_only=True):
+    """One player."""
+
+    data: Player
 
 
 class PlayerAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -157,12 +165,18 @@ class PlayersController(Controller):
         )
         return PlayerAnswer(message="Player added.", player=_player(record))
 
+    @get(_ONE, summary="Show a player", responses=documented(*READ_ERRORS))
+    async def show_player(self, player: NamedDependency[PlayerRecord]) -> Response[PlayerShown]:
+        """Show a player; `ETag` names this version of it."""
+        shown = PlayerShown(data=_player(player))
+        return Response(shown, headers={"ETag": quoted(player_tag(player))})
+
     @put(
         _ONE,
         guards=[needs_write],
         operation_class=described(PlayerEdit),
         summary="Edit a player",
-        responses=documented(*BODY_ERRORS),
+        responses=documented(*BODY_ERRORS, HTTPStatus.PRECONDITION_FAILED),
     )
     async def edit_player(
         self,
@@ -170,7 +184,8 @@ class PlayersController(Controller):
         player: NamedDependency[PlayerRecord],
         catalog: NamedDependency[Catalog],
         now_us: NamedDependency[int],
-    ) -> PlayerAnswer:
+        if_match: IfMatch = None,
+    ) -> Response[PlayerAnswer]:
         """Change a player, and with it every page that shows a record in it; keys not sent stay."""
         body = await read_body(request, PlayerEdit)
         options = {
@@ -184,10 +199,12 @@ class PlayersController(Controller):
             options=options,
             by=request.auth.id,
             now_us=now_us,
+            check=unless_edited(if_match, player_tag),
         )
         if record is None:
             raise missing("player")
-        return PlayerAnswer(message="Player updated.", player=_player(record))
+        changed = PlayerAnswer(message="Player updated.", player=_player(record))
+        return Response(changed, headers={"ETag": quoted(player_tag(record))})
 
     @delete(
         _ONE,

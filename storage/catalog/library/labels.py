@@ -5,7 +5,7 @@ video has any number of tags and at most one category. The functions run within 
 transaction.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final, Literal
 
 import msgspec
@@ -115,8 +115,11 @@ async def edit(
     *,
     name: str | None = None,
     active: bool | None = None,
+    check: Callable[[LabelRecord], None] | None = None,
 ) -> LabelRecord | None:
     """Change what is not None; None where there is no such label (any more).
+
+    `check` may raise to keep the label as it is; it gets the record before the change.
 
     Raises:
         NameTaken: the project has another of that name; the transaction cannot go on.
@@ -128,6 +131,11 @@ async def edit(
     if active is not None:
         values["active"] = active
     await label_locks.lock_project(connection, table, label)
+    if check is not None:
+        held = select(table).where(table.c.id == label).with_for_update()
+        before = (await connection.execute(held)).one_or_none()
+        if before is not None:
+            check(_record(before))
     statement = update(table).where(table.c.id == label).values(values).returning(table)
     try:
         row = (await connection.execute(statement)).one_or_none()
@@ -353,8 +361,12 @@ class Labels:
         active: bool | None = None,
         by: int | None,
         now_us: int,
+        check: Callable[[LabelRecord], None] | None = None,
     ) -> LabelRecord | None:
         """Change what is not None; None where there is no such label.
+
+        `check` may raise to keep the label as it is; it gets the record before the change, which
+        nobody else changes meanwhile.
 
         Raises:
             NameTaken: the project has another of that name.
@@ -364,7 +376,9 @@ class Labels:
         if not keys:
             return await self.find(kind, label)
         async with self._database.writing() as connection:
-            record = await edit(connection, kind, label, now_us, name=name, active=active)
+            record = await edit(
+                connection, kind, label, now_us, name=name, active=active, check=check
+            )
             if record is not None:
                 facts = {kind: label, "keys": keys}
                 await event_log.record(

@@ -3,7 +3,7 @@
 The functions run within the caller's transaction.
 """
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any, Final
 
 import msgspec
@@ -103,18 +103,25 @@ async def edit(
     *,
     name: str | None,
     options: dict[str, bool | str | None],
+    check: Callable[[PlayerRecord], None] | None = None,
 ) -> PlayerRecord | None:
-    """Change the name, where it is not None, and those options; None: there is no such player."""
+    """Change the name, where it is not None, and those options; None: there is no such player.
+
+    `check` may raise to keep the player as it is; it gets the record before the change.
+    """
     await label_locks.lock_project(connection, players, player)
     held = select(players).where(players.c.id == player).with_for_update()
     row = (await connection.execute(held)).one_or_none()
     if row is None:
         return None
+    before = _record(row)
+    if check is not None:
+        check(before)
     values: dict[str, object] = {"version": players.c.version + 1, "updated_us": now_us}
     if name is not None:
         values |= {"name": name, "name_fold": fold(name)}
     if options:
-        changed = msgspec.structs.replace(_record(row).options, **options)
+        changed = msgspec.structs.replace(before.options, **options)
         values["options"] = _text(changed)
     statement = update(players).where(players.c.id == player).values(values).returning(players)
     return _record((await connection.execute(statement)).one())
@@ -197,16 +204,18 @@ class Players:
         options: dict[str, bool | str | None],
         by: int | None,
         now_us: int,
+        check: Callable[[PlayerRecord], None] | None = None,
     ) -> PlayerRecord | None:
         """Change the name, where it is not None, and those options; None: there is no such player.
 
-        `options` are fields of `PlayerOptions` with their new values.
+        `options` are fields of `PlayerOptions` with their new values. `check` may raise to keep the
+        player as it is; it gets the record before the change, which nobody else changes meanwhile.
         """
         keys = [*(["name"] if name is not None else []), *options]
         if not keys:
             return await self.find(player)
         async with self._database.writing() as connection:
-            record = await edit(connection, player, now_us, name=name, options=options)
+            record = await edit(connection, player, now_us, name=name, options=options, check=check)
             if record is not None:
                 facts = {"player": player, "keys": keys}
                 project = record.project

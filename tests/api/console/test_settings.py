@@ -120,3 +120,23 @@ async def test_who_edits_a_project_that_was_edited_since_is_told(
     second = await browser.act("PUT", "/api/projects/1", {"name": "Theirs"}, headers=mine)
     assert second.status_code == 412
     assert "Mine" in (await browser.get(f"/console/{house.key}/settings")).text
+
+
+@pytest.mark.parametrize("nouns", ["players", "tags", "categories"])
+async def test_who_edits_a_player_or_a_label_that_was_edited_since_is_told(
+    house: ApiService, browser: Browser, nouns: str
+) -> None:
+    added = await browser.act("POST", f"/api/projects/1/{nouns}", {"name": "First"})
+    number = next(value["id"] for key, value in added.json().items() if key != "message")
+    page = (await browser.fragment(f"/console/{house.key}/settings", nouns)).text
+    stamp = re.search(r'data-version="([0-9a-f]+)"', page)
+    assert stamp is not None
+    act = {"X-Headend-Console": "1", "Sec-Fetch-Site": "same-origin"}
+    mine = {**act, "If-Match": f'"{stamp[1]}"'}
+    path = f"/api/{nouns}/{number}"
+    first = await browser.act("PUT", path, {"name": "Mine"}, headers=mine)
+    assert first.status_code == 200, first.text
+    second = await browser.act("PUT", path, {"name": "Theirs"}, headers=mine)
+    assert second.status_code == 412
+    again = (await browser.fragment(f"/console/{house.key}/settings", nouns)).text
+    assert f'data-version="{first.headers["etag"].strip(chr(34))}"' in again

@@ -273,3 +273,40 @@ async def test_labels_of_one_project_are_not_anothers(
     body = await house.listed(path=f"/api/projects/{other}/{nouns}")
     assert [item["name"] for item in body["data"]] == ["news"]
     assert (await add(house, nouns, 999, name="x")).status_code == 404
+
+
+@both
+async def test_one_is_shown_to_whom_its_project_is(
+    house: ApiService, noun: str, nouns: str
+) -> None:
+    record = await made(house, noun, nouns, "News")
+    other = (await house.catalog.projects.add("Other", 1)).id
+    for project, status in ((1, 200), (other, 404)):
+        headers = await house.headers_of("reader", project, write=False)
+        answer = await house.client.get(f"/api/{nouns}/{record['id']}", headers=headers)
+        assert answer.status_code == status
+        if status == 200:
+            assert answer.json() == {"data": record}
+    answer = await house.client.get(f"/api/{nouns}/999", headers=house.owner)
+    assert answer.status_code == 404
+
+
+@both
+async def test_who_edits_one_that_was_edited_since_is_told(
+    house: ApiService, noun: str, nouns: str
+) -> None:
+    record = await made(house, noun, nouns, "News")
+    path = f"/api/{nouns}/{record['id']}"
+    read = await house.client.get(path, headers=house.owner)
+    mine = {**house.owner, "If-Match": read.headers["etag"]}
+    first = await house.client.put(path, json={"active": False}, headers=mine)
+    assert first.status_code == 200
+    second = await house.client.put(path, json={"name": "Theirs"}, headers=mine)
+    assert second.status_code == 412
+    shown = await house.client.get(path, headers=house.owner)
+    assert shown.json()["data"] == record | {"active": False}
+    assert shown.headers["etag"] == first.headers["etag"] != read.headers["etag"]
+    again = {**house.owner, "If-Match": shown.headers["etag"]}
+    third = await house.client.put(path, json={"name": "Theirs"}, headers=again)
+    assert third.json()[noun]["name"] == "Theirs"
+    assert (await edit(house, nouns, record["id"], name="Without")).status_code == 200

@@ -154,3 +154,22 @@ async def test_only_who_may_write_may_change(house: ApiService) -> None:
         assert [answer.status_code for answer in answers] == [changed] * 3
         assert (await house.client.get(PLAYERS, headers=headers)).status_code == listed
     assert (await house.listed(path=PLAYERS))["data"] == [player]
+
+
+async def test_who_edits_a_player_that_was_edited_since_is_told(house: ApiService) -> None:
+    player = await made(house, "One", loop=True)
+    path = f"/api/players/{player['id']}"
+    read = await house.client.get(path, headers=house.owner)
+    assert (read.status_code, read.json()) == (200, {"data": player})
+    mine = {**house.owner, "If-Match": read.headers["etag"]}
+    first = await house.client.put(path, json={"muted": True}, headers=mine)
+    assert first.status_code == 200
+    second = await house.client.put(path, json={"name": "Theirs"}, headers=mine)
+    assert second.status_code == 412
+    shown = await house.client.get(path, headers=house.owner)
+    assert shown.json()["data"] == player | {"muted": True}
+    assert shown.headers["etag"] == first.headers["etag"] != read.headers["etag"]
+    again = {**house.owner, "If-Match": shown.headers["etag"]}
+    third = await house.client.put(path, json={"name": "Theirs"}, headers=again)
+    assert third.json()["player"]["name"] == "Theirs"
+    assert (await edit(house, player["id"], name="Without")).status_code == 200

@@ -316,3 +316,20 @@ async def test_a_tag_that_is_deleted_while_it_is_linked_is_linked_or_refused(
             tasks.create_task(deleting())
         assert (await catalog.labels.find_page("tag", project)).total == 0
     assert outcomes <= {"linked", "refused"}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_check_that_raises_keeps_the_label_as_it_is(catalog: Catalog, kind: Kind) -> None:
+    project = (await catalog.projects.add("One", 1)).id
+    (label,) = await made(catalog, kind, project, "News")
+    seen: list[LabelRecord] = []
+
+    def refuse(record: LabelRecord) -> None:
+        seen.append(record)
+        raise LookupError
+
+    with pytest.raises(LookupError):
+        await catalog.labels.edit(kind, label.id, name="x", by=None, now_us=2, check=refuse)
+    assert seen == [label]
+    assert await catalog.labels.find(kind, label.id) == label
+    assert await catalog.labels.edit(kind, 999, name="x", by=None, now_us=2, check=refuse) is None

@@ -108,3 +108,18 @@ async def test_edits_of_several_options_at_once_are_all_kept(
             found = await catalog.players.find(player.id)
             assert found is not None
             assert found.options == PlayerOptions(muted=on, loop=on, autoplay=on)
+
+
+async def test_a_check_that_raises_keeps_the_player_as_it_is(catalog: Catalog) -> None:
+    project = (await catalog.projects.add("One", 1)).id
+    player = await made(catalog, project, "One")
+    seen: list[PlayerRecord] = []
+
+    def refuse(record: PlayerRecord) -> None:
+        seen.append(record)
+        raise LookupError
+
+    with pytest.raises(LookupError):
+        await catalog.players.edit(player.id, options={"muted": True}, by=3, now_us=2, check=refuse)
+    assert seen == [player]
+    assert await catalog.players.find(player.id) == player
