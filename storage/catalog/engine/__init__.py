@@ -2,6 +2,7 @@
 
 `database` is the interface: reading, writing and migrating transactions on either database.
 `postgres` and `sqlite` make the connections and translate errors; `sqlite_reader`, `sqlite_writer`
-and `sqlite_cursor` are SQLite's connections under SQLAlchemy. `lock_order` is the order in which
-all transactions lock rows. Statements are not here.
+and `sqlite_cursor` are SQLite's connections under SQLAlchemy. `compiled` keeps what
+statements were compiled to; `lock_order` is the order in which all transactions lock rows.
+Statements are not here.
 """

@@ -20,6 +20,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import NullPool
 
+from storage.catalog.engine.compiled import CompiledStatements
 from storage.errors import CatalogAway, CatalogBusy, CatalogError, CatalogUnavailable
 
 __all__ = [
@@ -40,6 +41,7 @@ NOW_US: Final = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 # Of each process; a server lets 100 in unless it is told otherwise: enough for eight processes.
 _READERS: Final = 5
 _WRITERS: Final = 5
+_COMPILED: Final = CompiledStatements()
 # Among PostgreSQL's advisory locks: who relies on the tables' form, and whose turn it is to look
 # whether that has to change.
 _FORM: Final = 0x48454146
@@ -226,6 +228,7 @@ def _engine(url: URL, options: dict[str, str], **pool: Any) -> AsyncEngine:  # A
         url.set(query={}),
         hide_parameters=True,  # they hold secrets, and errors are logged
         connect_args=arguments,
+        execution_options={"compiled_cache": _COMPILED},
         **pool,
     )
 

@@ -13,6 +13,7 @@ from typing import Final
 from sqlalchemy import URL, Connection, event
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
+from storage.catalog.engine.compiled import CompiledStatements
 from storage.catalog.engine.sqlite_cursor import HELD
 from storage.catalog.engine.sqlite_reader import DiskStalls, SqliteReader, open_reader
 from storage.catalog.engine.sqlite_writer import SqliteWriter, open_writer
@@ -27,6 +28,7 @@ NOW_US: Final = "CAST(round((julianday('now') - 2440587.5) * 86400000) AS INTEGE
 # lock, by polling, and keep readers from a connection meanwhile.
 _READERS: Final = 4
 _WRITERS: Final = 1
+_COMPILED: Final = CompiledStatements()
 # What the world does to a database, as against what our own statements do.
 _BROKEN: Final = frozenset(
     {
@@ -90,6 +92,7 @@ def _engine(
         max_overflow=0,
         pool_timeout=busy_ms / 1000,
         async_creator=async_creator,
+        execution_options={"compiled_cache": _COMPILED},
     )
 
 
