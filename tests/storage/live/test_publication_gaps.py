@@ -157,7 +157,7 @@ async def test_a_rung_that_was_never_made_has_a_playlist_of_gaps(stage: Publicat
     address = f"live/{HASH}/{RUN}/720p/index.m3u8"
     text = stage.disk.path(address).read_text()
     assert "EXT-X-MAP" not in text
-    assert list(named_addresses(address, text)) == []
+    assert named_addresses(address, text) == ()
     assert heights(stage) == [360]
     await stage.same_everywhere()
 

@@ -1,6 +1,8 @@
 """Reports of an engine without an engine, and object stores that check or fail."""
 
+import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
 
 import msgspec
@@ -305,8 +307,16 @@ class CheckedEdge(MemoryEdge):
         self.published.append(dict(texts))
 
 
-def named_addresses(address: str, text: str) -> Iterator[str]:
-    """Yield the addresses that a playlist at `address` names."""
+@lru_cache(maxsize=64)
+def named_addresses(address: str, text: str) -> tuple[str, ...]:
+    """Return the addresses that a playlist at `address` names.
+
+    A playlist is looked at with each part that is listed, and most texts are those of before.
+    """
+    return tuple(_named_addresses(address, text))
+
+
+def _named_addresses(address: str, text: str) -> Iterator[str]:
     folder = address.rpartition("/")[0]
     playlist = parse(text)
     if isinstance(playlist, MultivariantPlaylist):
@@ -325,12 +335,19 @@ def named_addresses(address: str, text: str) -> Iterator[str]:
 def check_named_addresses(
     disk: DiskObjects, address: str, text: str, elsewhere: Collection[str] = ()
 ) -> None:
-    missing = [
-        name
-        for name in named_addresses(address, text)
-        if name not in elsewhere and not disk.path(name).is_file()
-    ]
+    named = [name for name in named_addresses(address, text) if name not in elsewhere]
+    folders = {name.rpartition("/")[0] for name in named}
+    there = {f"{folder}/{file}" for folder in folders for file in _files(disk.path(folder))}
+    missing = [name for name in named if name not in there]
     assert missing == [], f"{address} names what is not there"
+
+
+def _files(folder: Path) -> list[str]:
+    """Return the names of a folder's files: of many, sooner than one look at each."""
+    if not folder.is_dir():
+        return []
+    with os.scandir(folder) as entries:
+        return [each.name for each in entries if each.is_file()]
 
 
 def on_disk(disk: DiskObjects, name: str, run: str = RUN) -> MediaPlaylist:
