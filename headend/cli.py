@@ -89,8 +89,6 @@ def _read(config: Path | None, **given: str | None) -> tuple[ServiceSettings, di
 @click.pass_context
 def main(context: click.Context) -> None:
     """Headend: RTMP and RTMPS in, multi-resolution HLS out."""
-    # What was loaded stays until the process ends, which need not take it apart.
-    gc.freeze()
     # Media of unpublished records, keys and tokens: for the service's own user only.
     before = os.umask(_PRIVATE_FILES)
     context.call_on_close(lambda: os.umask(before))

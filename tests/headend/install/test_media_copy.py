@@ -140,7 +140,7 @@ def test_a_killed_copy_is_no_whole_one_and_goes_on(site: Site, tmp_path: Path, w
     # Its progress is not read, so it waits for the terminal after some 50 objects.
     here, there = pty.openpty()
     child = subprocess.Popen(
-        [sys.executable, "-c", "from headend.cli import main; main()", "migrate",
+        [sys.executable, "-c", "from headend.command import main; main()", "migrate",
          "--media-to", place],
         env={**os.environ, **site.environment, **named}, stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL, stderr=there,

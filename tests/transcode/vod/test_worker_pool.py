@@ -24,7 +24,7 @@ PATIENCE = 240.0  # a busy machine makes the long film in half of it
 @contextmanager
 def worker(data: Path) -> Generator[subprocess.Popen[bytes]]:
     """The real command over a data folder; killed where it is still there."""
-    command = [sys.executable, "-c", "from headend.cli import main; main()", "transcode"]
+    command = [sys.executable, "-c", "from headend.command import main; main()", "transcode"]
     with (
         (data / "worker.log").open("ab") as log,
         subprocess.Popen([*command, "--data", str(data)], stderr=log, stdout=log) as process,

@@ -84,7 +84,7 @@ class WorkerProcess(msgspec.Struct, frozen=True):
 
 @contextmanager
 def worker(data: Path, place: str | Path, number: int) -> Generator[WorkerProcess]:
-    command = [sys.executable, "-c", "from headend.cli import main; main()", "transcode"]
+    command = [sys.executable, "-c", "from headend.command import main; main()", "transcode"]
     environment = dict(os.environ)
     environment["HEADEND_TRANSCODE__LEASE_SECONDS"] = str(_LEASE)
     if isinstance(place, str):

@@ -1,0 +1,30 @@
+import subprocess
+import sys
+
+# Runs the command as the installed program does, and tells how the garbage collector was left.
+_PROGRAM = """
+import gc
+from headend.command import main
+try:
+    main()
+finally:
+    print(gc.isenabled(), gc.get_freeze_count() > 100_000)
+"""
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", _PROGRAM, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+
+
+def test_a_command_runs_with_what_it_loaded_out_of_the_garbage_collectors_sight() -> None:
+    done = run("serve", "--help")
+    assert "Run the whole service in this process." in done.stdout
+    assert done.stdout.endswith("True True\n")
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_exit_status_is_that_of_the_command() -> None:
+    done = run("no-such-command")
+    assert done.returncode == 2
+    assert "No such command" in done.stderr
