@@ -12,7 +12,7 @@ import msgspec
 from media.hls.segment import InitSection, Part, Segment, SegmentStart
 from media.ladder import AUDIO_RENDITION, Ladder, ladder_for
 from media.ticks import ORIGIN_SECONDS, VIDEO_SCALE
-from tests.support.engine.sources import Source
+from tests.support.engine.sources import Source, thinned
 from transcode.protocol.messages import (
     Begin,
     EngineOrder,
@@ -166,7 +166,7 @@ def begin(
     """Return the order for a source; the ladder is the usual one."""
     video = source.video
     if ladder is None and video is not None:
-        ladder = ladder_for(video.width, video.height, LABELS)
+        ladder = thinned(ladder_for(video.width, video.height, LABELS))
     return Begin(
         epoch=epoch,
         video=video,

@@ -8,6 +8,7 @@ import msgspec
 from av.audio.stream import AudioStream
 
 from media.codecs.avc import AvcConfig
+from media.ladder import Ladder, Rendition
 from media.track import AudioCodec, AudioTrack, VideoCodec, VideoTrack
 from tests.support.made_media import is_made_of_nothing, make_file
 from transcode.protocol.messages import Packet
@@ -23,10 +24,11 @@ __all__ = [
     "pulses",
     "scenes",
     "source_of",
+    "thinned",
 ]
 
 # Low pictures, wide enough for the label: they have the ladder of that size and an eighth of its
-# pixels, which is what encoders take their time for.
+# pixels, which is what encoders take their time for. They take as long for bits: see `thinned`.
 LOW_720P, LOW_480P, LOW_360P = (960, 96), (720, 72), (480, 64)
 TONE = "sine=frequency=440:sample_rate=44100"
 
@@ -43,6 +45,7 @@ _SCENES = (
 )
 _COMMAND = ("ffmpeg", "-nostdin", "-hide_banner", "-v", "warning")
 _SECONDS = 60
+_BITS_OF_A_PIXEL = 0.2  # of one picture: scenes look like those of a stream with so many
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,6 +85,7 @@ def scenes(
     sound: str | None = TONE,
 ) -> Path:
     """Make an FLV of several scenes with B-frames; `gop` in seconds, None: one keyframe only."""
+    bits = round(size[0] * size[1] * rate * _BITS_OF_A_PIXEL)
     graph = _SCENES.format(
         size=f"{size[0]}x{size[1]}",
         half=f"{size[0] // 2}x{size[1] // 2}",
@@ -89,7 +93,7 @@ def scenes(
         piece=seconds / 4,
     )
     keyint = str(round(rate * gop)) if gop is not None else "9999"
-    coded = ["-c:v", "libx264", "-preset", "superfast", "-bf", "3", "-b:v", "1500k"]
+    coded = ["-c:v", "libx264", "-preset", "superfast", "-bf", "3", "-b:v", str(bits)]
     coded += ["-g", keyint, "-keyint_min", keyint, "-sc_threshold", "0", "-threads", "1"]
     audio: list[str] = []
     if sound is not None:
@@ -136,6 +140,21 @@ def pulses(path: Path, *, seconds: int, size: tuple[int, int] = (256, 144)) -> P
         *("-b:a", "128k", "-f", "flv", "-y", path),
     )
     return path
+
+
+def thinned(ladder: Ladder) -> Ladder:
+    """A ladder whose rungs have as few bits a pixel as whole pictures of their width have."""
+    return Ladder(
+        tuple(
+            msgspec.structs.replace(rung, rate=round(rung.rate * min(1, _share_of_height(rung))))
+            for rung in ladder.renditions
+        )
+    )
+
+
+def _share_of_height(rung: Rendition) -> float:
+    """How high a picture is, as a share of one of 16:9 that is as wide."""
+    return rung.height / (rung.width * 9 / 16)
 
 
 def source_of(path: Path) -> Source:
