@@ -194,12 +194,14 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
         """Return whether the rounded duration of a segment is within the target duration."""
         return 2 * duration < (2 * self.target + 1) * VIDEO_SCALE
 
-    def surplus(self, listed: int) -> int:
+    def surplus(self, listed: int, *, lost: int = 0) -> int:
         """Return how many of the oldest segments can leave a window that lists `listed` ticks.
 
-        The rest lasts at least `listed`, and at least three target durations (6.2.2).
+        The rest lasts at least `listed`, and at least three target durations (6.2.2). What left it
+        for `lost` ticks at its end, which this timeline does not have any more, stays away: Media
+        Sequence Numbers never go back.
         """
-        wanted = max(listed, self.held)
+        wanted = max(listed, self.held) - lost
         rest = self.duration
         for number, segment in enumerate(self.segments):
             rest -= segment.duration

@@ -32,7 +32,7 @@ from storage.live.run_state import (
     LiveWindow,
     RunState,
     Step,
-    StepSegment,
+    lost_steps,
     next_init_numbers,
     rendition_names,
 )
@@ -241,8 +241,7 @@ class Publication:
             clock=clock,
             low_latency=low_latency,
         )
-        lost = range(state.next_sequence, state.opened)
-        await publication._restore(listed, [_lost_step(state, sequence) for sequence in lost])
+        await publication._restore(listed, lost_steps(state))
         return publication
 
     async def _restore(self, listed: Sequence[Step], gaps: list[Step]) -> None:
@@ -258,7 +257,9 @@ class Publication:
                 hint=hint,
             )
             await asyncio.sleep(0)  # each takes 0.1 s in a window of 12 h
-        self._drop_surplus()
+        # Viewers may have seen steps instead of the gaps, and older ones leave for them.
+        durations = (each.duration for step in listed for each in step.segments.values())
+        self._drop_surplus(lost=len(gaps) * max(durations, default=0))
         await self._show(self._timelines)
         first, discontinuities = self._beginning()
         await self._writer.resume(gaps, first=first, discontinuities=discontinuities)
@@ -467,10 +468,12 @@ class Publication:
         first = next(iter(self._timelines.values()))
         return first.sequence, first.discontinuities
 
-    def _drop_surplus(self) -> bool:
+    def _drop_surplus(self, *, lost: int = 0) -> bool:
         """Let the oldest steps leave the playlists, in all renditions at once, if it is time."""
-        timelines = self._timelines.values()
-        drop = min((each.surplus(self._listed_ticks) for each in timelines), default=0)
+        surpluses = (
+            each.surplus(self._listed_ticks, lost=lost) for each in self._timelines.values()
+        )
+        drop = min(surpluses, default=0)
         if drop:
             for name, timeline in self._timelines.items():
                 self._timelines[name] = timeline.trimmed(drop)
@@ -583,18 +586,3 @@ class Publication:
 
 def _part_uri(sequence: int, index: int) -> str:
     return f"{sequence}.{index}.m4s"
-
-
-def _lost_step(state: RunState, sequence: int) -> Step:
-    """Return a step that has no media and lasts no time, after the newest of a run."""
-    last = state.tail[-1]
-    return Step(
-        sequence=sequence,
-        epoch=last.epoch,
-        discontinuity=False,
-        origin_us=last.origin_us,
-        segments={
-            name: StepSegment(each.start + each.duration, 0, 0, 0, 0, each.init, gap=True)
-            for name, each in last.segments.items()
-        },
-    )

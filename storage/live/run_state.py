@@ -26,6 +26,7 @@ __all__ = [
     "StepPage",
     "StepSegment",
     "decode_state",
+    "lost_steps",
     "next_init_numbers",
     "rendition_names",
 ]
@@ -246,6 +247,30 @@ def next_init_numbers(state: RunState) -> dict[str, int]:
         for name, segment in step.segments.items():
             following[name] = max(following.get(name, 0), segment.init + 1)
     return following
+
+
+def lost_steps(state: RunState) -> list[Step]:
+    """Return the steps of which viewers may have seen parts that no store has.
+
+    They have no media and last no time.
+    """
+    if not state.tail:
+        return []
+    last = state.tail[-1]
+    segments = {
+        name: StepSegment(each.start + each.duration, 0, 0, 0, 0, each.init, gap=True)
+        for name, each in last.segments.items()
+    }
+    return [
+        Step(
+            sequence=sequence,
+            epoch=last.epoch,
+            discontinuity=False,
+            origin_us=last.origin_us,
+            segments=segments,
+        )
+        for sequence in range(state.next_sequence, state.opened)
+    ]
 
 
 def rendition_names(renditions: tuple[Rendition, ...]) -> tuple[str, ...]:

@@ -246,6 +246,14 @@ def test_the_rest_of_a_window_lasts_as_long_as_asked_for(seconds: int, expected:
     assert with_closed(100).surplus(seconds * VIDEO_SCALE) == expected
 
 
+def test_a_window_that_lost_its_end_is_shorter_at_both_ends() -> None:
+    whole_window = with_closed(100)
+    gone = whole_window.surplus(30 * VIDEO_SCALE)
+    rest = with_closed(98)
+    assert rest.surplus(30 * VIDEO_SCALE) < gone
+    assert rest.surplus(30 * VIDEO_SCALE, lost=4 * VIDEO_SCALE) == gone
+
+
 def test_trimming_counts_segments_and_discontinuities_alike() -> None:
     timeline = Timeline(sequence=5)
     for number in range(8):

@@ -11,7 +11,7 @@ import pytest
 
 from media.ladder import AUDIO_RENDITION
 from storage.edge.memory import MemoryEdge
-from storage.live.publication import Publication
+from storage.live.publication import LiveWindow, Publication
 from storage.live.run_objects import OwnershipLost, RunOwner
 from storage.live.run_store import newest_run
 from storage.objects.disk import DiskObjects
@@ -24,7 +24,9 @@ from tests.support.storage.engine_reports import (
     FailingObjects,
     FakeClock,
     ReportMaker,
+    append_all,
     append_until_full,
+    begin_epoch,
     check_named_addresses,
     on_disk,
     open_run,
@@ -196,6 +198,34 @@ async def test_a_host_that_lost_its_run_learns_of_it_once_and_writes_nothing_mor
         assert first.losses == 1
         kept = contents(disk)
         assert {name: kept[name] for name in before} == before
+
+
+@pytest.mark.parametrize("seconds", [12, 30])
+async def test_what_left_the_playlists_of_a_host_that_is_gone_does_not_come_back(
+    tmp_path: Path, seconds: int
+) -> None:
+    """It was gone after its viewers had seen the newest step, and before that was stored."""
+    window = LiveWindow(listed_seconds=seconds)
+    with DiskObjects(tmp_path) as disk:
+        shown, clock = MemoryEdge(), FakeClock()
+        owner = RunOwner(generation=1, fenced=True)
+        publication = await open_run(disk, shown, clock, window=window, owner=owner)
+        studio = ReportMaker(TOP)
+        await begin_epoch(publication, studio)
+        for _ in range(seconds // 2 + 3):
+            await append_all(publication, studio.step())
+        for report in studio.step():
+            await publication.append(report)
+        edge, owner = MemoryEdge(), RunOwner(generation=2, fenced=True)
+        assert await resume_run(disk, edge, clock, window=window, owner=owner) is not None
+        for name in NAMES:
+            address = f"live/{HASH}/{RUN}/{name}/index.m3u8"
+            before, after = shown.timeline(address), edge.timeline(address)
+            assert before is not None
+            assert after is not None
+            assert after.sequence >= before.sequence > 0
+            assert after.next_msn >= before.next_msn
+            assert on_disk(disk, name).sequence == after.sequence
 
 
 async def test_an_older_host_takes_nothing_over(tmp_path: Path) -> None:
