@@ -7,14 +7,16 @@ Where viewers wait for the parts of a rendition, each new one is read before the
 so that their requests find it here.
 
 While Redis is away for longer than a moment, this edge has nothing, and viewers get the playlists
-that are stored.
+that are stored. Once it is back, and after this process was stopped or cut off, Redis is asked
+before anything is shown: what this process had may be older than what viewers got elsewhere, and
+what is stored as well.
 """
 
 import asyncio
 import logging
 import time
 from collections.abc import AsyncGenerator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, Final
 
 from media.hls.timeline import Timeline
@@ -33,8 +35,13 @@ log = logging.getLogger(__name__)
 LINGER_SECONDS: Final = 30.0
 # Parts come every second at least. After this silence Redis is asked whether it is the same state.
 SILENCE_SECONDS: Final = 3.0
+# For so long after the silence a state is shown while Redis is asked.
+_DOUBT_SECONDS: Final = 1.5
 # How long the first request for a stream waits for the subscription.
 _FIRST_SECONDS: Final = 1.0
+# How long later ones wait for Redis, which could not be reached; it is asked once in a second.
+_AGAIN_SECONDS: Final = 0.5
+_RETRY_SECONDS: Final = 1.0
 # For so long after a request that waited, new parts of the rendition are read at once.
 _WANTED_SECONDS: Final = 10.0
 # Reads at the same time: each takes a connection.
@@ -54,7 +61,9 @@ class _Followed:
     def __init__(self, now: float) -> None:
         self.used = now  # when a viewer last requested something
         self.confirmed = now  # when Redis last had this state
+        self.failed: float | None = None  # when Redis could not be reached, if that was the last
         self.ready = asyncio.Event()  # the state was read, or could not be
+        self.box: Mailbox | None = None  # what is published, once it was read for the first time
         self.state = EdgeState()
         self.revision: int | None = None  # None: there is no state
         self.generation = 0  # of the state, and of its parts
@@ -118,10 +127,13 @@ class RemoteEdge(MemoryEdge):
         if hash_ is None:
             return True
         followed = self._followed.get(hash_)
-        return followed is not None and followed.ready.is_set()
+        return followed is not None and followed.ready.is_set() and not self._must_be_read(followed)
 
     async def catch_up(self, address: str) -> None:
-        """Follow the stream that an address belongs to; return once its state is known."""
+        """Follow the stream that an address belongs to; return once its present state is known.
+
+        It may still be unknown then, if Redis does not answer.
+        """
         hash_ = live_stream_of(address)
         if hash_ is None:
             return
@@ -132,7 +144,27 @@ class RemoteEdge(MemoryEdge):
             followed = self._followed[hash_] = _Followed(self._clock())
             self._start(self._follow(hash_, followed))
         followed.used = self._clock()
-        await followed.ready.wait()  # bounded by the task
+        if followed.box is None:
+            await followed.ready.wait()  # bounded by the task
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_AGAIN_SECONDS):
+                while self._must_be_read(followed) and self._followed.get(hash_) is followed:
+                    followed.ready.clear()
+                    followed.box.mark_lost()
+                    await followed.ready.wait()
+                await followed.ready.wait()
+
+    def _is_stale(self, followed: _Followed) -> bool:
+        """Return whether Redis was not asked in time: this process was stopped, or cut off."""
+        doubtful = followed.confirmed + self._silence_seconds + _DOUBT_SECONDS
+        return followed.revision is not None and self._clock() > doubtful
+
+    def _must_be_read(self, followed: _Followed) -> bool:
+        failed = followed.failed
+        return self._is_stale(followed) or (
+            failed is not None and self._clock() >= failed + _RETRY_SECONDS
+        )
 
     async def get_part(self, address: str) -> bytes | None:
         """Return a part, an init section or a segment, read from Redis if need be."""
@@ -143,6 +175,9 @@ class RemoteEdge(MemoryEdge):
         followed = self._touch(address)
         if followed is None or followed.revision is None:
             return None
+        known = self._cached(address)
+        if known is not None:
+            return known
         rendition = address.split("/")[-2]
         followed.wanted[rendition] = followed.used
         if not self._lists(address) and not self._may_guess(followed):
@@ -151,20 +186,19 @@ class RemoteEdge(MemoryEdge):
 
     def local_part(self, address: str) -> bytes | None:
         """Return a part from this process's memory; `get_part` may still find it elsewhere."""
-        self._touch(address)
-        return super().local_part(address)
+        return super().local_part(address) if self._may_show(address) else None
 
     def local_playlist(
         self, address: str, *, low_latency: bool = False, skip: bool = False
     ) -> CachedPlaylist | None:
         """Return a playlist, or None if the stream is not followed or has none."""
-        self._touch(address)
+        if not self._may_show(address):
+            return None
         return super().local_playlist(address, low_latency=low_latency, skip=skip)
 
     def timeline(self, address: str) -> Timeline | None:
         """Return the timeline behind the media playlist at `address` of a live run."""
-        self._touch(address)
-        return super().timeline(address)
+        return super().timeline(address) if self._may_show(address) else None
 
     def wait(
         self, address: str, msn: int, part: int | None, ready: Callable[[], None]
@@ -182,6 +216,11 @@ class RemoteEdge(MemoryEdge):
         if followed is not None:
             followed.used = self._clock()
         return followed
+
+    def _may_show(self, address: str) -> bool:
+        """Record that a viewer requests something; return whether this process has the newest."""
+        followed = self._touch(address)
+        return followed is None or not self._is_stale(followed)
 
     async def drop_folder(self, prefix: str) -> None:
         """Drop everything below `prefix` here; a stream that is still published comes again."""
@@ -270,6 +309,7 @@ class RemoteEdge(MemoryEdge):
             async with self._bus.subscribe(hash_) as box:
                 while self._clock() < followed.used + self._linger_seconds:
                     await self._handle_next(hash_, followed, box)
+                    followed.box = box
                     followed.ready.set()
         except Exception:  # the per-stream edge: other streams go on
             log.exception("stream not followed", extra={"stream": hash_})
@@ -280,18 +320,21 @@ class RemoteEdge(MemoryEdge):
 
     async def _handle_next(self, hash_: str, followed: _Followed, box: Mailbox) -> None:
         """Handle what is published next, or the silence."""
-        is_first = not followed.ready.is_set()
+        is_first = followed.box is None
         try:
             async with asyncio.timeout(_FIRST_SECONDS if is_first else self._silence_seconds):
                 message = await box.get()
         except TimeoutError:
             message = None
         try:
-            if isinstance(message, BusMessage) and message.data:
+            if self._is_stale(followed):  # and so may be what was published meanwhile
+                await self._load(hash_, followed)
+            elif isinstance(message, BusMessage) and message.data:
                 await self._apply(hash_, followed, EdgeMessage.decode(message.data))
             elif message is not None or is_first or not await self._is_current(hash_, followed):
                 await self._load(hash_, followed)
         except EdgeUnavailable:  # the bus says so once
+            followed.failed = self._clock()
             await self._lose(hash_, followed)
         except BadEdgeMessage as error:
             if is_first or followed.revision is not None:
@@ -305,10 +348,12 @@ class RemoteEdge(MemoryEdge):
         Raises:
             EdgeUnavailable: Redis cannot be reached.
         """
+        asked = self._clock()
         revision = await self._store.read_revision(hash_)
+        followed.failed = None
         if revision is None or revision != followed.revision:
             return False
-        followed.confirmed = self._clock()
+        followed.confirmed = asked
         return True
 
     async def _load(self, hash_: str, followed: _Followed) -> None:
@@ -318,7 +363,9 @@ class RemoteEdge(MemoryEdge):
             EdgeUnavailable: Redis cannot be reached.
             BadEdgeMessage: the state is not of this form.
         """
+        asked = self._clock()
         messages = await self._store.read_state(hash_)
+        followed.failed = None
         if messages is None:
             await self._lose(hash_, followed)
             return
@@ -334,7 +381,7 @@ class RemoteEdge(MemoryEdge):
                     await asyncio.sleep(0)  # other work's turn
             revision = message.revision
             await self._take_generation(hash_, followed, message.generation)
-        await self._show(followed, state, revision)
+        await self._show(followed, state, revision, asked)
 
     async def _apply(self, hash_: str, followed: _Followed, message: EdgeMessage) -> None:
         """Apply a change that was published; read the state if it is not of the known one.
@@ -345,9 +392,10 @@ class RemoteEdge(MemoryEdge):
         """
         known = followed.revision
         if known is not None and message.base == known:
+            now = self._clock()
             state = message.change.applied(followed.state)
             await self._take_generation(hash_, followed, message.generation)
-            await self._show(followed, state, message.revision)
+            await self._show(followed, state, message.revision, now)
         elif known is None or not 0 <= known - message.revision < _KNOWN_REVISIONS:
             await self._load(hash_, followed)
 
@@ -375,11 +423,16 @@ class RemoteEdge(MemoryEdge):
         for each in reading:
             await asyncio.shield(each)
 
-    async def _show(self, followed: _Followed, state: EdgeState, revision: int | None) -> None:
-        """Show viewers what is new in a state, once the parts are here that they wait for."""
+    async def _show(
+        self, followed: _Followed, state: EdgeState, revision: int | None, confirmed: float
+    ) -> None:
+        """Show viewers what is new in a state, once the parts are here that they wait for.
+
+        `confirmed` is when Redis had it.
+        """
         await self._read_wanted(followed, state)
         before, followed.state, followed.revision = followed.state, state, revision
-        followed.confirmed = self._clock()
+        followed.confirmed = confirmed
         if before.folder not in {"", state.folder} and not before.has_ended:
             await super().drop_folder(before.folder)  # its end is stored
         known = before.timelines_of(state.folder)

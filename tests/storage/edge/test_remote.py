@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -354,6 +355,7 @@ async def test_a_stream_is_followed_until_nobody_asked_for_some_time(
         await edge.catch_up("live/ABCDEFabcdef/index.m3u8")
         assert edge.followed == (HASH,)  # no more at a time
         clock.now += 29
+        await edge.catch_up(PLAYLIST)
         assert edge.timeline(PLAYLIST) == timeline
         clock.now += 29
         timeline = await put_next_part(maker, timeline)
@@ -367,6 +369,75 @@ async def test_a_stream_is_followed_until_nobody_asked_for_some_time(
         assert edge.timeline(PLAYLIST) is None
         await until(lambda: server.command("PUBSUB", "CHANNELS") == [b"one.edge:"])
         edge.close()
+
+
+@asynccontextmanager
+async def edge_on(
+    server: RedisServer, clock: FakeClock
+) -> AsyncGenerator[tuple[RemoteEdge, Timeline], None]:
+    """A process that follows a stream by a clock, and what it has of it."""
+    server.command("FLUSHALL")
+    async with (
+        open_edge_store(server.url, namespace="one") as store,
+        store.receive_changes() as bus,
+        asyncio.TaskGroup() as tasks,
+    ):
+        edge = RemoteEdge(store, bus, tasks, clock=clock)
+        maker = PublishingEdge(store)
+        timeline = await put_next_part(maker, Timeline())
+        await maker.publish()
+        await edge.catch_up(PLAYLIST)
+        assert edge.timeline(PLAYLIST) == timeline
+        yield edge, timeline
+        edge.close()
+
+
+async def publish_parts(server: RedisServer, timeline: Timeline, count: int) -> Timeline:
+    async with open_edge_store(server.url, namespace="one") as store:
+        maker = PublishingEdge(store)
+        for _ in range(count):
+            timeline = await put_next_part(maker, timeline, generation=2)
+            await maker.publish()
+    return timeline
+
+
+async def test_a_process_that_was_stopped_shows_nothing_before_it_has_the_newest(
+    server: RedisServer,
+) -> None:
+    """Also nothing of what was published while it was stopped, which it gets one by one."""
+    clock = FakeClock()
+    async with edge_on(server, clock) as (edge, timeline):
+        with ThreadPoolExecutor() as others:
+            work = others.submit(asyncio.run, publish_parts(server, timeline, 6))
+            newest = work.result()  # this event loop stands still meanwhile
+        clock.now += 10
+        part = f"{FOLDER}/720p/{timeline.next_msn}.0.m4s"
+        assert edge.timeline(PLAYLIST) is None
+        assert edge.local_playlist(PLAYLIST) is None
+        assert edge.local_part(part) is None
+        assert not edge.knows(PLAYLIST)
+        await edge.catch_up(PLAYLIST)
+        assert edge.knows(PLAYLIST)
+        assert edge.timeline(PLAYLIST) == newest
+
+
+async def test_what_redis_has_is_shown_as_soon_as_it_answers_again(tmp_path: Path) -> None:
+    """Not what is stored, which viewers of other processes may be ahead of."""
+    clock = FakeClock()
+    with redis_server(tmp_path) as server:
+        async with edge_on(server, clock) as (edge, timeline):
+            server.freeze()
+            clock.now += 10
+            await edge.catch_up(PLAYLIST)
+            await until(lambda: edge.knows(PLAYLIST), within=20)
+            assert edge.timeline(PLAYLIST) is None
+            await edge.catch_up(PLAYLIST)  # which asks once in a second
+            server.thaw()
+            assert edge.timeline(PLAYLIST) is None
+            clock.now += 1
+            assert not edge.knows(PLAYLIST)
+            await edge.catch_up(PLAYLIST)
+            assert edge.timeline(PLAYLIST) == timeline
 
 
 async def test_a_state_that_expired_is_gone_and_its_waiting_viewers_are_answered(
