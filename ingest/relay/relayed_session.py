@@ -35,7 +35,9 @@ BEGIN_SECONDS: Final = 5.0
 # Longer than an owner takes to stop, or to be replaced; its viewers have the slate by then.
 RECOVER_SECONDS: Final = 10.0
 _RETRY_SECONDS: Final = 0.5
-_LOOK_SECONDS: Final = 0.25  # how often a stream is claimed whose owner does not answer
+# How soon, and then how often, a stream is claimed whose owner does not answer.
+_FIRST_LOOK_SECONDS: Final = 0.05
+_LOOK_SECONDS: Final = 0.25
 # While keys cannot be looked up, an owner that is back gets the grant as it was.
 _RENEW_SECONDS: Final = 2.0
 # A claim takes milliseconds; a slot with another connection is free after 2.5 s, or is not.
@@ -260,10 +262,12 @@ class RelayedSession:
         here: SlotSession | SlotOccupied | None = None
         async with asyncio.TaskGroup() as tasks:
             asking = tasks.create_task(_or_occupied(self._attach_at_owner()))
+            patience = _FIRST_LOOK_SECONDS
             while here is None and self._owner == owner:
-                await asyncio.wait([asking], timeout=_LOOK_SECONDS)
+                await asyncio.wait([asking], timeout=patience)
                 if asking.done():
                     break
+                patience = _LOOK_SECONDS
                 if may_own:
                     here = await _or_occupied(self._attach_here())
             asking.cancel()

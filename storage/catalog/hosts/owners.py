@@ -30,7 +30,7 @@ __all__ = ["LEFT_AT_ONCE", "LeftStream", "StreamOwner", "StreamOwners"]
 LEFT_AT_ONCE: Final = 500
 # Two witnesses need less time than one: each host is seen once a second, and says something twice a
 # second to those that relay to it.
-_SILENT_SHARE: Final = 2 / 3
+_SILENT_SHARE: Final = 1 / 2
 _NO_HOST: Final = 0  # numbers of hosts begin with 1
 # Generations count seconds from 2020 on: the column holds them until 2088.
 _FIRST_SECOND_US: Final = 1_577_836_800 * MICROSECONDS
@@ -84,8 +84,8 @@ class StreamOwners:
 
         It may where no host owns the stream, or where the owner was not seen for `dead_seconds`, or
         where the owner has the generation `gone`: the caller knows that its process has ended. An
-        owner of the generation `silent` has said nothing to the caller for seconds: two thirds of
-        `dead_seconds` are enough then. The new generation is a later one. Of several hosts that
+        owner of the generation `silent` has said nothing to the caller for seconds: half of
+        `dead_seconds` is enough then. The new generation is a later one. Of several hosts that
         claim at once, one becomes the owner, and the others get that one.
 
         With `hand_over` a host that has no room for the stream gives it to another one that has

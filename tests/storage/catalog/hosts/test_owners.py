@@ -106,7 +106,7 @@ async def test_an_owner_that_two_witnesses_miss_loses_sooner(
 ) -> None:
     await claim(catalog, a)
     seen_steadily(place, b)
-    last_seen(place, a, DEAD * 0.6)
+    last_seen(place, a, DEAD * 0.4)
     assert await claim(catalog, b, silent=FIRST) == (a, FIRST)
     last_seen(place, a, DEAD * 0.2)  # earlier
     assert await claim(catalog, b) == (a, FIRST)
