@@ -263,5 +263,9 @@ def check_videos(
     for name, data in sent.items():
         (key,) = [each for each in stored if each.startswith(f"{prefix}{name}/")]
         assert server.read(bucket, key) == data
-    assert run_sql(place.database, "SELECT count(*) FROM jobs") == [(0,)]
+    poll(  # the streams' recordings get their previews now
+        lambda: run_sql(place.database, "SELECT count(*) FROM jobs") == [(0,)],
+        within=60,
+        what="no job left",
+    )
     assert run_sql(place.database, "SELECT count(*) FROM spans") == [(0,)]
