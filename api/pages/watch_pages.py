@@ -150,7 +150,9 @@ class _PageRenderer:
             title=shown.title,
             description=shown.description,
             playlist=f"{self._playback}/{room}/{hash_}/index.m3u8",
+            # Another one has another address: browsers keep the picture of an address for a minute.
             poster=f"{self._base}/{room}/{hash_}/poster/{DEFAULT_POSTER_LABEL}.jpg"
+            f"{f'?{shown.posters}' if shown.posters else ''}"
             if pictured
             else "",
             # Preview services cache images by address, so the card has its own address.

@@ -21,6 +21,25 @@ STATE = "() => document.querySelector('#transfers [data-part=state]')?.textConte
 SENT = "() => document.querySelector('#transfers progress')?.value > %s"
 TITLES = "() => [...document.querySelectorAll('#videos h2')].map((each) => each.innerText)"
 
+# While somebody looks at a video, the service remembers for a second what it shows of it.
+OTHERS_LOOK = """() => {
+  const [address] = document.querySelector('img.poster').src.split('?');
+  setInterval(() => fetch(address, { cache: 'no-store' }), 200);
+}"""
+OTHER_POSTER = """() => {
+  const { src } = document.querySelector('img.poster');
+  return src.startsWith('http') && src !== %r;
+}"""
+# Whether the browser keeps the picture for the poster's address that everybody gets in the end.
+KEEPS_THE_NEW = """async () => {
+  const bytes = async (address, cache) =>
+    String(new Uint8Array(await (await fetch(address, { cache })).arrayBuffer()));
+  const { src } = document.querySelector('img.poster');
+  const kept = await bytes(src, 'force-cache');
+  await new Promise((resolve) => setTimeout(resolve, 1500));
+  return kept === await bytes(src, 'no-store');
+}"""
+
 
 @pytest.fixture(scope="module")
 def headend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
@@ -143,10 +162,10 @@ def test_a_video_gets_a_poster_of_its_own_moment_and_a_country(
     )
     before = viewer.evaluate("() => document.querySelector('img.poster').src")
     viewer.framed().click("[data-part=start]")
+    viewer.evaluate(OTHERS_LOOK)
     viewer.click("[data-moment]")
-    viewer.wait_for_page(
-        f"() => document.querySelector('img.poster').src !== {before!r}", 30, "another poster"
-    )
+    viewer.wait_for_page(OTHER_POSTER % before, 30, "another poster")
+    assert viewer.evaluate(KEEPS_THE_NEW) is True
     viewer.click("#details details summary")
     viewer.fill("#find-country", "roma")
     viewer.click("#countries input[value='642']")

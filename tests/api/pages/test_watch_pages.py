@@ -211,7 +211,7 @@ def test_a_video_plays_where_a_stream_would(client: Client, kind: str) -> None:
     found = _stage(answer.text)
     assert found["kind"] == "video"
     assert found["playlist"] == f"/videos/{VIDEO.hash}/index.m3u8"
-    assert found["poster"] == f"/videos/{VIDEO.hash}/poster/default.jpg"
+    assert found["poster"] == f"/videos/{VIDEO.hash}/poster/default.jpg?{VIDEO.posters}"
     assert found["video"] == "controls"
     assert found["failed"] == "false"
     assert '"><script' not in answer.text

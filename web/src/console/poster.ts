@@ -14,6 +14,9 @@ const MOST = 8;
 const SEEK_MS = 15_000;
 const QUALITY = 0.92;
 const WIDTH = 160; // of a moment's picture, in CSS pixels
+// For a second the service may still look for the picture before, and answer with a placeholder, which
+// browsers would keep.
+const ANSWERED_MS = 1500;
 
 /** Let the page's choices work, now and after each change of the page. */
 export function bindPoster(): void {
@@ -123,6 +126,12 @@ async function pictureOf(video: HTMLVideoElement): Promise<Blob | null> {
 
 async function send(choice: HTMLElement, picture: Blob): Promise<void> {
   const path = choice.dataset.poster ?? "";
-  if (await sendPicture("PUT", path, "poster", picture, VIDEO_WORDS.posterSet))
+  if (!(await sendPicture("PUT", path, "poster", picture, VIDEO_WORDS.posterSet))) return;
+  const shown = document.querySelector<HTMLImageElement>("#poster img.poster");
+  const made = URL.createObjectURL(picture);
+  if (shown) shown.src = made;
+  setTimeout(() => {
+    URL.revokeObjectURL(made);
     document.dispatchEvent(new CustomEvent("headend:refresh", { detail: "poster" }));
+  }, ANSWERED_MS);
 }
