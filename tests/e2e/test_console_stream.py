@@ -8,13 +8,7 @@ from typing import Final
 import pytest
 
 from tests.support.browser import Chromium, Viewer
-from tests.support.e2e.console_pages import (
-    must_be_accessible,
-    must_fit,
-    shows,
-    sign_in,
-    value,
-)
+from tests.support.e2e.console_pages import shows, sign_in, value
 from tests.support.e2e.publishers import ffmpeg, publishing
 from tests.support.e2e.service import Running
 
@@ -130,28 +124,3 @@ def test_what_a_person_edits_is_kept_and_the_later_of_two_is_told(
     assert second.evaluate(tags) == ["late", "news"] or second.evaluate(tags) == ["news", "late"]
     title = second.evaluate("() => document.title")
     assert re.match("By the second", str(title))
-
-
-@pytest.mark.parametrize("light", [False, True], ids=["dark", "light"])
-def test_the_pages_of_streams_are_for_everybody(
-    house: Running, browser: Chromium, axe: str, light: bool
-) -> None:
-    house.add_stream("For everybody")
-    viewer = sign_in(browser, house, light=light)
-    for path in (
-        "/console/1/streams",
-        "/console/1/streams/new",
-        "/console/1/streams?search=nothing",
-    ):
-        viewer.visit(f"{house.http}{path}")
-        must_be_accessible(viewer, axe)
-        must_fit(viewer)
-    viewer.visit(f"{house.http}/console/1/streams")
-    viewer.click(".records .name")
-    shows(viewer, "#state", "It goes live by itself")
-    viewer.evaluate(
-        "() => document.querySelectorAll('details').forEach((each) => (each.open = true))"
-    )
-    must_be_accessible(viewer, axe)
-    must_fit(viewer)
-    assert viewer.breaches() == []

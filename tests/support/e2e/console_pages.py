@@ -8,9 +8,7 @@ from tests.support.e2e.service import Running
 
 __all__ = [
     "axe_rules",
-    "must_be_accessible",
     "must_be_for_everybody",
-    "must_fit",
     "shows",
     "sign_in",
     "value",
@@ -112,19 +110,10 @@ def value(viewer: Viewer, selector: str) -> str:
 
 
 def sign_in(
-    browser: Chromium,
-    headend: Running,
-    page: str = "/console",
-    *,
-    light: bool = False,
-    token: str | None = None,
-    before: str = "",
+    browser: Chromium, headend: Running, page: str = "/console", *, token: str | None = None
 ) -> Viewer:
-    """Sign in, with the owner's token if no other is given, and open a page.
-
-    `before` runs before the first script of each page.
-    """
-    viewer = browser.open(f"{headend.http}{page}", light=light, before=before)
+    """Sign in, with the owner's token if no other is given, and open a page."""
+    viewer = browser.open(f"{headend.http}{page}")
     viewer.fill("#token", token or headend.token)
     viewer.press("Enter")
     viewer.wait_for_page("() => document.querySelector('header.top') !== null", 10, "signed in")
@@ -136,7 +125,7 @@ def axe_rules(web: Path) -> str:
     return (web / "node_modules" / "axe-core" / "axe.min.js").read_text()
 
 
-def must_be_accessible(viewer: Viewer, axe: str) -> None:
+def _must_be_accessible(viewer: Viewer, axe: str) -> None:
     """Fail if axe finds something serious, or a target is too small for a finger."""
     viewer.evaluate(f"() => {{ {axe} }}")
     _must_be_none(viewer.evaluate(_RULES, {}))
@@ -149,8 +138,8 @@ def must_be_for_everybody(viewer: Viewer, axe: str) -> None:
     Dark and light, narrow, enlarged, and without motion for those who prefer that.
     """
     viewer.evaluate(_OPEN)
-    must_be_accessible(viewer, axe)
-    must_fit(viewer)
+    _must_be_accessible(viewer, axe)
+    _must_fit(viewer)
     _must_be_readable_enlarged(viewer)
     viewer.prefer(light=True, still=True)
     _must_be_none(viewer.evaluate(_RULES, {"runOnly": ["color-contrast"]}))
@@ -183,7 +172,7 @@ def _faults(viewer: Viewer) -> list[str]:
     return [fault for faults in cast("list[list[str]]", found) for fault in faults]
 
 
-def must_fit(viewer: Viewer, width: int = 320) -> None:
+def _must_fit(viewer: Viewer, width: int = 320) -> None:
     """Fail if something is cut off in a narrow window; leaves it 1280 pixels wide."""
     viewer.resize(width, 640)
     wide = cast("list[str]", viewer.evaluate(_WIDE))
