@@ -11,10 +11,9 @@ import re
 import signal
 import statistics
 import subprocess
-import threading
 import time
-from collections.abc import Callable, Generator, Iterable
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 from urllib.parse import urljoin, urlsplit
@@ -27,6 +26,7 @@ from tests.conftest import Proof
 from tests.support.e2e.crowd import watching
 from tests.support.e2e.hls_reader import addresses, media, multivariant
 from tests.support.e2e.publishers import ffmpeg, publishing
+from tests.support.e2e.repeating import repeating
 from tests.support.e2e.service import SCALE, Running, fetch, service, without_slate
 from tests.support.e2e.strangers import Prey, besieging
 from tests.support.e2e.uploaded_videos import asked, upload
@@ -82,30 +82,6 @@ class HeardStream:
                 packets = container.demux(container.streams.video[0])
                 self.pictures += sum(packet.size > 0 for packet in packets)
         return playlist.ended
-
-
-@contextmanager
-def repeating(step: Callable[[], object], seconds: float) -> Generator[None]:
-    """Call a function every so many seconds in a thread; what it raises fails the test."""
-    over, errors = threading.Event(), list[BaseException]()
-
-    def repeat() -> None:
-        while not over.wait(seconds):
-            try:
-                step()
-            except (AssertionError, OSError, subprocess.SubprocessError) as error:
-                errors.append(error)
-                return
-
-    thread = threading.Thread(target=repeat, name="soak")
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
-    if errors:
-        raise errors[0]
 
 
 class Videos:

@@ -19,7 +19,7 @@ from playwright.sync_api import Browser, ConsoleMessage, Dialog, Error, Frame, P
 
 from tests.support.e2e.service import SCALE
 
-__all__ = ["Chromium", "Footprint", "Sample", "Viewer", "Wait", "chromium"]
+__all__ = ["Chromium", "Sample", "Viewer", "Wait", "chromium"]
 
 T = TypeVar("T")
 
@@ -122,18 +122,6 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     heights: list[int]
     stalls: int
     faults: list[str]
-
-
-class Footprint(msgspec.Struct, frozen=True, kw_only=True):
-    """What a page keeps once its garbage is collected.
-
-    `heap` is in bytes; `nodes` are of its documents, those that only scripts hold among them.
-    """
-
-    heap: int
-    documents: int
-    nodes: int
-    listeners: int
 
 
 class Viewer:
@@ -301,27 +289,6 @@ class Viewer:
         scheme = "light" if light else "dark"
         motion = "reduce" if still else "no-preference"
         self._do(lambda: self._page.emulate_media(color_scheme=scheme, reduced_motion=motion))
-
-    def footprint(self) -> Footprint:
-        """Collect the garbage of the page and its frames, and measure what is left."""
-
-        def measure() -> Footprint:
-            # Any: as above
-            session: Any = self._page.context.new_cdp_session(self._page)
-            session.send("HeapProfiler.enable")
-            for _ in range(2):  # what the first one frees may have held more
-                session.send("HeapProfiler.collectGarbage")
-            used = session.send("Runtime.getHeapUsage")["usedSize"]
-            counts = session.send("Memory.getDOMCounters")
-            session.detach()
-            return Footprint(
-                heap=int(used),
-                documents=counts["documents"],
-                nodes=counts["nodes"],
-                listeners=counts["jsEventListeners"],
-            )
-
-        return self._do(measure)
 
     def visit(self, address: str) -> None:
         """Open another address in the same window."""

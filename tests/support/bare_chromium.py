@@ -1,0 +1,212 @@
+"""A Chromium whose memory can be measured: what it keeps is what its page keeps.
+
+Playwright lets a page's process keep what it has fetched, up to 100 MB, for those who look at its
+requests. Here a test speaks to the browser itself, by DevTools' protocol, and asks for none of it.
+Times are seconds; those that are waited at most are scaled on slow machines.
+"""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+from websockets.sync.client import ClientConnection, connect
+
+from tests.support.e2e.slow_process import children_of
+from tests.support.waiting import SCALE, poll
+
+__all__ = ["BarePage", "Footprint", "PageGone", "bare_chromium"]
+
+# No sandbox: tests run as root in containers. The rest keeps it off the network, and its page as
+# quick as one that a person looks at.
+_FLAGS: Final = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-background-timer-throttling",
+    "--disable-renderer-backgrounding",
+    "--disable-backgrounding-occluded-windows",
+    "--mute-audio",
+    "--window-size=1280,800",
+    "--remote-debugging-port=0",
+)
+_ANSWER_SECONDS: Final = 30.0
+_MOST_ANSWER: Final = 64 << 20  # bytes
+
+
+class PageGone(Exception):
+    """DevTools answered with an error: usually the document that was asked has been left."""
+
+
+class Footprint(msgspec.Struct, frozen=True, kw_only=True):
+    """What a page keeps once its garbage is collected, in bytes.
+
+    `script` is the heap of scripts, `dom` that of the browser's own objects behind them, `buffers`
+    those of scripts. `renderer` is what the page's process takes of memory, `browser` what all
+    processes of the browser take (proportional set size). `nodes` and `listeners` are counted in
+    all documents, those that only scripts hold among them.
+    """
+
+    script: int
+    dom: int
+    buffers: int
+    renderer: int
+    browser: int
+    documents: int
+    nodes: int
+    listeners: int
+
+    @property
+    def heap(self) -> int:
+        """All that scripts reach, in bytes."""
+        return self.script + self.dom + self.buffers
+
+
+class BarePage:
+    """The one page of such a browser."""
+
+    def __init__(self, socket: ClientConnection, browser: int) -> None:
+        self._socket = socket
+        self._browser = browser
+        self._asked = 0
+        self._session = ""
+
+    def open(self, address: str, before: str) -> None:
+        """Open an address; `before` runs before the first script of each document."""
+        target = self._send("Target.createTarget", url="about:blank")["targetId"]
+        attached = self._send("Target.attachToTarget", targetId=target, flatten=True)
+        self._session = attached["sessionId"]
+        self._send("Page.enable")
+        self._send("Page.addScriptToEvaluateOnNewDocument", source=before)
+        self._send("Page.navigate", url=address)
+
+    def evaluate(self, script: str) -> object:
+        """Return what an expression gives in the page, as JSON would carry it.
+
+        Raises:
+            PageGone: the page is on its way to another one.
+        """
+        found = self._send(
+            "Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True
+        )
+        assert "exceptionDetails" not in found, found["exceptionDetails"]
+        value: object = found["result"].get("value")
+        return value
+
+    def wait_for(self, script: str, seconds: float, what: str) -> None:
+        """Look until an expression is true; also while another page loads."""
+
+        def holds() -> bool:
+            with suppress(PageGone):
+                return self.evaluate(script) is True
+            return False
+
+        poll(holds, within=seconds, what=what)
+
+    def footprint(self) -> Footprint:
+        """Collect the garbage of the page and its frames, and measure what is left."""
+        self._send("HeapProfiler.enable")
+        for _ in range(2):  # what the first one frees may have held more
+            self._send("HeapProfiler.collectGarbage")
+        self._send("HeapProfiler.disable")
+        usage = self._send("Runtime.getHeapUsage")
+        counts = self._send("Memory.getDOMCounters")
+        processes = {pid: _memory(pid) for pid in _descendants(self._browser)}
+        return Footprint(
+            script=int(usage["usedSize"]),
+            dom=int(usage["embedderHeapUsedSize"]),
+            buffers=int(usage["backingStorageSize"]),
+            # A spare one waits for the next page, and is smaller.
+            renderer=max(size for pid, size in processes.items() if _is_renderer(pid)),
+            browser=sum(processes.values()),
+            documents=counts["documents"],
+            nodes=counts["nodes"],
+            listeners=counts["jsEventListeners"],
+        )
+
+    # Any: what DevTools gets and answers has no static type.
+    def _send(self, method: str, **options: Any) -> dict[str, Any]:
+        self._asked += 1
+        message = {"id": self._asked, "method": method, "params": options}
+        if self._session:
+            message["sessionId"] = self._session
+        self._socket.send(json.dumps(message))
+        deadline = time.monotonic() + _ANSWER_SECONDS * SCALE
+        while True:
+            answer = json.loads(self._socket.recv(max(0.0, deadline - time.monotonic())))
+            if answer.get("id") != self._asked:
+                continue  # an event
+            if "error" in answer:
+                raise PageGone(f"{method}: {answer['error']}")
+            result: dict[str, Any] = answer["result"]
+            return result
+
+
+@contextmanager
+def bare_chromium(folder: Path, address: str, before: str = "") -> Generator[BarePage]:
+    """Run a Chromium with one page for the length of the block; its profile is in `folder`.
+
+    `before` runs before the first script of each document.
+
+    Raises:
+        FileNotFoundError: none is installed; says the command that does it.
+    """
+    program = shutil.which("chromium")
+    if program is None:
+        raise FileNotFoundError("no Chromium here: apt-get install --yes chromium")
+    log = folder / "chromium.log"
+    with log.open("wb") as lines:
+        command = [program, *_FLAGS, f"--user-data-dir={folder / 'profile'}", "about:blank"]
+        browser = subprocess.Popen(command, stdout=lines, stderr=lines, start_new_session=True)
+    try:
+        found = poll(
+            lambda: re.search(r"DevTools listening on (\S+)", log.read_text(errors="replace")),
+            within=30,
+            what="a Chromium that listens",
+        )
+        with connect(found[1], max_size=_MOST_ANSWER, compression=None) as socket:
+            page = BarePage(socket, browser.pid)
+            page.open(address, before)
+            yield page
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(browser.pid, signal.SIGKILL)
+        browser.wait(10)
+
+
+def _descendants(pid: int) -> list[int]:
+    """Return a process and those that it started, and they."""
+    found = [pid]
+    for each in found:
+        with suppress(OSError):
+            found += children_of(each)
+    return found
+
+
+def _memory(pid: int) -> int:
+    """Return the bytes of a process; of what it shares with others its part. 0: it has ended."""
+    try:
+        rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    except OSError:
+        return 0
+    found = re.search(r"^Pss:\s+(\d+) kB", rollup, re.MULTILINE)
+    return 0 if found is None else int(found[1]) << 10
+
+
+def _is_renderer(pid: int) -> bool:
+    try:
+        return b"--type=renderer" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False

@@ -1,0 +1,32 @@
+"""What a test does again and again beside what it looks at."""
+
+import subprocess
+import threading
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+
+__all__ = ["repeating"]
+
+
+@contextmanager
+def repeating(step: Callable[[], object], seconds: float) -> Generator[None]:
+    """Call a function every so many seconds in a thread; what it raises fails the test."""
+    over, errors = threading.Event(), list[BaseException]()
+
+    def repeat() -> None:
+        while not over.wait(seconds):
+            try:
+                step()
+            except (AssertionError, OSError, subprocess.SubprocessError) as error:
+                errors.append(error)
+                return
+
+    thread = threading.Thread(target=repeat, name="repeating")
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+    if errors:
+        raise errors[0]
