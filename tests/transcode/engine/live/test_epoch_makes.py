@@ -21,10 +21,11 @@ def two_rungs(source: Source) -> Ladder:
     """The source's own size and half of it."""
     assert source.video
     width, height = source.video.width, source.video.height
+    rate = 6 * width * height  # 0.2 bits for each pixel of 30 pictures a second
     return Ladder(
         (
-            Rendition(name="top", width=width, height=height, rate=1_500_000, source_size=True),
-            Rendition(name="half", width=width // 4 * 2, height=height // 4 * 2, rate=400_000),
+            Rendition(name="top", width=width, height=height, rate=rate, source_size=True),
+            Rendition(name="half", width=width // 4 * 2, height=height // 4 * 2, rate=rate // 3),
         )
     )
 

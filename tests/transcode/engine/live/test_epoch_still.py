@@ -10,7 +10,7 @@ import pytest
 from media.ladder import AUDIO_RENDITION
 from tests.support.engine.decoded_output import frames, onsets, packets, warnings
 from tests.support.engine.engine_process import FRAME, ORIGIN, Made, begin, orders, run
-from tests.support.engine.sources import Source, ffmpeg, pulses, source_of
+from tests.support.engine.sources import LOW_360P, Source, ffmpeg, pulses, source_of
 from transcode.engine.output.segment_grid import SLACK
 from transcode.protocol.messages import EngineOrder, Packet, TakenOver
 
@@ -22,7 +22,7 @@ HALF = SECOND // 2
 @pytest.fixture(scope="module")
 def long_pulses(folder: Path) -> Source:
     """16 s of flashes and beeps, a keyframe every 2 s."""
-    return source_of(pulses(folder / "long_pulses.flv", seconds=16, size=(640, 360)))
+    return source_of(pulses(folder / "long_pulses.flv", seconds=16, size=LOW_360P))
 
 
 def without(source: Source, low: float, high: float) -> Source:
@@ -40,7 +40,7 @@ def without(source: Source, low: float, high: float) -> Source:
 def slow(folder: Path, name: str, seconds: float, *, coded: Iterable[str] = ()) -> Source:
     """Slides with a number, each shown for so many seconds, with sound all along."""
     path = folder / f"{name}.flv"
-    slides = f"testsrc=s=640x360:r={1 / seconds}:d=21"
+    slides = f"testsrc=s={LOW_360P[0]}x{LOW_360P[1]}:r={1 / seconds}:d=21"
     ffmpeg(
         *("-f", "lavfi", "-i", slides, "-f", "lavfi", "-i", "sine=440:r=44100:d=21"),
         *("-c:v", "libx264", "-pix_fmt", "yuv420p", "-preset", "ultrafast", *coded),
