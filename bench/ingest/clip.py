@@ -77,7 +77,7 @@ def make_clip(folder: Path, seconds: int) -> SourceClip:
     encode = [
         *("-f", "lavfi", "-i", "testsrc2=size=1920x1080:rate=30,noise=alls=12:allf=t"),
         *("-f", "lavfi", "-i", "sine=frequency=440:sample_rate=48000"),
-        *("-t", str(ENCODED_SECONDS), "-pix_fmt", "yuv420p"),
+        *("-t", str(min(seconds, ENCODED_SECONDS)), "-pix_fmt", "yuv420p"),
         *("-c:v", "libx264", "-preset", "superfast", "-profile:v", "high", "-bf", "2", "-g", "60"),
         *("-b:v", "6M", "-minrate", "6M", "-maxrate", "6M", "-bufsize", "6M"),
         *("-x264-params", "nal-hrd=cbr:scenecut=0"),

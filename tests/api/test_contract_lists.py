@@ -11,6 +11,7 @@ from tests.support.api import contract_shapes
 from tests.support.api.application import NOW_US, STREAMS, ApiService, Json
 from tests.support.api.contract_shapes import faults
 from tests.support.api.upload_clips import VIDEOS
+from tests.support.shared_engines import mostly_on
 from tests.support.storage.new_videos import new_video
 
 BASE = "https://live.example"
@@ -304,6 +305,7 @@ WRONG = {
 }
 
 
+@mostly_on("sqlite")
 @pytest.mark.parametrize("kind", LISTS)
 async def test_every_wrong_parameter_is_named_at_once(house: ApiService, kind: str) -> None:
     for query, fields in WRONG[kind]:

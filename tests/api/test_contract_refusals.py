@@ -17,6 +17,7 @@ from tests.api.test_contract import ask, label
 from tests.support.api import contract_shapes
 from tests.support.api.application import ApiService, Json
 from tests.support.api.upload_clips import upload
+from tests.support.shared_engines import mostly_on
 
 _METHODS: Final = {"GET", "POST", "PUT", "DELETE", "PATCH"}
 # No record stands in these paths: what they answer is the caller's own.
@@ -125,6 +126,7 @@ def sendable(operation: Operation) -> dict[str, Any]:  # Any: what httpx takes
     return {}
 
 
+@mostly_on("sqlite")
 async def test_nobody_is_answered_without_a_good_token(estate: Estate) -> None:
     before = await estate.everything()
     good = estate.house.owner["Authorization"]
@@ -143,6 +145,7 @@ async def test_nobody_is_answered_without_a_good_token(estate: Estate) -> None:
     assert await estate.everything() == before
 
 
+@mostly_on("sqlite")
 async def test_a_token_that_may_read_changes_nothing(estate: Estate) -> None:
     for project in (1, None):
         reader = await estate.house.headers_of("reader", project, write=False)
@@ -171,6 +174,7 @@ async def test_a_token_that_may_read_changes_nothing(estate: Estate) -> None:
         assert await estate.everything() == before
 
 
+@mostly_on("postgresql")
 async def test_another_projects_records_are_as_if_they_were_not_there(estate: Estate) -> None:
     house = estate.house
     other = await house.catalog.projects.add("Other", 1)
@@ -249,6 +253,7 @@ async def test_what_belongs_to_another_project_links_to_nothing(estate: Estate, 
     assert await estate.everything() == before
 
 
+@mostly_on("sqlite")
 async def test_unknown_countries_and_resolutions_are_named(estate: Estate) -> None:
     house = estate.house
     before = await estate.everything()
@@ -267,6 +272,7 @@ async def test_unknown_countries_and_resolutions_are_named(estate: Estate) -> No
     assert await estate.everything() == before
 
 
+@mostly_on("sqlite")
 async def test_what_is_no_good_body_is_refused_in_the_documented_status(estate: Estate) -> None:
     house, json_type = estate.house, "application/json"
     before = await estate.everything()
@@ -319,6 +325,7 @@ async def test_what_is_no_good_body_is_refused_in_the_documented_status(estate: 
     assert await estate.everything() == before
 
 
+@mostly_on("sqlite")
 async def test_a_charset_beside_the_type_of_a_body_is_no_other_type(house: ApiService) -> None:
     one = f"/api/streams/{(await house.add())['id']}"
     for kind in ("application/json; charset=utf-8", "Application/JSON"):
@@ -328,6 +335,7 @@ async def test_a_charset_beside_the_type_of_a_body_is_no_other_type(house: ApiSe
         assert answer.json()["stream"]["title"] == "é"
 
 
+@mostly_on("sqlite")
 async def test_other_methods_are_refused_and_the_right_ones_named(estate: Estate) -> None:
     before = await estate.everything()
     paths: dict[str, set[str]] = {}
@@ -344,6 +352,7 @@ async def test_other_methods_are_refused_and_the_right_ones_named(estate: Estate
     assert await estate.everything() == before
 
 
+@mostly_on("postgresql")
 async def test_what_is_not_there_is_not_found_in_json(estate: Estate) -> None:
     house = estate.house
     for path in (

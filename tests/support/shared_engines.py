@@ -17,7 +17,7 @@ from storage.objects.disk import DiskObjects
 from storage.objects.s3 import S3Objects
 from tests.support.storage.s3_server import S3Server
 
-__all__ = ["ON_SHARED", "bucket_objects", "runs_on_shared"]
+__all__ = ["ON_SHARED", "bucket_objects", "mostly_on", "runs_on_shared"]
 
 _CHOICES: Final = {"": False, "shared": True}
 ON_SHARED: Final = _CHOICES[os.environ.get("HEADEND_TEST_ENGINES", "")]
@@ -32,6 +32,17 @@ def runs_on_shared(item: pytest.Item) -> bool:
     """Return whether a test has anything that is on shared engines where that is asked for."""
     names: Sequence[str] = getattr(item, "fixturenames", ())
     return not _FIXTURES.isdisjoint(names)
+
+
+def mostly_on(engine: str) -> pytest.MarkDecorator:
+    """Have `both_places` be a database of one engine, and of the other in `make prove` alone.
+
+    For what does not come to the database, or differs on one of them if on any.
+    """
+    other = {"sqlite": "postgresql", "postgresql": "sqlite"}[engine]
+    both = [engine, pytest.param(other, marks=pytest.mark.prove)]
+    places = ["postgresql"] if ON_SHARED else both
+    return pytest.mark.parametrize("both_places", places, indirect=True)
 
 
 @contextmanager
