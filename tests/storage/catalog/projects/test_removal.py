@@ -8,10 +8,13 @@ from storage.catalog import Catalog
 from storage.catalog.projects.removal import MAX_MEDIA_ROWS, MAX_OTHER_ROWS
 from storage.catalog.records.common import PlayerOptions, ProjectRecord
 from storage.catalog.records.uploads import UploadDetails
+from storage.catalog.schema.tables import events, jobs, videos
+from storage.catalog.schema.tables import tags as tag_rows
 from storage.catalog.schema.upload_tables import METADATA
 from storage.errors import NoSuchProject
 from storage.job_leases import JobLost
 from tests.support.sql import run_sql
+from tests.support.storage.many_rows import copy_rows, padded
 from tests.support.storage.new_videos import new_upload, new_video
 from tests.support.storage.removed_projects import remove_rows
 
@@ -30,6 +33,30 @@ async def project(catalog: Catalog) -> ProjectRecord:
 async def film(catalog: Catalog, project: int, hash_: str) -> int:
     new = new_video(hash_)
     return (await catalog.videos.add(project, new, NOW, by=None)).video.id
+
+
+async def films(catalog: Catalog, place: str | Path, project: int, many: int) -> None:
+    """Add so many films: one, and copies of its rows."""
+    first = await film(catalog, project, "F" * 12)
+    copy_rows(place, videos, first, many - 1, {"hash": padded(place, "V")})
+    copies = {"video_id": f"{first} + n.n", "run_after_us": "jobs.run_after_us + n.n"}
+    copy_rows(place, jobs, 1, many - 1, copies)
+    copy_rows(place, events, _newest_event(place), many - 1, {"number": "events.number + n.n"})
+    of_all = "SELECT videos.id FROM videos JOIN jobs ON jobs.video_id = videos.id"
+    assert len(run_sql(place, of_all)) == many
+
+
+async def tags(catalog: Catalog, place: str | Path, project: int, many: int) -> None:
+    """Add so many tags, in the same way."""
+    tag = await catalog.labels.add("tag", project, "Tag", active=True, by=None, now_us=NOW)
+    named = {"name": "'tag ' || n.n", "name_fold": "'tag ' || n.n"}
+    copy_rows(place, tag_rows, tag.id, many - 1, named)
+    copy_rows(place, events, _newest_event(place), many - 1, {"number": "events.number + n.n"})
+
+
+def _newest_event(place: str | Path) -> int:
+    [(number,)] = run_sql(place, "SELECT max(id) FROM events")
+    return int(str(number))
 
 
 async def upload(catalog: Catalog, project: int, name: str) -> None:
@@ -89,8 +116,7 @@ async def test_rows_go_a_few_at_a_time_until_nothing_is_left(
     catalog: Catalog, project: ProjectRecord, place: str | Path
 ) -> None:
     number = 2 * MAX_MEDIA_ROWS + 10
-    for each in range(number):
-        await film(catalog, project.id, f"V{each:011}")
+    await films(catalog, place, project.id, number)
     await catalog.streams.add(project.id, "A stream", NOW)
     await upload(catalog, project.id, "name")
     run_sql(
@@ -99,12 +125,12 @@ async def test_rows_go_a_few_at_a_time_until_nothing_is_left(
         f" VALUES ({project.id}, 9, 'gone', 'run', 'recording000', '{{}}', 1)",
     )
     await catalog.labels.add("tag", project.id, "Tag", active=True, by=None, now_us=NOW)
-    events = run_sql(place, f"SELECT count(*) FROM events WHERE project_id = {project.id}")
+    told = run_sql(place, f"SELECT count(*) FROM events WHERE project_id = {project.id}")
     before = await catalog.streams.find(1)
     assert await catalog.projects.remove(project.id, by=None, now_us=NOW)
     # Hidden, and every row there yet but those of tokens.
     assert run_sql(place, "SELECT count(*) FROM videos") == [(number + 1,)]
-    assert run_sql(place, f"SELECT count(*) FROM events WHERE project_id = {project.id}") == events
+    assert run_sql(place, f"SELECT count(*) FROM events WHERE project_id = {project.id}") == told
     # The upload's video, the upload, the recording and the stream are four more.
     assert await remove_rows(catalog) == [MAX_MEDIA_ROWS, MAX_MEDIA_ROWS, 14]
     for table in OF_PROJECT:
@@ -118,10 +144,9 @@ async def test_rows_go_a_few_at_a_time_until_nothing_is_left(
 
 
 async def test_its_jobs_go_first_in_batches_and_workers_lose_them(
-    catalog: Catalog, project: ProjectRecord
+    catalog: Catalog, project: ProjectRecord, place: str | Path
 ) -> None:
-    for each in range(MAX_MEDIA_ROWS + 1):
-        await film(catalog, project.id, f"V{each:011}")
+    await films(catalog, place, project.id, MAX_MEDIA_ROWS + 1)
     held = await catalog.jobs.lease("worker", NOW)
     assert held is not None
     await film(catalog, 1, "K" * 12)
@@ -137,10 +162,9 @@ async def test_its_jobs_go_first_in_batches_and_workers_lose_them(
 
 
 async def test_what_has_no_media_goes_in_batches_too(
-    catalog: Catalog, project: ProjectRecord
+    catalog: Catalog, project: ProjectRecord, place: str | Path
 ) -> None:
-    for each in range(MAX_OTHER_ROWS + 1):
-        await catalog.labels.add("tag", project.id, f"{each}", active=True, by=None, now_us=NOW)
+    await tags(catalog, place, project.id, MAX_OTHER_ROWS + 1)
     assert await catalog.projects.remove(project.id, by=None, now_us=NOW)
     removed = catalog.removed_projects
     assert await removed.find_rows(project.id) is None
