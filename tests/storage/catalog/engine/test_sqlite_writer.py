@@ -103,7 +103,9 @@ async def test_a_file_that_cannot_be_opened_is_an_error(tmp_path: Path) -> None:
         await open_writer(str(tmp_path / "nowhere" / "a.db"), 100)
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize(
+    "seed", [1, *(pytest.param(seed, marks=pytest.mark.prove) for seed in (2, 3))]
+)
 async def test_writers_that_are_cancelled_at_any_moment_stop_nobody(
     tmp_path: Path, seed: int
 ) -> None:
