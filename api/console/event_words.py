@@ -21,7 +21,7 @@ _LOSSES: Final = {
     "lost": "the connection was lost",
     "silent": "it sent nothing for too long",
     "taken over": "another connection took over",
-    "closed by us": "it was disconnected",
+    "closed by us": "the service closed the connection",
 }
 # `new` is the slot that is on air now, `old` the one before.
 _SWITCHES: Final = {
@@ -30,23 +30,34 @@ _SWITCHES: Final = {
     "drill": "{new} took over from {old} in a drill.",
     "returned": "{new} is well again and took over from {old}.",
 }
+_MADE_VIDEO: Final = ("recorded", "clip added")
 _OTHER_SWITCH: Final = "{new} took over from {old}."
 
 
 class EventLine(msgspec.Struct, frozen=True, kw_only=True):
-    """An event as the time line shows it; `at_us` in microseconds since the Unix epoch."""
+    """An event as the time line shows it; `at_us` in microseconds since the Unix epoch.
+
+    `made_video`: there is a new video among those of the project.
+    """
 
     number: int
     at_us: int
     text: str
     tone: Tone
+    made_video: bool = False
 
 
 def describe(event: EventRecord) -> EventLine:
     """Return an event in words."""
     known = _WORDS.get(event.kind)
     text, tone = known(event.facts) if known is not None else (_plain(event), "plain")
-    return EventLine(number=event.id, at_us=event.created_us, text=text, tone=tone)
+    return EventLine(
+        number=event.id,
+        at_us=event.created_us,
+        text=text,
+        tone=tone,
+        made_video=event.kind in _MADE_VIDEO,
+    )
 
 
 def slot_name(slot: object) -> str:

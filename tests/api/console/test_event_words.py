@@ -112,3 +112,10 @@ def test_every_documented_kind_has_words_also_without_facts() -> None:
 
 def test_slots_have_names_for_people() -> None:
     assert [slot_name(slot) for slot in ("primary", "backup-12")] == ["Primary", "Backup 12"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "made"), [("recorded", True), ("clip added", True), ("stream edited", False)]
+)
+def test_a_line_says_whether_there_is_a_new_video(kind: str, made: bool) -> None:
+    assert describe(event(kind, seconds=30)).made_video is made

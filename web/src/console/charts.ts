@@ -60,6 +60,8 @@ export class Chart {
     return {
       width: this.place.clientWidth || KEPT,
       height: HEIGHT,
+      // The last mark of the time is as wide to the right of the chart as to the left.
+      padding: [null, 36, null, null],
       cursor: { drag: { x: false, y: false } },
       scales: {
         x: { range: (_, _least, most) => [this.begin, most] },
