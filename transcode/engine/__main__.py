@@ -1,17 +1,22 @@
 """`python -m transcode.engine`: see `transcode.engine.main`.
 
 An engine that has done its work leaves the rest to the kernel: to take the interpreter and FFmpeg's
-libraries apart would cost a short engine a seventh of its processor time.
+libraries apart would cost a short engine a seventh of its processor time. The garbage collector,
+which would look at all that is loaded again and again, would cost it as much.
 """
 
 import contextlib
+import gc
 import os
 import sys
 import threading
+from importlib import import_module
 
-from transcode.engine.main import main
-
-status = main(sys.argv[1:])
+gc.disable()
+engine = import_module("transcode.engine.main")
+gc.freeze()
+gc.enable()
+status: int = engine.main(sys.argv[1:])
 for thread in threading.enumerate():
     if thread is not threading.current_thread() and not thread.daemon:
         thread.join()
