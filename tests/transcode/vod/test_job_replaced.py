@@ -13,6 +13,7 @@ from storage.errors import UploadInProgress
 from storage.job_leases import LEASE_US, HeldJob, HeldSpan, JobLost, SpanLost
 from storage.objects.addresses import replaced_source
 from tests.support.engine.upload_files import film
+from tests.support.shared_engines import mostly_on
 from tests.support.storage.new_videos import new_video
 from tests.support.transcode.spanned_asset import film_with_own_packets, is_whole
 from tests.support.transcode.transcode_fixture import VodFixture, now_us, vod_fixture
@@ -58,11 +59,7 @@ async def next_of(vod: VodFixture, later_us: int = 0) -> HeldJob | HeldSpan | No
     return held or await vod.catalog.spans.lease(owner, now_us() + later_us)
 
 
-@pytest.mark.parametrize(
-    "both_places",
-    ["sqlite", pytest.param("postgresql", marks=pytest.mark.prove)],
-    indirect=True,
-)
+@mostly_on("sqlite")
 async def test_what_plays_stays_until_the_new_file_is_made_and_an_hour_after(
     vod: VodFixture, first_film: Path, long_film: Path
 ) -> None:
@@ -97,6 +94,7 @@ async def test_what_plays_stays_until_the_new_file_is_made_and_an_hour_after(
     assert kinds.count("video replaced") == 1
 
 
+@mostly_on("postgresql")
 async def test_a_job_and_a_span_of_the_old_file_are_lost_and_leave_nothing(
     vod: VodFixture, first_film: Path, long_film: Path
 ) -> None:
@@ -118,6 +116,7 @@ async def test_a_job_and_a_span_of_the_old_file_are_lost_and_leave_nothing(
     assert await next_of(vod, 9 * LEASE_US) is None
 
 
+@mostly_on("sqlite")
 async def test_a_new_file_that_cannot_be_made_takes_nothing_away(
     vod: VodFixture, first_film: Path, tmp_path: Path
 ) -> None:
@@ -134,6 +133,7 @@ async def test_a_new_file_that_cannot_be_made_takes_nothing_away(
     assert (await vod.whole_video(first.video.id)).video.media == "3-3"
 
 
+@mostly_on("postgresql")
 async def test_of_a_video_deleted_while_it_is_replaced_nothing_stays(
     vod: VodFixture, first_film: Path, long_film: Path
 ) -> None:
@@ -153,6 +153,7 @@ async def test_of_a_video_deleted_while_it_is_replaced_nothing_stays(
     assert await next_of(vod, 9 * LEASE_US) is None
 
 
+@mostly_on("sqlite")
 async def test_a_video_without_a_file_takes_no_other(vod: VodFixture, first_film: Path) -> None:
     whole = await vod.add(first_film)
     record = whole.video

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from storage.job_leases import LEASE_US, HeldJob, HeldSpan, SpanLost, pause_us
+from tests.support.shared_engines import mostly_on
 from tests.support.transcode.spanned_asset import (
     film_with_own_packets,
     film_with_sparse_keyframes,
@@ -219,6 +220,7 @@ async def test_a_span_that_is_cancelled_is_given_back_at_once(
     assert (again.number, again.attempt, again.failures) == (1, 2, 0)
 
 
+@mostly_on("postgresql")
 async def test_two_workers_share_the_spans_of_one_film(both: VodFixture, own_film: Path) -> None:
     video = (await both.add(own_film)).video.id
     workers = TranscodeWorkers(both.transcoder, size=2, new_owner=lambda: secrets.token_hex(8))
