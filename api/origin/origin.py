@@ -200,6 +200,8 @@ class Origin:
             if redirect is not None:
                 return redirect
             held = await self._held(match, request, verdict, wanted)
+            if held is None and match["poster"]:
+                held = await self._other_poster(match, request, viewer, verdict)
         except BadDirective as error:
             return _bad_request(error)
         except (StorageError, OSError) as error:
@@ -336,11 +338,9 @@ class Origin:
             if file is None and held is None:
                 file = await self._fetched(address)
             held = held or _file(file, match, verdict.access)
-        if held is not None or match["media"] or match["preview"]:
+        if held is not None or match["media"] or match["preview"] or match["poster"]:
             return held
-        if match["poster"] == DEFAULT_POSTER_LABEL:
-            return self._placeholder(match, verdict)
-        if address is None or match["poster"]:
+        if address is None:
             return None
         if match["part"]:
             return _part(await self._edge.get_part(address), match, verdict.access)
@@ -361,6 +361,26 @@ class Origin:
             if file is None:
                 raise FileNotFoundError(f"{address}: its copy is gone")
             return file
+
+    async def _other_poster(
+        self, match: re.Match[str], request: HttpRequest, viewer: Requester, verdict: ViewerAccess
+    ) -> Representation | None:
+        """Return what follows a poster that is gone, or the placeholder where there is none.
+
+        Its owner may have chosen another one since the record was looked up.
+
+        Raises:
+            StorageError: the catalog or the store does not answer.
+        """
+        if verdict.shown is not None and object_address(match, verdict.shown) is not None:
+            verdict = await self._verdicts.lookup(match["hash"], viewer, early=True, anew=True)
+            if not verdict.access.is_visible:
+                return None
+            held = await self._held(match, request, verdict, Directives())
+            if held is not None:
+                return held
+        is_default = match["poster"] == DEFAULT_POSTER_LABEL
+        return self._placeholder(match, verdict) if is_default else None
 
     def _placeholder(self, match: re.Match[str], verdict: ViewerAccess) -> Representation | None:
         card = self._card

@@ -37,6 +37,9 @@ _PATIENCE: Final = 0.5
 # Those that have waited for a part are answered by what was remembered a little earlier: at low
 # latency each part would otherwise come late by a query.
 _CONFIRMED: Final = 2.0
+# A record that names what is gone is looked up again unless it is as new as this: whoever requests
+# what is lost shall not cost the catalog a query each time.
+_NEW: Final = 0.1
 _MOST_REMEMBERED: Final = 10_000
 
 # Returns the two letters of the country of a peer with these headers; None if unknown.
@@ -157,13 +160,17 @@ class VisibilityCache:
         # A token may give access where an anonymous viewer has none.
         return ViewerAccess(access, shown) if access.is_visible else None
 
-    async def lookup(self, hash_: str, viewer: Requester, *, early: bool = False) -> ViewerAccess:
+    async def lookup(
+        self, hash_: str, viewer: Requester, *, early: bool = False, anew: bool = False
+    ) -> ViewerAccess:
         """Return the access of a viewer.
+
+        `anew`: the record that was remembered a moment ago is no longer true.
 
         Raises:
             StorageError: the catalog does not answer, and has not for five minutes.
         """
-        known = self._remembered(hash_)
+        known = self._remembered(hash_, _NEW if anew else _REMEMBERED)
         shown = await self._ask(hash_) if known is None else known.verdict.shown
         access = self._of_stranger(shown, viewer, early=early)
         if not access.is_visible and shown is not None and await self._owns(viewer, hash_):
@@ -211,9 +218,9 @@ class VisibilityCache:
         country = self._country(viewer.peer, viewer.headers) if restricted else None
         return decide_access(shown, owner=False, country=country, early=early)
 
-    def _remembered(self, hash_: str) -> "_Known | None":
+    def _remembered(self, hash_: str, seconds: float = _REMEMBERED) -> "_Known | None":
         known = self._shown.get(hash_)
-        return known if known is not None and self._clock() - known.asked < _REMEMBERED else None
+        return known if known is not None and self._clock() - known.asked < seconds else None
 
     async def _ask(self, hash_: str) -> PublicRecord | None:
         """Query the catalog, once for all requests that wait for it at this moment.

@@ -35,6 +35,7 @@ class PosterSite:
 
     def __init__(self, objects: DiskObjects) -> None:
         self.stream = STREAM
+        self.queries = 0
         self.objects = objects
         self.clock = FakeClock()
         verdicts = VisibilityCache(self, self.is_owner, lambda peer, _: peer, clock=self.clock)
@@ -43,6 +44,7 @@ class PosterSite:
         )
 
     async def find(self, hash_: str, /) -> PublicRecord | None:
+        self.queries += 1
         return self.stream if hash_ == HASH else None
 
     async def is_owner(self, authorization: str | None, hash_: str, /) -> bool:
@@ -132,6 +134,24 @@ async def test_a_poster_that_is_lost_is_a_card_too(site: PosterSite) -> None:
     await site.objects.delete(live_poster(HASH, "720p"))
     assert (await site.get(LARGE)).status_code == 404
     assert (await site.get(DEFAULT)).content == CARD.body
+
+
+async def test_a_poster_that_was_replaced_is_followed_by_the_one_that_replaced_it(
+    site: PosterSite,
+) -> None:
+    assert (await site.get(DEFAULT)).content == b"\xff\xd8 large"
+    site.stream = msgspec.structs.replace(STREAM, poster_labels=("360p",))
+    await site.objects.delete(live_poster(HASH, "720p"))
+    site.clock.now += 0.5  # the record that names the large one is still remembered
+    assert (await site.get(DEFAULT)).content == b"\xff\xd8 small"
+
+
+async def test_a_poster_that_is_lost_costs_few_queries(site: PosterSite) -> None:
+    await site.objects.delete(live_poster(HASH, "720p"))
+    for _ in range(50):
+        await site.get(DEFAULT)
+        site.clock.now += 0.01
+    assert site.queries <= 6
 
 
 @pytest.mark.parametrize("path", [SMALL, DEFAULT])
