@@ -255,7 +255,8 @@ def test_an_epoch_without_media_ends_where_it_began(small: Source) -> None:
 
 
 def test_it_says_how_far_it_is(two_seconds: Source) -> None:
-    made = run([begin(two_seconds), *two_seconds.packets], orders(two_seconds, begin(two_seconds)))
+    again = [orders(two_seconds, begin(two_seconds))] * 4
+    made = run([begin(two_seconds), *two_seconds.packets], *again)
     progress = made.of(Progress)
     assert progress, "this takes more than a second"
     for each in progress:

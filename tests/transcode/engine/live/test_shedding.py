@@ -290,7 +290,7 @@ def test_whatever_is_asked_of_whatever_source_all_renditions_stay_in_step(
 def test_each_rungs_own_cpu_time_is_told(two_seconds: Source) -> None:
     long_enough = [  # for several reports, of which one comes each second
         order
-        for epoch in range(5)
+        for epoch in range(6)
         for order in ordered(two_seconds, begin(two_seconds, epoch=epoch), {1.0: ("480p",)})
     ]
     made = run(long_enough)
