@@ -1,8 +1,9 @@
 """The command `python -m bench.hosts`: what several hosts cost, and how much more they do than one.
 
-Three measurements, each a minute or a few: `owner` compares the CPU of a stream's host on SQLite, a
-folder and memory with that on PostgreSQL, S3 and Redis; `transcode` and `api` one host with two,
-each pinned to a core. The status is 1 if a target is missed.
+Four measurements, each a minute or a few: `machine` says how much more two cores do than one
+without Headend; `owner` compares the CPU of a stream's host on SQLite, a folder and memory with
+that on PostgreSQL, S3 and Redis; `transcode` and `api` one host with two, each pinned to a core.
+The status is 1 if a target is missed.
 """
 
 import argparse
@@ -15,8 +16,9 @@ from tempfile import TemporaryDirectory, gettempdir
 from typing import Final
 
 from bench.hosts.cores import pinned
+from bench.hosts.machine import measure_machine, works
 from bench.hosts.owner import PLACES, OwnerCost, measure_owner
-from bench.hosts.report import show_loads, show_owners, show_queues
+from bench.hosts.report import show_loads, show_machine, show_owners, show_queues
 from bench.hosts.serving import Load, asked_of, measure_load
 from bench.hosts.transcoding import Queue, measure_queue
 from bench.ingest.clip import make_clip
@@ -31,6 +33,17 @@ __all__ = ["main"]
 _CLIP_SECONDS: Final = 20
 _COUNTS: Final = (1, 2)
 _NO_LIMIT: Final = {"HEADEND_API__REQUESTS_PER_MINUTE": "0"}
+
+
+def _machine(options: argparse.Namespace, folder: Path, stack: ExitStack) -> bool:
+    """Let one core work, and then two."""
+    del folder, stack  # nothing of Headend runs
+    took = {
+        name: [measure_machine(command, count) for count in _COUNTS]
+        for name, command in works(_film(options)).items()
+    }
+    show_machine(took)
+    return True
 
 
 def _owner(options: argparse.Namespace, folder: Path, stack: ExitStack) -> bool:
@@ -104,7 +117,7 @@ def _below(above: Path, name: str) -> Path:
     return folder
 
 
-_PARTS: Final = {"owner": _owner, "transcode": _transcode, "api": _api}
+_PARTS: Final = {"machine": _machine, "owner": _owner, "transcode": _transcode, "api": _api}
 
 
 def main() -> int:

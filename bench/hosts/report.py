@@ -8,10 +8,25 @@ from bench.hosts.owner import OwnerCost
 from bench.hosts.serving import Load
 from bench.hosts.transcoding import Queue
 
-__all__ = ["LEAST_SPEED_UP", "MOST_COST", "show_loads", "show_owners", "show_queues"]
+__all__ = [
+    "LEAST_SPEED_UP",
+    "MOST_COST",
+    "show_loads",
+    "show_machine",
+    "show_owners",
+    "show_queues",
+]
 
 MOST_COST: Final = 1.15  # of the owner's CPU on SQLite, a folder and memory
 LEAST_SPEED_UP: Final = 1.8
+
+
+def show_machine(took: Mapping[str, Sequence[float]]) -> None:
+    """Print how long one core took for some work, two for twice as much, and what that gains."""
+    print("| the machine itself | s on one core | s on two at once | speed-up |\n|---|---|---|---|")
+    for name, (one, two) in took.items():
+        print(f"| {name} | {one:.1f} | {two:.1f} | {2 * one / two:.2f} |")
+    print()
 
 
 def show_owners(costs: Mapping[str, Sequence[OwnerCost]]) -> bool:

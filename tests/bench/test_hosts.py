@@ -9,8 +9,9 @@ from functools import partial
 import pytest
 
 from bench.hosts.cores import Spent, SpentMeter, confine, pinned
+from bench.hosts.machine import measure_machine
 from bench.hosts.owner import OwnerCost
-from bench.hosts.report import show_loads, show_owners, show_queues
+from bench.hosts.report import show_loads, show_machine, show_owners, show_queues
 from bench.hosts.serving import Load
 from bench.hosts.transcoding import Queue
 
@@ -46,6 +47,17 @@ def test_the_time_of_a_child_is_its_parents_after_its_end_too() -> None:
     spent = mine.read()
     assert spent.hosts >= 0.25
     assert spent.servers == pytest.approx(0, abs=0.05)
+
+
+def test_work_on_two_cores_ends_with_the_later_one_and_a_failure_is_told() -> None:
+    assert measure_machine([sys.executable, "-c", "import time; time.sleep(0.2)"], 2) >= 0.2
+    with pytest.raises(subprocess.CalledProcessError):
+        measure_machine([sys.executable, "-c", "raise SystemExit(3)"], 1)
+
+
+def test_what_two_cores_gain_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    show_machine({"counting": [10.0, 11.0]})
+    assert "| counting | 10.0 | 11.0 | 1.82 |" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
