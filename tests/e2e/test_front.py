@@ -149,6 +149,6 @@ def test_an_upload_is_not_cut_by_a_limit_of_nginx(
     body.write_bytes(bytes(3 << 20))  # nginx alone refuses more than 1 MiB with 413
     told, answer = nginx.curl(
         "/api/projects/1/videos", "--header", f"Authorization: Bearer {headend.token}",
-        "--form", f"file=@{body}",
+        "--form", f"video=@{body}",  # which is read to its end
     )  # fmt: skip
     assert told == "2 422", answer
