@@ -20,6 +20,8 @@ from tests.support.headend.websocket_clients import (
 )
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.real
+
 
 def test_a_client_connects_subscribes_and_hears_its_channels_alone() -> None:
     async def scene() -> None:
