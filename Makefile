@@ -14,7 +14,7 @@ ALONE := tests/e2e/test_demo.py
 # As new as the compiled tests.
 COMPILED := .venv/.tests-compiled
 
-.PHONY: help pictures run demo demo-hosts install setup tools fmt lint types house compiled quick test e2e bench fuzz prove cover web requirements advisories engines clean
+.PHONY: help pictures run demo demo-hosts install setup tools fmt lint types house compiled quick test spare-types all-tests e2e bench fuzz prove proofs cover web requirements advisories engines clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z][a-z0-9-]*:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -66,9 +66,15 @@ quick: setup ## the pure ring: no process, socket, browser or database server
 	@scripts/tests.sh 2 --quick $(ARGS)
 
 test: setup tools ## everything a change must pass
-	@$(MAKE) --jobs=2 --output-sync=target types compiled lint house
+	@$(MAKE) --jobs=2 --keep-going spare-types all-tests
+
+# pyright takes what the tests leave of the cores, which is enough for it.
+spare-types: setup ## pyright, with what others leave of the cores
+	@nice -n 15 $(MAKE) types
+
+all-tests: compiled lint house ## the linters and every test, without pyright
 	@HEADEND_TEST_SCALE=$${HEADEND_TEST_SCALE:-3} scripts/tests.sh 4 -m "not prove" --ignore=$(ALONE) $(ARGS)
-	@HEADEND_TEST_SCALE=$${HEADEND_TEST_SCALE:-3} $(BIN)/pytest -q -m "not prove" $(ALONE)
+	@HEADEND_TEST_SCALE=$${HEADEND_TEST_SCALE:-2} $(BIN)/pytest -q -m "not prove" $(ALONE)
 
 e2e: setup tools ## only the whole service against foreign software
 	$(BIN)/pytest -m "e2e and not prove" $(ARGS)
@@ -82,10 +88,11 @@ fuzz: setup ## only the property tests, round after round with new examples (ROU
 		$(BIN)/pytest -q -m "hypothesis and not e2e" $(ARGS) || exit; \
 	done
 
-prove: setup lint types house ## all checks, those that take long too; writes docs/proofs.md (PART=1/6 to 6/6)
+prove: test engines proofs ## all checks: `make test`, `make engines`, `make proofs`
+
+proofs: setup compiled ## the checks that take long; writes docs/proofs.md (or in parts: PART=1/4 to 4/4)
 	@scripts/test-tools.sh all
-	PROOFS=$${PROOFS:-docs/proofs.md} $(BIN)/pytest --part $(PART) $(ARGS)
-	@$(MAKE) engines
+	PROOFS=$${PROOFS:-docs/proofs.md} $(BIN)/pytest -m prove --part $(PART) $(ARGS)
 
 # What an installation of several hosts runs on, in the place of SQLite, a folder and memory.
 # Of these folders, what has anything to do with them (tests/support/shared_engines.py).

@@ -34,6 +34,8 @@ from tests.support.storage.s3_server import S3Server, running_s3
 _Rows = list[tuple[str, str, str]]
 _rows = pytest.StashKey[_Rows]()
 _seconds: dict[str, float] = defaultdict(float)  # by file
+# Below it `make proofs` writes.
+_LAST_RUN: Final = "## What `make proofs` measured last"
 # Of processes that compute: three of them weigh as much as two that follow encoders in real time.
 _NICE: Final = 2
 
@@ -122,7 +124,8 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         return
     forget_old(time.time())
     if os.environ.get("HEADEND_TEST_DURATIONS"):
-        write_durations(_seconds)
+        proofs = session.config.getoption("markexpr") == "prove"
+        write_durations(_seconds, proofs=proofs)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -202,7 +205,7 @@ def postgres_place(postgres_server: PostgresServer) -> Generator[str]:
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, exitstatus: int, config: pytest.Config
 ) -> None:
-    """Print the table; where the variable PROOFS names a file, keep it there when all passed.
+    """Print the table; where the variable PROOFS names a page, end it with that when all passed.
 
     Of parts (`--part`), it is kept when the last of them has passed.
     """
@@ -223,12 +226,15 @@ def pytest_terminal_summary(
         terminalreporter.write_line(f"{page} waits for {', '.join(missing)}")
         return
     parts = [msgspec.json.decode(file.read_bytes(), type=tuple[int, _Rows]) for file in files]
-    head = (
-        "# Proofs\n\nThe last result of `make prove`, which runs every check of `make test` "
-        "and those that take\nlonger: the real OBS, every encoder over every road, repeated "
-        f"deaths.\n\n{sum(passed for passed, _ in parts)} tests passed. What they measured:\n\n"
-    )
-    Path(page).write_text(head + _table([row for _, rows in parts for row in rows]) + "\n")
+    passed = sum(each for each, _ in parts)
+    _end_with(Path(page), passed, _table([row for _, rows in parts for row in rows]))
+
+
+def _end_with(page: Path, passed: int, table: str) -> None:
+    """Put the table at the end of the page, in the place of the one before."""
+    above = page.read_text().partition(_LAST_RUN)[0].rstrip() if page.exists() else "# Proofs"
+    said = f"{passed} checks passed, and measured:"
+    page.write_text(f"{above}\n\n{_LAST_RUN}\n\n{said}\n\n{table}\n")
 
 
 def _table(rows: _Rows) -> str:

@@ -6,7 +6,8 @@ browsers, which mostly wait, and wait for media in real time; the others prefer 
 and give way to the former (`prefers_services`). So no core idles. Within a kind the longest pieces
 go first, so that all processes end at about the same time. How long a file takes is in
 `tests/durations.json` (seconds; files below `_LEAST` are not listed), which a run under the
-variable HEADEND_TEST_DURATIONS writes anew.
+variable HEADEND_TEST_DURATIONS writes anew. The parts of `make proofs` are made of
+`tests/durations-of-proofs.json` in the same way.
 """
 
 import json
@@ -19,9 +20,10 @@ import pytest
 from xdist.scheduler.loadscope import LoadScopeScheduling
 from xdist.workermanage import WorkerController
 
-__all__ = ["DURATIONS", "USE_BUCKETS", "Spread", "part_of", "prefers_services", "write_durations"]
+__all__ = ["USE_BUCKETS", "Spread", "part_of", "prefers_services", "write_durations"]
 
-DURATIONS: Final = Path(__file__).parents[1] / "durations.json"
+_DURATIONS: Final = Path(__file__).parents[1] / "durations.json"
+_DURATIONS_OF_PROOFS: Final = _DURATIONS.with_name("durations-of-proofs.json")
 _LEAST: Final = 2.0  # seconds
 _SECONDS_OF_A_TEST: Final = 0.1  # in a file that is not listed
 _SECONDS_WITH_A_SERVICE: Final = 15.0  # the same, where it runs whole services
@@ -86,8 +88,12 @@ class Spread(LoadScopeScheduling):
 
 def _costs(counts: Mapping[str, int]) -> dict[str, float]:
     """Return how many seconds each file is expected to take, of how many tests each has."""
-    known: dict[str, float] = json.loads(DURATIONS.read_text()) if DURATIONS.exists() else {}
+    known = _known(_DURATIONS)
     return {file: known.get(file, _guess(file, count)) for file, count in counts.items()}
+
+
+def _known(durations: Path) -> dict[str, float]:
+    return json.loads(durations.read_text()) if durations.exists() else {}
 
 
 def _guess(file: str, count: int) -> float:
@@ -107,11 +113,10 @@ def _costs_of_pieces(pieces: Mapping[str, Iterable[str]]) -> dict[str, float]:
 
 
 def part_of(items: list[pytest.Item], number: int, count: int) -> list[pytest.Item]:
-    """Return the tests of one of `count` parts of about the same length, whole files each."""
-    costs = _costs(Counter(_file(item.nodeid) for item in items))
-    for item in items:
-        if item.get_closest_marker("prove"):
-            costs[_file(item.nodeid)] += _SECONDS_OF_A_PROOF
+    """Return the proofs of one of `count` parts of about the same length, whole files each."""
+    known = _known(_DURATIONS_OF_PROOFS)
+    counts = Counter(_file(item.nodeid) for item in items)
+    costs = {file: known.get(file, _SECONDS_OF_A_PROOF * many) for file, many in counts.items()}
     loads = [0.0] * count
     own: set[str] = set()
     for file in sorted(costs, key=lambda file: (-costs[file], file)):
@@ -126,7 +131,14 @@ def _file(nodeid: str) -> str:
     return nodeid.split("::", 1)[0]
 
 
-def write_durations(seconds: Mapping[str, float]) -> None:
-    """Keep how long each file took."""
-    listed = {file: round(took) for file, took in sorted(seconds.items()) if took >= _LEAST}
-    DURATIONS.write_text(json.dumps(listed, indent=1) + "\n")
+def write_durations(seconds: Mapping[str, float], *, proofs: bool) -> None:
+    """Keep how long each file took; of proofs, beside what is known of those that did not run."""
+    if proofs:
+        took = _known(_DURATIONS_OF_PROOFS) | {file: round(each) for file, each in seconds.items()}
+        _write(_DURATIONS_OF_PROOFS, took)
+    else:
+        _write(_DURATIONS, {file: round(each) for file, each in seconds.items() if each >= _LEAST})
+
+
+def _write(durations: Path, seconds: Mapping[str, float]) -> None:
+    durations.write_text(json.dumps(seconds, indent=1, sort_keys=True) + "\n")

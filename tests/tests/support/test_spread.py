@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.spread import USE_BUCKETS, prefers_services
+from tests.support.spread import USE_BUCKETS, part_of, prefers_services
 
 
 def test_every_test_that_needs_the_s3_server_is_in_the_piece_with_buckets(
@@ -20,3 +20,15 @@ def test_every_test_that_needs_the_s3_server_is_in_the_piece_with_buckets(
 
 def test_two_of_four_processes_follow_encoders_and_the_first_always_does() -> None:
     assert [prefers_services(f"gw{number}") for number in range(4)] == [True, False, True, False]
+
+
+def test_each_test_is_in_one_part_with_the_others_of_its_file(
+    request: pytest.FixtureRequest,
+) -> None:
+    items = request.session.items
+    parts = [part_of(items, number, 4) for number in range(1, 5)]
+    assert sorted(item.nodeid for part in parts for item in part) == sorted(
+        item.nodeid for item in items
+    )
+    files = [file for part in parts for file in {item.nodeid.partition("::")[0] for item in part}]
+    assert len(files) == len(set(files))
