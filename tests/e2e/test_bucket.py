@@ -63,9 +63,16 @@ def bucket(s3_server: S3Server) -> Bucket:
     return Bucket(s3_server)
 
 
-@pytest.fixture
-def headend(bucket: Bucket, tmp_path: Path) -> Iterator[Running]:
-    with service(tmp_path / "data", environment=bucket.settings()) as running:
+@pytest.fixture(scope="module")
+def common(s3_server: S3Server) -> Bucket:
+    """The bucket of the service that tests share."""
+    return Bucket(s3_server)
+
+
+@pytest.fixture(scope="module")
+def headend(common: Bucket, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    folder = tmp_path_factory.mktemp("bucket") / "data"
+    with service(folder, environment=common.settings()) as running:
         yield running
 
 
@@ -91,8 +98,9 @@ def shown(headend: Running, video: dict[str, object]) -> dict[str, Collected]:
 
 
 def test_a_video_is_uploaded_made_played_and_deleted(
-    headend: Running, bucket: Bucket, tmp_path: Path
+    headend: Running, common: Bucket, tmp_path: Path
 ) -> None:
+    bucket = common
     path = film(tmp_path / "film.mp4", *X264, seconds=5, size=(640, 360), rate=30)
     status, added = upload(headend, path)
     assert status == 201, added
@@ -127,35 +135,8 @@ def test_a_video_is_uploaded_made_played_and_deleted(
     gone = fetch(f"{headend.http}/api/videos/{video['id']}", method="DELETE", token=headend.token)
     assert gone.status == 204
     assert fetch(segment).status == 404
-    poll(lambda: not bucket.names("videos") and not bucket.names("sources"), within=30)
-
-
-def test_viewers_are_redirected_to_the_bucket_and_play(
-    bucket: Bucket, browser: Chromium, tmp_path: Path
-) -> None:
-    bucket.server.allow_pages(bucket.place.bucket)
-    path = film(tmp_path / "film.mp4", *X264, seconds=5, size=(640, 360), rate=30)
-    environment = bucket.settings(HEADEND_STORAGE__DELIVERY="redirect")
-    with service(tmp_path / "data", environment=environment) as headend:
-        status, added = upload(headend, path)
-        assert status == 201, added
-        completed(headend, added["video"]["id"], within=60)
-        held = shown(headend, added["video"])
-        for name, one in held.items():
-            file = one.file(tmp_path / f"{name}.mp4")
-            assert complaints(file) == ""
-            if name != "audio":
-                assert len(list(frames(file))) == 150
-        viewer = browser.open(f"{headend.http}/watch/{added['video']['hash']}")
-        try:
-            viewer.wait_for("playing", 30)
-            viewer.wait(lambda sample: sample.buffered > 4, 30, "with all of it")
-            assert viewer.breaches() == []
-        finally:
-            viewer.close()
-        # None of it passed through this host.
-        scratch = headend.data / "scratch"
-        assert [each for each in scratch.rglob("*.m4s") if each.is_file()] == []
+    folders = (f"videos/{video['hash']}", f"sources/{video['hash']}")
+    poll(lambda: not any(map(bucket.names, folders)), within=30)
 
 
 def test_a_killed_service_goes_on_with_the_run_that_the_bucket_holds(
@@ -211,44 +192,46 @@ def test_a_killed_service_goes_on_with_the_run_that_the_bucket_holds(
 
 
 def test_viewers_and_encoders_bear_a_server_that_is_away(
-    bucket: Bucket, small_source: Path, tmp_path: Path
+    headend: Running, common: Bucket, small_source: Path
 ) -> None:
     """What cannot be stored is served from memory, and stored later or listed as a gap."""
-    server = bucket.server
-    with service(tmp_path / "data", environment=bucket.settings()) as headend:
-        send = ffmpeg(small_source, f"{headend.server}/{headend.key}", "-stream_loop", "-1")
-        with publishing(send) as encoder:
-            poll(lambda: multivariant(headend.playlist), within=20, what="a playlist")
-            playlist = addresses(headend.playlist)["audio"]
+    server = common.server
+    send = ffmpeg(small_source, f"{headend.server}/{headend.key}", "-stream_loop", "-1")
+    with publishing(send) as encoder:
+        poll(lambda: multivariant(headend.playlist), within=20, what="a playlist")
+        playlist = addresses(headend.playlist)["audio"]
 
-            def newest() -> int:
-                found = media(playlist)
-                return found.sequence + len(found.segments)
+        def newest() -> int:
+            found = media(playlist)
+            return found.sequence + len(found.segments)
 
-            poll(lambda: newest() >= 3, within=20, what="three segments")
-            server.stop_gateway()
-            try:
-                reached = newest()
-                poll(lambda: newest() >= reached + 4, within=20 * SCALE, what="going on")
-                assert encoder.poll() is None
-                readiness = fetch(f"{headend.http}/readyz")
-                assert readiness.status == 503
-                assert re.search("the bucket (cannot be reached|does not answer)", readiness.text)
-            finally:
-                server.start_gateway()
+        poll(lambda: newest() >= 3, within=20, what="three segments")
+        server.stop_gateway()
+        try:
             reached = newest()
-            poll(lambda: newest() >= reached + 3, within=20, what="going on")
-            poll(lambda: fetch(f"{headend.http}/readyz").status == 200, within=20, what="ready")
+            poll(lambda: newest() >= reached + 4, within=20 * SCALE, what="going on")
             assert encoder.poll() is None
+            readiness = fetch(f"{headend.http}/readyz")
+            assert readiness.status == 503
+            assert re.search("the bucket (cannot be reached|does not answer)", readiness.text)
+        finally:
+            server.start_gateway()
+        reached = newest()
+        poll(lambda: newest() >= reached + 3, within=20, what="going on")
+        poll(lambda: fetch(f"{headend.http}/readyz").status == 200, within=20, what="ready")
+        assert encoder.poll() is None
 
 
-def test_a_host_without_the_file_transcodes_it(
-    bucket: Bucket, postgres_server: PostgresServer, tmp_path: Path
+def test_a_host_without_the_file_transcodes_it_and_viewers_are_redirected_to_the_bucket(
+    bucket: Bucket, postgres_server: PostgresServer, browser: Chromium, tmp_path: Path
 ) -> None:
     """Uploaded at one host, made at another; all that they share is PostgreSQL and the bucket."""
+    bucket.server.allow_pages(bucket.place.bucket)
     path = film(tmp_path / "film.mp4", *X264, seconds=5, size=(640, 360), rate=30)
     with postgres_server.empty_database() as database:
-        environment = bucket.settings(HEADEND_DATABASE__URL=database)
+        environment = bucket.settings(
+            HEADEND_DATABASE__URL=database, HEADEND_STORAGE__DELIVERY="redirect"
+        )
         one, other = tmp_path / "one", tmp_path / "other"
         made = subprocess.run(
             [HEADEND, "migrate", "--data", str(one)],
@@ -263,6 +246,19 @@ def test_a_host_without_the_file_transcodes_it(
             assert status == 201, added
             completed(api, added["video"]["id"], within=60)
             for name, held in shown(api, added["video"]).items():
-                assert complaints(held.file(tmp_path / f"{name}.mp4")) == ""
+                file = held.file(tmp_path / f"{name}.mp4")
+                assert complaints(file) == ""
+                if name != "audio":
+                    assert len(list(frames(file))) == 150
             assert worker.process.poll() is None
+            viewer = browser.open(f"{api.http}/watch/{added['video']['hash']}")
+            try:
+                viewer.wait_for("playing", 30)
+                viewer.wait(lambda sample: sample.buffered > 4, 30, "with all of it")
+                assert viewer.breaches() == []
+            finally:
+                viewer.close()
+            # None of it passed through the host that viewers ask.
+            scratch = api.data / "scratch"
+            assert [each for each in scratch.rglob("*.m4s") if each.is_file()] == []
         assert arriving(one) == arriving(other) == []

@@ -9,13 +9,15 @@ import ssl
 import stat
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from headend.install.certificates import ensure_local_certificates
 from headend.security_log import security_log_path
-from tests.support.e2e.service import SCALE, fetch, service
+from tests.e2e.test_roles import run
+from tests.support.e2e.service import SCALE, Running, fetch, service
 from tests.support.free_ports import free_port
 from tests.support.redis_server import redis_server
 from tests.support.waiting import poll
@@ -25,7 +27,7 @@ pytestmark = pytest.mark.e2e
 HEADEND = str(Path(sys.executable).with_name("headend"))
 
 
-def test_a_first_start_is_ready_within_three_seconds_and_a_second_keeps_everything(
+def test_a_start_is_ready_within_three_seconds_and_the_next_keeps_all_and_hides_the_key(
     tmp_path: Path,
 ) -> None:
     folder = tmp_path / "data"
@@ -46,52 +48,57 @@ def test_a_first_start_is_ready_within_three_seconds_and_a_second_keeps_everythi
     assert {(each["event"], each["peer"]) for each in security} == {("token refused", "127.0.0.1")}
     assert stat.S_IMODE((folder / "owner.token").stat().st_mode) == 0o600
     assert "My first stream" in listed.text
-    with service(folder) as second:
-        again = (second.hash, second.key, second.token, Path(second.authority).read_bytes())
+    # Elsewhere than at a terminal it keeps the key to itself, and says who prints it.
+    with service(folder, terminal=False) as second:
+        assert "headend streams" in second.printed
+        assert first.key.split("_")[1] not in second.printed
+        printed = run("streams", "--data", str(folder))
+        assert printed.returncode == 0, printed.stderr
+        key = printed.stdout.split("\t")[2]
+        again = (second.hash, key, second.token, Path(second.authority).read_bytes())
         assert again == seen
     log = first.log.read_text()
     assert first.key.split("_")[1] not in log
     assert seen[2] not in log
 
 
-def test_whatever_it_stores_is_readable_by_its_own_user_only(tmp_path: Path) -> None:
-    with service(tmp_path / "data") as running:
-        uploads = f"{running.http}/api/projects/1/uploads"
-        tus = {"Tus-Resumable": "1.0.0", "Upload-Length": "9"}
-        made = fetch(uploads, method="POST", token=running.token, headers=tus)
-        assert made.status == 201, made.text
-        piece = {
-            "Tus-Resumable": "1.0.0",
-            "Upload-Offset": "0",
-            "Content-Type": "application/offset+octet-stream",
-        }
-        sent = fetch(
-            made.headers["location"],
-            method="PATCH",
-            token=running.token,
-            headers=piece,
-            data=b"half",
-        )
-        assert sent.status == 204, sent.text
-        paths = [running.data, *running.data.rglob("*")]
-        modes = {str(path): stat.S_IMODE(path.stat().st_mode) for path in paths}
-    assert any(path.startswith(str(running.data / "objects" / "uploads")) for path in modes)
+@pytest.fixture(scope="module")
+def redis_port() -> int:
+    """A port at which there is no Redis at first."""
+    return free_port()
+
+
+@pytest.fixture(scope="module")
+def waiting(redis_port: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A service that does without the Redis that it is told of."""
+    environment = {"HEADEND_REDIS__URL": f"redis://127.0.0.1:{redis_port}/0"}
+    folder = tmp_path_factory.mktemp("waiting") / "data"
+    with service(folder, environment=environment) as running:
+        yield running
+
+
+def test_whatever_it_stores_is_readable_by_its_own_user_only(waiting: Running) -> None:
+    uploads = f"{waiting.http}/api/projects/1/uploads"
+    tus = {"Tus-Resumable": "1.0.0", "Upload-Length": "9"}
+    made = fetch(uploads, method="POST", token=waiting.token, headers=tus)
+    assert made.status == 201, made.text
+    piece = {
+        "Tus-Resumable": "1.0.0",
+        "Upload-Offset": "0",
+        "Content-Type": "application/offset+octet-stream",
+    }
+    sent = fetch(
+        made.headers["location"],
+        method="PATCH",
+        token=waiting.token,
+        headers=piece,
+        data=b"half",
+    )
+    assert sent.status == 204, sent.text
+    paths = [waiting.data, *waiting.data.rglob("*")]
+    modes = {str(path): stat.S_IMODE(path.stat().st_mode) for path in paths}
+    assert any(path.startswith(str(waiting.data / "objects" / "uploads")) for path in modes)
     assert {path: oct(mode) for path, mode in modes.items() if mode & 0o077} == {}
-
-
-def test_the_key_is_printed_to_a_terminal_only(tmp_path: Path) -> None:
-    with service(tmp_path / "data") as at_terminal:
-        key = at_terminal.key
-    with service(tmp_path / "data", terminal=False) as piped:
-        assert "headend streams" in piped.printed
-        assert key.split("_")[1] not in piped.printed
-        printed = subprocess.run(
-            [HEADEND, "streams", "--data", str(piped.data)],
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        assert printed.split("\t")[2] == key
 
 
 @pytest.mark.prove
@@ -160,8 +167,8 @@ def test_settings_are_printed_with_unit_and_source() -> None:
 def test_a_lost_database_is_one_sentence_and_costs_no_media(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     file = folder / "objects" / "sources" / "AAAAAAAAAAAA" / "1"
-    with service(folder) as running:
-        assert running.stop() == 0
+    made = run("migrate", "--data", str(folder))
+    assert made.returncode == 0, made.stderr
     file.parent.mkdir(parents=True)
     file.write_bytes(b"media")
     for each in (file, file.parent):  # older than what a row may be about to name
@@ -185,27 +192,25 @@ def test_a_lost_database_is_one_sentence_and_costs_no_media(tmp_path: Path) -> N
         assert fetch(f"{running.http}/readyz").json["problems"] == []
 
 
-def test_a_redis_that_is_not_there_is_said_once_and_used_once_it_is(tmp_path: Path) -> None:
-    port = free_port()
-    environment = {"HEADEND_REDIS__URL": f"redis://127.0.0.1:{port}/0"}
-    with service(tmp_path / "data", environment=environment) as running:
-        answer = fetch(f"{running.http}/readyz")
-        assert (answer.status, answer.json["status"]) == (200, "ready")
-        assert "Redis does not answer" in str(answer.json["problems"])
-        number = running.add_stream("Without Redis")["id"]
-        read = fetch(f"{running.http}/api/streams/{number}", token=running.token)
-        assert read.status == 200, read.text
-        assert "Without Redis" in read.text
-        log = running.log.read_text()
-        assert (log.count('event="bus lost"'), log.count('event="bus listens"')) == (1, 0)
-        with redis_server(tmp_path, port):
-            poll(lambda: 'event="bus listens"' in running.log.read_text(), within=10,
-                 what="the bus")  # fmt: skip
-            poll(lambda: fetch(f"{running.http}/readyz").json["problems"] == [], within=10,
-                 what="no problem")  # fmt: skip
-            log = running.log.read_text()
-            # Each attempt until then had failed, and said nothing more.
-            assert (log.count('event="bus lost"'), log.count('event="bus listens"')) == (1, 1)
+def test_a_redis_that_is_not_there_is_said_once_and_used_once_it_is(
+    waiting: Running, redis_port: int, tmp_path: Path
+) -> None:
+    answer = fetch(f"{waiting.http}/readyz")
+    assert (answer.status, answer.json["status"]) == (200, "ready")
+    assert "Redis does not answer" in str(answer.json["problems"])
+    number = waiting.add_stream("Without Redis")["id"]
+    read = fetch(f"{waiting.http}/api/streams/{number}", token=waiting.token)
+    assert read.status == 200, read.text
+    assert "Without Redis" in read.text
+    log = waiting.log.read_text()
+    assert (log.count('event="bus lost"'), log.count('event="bus listens"')) == (1, 0)
+    with redis_server(tmp_path, redis_port):
+        poll(lambda: 'event="bus listens"' in waiting.log.read_text(), within=10, what="the bus")
+        poll(lambda: fetch(f"{waiting.http}/readyz").json["problems"] == [], within=10,
+             what="no problem")  # fmt: skip
+        log = waiting.log.read_text()
+        # Each attempt until then had failed, and said nothing more.
+        assert (log.count('event="bus lost"'), log.count('event="bus listens"')) == (1, 1)
 
 
 def shown_certificate(port: int) -> bytes:
