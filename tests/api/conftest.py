@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from litestar.testing import AsyncTestClient
 
 from api.streams.command_client import IngestClient
 from headend.install.installation import bind_objects
@@ -24,6 +23,7 @@ from storage.edge.redis import open_edge_store
 from storage.edge.remote import open_remote_edge
 from storage.objects.disk import DiskObjects
 from tests.support.api.application import BROADCASTER_KEY, NOW_US, ApiService
+from tests.support.api.in_loop_client import client_of
 from tests.support.api.origin_client import OnSite, OriginSite
 from tests.support.api.shared_application import application_over
 from tests.support.redis_server import RedisServer, redis_server
@@ -146,7 +146,7 @@ async def house(
             objects=objects,
         )
         # The application answers its own errors: none may come through to the server.
-        async with AsyncTestClient(app, raise_server_exceptions=True) as client:
+        async with client_of(app) as client:
             yield ApiService(
                 client=client,
                 catalog=catalog,

@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 from litestar import asgi, get
 from litestar.params import FromPath
-from litestar.testing import AsyncTestClient
 from litestar.types import Receive, Scope, Send
 
 from api.app import create_app
 from tests.support.api.application import ADDRESSES, STREAMS, ApiService
+from tests.support.api.in_loop_client import client_of
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ async def test_other_rooms_handlers_stand_beside_the_api_and_out_of_its_descript
         broadcaster_key="key",
         handlers=[origin, watch],
     )
-    async with AsyncTestClient(app) as client:
+    async with client_of(app) as client:
         assert "/a/b/c.m4s" in (await client.get("/live/a/b/c.m4s")).text
         assert (await client.get("/watch/abc")).text == "abc"
         assert (await client.get(STREAMS)).status_code == 401

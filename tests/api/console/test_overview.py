@@ -4,7 +4,6 @@ import re
 from pathlib import Path
 
 import pytest
-from litestar.testing import AsyncTestClient
 
 from api.app import create_app
 from api.console.overview import state_of
@@ -12,6 +11,7 @@ from api.operations.report import LoggedProblem, SpareRoom
 from storage.catalog.records.common import StreamRecord
 from tests.support.api.application import ADDRESSES, BROADCASTER_KEY, NOW_US, ApiService
 from tests.support.api.console_client import COOKIE, Browser
+from tests.support.api.in_loop_client import client_of
 from tests.support.api.operations_site import operations_site
 from tests.support.sql import run_sql
 from tests.support.storage.new_videos import new_video
@@ -128,7 +128,7 @@ async def test_what_the_service_cannot_do_is_for_those_who_can_mend_it(
     _, token = await house.catalog.tokens.add("editor", 1, write=True, now_us=NOW_US)
     editor = Browser(house)
     await editor.sign_in(token)
-    async with AsyncTestClient(app) as client:
+    async with client_of(app) as client:
         shown = {
             one: (await client.get("/console", headers={"Cookie": f"{COOKIE}={one.secret}"})).text
             for one in (browser, editor)
@@ -207,7 +207,7 @@ async def test_the_room_for_more_streams_is_shown_where_it_is_known(
         clock_us=lambda: NOW_US,
         room=lambda: room,
     )
-    async with AsyncTestClient(app) as client:
+    async with client_of(app) as client:
         headers = {"Cookie": f"{COOKIE}={browser.secret}"}
         page = (await client.get("/console", headers=headers)).text
     assert ("his machine" in page) is (words is not None)

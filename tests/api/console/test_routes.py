@@ -1,12 +1,11 @@
 """What is where: the console's pages, and what `/` leads to."""
 
-from litestar.testing import AsyncTestClient
-
 from api.app import create_app
 from api.console.routes import PAGES
 from api.http.rate_limit import CallerRateLimiter, RateLimits
 from tests.support.api.application import ADDRESSES, BROADCASTER_KEY, NOW_US, ApiService
 from tests.support.api.console_client import COOKIE, Browser
+from tests.support.api.in_loop_client import client_of
 
 
 async def test_the_first_page_is_the_console(house: ApiService) -> None:
@@ -22,7 +21,7 @@ async def test_an_operator_may_have_another_first_page(house: ApiService) -> Non
         broadcaster_key=BROADCASTER_KEY,
         home="https://www.example.org/tv",
     )
-    async with AsyncTestClient(app) as client:
+    async with client_of(app) as client:
         answer = await client.get("/", follow_redirects=False)
         assert answer.headers["location"] == "https://www.example.org/tv"
         assert (await client.get("/console", follow_redirects=False)).status_code == 303
@@ -45,7 +44,7 @@ async def test_pages_count_as_requests_of_their_token(house: ApiService) -> None
     browser = Browser(house)
     await browser.sign_in()
     headers = {"Cookie": f"{COOKIE}={browser.secret}"}
-    async with AsyncTestClient(app) as client:
+    async with client_of(app) as client:
         answers = [await client.get("/console", headers=headers) for _ in range(3)]
     assert [answer.status_code for answer in answers] == [200, 200, 429]
     assert "Too many requests" in answers[-1].text

@@ -7,14 +7,15 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from litestar import Litestar, get
-from litestar.testing import AsyncTestClient
+from httpx import AsyncClient
+from litestar import get
 
 from api.app import create_app
 from storage.catalog import Catalog
 from storage.catalog.engine.database import database_url, open_database
 from storage.catalog.migrations import migrate
 from tests.support.api.application import ADDRESSES, STREAMS
+from tests.support.api.in_loop_client import client_of
 
 
 @get("/boom")
@@ -23,7 +24,7 @@ async def boom() -> None:
 
 
 @asynccontextmanager
-async def _client(place: Path) -> AsyncGenerator[tuple[AsyncTestClient[Litestar], dict[str, str]]]:
+async def _client(place: Path) -> AsyncGenerator[tuple[AsyncClient, dict[str, str]]]:
     """Open the application over a catalog that waits for 50 ms only; with its owner's headers."""
     async with open_database(database_url(place), create=True, busy_ms=50) as database:
         await migrate(database)
@@ -32,7 +33,7 @@ async def _client(place: Path) -> AsyncGenerator[tuple[AsyncTestClient[Litestar]
         app = create_app(
             catalog=catalog, addresses=ADDRESSES, broadcaster_key="key", handlers=[boom]
         )
-        async with AsyncTestClient(app) as client:
+        async with client_of(app) as client:
             yield client, {"Authorization": f"Bearer {token}"}
 
 

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from litestar import Litestar, Request, get
 from litestar.openapi import OpenAPIConfig
-from litestar.testing import AsyncTestClient
 
 from api.http.openapi import ReadyDocuments, ReferencePage
 from tests.support.api.application import ApiService
+from tests.support.api.in_loop_client import client_of
 
 
 async def test_the_page_describes_every_operation_and_calls_nobody(house: ApiService) -> None:
@@ -95,7 +95,7 @@ async def test_a_document_is_rendered_once_and_beside_the_event_loop() -> None:
         return threading.get_ident()
 
     app = Litestar([thread], openapi_config=config, logging_config=None)
-    async with AsyncTestClient(app) as client:
+    async with client_of(app) as client:
         loop = (await client.get("/thread")).json()
         answers = [(await client.get(path)).text for path in ("/schema", "/schema/")]
     assert answers[0] == answers[1]
@@ -107,7 +107,7 @@ async def test_a_document_is_rendered_once_and_beside_the_event_loop() -> None:
 PRINT = """
 import asyncio
 from pathlib import Path
-from litestar.testing import AsyncTestClient
+from tests.support.api.in_loop_client import client_of
 from storage.catalog import open_catalog
 from storage.edge.memory import MemoryEdge
 from storage.objects.disk import DiskObjects
@@ -122,7 +122,7 @@ async def main():
             app = application_over(
                 catalog=catalog, media=media, ingest=IngestClient(catalog, media), objects=objects
             )
-            async with AsyncTestClient(app) as client:
+            async with client_of(app) as client:
                 print((await client.get("/schema/openapi.json")).text)
 
 asyncio.run(main())

@@ -7,16 +7,16 @@ from http import HTTPStatus
 from pathlib import Path
 
 import pytest
+from httpx import AsyncClient
 from hypothesis import given
 from hypothesis import strategies as st
-from litestar import Litestar
-from litestar.testing import AsyncTestClient
 
 from api.app import create_app
 from api.http.errors import ApiError
 from api.http.rate_limit import CallerRateLimiter, RateLimits, TokenBuckets
 from storage.catalog import open_catalog
 from tests.support.api.application import ADDRESSES, NOW_US, STREAMS
+from tests.support.api.in_loop_client import client_of
 from tests.support.sql import migrated
 
 HERE = "192.0.2.1"
@@ -142,7 +142,7 @@ def test_a_stranger_has_one_network_however_many_addresses(
 @asynccontextmanager
 async def limited(
     folder: Path, rates: RateLimits, clock: ManualClock
-) -> AsyncGenerator[tuple[AsyncTestClient[Litestar], dict[str, str], dict[str, str]]]:
+) -> AsyncGenerator[tuple[AsyncClient, dict[str, str], dict[str, str]]]:
     """Open an application with limits; with the headers of two tokens."""
     async with open_catalog(migrated(folder / "catalog.db"), migrate=True) as catalog:
         first = await catalog.installation.first_start(NOW_US)
@@ -153,7 +153,7 @@ async def limited(
             broadcaster_key="key",
             rate_limiter=CallerRateLimiter(rates, clock=clock),
         )
-        async with AsyncTestClient(app) as client:
+        async with client_of(app) as client:
             yield (
                 client,
                 {"Authorization": f"Bearer {first.owner_token}"},

@@ -7,7 +7,6 @@ from pathlib import Path
 import anyio
 import httpx
 import pytest
-from litestar.testing import AsyncTestClient
 
 from api.app import create_app
 from api.http.errors import ApiError
@@ -17,6 +16,7 @@ from storage.catalog import Catalog, open_catalog
 from storage.objects.disk import DiskObjects
 from storage.quotas import QuotaCheck, QuotaLimits
 from tests.support.api.application import ADDRESSES, NOW_US, STREAMS, ApiService
+from tests.support.api.in_loop_client import client_of
 from tests.support.api.tus_client import TUS, UPLOADS
 from tests.support.sql import migrated
 from tests.support.storage.new_videos import new_video
@@ -42,7 +42,7 @@ async def limited(folder: Path, limits: QuotaLimits) -> AsyncGenerator[ApiServic
                 clock_us=lambda: NOW_US,
             )
             owner = {"Authorization": f"Bearer {first.owner_token}"}
-            async with AsyncTestClient(app) as client:
+            async with client_of(app) as client:
                 yield ApiService(client, catalog, first.project.key, first.broadcaster_key, owner)
 
 

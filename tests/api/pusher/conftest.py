@@ -4,7 +4,6 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
-from litestar.testing import AsyncTestClient
 
 from api.app import create_app
 from api.http.auth import needs_token
@@ -15,6 +14,7 @@ from api.pusher.signed import signed_event_handlers
 from api.pusher.socket import Broadcaster
 from storage.catalog import open_catalog
 from tests.support.api.application import ADDRESSES, NOW_US
+from tests.support.api.in_loop_client import client_of
 from tests.support.api.pusher_client import PusherService
 from tests.support.shared_engines import ON_SHARED
 from tests.support.sql import migrated
@@ -48,7 +48,7 @@ async def desk(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator
                 ),
             ],
         )
-        async with AsyncTestClient(app, raise_server_exceptions=True) as client:
+        async with client_of(app) as client:
             assert first.stream is not None
             yield PusherService(
                 client=client,

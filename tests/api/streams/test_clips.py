@@ -7,7 +7,6 @@ from typing import Any, Final
 
 import pytest
 from httpx import Response
-from litestar.testing import AsyncTestClient
 
 from api.app import create_app
 from api.http.fair_share import Holder
@@ -21,6 +20,7 @@ from storage.objects.disk import DiskObjects
 from storage.quotas import QuotaLimits
 from tests.support.api import contract_shapes
 from tests.support.api.application import ADDRESSES, NOW_US, ApiService, Json
+from tests.support.api.in_loop_client import client_of
 from tests.support.sql import migrated
 from tests.support.storage.engine_reports import (
     LOW,
@@ -232,7 +232,7 @@ async def limited(
             clock_us=lambda: NOW_US,
         )
         owner = {"Authorization": f"Bearer {first.owner_token}"}
-        async with AsyncTestClient(app) as client:
+        async with client_of(app) as client:
             yield ApiService(client, catalog, first.project.key, first.broadcaster_key, owner)
 
 

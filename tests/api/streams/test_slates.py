@@ -7,7 +7,6 @@ from typing import Any, Final
 import msgspec
 import pytest
 from httpx import Response
-from litestar.testing import AsyncTestClient
 
 from api.app import create_app
 from headend.roles.media_remover import StoredMedia
@@ -17,6 +16,7 @@ from storage.edge.memory import MemoryEdge
 from storage.objects.disk import DiskObjects
 from tests.support.api import contract_shapes
 from tests.support.api.application import ADDRESSES, ApiService, Json
+from tests.support.api.in_loop_client import client_of
 from tests.support.api.upload_clips import clip, picture
 
 SETTINGS = {"message": contract_shapes.STRING, "settings": contract_shapes.SETTINGS}
@@ -222,7 +222,7 @@ async def test_a_project_that_goes_while_its_picture_comes_leaves_none(
 
     intake = msgspec.structs.replace(real, slate=then_delete)
     app = create_app(catalog=house.catalog, addresses=ADDRESSES, broadcaster_key="k", intake=intake)
-    async with AsyncTestClient(app) as client:
+    async with client_of(app) as client:
         answer = await client.put(
             f"/api/projects/{project.id}/slate",
             files={"picture": ("p.png", picture())},

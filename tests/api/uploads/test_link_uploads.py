@@ -7,7 +7,6 @@ from typing import Any
 import httpx
 import msgspec
 import pytest
-from litestar.testing import AsyncTestClient
 
 from api.app import create_app
 from api.http.rate_limit import CallerRateLimiter, RateLimits
@@ -22,6 +21,7 @@ from tests.support.api.application import (
     ApiService,
     Json,
 )
+from tests.support.api.in_loop_client import client_of
 from tests.support.api.tus_client import OFFSETS, TUS, metadata, path_of
 from tests.support.api.upload_clips import VIDEOS, clip
 
@@ -164,7 +164,7 @@ async def strict(house: ApiService, objects: DiskObjects) -> AsyncGenerator[ApiS
         rate_limiter=CallerRateLimiter(rates, clock=lambda: 1000.0),
         clock_us=lambda: NOW_US,
     )
-    async with AsyncTestClient(app) as client:
+    async with client_of(app) as client:
         yield msgspec.structs.replace(house, client=client)
 
 

@@ -3,8 +3,7 @@
 from typing import Any
 
 import msgspec
-from litestar import Litestar
-from litestar.testing import AsyncTestClient
+from httpx import AsyncClient
 
 from api.schemas.urls import Addresses
 from storage.catalog import Catalog
@@ -27,7 +26,7 @@ Json = dict[str, Any]  # Any: what the tests are about to find out
 class ApiService(msgspec.Struct, frozen=True):
     """An application at its first start; `owner` are the headers of its owner's requests."""
 
-    client: AsyncTestClient[Litestar]
+    client: AsyncClient
     catalog: Catalog
     key: str
     broadcaster_key: str

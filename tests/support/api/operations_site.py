@@ -4,14 +4,13 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from litestar.testing import AsyncTestClient
-
 from api.app import create_app
 from api.operations.report import LoggedProblem, SpareRoom
 from headend.install.installation import catalog_location
 from headend.roles.operations import InstallationReporter
 from storage.catalog import open_catalog
 from tests.support.api.application import ADDRESSES, BROADCASTER_KEY, NOW_US, ApiService
+from tests.support.api.in_loop_client import client_of
 from tests.support.headend.installed import installed
 
 __all__ = ["operations_site"]
@@ -45,6 +44,6 @@ async def operations_site(
             operations=report,
         )
         _, token = await catalog.tokens.add("owner", None, write=write, now_us=NOW_US)
-        async with AsyncTestClient(app, raise_server_exceptions=True) as client:
+        async with client_of(app) as client:
             owner = {"Authorization": f"Bearer {token}"}
             yield ApiService(client, catalog, "", BROADCASTER_KEY, owner)

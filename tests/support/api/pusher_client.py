@@ -8,8 +8,7 @@ from urllib.parse import urlencode
 
 import httpx
 import msgspec
-from litestar import Litestar
-from litestar.testing import AsyncTestClient
+from httpx import AsyncClient
 
 from storage.catalog import Catalog
 from storage.catalog.events.broadcast import OutboxRecord
@@ -39,7 +38,7 @@ def signed_query(
 class PusherService(msgspec.Struct, frozen=True):
     """A new application, and the credentials of its owner."""
 
-    client: AsyncTestClient[Litestar]
+    client: AsyncClient
     catalog: Catalog
     key: str
     secret: str
