@@ -3,7 +3,6 @@
 Links between pages are `test_house`'s to check.
 """
 
-import asyncio
 import re
 from pathlib import Path
 from typing import Final
@@ -89,14 +88,14 @@ async def families(folder: Path) -> dict[str, str]:
         }
 
 
-def test_every_metric_has_its_line_with_its_kind(tmp_path: Path) -> None:
+async def test_every_metric_has_its_line_with_its_kind(tmp_path: Path) -> None:
     lines = re.findall(r"^\| `(headend_\w+)` \| (\w+) \|", page("metrics"), re.MULTILINE)
-    assert dict(lines) == asyncio.run(families(tmp_path))
+    assert dict(lines) == await families(tmp_path)
 
 
-def test_metrics_that_are_named_exist(tmp_path: Path) -> None:
+async def test_metrics_that_are_named_exist(tmp_path: Path) -> None:
     named = set(re.findall(r"headend_\w+", page("metrics") + page("settings")))
-    assert named - set(asyncio.run(families(tmp_path))) == set()
+    assert named - set(await families(tmp_path)) == set()
 
 
 def test_every_cause_of_a_refusal_is_explained() -> None:

@@ -21,9 +21,9 @@ def test_a_state_reaches_a_manager_in_the_abstract_namespace() -> None:
         assert manager.recv(100) == b"READY=1"
 
 
-def test_without_a_manager_nothing_happens() -> None:
+async def test_without_a_manager_nothing_happens() -> None:
     notify("READY=1", {})
-    asyncio.run(keep_watchdog({}))
+    await keep_watchdog({})
 
 
 def test_the_watchdog_is_fed_while_the_loop_lives(tmp_path: Path) -> None:
@@ -42,5 +42,5 @@ def test_the_watchdog_is_fed_while_the_loop_lives(tmp_path: Path) -> None:
         asyncio.run(life(manager))
 
 
-def test_another_processs_watchdog_is_not_ours() -> None:
-    asyncio.run(keep_watchdog({"WATCHDOG_USEC": "1000", "WATCHDOG_PID": "1"}))
+async def test_another_processs_watchdog_is_not_ours() -> None:
+    await keep_watchdog({"WATCHDOG_USEC": "1000", "WATCHDOG_PID": "1"})

@@ -134,13 +134,13 @@ def test_text_and_json_and_what_every_origin_may_read() -> None:
         (HttpRequest("", {}), {"type": "websocket.close", "code": 1000, "reason": None}),
     ],
 )
-def test_a_page_is_for_get_and_head(request_: HttpRequest, first: dict[str, Any]) -> None:
+async def test_a_page_is_for_get_and_head(request_: HttpRequest, first: dict[str, Any]) -> None:
     messages: list[Any] = []
 
     async def send(message: Any) -> None:
         messages.append(message)
 
-    asyncio.run(send_page(text_response(200, "page"), request_, send))
+    await send_page(text_response(200, "page"), request_, send)
     assert messages[0].items() >= first.items()
 
 
@@ -172,7 +172,7 @@ async def stay() -> HTTPReceiveMessage:
     return await asyncio.get_running_loop().create_future()
 
 
-def test_a_client_that_leaves_ends_the_wait() -> None:
+async def test_a_client_that_leaves_ends_the_wait() -> None:
     messages: list[HTTPReceiveMessage] = [
         {"type": "http.disconnect"},
         {"type": "http.request", "body": b"", "more_body": False},
@@ -182,57 +182,47 @@ def test_a_client_that_leaves_ends_the_wait() -> None:
         await asyncio.sleep(0)
         return messages.pop()
 
-    async def go() -> None:
-        later = Later()
-        assert await wait_for(later, leave) is None
-        assert (later.cancelled, messages) == (1, [])
-
-    asyncio.run(go())
+    later = Later()
+    assert await wait_for(later, leave) is None
+    assert (later.cancelled, messages) == (1, [])
 
 
-def test_a_pending_response_can_be_waited_for() -> None:
-    async def go() -> None:
-        later = Later()
-        async with asyncio.TaskGroup() as tasks:
-            waiting = tasks.create_task(wait_for(later, stay))
-            await until(lambda: later.callback is not None)
-            later.deliver(text_response(200, "ready"))
-        response = waiting.result()
-        assert response is not None
-        assert (response.body, later.cancelled) == (b"ready\n", 0)
-
-    asyncio.run(go())
+async def test_a_pending_response_can_be_waited_for() -> None:
+    later = Later()
+    async with asyncio.TaskGroup() as tasks:
+        waiting = tasks.create_task(wait_for(later, stay))
+        await until(lambda: later.callback is not None)
+        later.deliver(text_response(200, "ready"))
+    response = waiting.result()
+    assert response is not None
+    assert (response.body, later.cancelled) == (b"ready\n", 0)
 
 
-def test_a_cancelled_wait_cancels_the_response() -> None:
-    async def go() -> None:
-        later = Later()
-        async with asyncio.TaskGroup() as tasks:
-            waiting = tasks.create_task(wait_for(later, stay))
-            await until(lambda: later.callback is not None)
-            waiting.cancel()
-        assert (waiting.cancelled(), later.cancelled) == (True, 1)
-
-    asyncio.run(go())
+async def test_a_cancelled_wait_cancels_the_response() -> None:
+    later = Later()
+    async with asyncio.TaskGroup() as tasks:
+        waiting = tasks.create_task(wait_for(later, stay))
+        await until(lambda: later.callback is not None)
+        waiting.cancel()
+    assert (waiting.cancelled(), later.cancelled) == (True, 1)
 
 
 @pytest.mark.parametrize("first", ["delivery", "cancellation"])
-def test_a_response_that_comes_with_the_cancellation_is_closed(tmp_path: Path, first: str) -> None:
+async def test_a_response_that_comes_with_the_cancellation_is_closed(
+    tmp_path: Path, first: str
+) -> None:
     (tmp_path / "part").write_bytes(BODY)
 
-    async def go() -> None:
-        later = Later()
-        file = open_file(tmp_path / "part")
-        async with asyncio.TaskGroup() as tasks:
-            waiting = tasks.create_task(wait_for(later, stay))
-            await until(lambda: later.callback is not None)
-            if first == "cancellation":
-                waiting.cancel()
-            later.deliver(HttpResponse(200, (), b"", file, 0, len(BODY)))
-            if first == "delivery":
-                waiting.cancel()
-        assert waiting.cancelled()
-        with pytest.raises(OSError, match="Bad file descriptor"):
-            os.fstat(file.handle)
-
-    asyncio.run(go())
+    later = Later()
+    file = open_file(tmp_path / "part")
+    async with asyncio.TaskGroup() as tasks:
+        waiting = tasks.create_task(wait_for(later, stay))
+        await until(lambda: later.callback is not None)
+        if first == "cancellation":
+            waiting.cancel()
+        later.deliver(HttpResponse(200, (), b"", file, 0, len(BODY)))
+        if first == "delivery":
+            waiting.cancel()
+    assert waiting.cancelled()
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(file.handle)

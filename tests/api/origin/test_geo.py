@@ -173,7 +173,7 @@ def test_a_database_that_is_broken_inside_opens_nothing(
     assert [record.message for record in caplog.records] == ["geo database broken"]
 
 
-def test_a_damaged_database_ends_neither_a_start_nor_a_look_in_an_error_of_the_reader(
+async def test_a_damaged_database_ends_neither_a_start_nor_a_look_in_an_error_of_the_reader(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """One key of its description is another: the reader raises what it did not foresee."""
@@ -181,7 +181,7 @@ def test_a_damaged_database_ends_neither_a_start_nor_a_look_in_an_error_of_the_r
     damaged = path.read_bytes().replace(b"ip_version", b"ip_versioX")
     geo = CountryResolver(database=str(path))
     path.write_bytes(damaged + b" ")
-    asyncio.run(geo.reload_if_changed())
+    await geo.reload_if_changed()
     assert geo.country(GERMAN, []) == "DE"
     assert [record.message for record in caplog.records] == ["geo database not read"]
     with pytest.raises(GeoError, match=r"geo\.database"):

@@ -1,6 +1,5 @@
 """Answers are counted, on the long way and on the short one."""
 
-import asyncio
 from typing import Any
 
 from api.http.response import HttpResponse
@@ -29,14 +28,14 @@ async def ask(app: Any, path: str) -> None:
     await app({"type": "http", "path": path}, None, send)
 
 
-def test_answers_are_counted_by_room_and_status() -> None:
+async def test_answers_are_counted_by_room_and_status() -> None:
     figures = HttpMetrics()
     app = CountedApplication(Application(), figures)
     for path in ("/api/projects", "/api/x", "/watch/abc", "/a-strangers-choice", ""):
-        asyncio.run(ask(app, path))
+        await ask(app, path)
     assert app.fast_path("GET", "/live/x", (), None) == HttpResponse(404, ())
     later: Any = app.fast_path("GET", "/live/later", (), None)
-    assert asyncio.run(later) == HttpResponse(200, ())
+    assert await later == HttpResponse(200, ())
     assert app.fast_path("GET", "/api/x", (), None) is None
     lines = [line for line in figures.text().decode().splitlines() if "answers_total{" in line]
     assert lines == [

@@ -294,11 +294,11 @@ def test_media_of_another_installation_are_found_and_not_cleaned(film: Path) -> 
         ),
     ],
 )
-def test_a_country_that_private_addresses_do_not_prove_needs_someone(
+async def test_a_country_that_private_addresses_do_not_prove_needs_someone(
     tmp_path: Path, http: HttpSettings, verdict: str
 ) -> None:
     settings = ServiceSettings(
         data=str(tmp_path / "none"), http=http, geo=GeoSettings(private_country="RO")
     )
-    found = asyncio.run(examine(settings, 0))
+    found = await examine(settings, 0)
     assert [each.verdict for each in found if each.topic == "countries"] == [verdict]

@@ -1,6 +1,5 @@
 """What `headend migrate` and `headend serve` make of a data folder, and what others find."""
 
-import asyncio
 import sqlite3
 import stat
 from pathlib import Path
@@ -30,54 +29,54 @@ async def first_start(folder: Path) -> FirstStart:
         return await read_installation(catalog)
 
 
-def test_an_empty_folder_gets_what_every_role_needs(tmp_path: Path) -> None:
+async def test_an_empty_folder_gets_what_every_role_needs(tmp_path: Path) -> None:
     folder = tmp_path / "deep" / "data"
     create_data_folder(folder)
-    assert asyncio.run(install(folder))
-    first = asyncio.run(first_start(folder))
+    assert await install(folder)
+    first = await first_start(folder)
     assert first.stream is not None
     token = folder / OWNER_TOKEN
     assert stat.S_IMODE(token.stat().st_mode) == 0o600
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     before = token.read_text()
-    assert not asyncio.run(install(folder))
-    assert asyncio.run(first_start(folder)) == first
+    assert not await install(folder)
+    assert await first_start(folder) == first
     assert token.read_text() == before
 
 
-def test_what_is_as_it_should_be_may_be_asked_for_while_it_is_used(tmp_path: Path) -> None:
-    asyncio.run(install(tmp_path))
+async def test_what_is_as_it_should_be_may_be_asked_for_while_it_is_used(tmp_path: Path) -> None:
+    await install(tmp_path)
     with schema_in_use(tmp_path):
-        assert not asyncio.run(install(tmp_path))
+        assert not await install(tmp_path)
 
 
-def test_a_database_in_use_is_not_migrated(tmp_path: Path) -> None:
+async def test_a_database_in_use_is_not_migrated(tmp_path: Path) -> None:
     with schema_in_use(tmp_path), pytest.raises(DataFolderError, match="stop that first"):
-        asyncio.run(install(tmp_path))
+        await install(tmp_path)
     assert not (tmp_path / DATABASE).exists()
 
 
-def test_a_catalog_without_a_first_start_gets_one_and_is_refused_until_then(
+async def test_a_catalog_without_a_first_start_gets_one_and_is_refused_until_then(
     tmp_path: Path,
 ) -> None:
     async def migrate_alone() -> None:
         async with open_catalog(tmp_path / DATABASE, migrate=True):
             pass
 
-    asyncio.run(migrate_alone())
+    await migrate_alone()
     with pytest.raises(CatalogUnavailable, match="run `headend migrate` first"):
-        asyncio.run(first_start(tmp_path))
-    assert asyncio.run(install(tmp_path))
-    assert asyncio.run(first_start(tmp_path)).stream is not None
+        await first_start(tmp_path)
+    assert await install(tmp_path)
+    assert (await first_start(tmp_path)).stream is not None
 
 
-def test_a_newer_catalog_is_refused(tmp_path: Path) -> None:
-    asyncio.run(install(tmp_path))
+async def test_a_newer_catalog_is_refused(tmp_path: Path) -> None:
+    await install(tmp_path)
     with sqlite3.connect(tmp_path / DATABASE) as connection:
         connection.execute("UPDATE alembic_version SET version_num = '9999'")
     connection.close()
     with pytest.raises(SchemaNewer):
-        asyncio.run(install(tmp_path))
+        await install(tmp_path)
 
 
 def test_a_folder_that_cannot_be_made_is_one_sentence(tmp_path: Path) -> None:
@@ -94,43 +93,43 @@ def media(folder: Path) -> Path:
     return file
 
 
-def test_a_first_start_writes_the_same_key_to_database_and_media(tmp_path: Path) -> None:
-    assert asyncio.run(install(tmp_path))
+async def test_a_first_start_writes_the_same_key_to_database_and_media(tmp_path: Path) -> None:
+    assert await install(tmp_path)
     [(key,)] = run_sql(tmp_path / DATABASE, "SELECT key FROM installation")
     assert (tmp_path / OBJECTS / "installation").read_text().strip() == key != ""
 
 
-def test_no_database_is_made_for_media_that_belong_to_another(tmp_path: Path) -> None:
-    asyncio.run(install(tmp_path))
+async def test_no_database_is_made_for_media_that_belong_to_another(tmp_path: Path) -> None:
+    await install(tmp_path)
     file, token = media(tmp_path), (tmp_path / OWNER_TOKEN).read_text()
     (tmp_path / DATABASE).rename(tmp_path / "elsewhere")
     with pytest.raises(StoreMismatch, match="use the database that they belong to"):
-        asyncio.run(install(tmp_path))
+        await install(tmp_path)
     assert file.exists()
     assert not (tmp_path / DATABASE).exists()
     assert (tmp_path / OWNER_TOKEN).read_text() == token
     (tmp_path / "elsewhere").rename(tmp_path / DATABASE)
-    assert not asyncio.run(install(tmp_path))
+    assert not await install(tmp_path)
 
 
-def test_an_empty_database_is_not_filled_for_media_that_belong_to_another(
+async def test_an_empty_database_is_not_filled_for_media_that_belong_to_another(
     tmp_path: Path,
 ) -> None:
     file = media(tmp_path)
     (tmp_path / DATABASE).touch()
     with pytest.raises(StoreMismatch):
-        asyncio.run(install(tmp_path))
+        await install(tmp_path)
     assert file.exists()
     assert run_sql(tmp_path / DATABASE, "SELECT name FROM sqlite_master") == []
 
 
-def test_an_empty_postgresql_database_is_not_filled_for_used_media(
+async def test_an_empty_postgresql_database_is_not_filled_for_used_media(
     tmp_path: Path, postgres_server: PostgresServer
 ) -> None:
     file = media(tmp_path)
     with postgres_server.empty_database() as url:
         with pytest.raises(StoreMismatch, match=r"catalog at postgresql://postgres@/"):
-            asyncio.run(install(tmp_path, url))
+            await install(tmp_path, url)
         name = url.partition("@/")[2].partition("?")[0]
         [(tables,)] = postgres_server.execute(
             "SELECT count(*) FROM pg_tables WHERE schemaname = 'public'", name
@@ -138,7 +137,7 @@ def test_an_empty_postgresql_database_is_not_filled_for_used_media(
     assert (file.exists(), tables) == (True, 0)
 
 
-def without_keys(folder: Path, hash_: str) -> Path:
+async def without_keys(folder: Path, hash_: str) -> Path:
     """Make an installation as a version without keys left it, with one video and one file."""
 
     async def make() -> None:
@@ -148,7 +147,7 @@ def without_keys(folder: Path, hash_: str) -> Path:
         ):
             await connection.run_sync(migrations.upgrade, "0006")
 
-    asyncio.run(make())
+    await make()
     nothing = dict.fromkeys(
         ("size", "length_us", "width", "height", "progress", "eta", "created_us", "updated_us",
          "published", "hidden", "storage_size"), "0",
@@ -170,17 +169,17 @@ def without_keys(folder: Path, hash_: str) -> Path:
     return media(folder)
 
 
-def test_an_installation_of_before_there_were_keys_is_upgraded(tmp_path: Path) -> None:
-    file = without_keys(tmp_path, "AAAAAAAAAAAA")
-    assert asyncio.run(install(tmp_path))
+async def test_an_installation_of_before_there_were_keys_is_upgraded(tmp_path: Path) -> None:
+    file = await without_keys(tmp_path, "AAAAAAAAAAAA")
+    assert await install(tmp_path)
     [(key,)] = run_sql(tmp_path / DATABASE, "SELECT key FROM installation")
     assert (tmp_path / OBJECTS / "installation").read_text().strip() == key != ""
     assert file.exists()
 
 
-def test_a_foreign_database_of_before_there_were_keys_is_refused(tmp_path: Path) -> None:
-    file = without_keys(tmp_path, "BBBBBBBBBBBB")
+async def test_a_foreign_database_of_before_there_were_keys_is_refused(tmp_path: Path) -> None:
+    file = await without_keys(tmp_path, "BBBBBBBBBBBB")
     with pytest.raises(StoreMismatch):
-        asyncio.run(install(tmp_path))
+        await install(tmp_path)
     assert file.exists()
     assert not (tmp_path / OBJECTS / "installation").exists()

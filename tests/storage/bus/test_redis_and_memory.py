@@ -239,6 +239,6 @@ async def test_a_bus_of_topics_hears_them_again_after_any_outage(tmp_path: Path)
 
 
 @pytest.mark.parametrize("topic", ["", "a b", "a*", "x" * 201, "a\n"])
-def test_what_is_no_topic_is_refused(topic: str) -> None:
+async def test_what_is_no_topic_is_refused(topic: str) -> None:
     with pytest.raises(ValueError, match="no topic"):
-        asyncio.run(MemoryBus().publish(topic, b""))
+        await MemoryBus().publish(topic, b"")

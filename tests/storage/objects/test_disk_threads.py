@@ -29,17 +29,17 @@ async def upload(objects: DiskObjects) -> None:
         await incoming.write(bytes(PIECE_BYTES))
 
 
-def test_work_runs_in_a_thread_that_names_its_pool() -> None:
+async def test_work_runs_in_a_thread_that_names_its_pool() -> None:
     for threads, name in ((LIVE, "disk-live"), (VIEWERS, "disk-viewers"), (FILES, "disk-files")):
-        assert asyncio.run(threads.run(lambda: threading.current_thread().name)).startswith(name)
+        assert (await threads.run(lambda: threading.current_thread().name)).startswith(name)
 
 
-def test_an_error_of_the_work_is_the_callers() -> None:
+async def test_an_error_of_the_work_is_the_callers() -> None:
     with pytest.raises(ZeroDivisionError):
-        asyncio.run(FILES.run(lambda: 1 // 0))
+        await FILES.run(lambda: 1 // 0)
 
 
-def test_no_more_threads_than_the_pool_has_work_at_once() -> None:
+async def test_no_more_threads_than_the_pool_has_work_at_once() -> None:
     threads = DiskThreads("test", 3)
     at_work, most = 0, 0
     lock = threading.Lock()
@@ -58,11 +58,11 @@ def test_no_more_threads_than_the_pool_has_work_at_once() -> None:
             for _ in range(20):
                 tasks.create_task(threads.run(work))
 
-    asyncio.run(story())
+    await story()
     assert most == 3
 
 
-def test_a_live_segment_is_stored_while_uploads_occupy_their_threads(tmp_path: Path) -> None:
+async def test_a_live_segment_is_stored_while_uploads_occupy_their_threads(tmp_path: Path) -> None:
     async def story() -> float:
         with DiskObjects(tmp_path) as objects:
             live = objects.using(LIVE)
@@ -76,4 +76,4 @@ def test_a_live_segment_is_stored_while_uploads_occupy_their_threads(tmp_path: P
             assert await objects.get("live/Ab3dEf6hIj9l/run/720p/0.m4s") == b"segment"
             return took
 
-    assert asyncio.run(story()) < 1.0
+    assert await story() < 1.0

@@ -41,7 +41,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Source:
     return source_of(scenes(path, seconds=8, gop=1, size=(256, 144)))
 
 
-def test_what_is_offered_is_published_and_ended(tmp_path: Path, source: Source) -> None:
+async def test_what_is_offered_is_published_and_ended(tmp_path: Path, source: Source) -> None:
     async def story() -> None:
         with DiskObjects(tmp_path) as objects:
             async with running(objects) as run:
@@ -51,7 +51,7 @@ def test_what_is_offered_is_published_and_ended(tmp_path: Path, source: Source) 
                 run.end()
             assert run.playable
 
-    asyncio.run(story())
+    await story()
     made = playlist(tmp_path)
     assert made.ended
     assert len(made.segments) == 4
@@ -59,7 +59,7 @@ def test_what_is_offered_is_published_and_ended(tmp_path: Path, source: Source) 
     assert children() == []
 
 
-def test_a_run_that_is_left_without_an_end_stays_open(tmp_path: Path, source: Source) -> None:
+async def test_a_run_that_is_left_without_an_end_stays_open(tmp_path: Path, source: Source) -> None:
     async def story() -> None:
         with DiskObjects(tmp_path) as objects:
             for _ in range(2):
@@ -68,7 +68,7 @@ def test_a_run_that_is_left_without_an_end_stays_open(tmp_path: Path, source: So
                     send(run, source)
                     run.finish()
 
-    asyncio.run(story())
+    await story()
     made = playlist(tmp_path)
     assert not made.ended
     assert [segment.discontinuity for segment in made.segments] == [False] * 4 + [True] + [
@@ -77,7 +77,7 @@ def test_a_run_that_is_left_without_an_end_stays_open(tmp_path: Path, source: So
 
 
 @pytest.mark.parametrize(("part_seconds", "parts"), [(0.5, 4), (1.0, 2)])
-def test_parts_are_as_long_as_the_run_wants_them(
+async def test_parts_are_as_long_as_the_run_wants_them(
     tmp_path: Path, source: Source, part_seconds: float, parts: int
 ) -> None:
     """The source has a keyframe each second and 30 frames; its segments last 2 s."""
@@ -89,13 +89,15 @@ def test_parts_are_as_long_as_the_run_wants_them(
                 send(run, source, end=5000)
                 run.finish()
 
-    asyncio.run(story())
+    await story()
     (path,) = (tmp_path / "live" / STREAM).glob("*/state.json")
     state = msgspec.json.decode(path.read_bytes(), type=RunState)
     assert {step.segments[RUNG].parts for step in state.tail[:2]} == {parts}
 
 
-def test_a_killed_engine_is_replaced_and_the_run_goes_on(tmp_path: Path, source: Source) -> None:
+async def test_a_killed_engine_is_replaced_and_the_run_goes_on(
+    tmp_path: Path, source: Source
+) -> None:
     async def story() -> int:
         with DiskObjects(tmp_path) as objects:
             async with running(objects) as run:
@@ -110,7 +112,7 @@ def test_a_killed_engine_is_replaced_and_the_run_goes_on(tmp_path: Path, source:
                 run.end()
             return run.metrics.deaths
 
-    assert asyncio.run(story()) == 1
+    assert await story() == 1
     for rendition in (RUNG, "audio"):
         made = playlist(tmp_path, rendition)
         assert made.ended
@@ -120,7 +122,7 @@ def test_a_killed_engine_is_replaced_and_the_run_goes_on(tmp_path: Path, source:
         assert len(marks) >= 3
 
 
-def test_sources_that_begin_faster_than_they_are_made_are_all_made(
+async def test_sources_that_begin_faster_than_they_are_made_are_all_made(
     tmp_path: Path, source: Source
 ) -> None:
     async def story() -> int:
@@ -133,12 +135,12 @@ def test_sources_that_begin_faster_than_they_are_made_are_all_made(
                 run.end()
             return run.metrics.deaths
 
-    assert asyncio.run(story()) == 0
+    assert await story() == 0
     made = playlist(tmp_path)
     assert [segment.discontinuity for segment in made.segments] == [False] + [True] * 6
 
 
-def test_engines_that_die_again_and_again_end_the_run(
+async def test_engines_that_die_again_and_again_end_the_run(
     tmp_path: Path, source: Source, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, logger="security")
@@ -156,7 +158,7 @@ def test_engines_that_die_again_and_again_end_the_run(
                 raise AssertionError("the run went on")
 
     with pytest.raises(BaseExceptionGroup) as caught:
-        asyncio.run(story())
+        await story()
     assert "engine ended with status" in repr(caught.value)
     assert playlist(tmp_path).ended
     assert children() == []
@@ -164,7 +166,7 @@ def test_engines_that_die_again_and_again_end_the_run(
     assert len(lost) == 5
 
 
-def test_no_other_engine_is_begun_for_a_stream_that_another_host_owns(
+async def test_no_other_engine_is_begun_for_a_stream_that_another_host_owns(
     tmp_path: Path, source: Source
 ) -> None:
     losses: list[tuple[str, int]] = []
@@ -189,11 +191,11 @@ def test_no_other_engine_is_begun_for_a_stream_that_another_host_owns(
                 send(run, source, start=3000)
             return run.metrics.deaths
 
-    assert asyncio.run(story()) == 0
+    assert await story() == 0
     assert losses == [(STREAM, 2)]
 
 
-def test_an_engine_that_stands_still_costs_media_and_not_memory(
+async def test_an_engine_that_stands_still_costs_media_and_not_memory(
     tmp_path: Path, source: Source, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def story() -> LiveRun:
@@ -214,13 +216,15 @@ def test_an_engine_that_stands_still_costs_media_and_not_memory(
                 run.end()
             return run
 
-    run = asyncio.run(story())
+    run = await story()
     assert run.metrics.dropped > 0
     assert "engine too slow" in caplog.text
     assert playlist(tmp_path).ended
 
 
-def test_the_owner_learns_once_that_the_sound_was_moved(tmp_path: Path, source: Source) -> None:
+async def test_the_owner_learns_once_that_the_sound_was_moved(
+    tmp_path: Path, source: Source
+) -> None:
     """An encoder with two clocks connects twice: its sound is a minute ahead each time."""
     ahead = msgspec.structs.replace(
         source,
@@ -245,7 +249,7 @@ def test_the_owner_learns_once_that_the_sound_was_moved(tmp_path: Path, source: 
                     run.finish()
                 run.end()
 
-    asyncio.run(story())
+    await story()
     assert [kind for kind, _ in events] == ["sound moved"]
     ((_, facts),) = events
     assert facts == {"offset_ms": pytest.approx(60_000, abs=50), "moved_ms": facts["moved_ms"]}

@@ -125,7 +125,7 @@ def clocks(made: MediaPlaylist) -> list[float]:
     return found
 
 
-def test_a_splice_leaves_no_mark_in_any_playlist(
+async def test_a_splice_leaves_no_mark_in_any_playlist(
     tmp_path: Path, source: Source, other: Source
 ) -> None:
     async def story() -> None:
@@ -137,7 +137,7 @@ def test_a_splice_leaves_no_mark_in_any_playlist(
             run.finish()
             run.end()
 
-    asyncio.run(story())
+    await story()
     for rendition in (RUNG, "audio"):
         made = playlist(tmp_path, rendition)
         assert made.ended
@@ -147,7 +147,7 @@ def test_a_splice_leaves_no_mark_in_any_playlist(
         assert max(map(abs, clocks(made))) < 0.01, "dates go on as if nothing had been"
 
 
-def test_a_killed_engine_after_a_splice_is_replaced(
+async def test_a_killed_engine_after_a_splice_is_replaced(
     tmp_path: Path, source: Source, other: Source
 ) -> None:
     async def story() -> None:
@@ -163,13 +163,13 @@ def test_a_killed_engine_after_a_splice_is_replaced(
             run.finish()
             run.end()
 
-    asyncio.run(story())
+    await story()
     made = playlist(tmp_path)
     assert made.ended
     assert [segment.discontinuity for segment in made.segments].count(True) == 1
 
 
-def test_who_is_gone_leaves_the_slate_and_comes_back_in_the_same_run(
+async def test_who_is_gone_leaves_the_slate_and_comes_back_in_the_same_run(
     tmp_path: Path, source: Source, other: Source
 ) -> None:
     async def story() -> float:
@@ -186,7 +186,7 @@ def test_who_is_gone_leaves_the_slate_and_comes_back_in_the_same_run(
             run.end()
             return gone
 
-    gone = asyncio.run(story())
+    gone = await story()
     made = playlist(tmp_path)
     assert made.ended
     marks = [number for number, segment in enumerate(made.segments) if segment.discontinuity]
@@ -204,7 +204,7 @@ def test_who_is_gone_leaves_the_slate_and_comes_back_in_the_same_run(
     assert all(abs(length - 180_000) <= 3_000 for length in lengths)
 
 
-def test_a_slate_that_cannot_be_shown_is_a_card(tmp_path: Path, source: Source) -> None:
+async def test_a_slate_that_cannot_be_shown_is_a_card(tmp_path: Path, source: Source) -> None:
     async def story() -> None:
         async with running(tmp_path, b"no picture at all") as run:
             run.begin(tracks_of(source))
@@ -214,13 +214,13 @@ def test_a_slate_that_cannot_be_shown_is_a_card(tmp_path: Path, source: Source) 
             run.end()
             assert run.metrics.deaths == 0
 
-    asyncio.run(story())
+    await story()
     made = playlist(tmp_path)
     assert is_card(pictures(tmp_path, made, 3)[-1])
 
 
 @pytest.mark.parametrize("size", [0, 9 << 20], ids=["none", "far too large"])
-def test_a_slate_that_is_not_there_is_a_card(
+async def test_a_slate_that_is_not_there_is_a_card(
     tmp_path: Path, source: Source, caplog: pytest.LogCaptureFixture, size: int
 ) -> None:
     async def story() -> None:
@@ -231,14 +231,14 @@ def test_a_slate_that_is_not_there_is_a_card(
             await until(lambda: len(listed(tmp_path)) >= 4, within=15)
             run.end()
 
-    asyncio.run(story())
+    await story()
     made = playlist(tmp_path)
     assert made.ended
     assert is_card(pictures(tmp_path, made, 3)[-1])
     assert caplog.text.count("slate not read") == 1
 
 
-def test_an_engine_that_dies_on_the_slate_is_replaced_and_shows_it(
+async def test_an_engine_that_dies_on_the_slate_is_replaced_and_shows_it(
     tmp_path: Path, source: Source, other: Source
 ) -> None:
     async def story() -> None:
@@ -257,7 +257,7 @@ def test_an_engine_that_dies_on_the_slate_is_replaced_and_shows_it(
             run.end()
             assert run.metrics.deaths == 1
 
-    asyncio.run(story())
+    await story()
     made = playlist(tmp_path)
     assert made.ended
     marks = [segment.discontinuity for segment in made.segments]
@@ -268,7 +268,7 @@ def test_an_engine_that_dies_on_the_slate_is_replaced_and_shows_it(
     assert is_card(pictures(tmp_path, made, anew)[0]), "no last picture is left to show"
 
 
-def test_a_paused_run_begins_with_the_slate(tmp_path: Path, source: Source) -> None:
+async def test_a_paused_run_begins_with_the_slate(tmp_path: Path, source: Source) -> None:
     async def story() -> None:
         async with running(tmp_path) as run:
             run.begin(tracks_of(source))
@@ -276,14 +276,14 @@ def test_a_paused_run_begins_with_the_slate(tmp_path: Path, source: Source) -> N
             await until(lambda: run.playable, within=15)
             assert run.load() is None, "nobody decides about rungs of a run without a source"
 
-    asyncio.run(story())
+    await story()
     made = playlist(tmp_path)
     assert not made.ended, "a restart can go on with it"
     assert is_card(pictures(tmp_path, made, 0)[0])
     assert not made.segments[0].discontinuity
 
 
-def test_sound_alone_goes_silent(tmp_path: Path, source: Source) -> None:
+async def test_sound_alone_goes_silent(tmp_path: Path, source: Source) -> None:
     assert source.audio is not None
     kept = tuple(packet for packet in source.packets if not packet.video)
     alone = msgspec.structs.replace(source, video=None, packets=kept)
@@ -299,14 +299,14 @@ def test_sound_alone_goes_silent(tmp_path: Path, source: Source) -> None:
             run.finish()
             run.end()
 
-    asyncio.run(story())
+    await story()
     made = playlist(tmp_path, "audio")
     assert made.ended
     assert not any(segment.discontinuity for segment in made.segments)
     assert seconds(list(made.segments)) > 11.5
 
 
-def test_the_slate_goes_as_far_as_the_clock(tmp_path: Path, source: Source) -> None:
+async def test_the_slate_goes_as_far_as_the_clock(tmp_path: Path, source: Source) -> None:
     """A clock that only jumps makes as much slate as it jumps by, at once."""
     now = 1_000.0
 
@@ -339,11 +339,11 @@ def test_the_slate_goes_as_far_as_the_clock(tmp_path: Path, source: Source) -> N
                 run.end()
                 run.close()
 
-    asyncio.run(story())
+    await story()
     assert playlist(tmp_path).ended
 
 
-def test_a_burst_of_a_backups_ring_sheds_nothing(
+async def test_a_burst_of_a_backups_ring_sheds_nothing(
     tmp_path: Path, source: Source, other: Source
 ) -> None:
     """After a stall of two seconds four seconds of media come in at once."""
@@ -372,5 +372,5 @@ def test_a_burst_of_a_backups_ring_sheds_nothing(
             run.end()
             assert run.metrics.sheds == 0
 
-    asyncio.run(story())
+    await story()
     assert not any(decided)

@@ -66,7 +66,7 @@ def is_whole(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     assert not any(segment.discontinuity for segment in made.segments)
 
 
-def test_an_engine_is_not_blamed_for_a_disk_that_stalls(
+async def test_an_engine_is_not_blamed_for_a_disk_that_stalls(
     tmp_path: Path, source: Source, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def story() -> int:
@@ -84,11 +84,11 @@ def test_an_engine_is_not_blamed_for_a_disk_that_stalls(
                 run.end()
             return run.metrics.deaths
 
-    assert asyncio.run(story()) == 0
+    assert await story() == 0
     is_whole(tmp_path, caplog)
 
 
-def test_an_engine_that_is_silent_is_killed(
+async def test_an_engine_that_is_silent_is_killed(
     tmp_path: Path, source: Source, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def story() -> None:
@@ -105,7 +105,7 @@ def test_an_engine_that_is_silent_is_killed(
                 run.finish()
                 run.end()
 
-    asyncio.run(story())
+    await story()
     assert "engine silent: killed" in caplog.text
 
 
@@ -172,7 +172,7 @@ async def hold_up(run: LiveRun, loop: HeldUpLoop, source: Source) -> int:
     return pid
 
 
-def test_an_engine_is_not_blamed_for_a_loop_that_was_held_up(
+async def test_an_engine_is_not_blamed_for_a_loop_that_was_held_up(
     tmp_path: Path, source: Source, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def story() -> int:
@@ -190,11 +190,11 @@ def test_an_engine_is_not_blamed_for_a_loop_that_was_held_up(
                 run.end()
             return run.metrics.deaths
 
-    assert asyncio.run(story()) == 0
+    assert await story() == 0
     is_whole(tmp_path, caplog)
 
 
-def test_an_engine_that_is_silent_after_a_loop_was_held_up_is_killed(
+async def test_an_engine_that_is_silent_after_a_loop_was_held_up_is_killed(
     tmp_path: Path, source: Source, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def story() -> None:
@@ -207,5 +207,5 @@ def test_an_engine_that_is_silent_after_a_loop_was_held_up_is_killed(
                 run.finish()
                 run.end()
 
-    asyncio.run(story())
+    await story()
     assert "engine silent: killed" in caplog.text

@@ -41,7 +41,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Source:
     return source_of(scenes(path, seconds=8, gop=1, size=(256, 144)))
 
 
-def test_a_run_whose_engine_does_not_come_to_its_end_ends_all_the_same(
+async def test_a_run_whose_engine_does_not_come_to_its_end_ends_all_the_same(
     tmp_path: Path,
     source: Source,
     caplog: pytest.LogCaptureFixture,
@@ -61,7 +61,7 @@ def test_a_run_whose_engine_does_not_come_to_its_end_ends_all_the_same(
                 run.finish()
                 run.end()
 
-    asyncio.run(story())
+    await story()
     assert playlist(tmp_path).ended, "who watches is told"
     assert "run cut short" in caplog.text
     assert children() == []
@@ -192,7 +192,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Source:
     return source_of(scenes(path, seconds=8, gop=1, size=(854, 480)))
 
 
-def test_a_run_that_ends_while_rungs_are_shed_ends_no_shedding(
+async def test_a_run_that_ends_while_rungs_are_shed_ends_no_shedding(
     tmp_path: Path, large: Source
 ) -> None:
     """The event of the first run's shedding is written after the second run has ended."""
@@ -243,6 +243,6 @@ def test_a_run_that_ends_while_rungs_are_shed_ends_no_shedding(
                 chore.cancel()
 
     with DiskObjects(tmp_path) as objects:
-        asyncio.run(story(objects))
+        await story(objects)
     # A busy machine may shed a rung of the run that goes on once more.
     assert set(shed) == {"Ab3dEf6hIj90", "Ab3dEf6hIj91"}

@@ -26,7 +26,7 @@ BEGIN = Begin(
 SILENCE = bytes.fromhex("211004608c1c")
 
 
-def test_an_engine_makes_what_it_is_given_and_leaves() -> None:
+async def test_an_engine_makes_what_it_is_given_and_leaves() -> None:
     async def story() -> tuple[list[EngineReport], int]:
         reports: list[EngineReport] = []
         async with spawn_engine("live", "test") as child:
@@ -40,7 +40,7 @@ def test_an_engine_makes_what_it_is_given_and_leaves() -> None:
             status = await child.wait()
         return reports, status
 
-    reports, status = asyncio.run(story())
+    reports, status = await story()
     assert status == 0
     assert any(isinstance(report, EpochFinished) for report in reports)
 
@@ -70,7 +70,7 @@ def test_orders_to_an_engine_that_died_say_that_it_is_lost(
             runner.run(story(pause))
 
 
-def test_an_engine_that_is_killed_is_told_apart_from_one_that_ended() -> None:
+async def test_an_engine_that_is_killed_is_told_apart_from_one_that_ended() -> None:
     async def story() -> int:
         async with spawn_engine("live", "test") as child:
             await child.send(BEGIN)
@@ -83,10 +83,10 @@ def test_an_engine_that_is_killed_is_told_apart_from_one_that_ended() -> None:
                     await child.send(Packet(video=False, dts=0, pts=0, key=True, data=bytes(65536)))
         return status
 
-    assert asyncio.run(story()) == -signal.SIGKILL
+    assert await story() == -signal.SIGKILL
 
 
-def test_an_engine_is_gone_when_its_block_is_cancelled() -> None:
+async def test_an_engine_is_gone_when_its_block_is_cancelled() -> None:
     async def story() -> int:
         began: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
@@ -101,12 +101,14 @@ def test_an_engine_is_gone_when_its_block_is_cancelled() -> None:
             task.cancel()
         return pid
 
-    pid = asyncio.run(story())
+    pid = await story()
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
 
 
-def test_nothing_of_our_environment_reaches_an_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_nothing_of_our_environment_reaches_an_engine(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("HEADEND_TEST_SECRET", "s3cret")
 
     async def story() -> str:
@@ -115,10 +117,10 @@ def test_nothing_of_our_environment_reaches_an_engine(monkeypatch: pytest.Monkey
             with open(f"/proc/{child.pid}/environ", "rb") as file:  # noqa: ASYNC230, PTH123 # /proc
                 return file.read().decode()
 
-    assert "s3cret" not in asyncio.run(story())
+    assert "s3cret" not in await story()
 
 
-def test_an_engine_that_complains_in_one_endless_line_is_no_danger() -> None:
+async def test_an_engine_that_complains_in_one_endless_line_is_no_danger() -> None:
     """A module of the standard library, which runs its argument, stands in for a broken engine."""
     complaint = (
         "import os, sys; print('x' * 10**6, file=sys.stderr);"
@@ -129,4 +131,4 @@ def test_an_engine_that_complains_in_one_endless_line_is_no_danger() -> None:
         async with spawn_engine(complaint, "test", module="timeit") as child:
             return await child.wait()
 
-    assert asyncio.run(story()) == 3
+    assert await story() == 3
