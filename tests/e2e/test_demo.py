@@ -47,7 +47,7 @@ def test_the_demo_plays_within_ten_seconds_in_sync_and_on_when_its_primary_is_ki
         tmp_path / "data",
         role="demo",
         environment=environment,
-        arguments=("--every", str(9 * SCALE)),
+        arguments=("--every", str(4 + 5 * SCALE)),
     ) as demo:
         viewer = browser.open(demo.watch)
         viewer.wait(lambda sample: sample.frames > 0, 20, "a picture")

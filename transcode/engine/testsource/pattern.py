@@ -262,7 +262,7 @@ def _add_video(target: OutputContainer, order: PatternOrder) -> None:
     context.gop_size, context.bit_rate = gop, rate
     context.thread_count = 1
     context.options = {
-        "preset": "veryfast",
+        "preset": "ultrafast",  # half the computing of "veryfast"
         "tune": "zerolatency",
         "profile": "main",
         "maxrate": str(rate),
