@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.browser import Chromium, chromium
+from tests.support.e2e.clock_video import ONE_RUNG, THREE_RUNGS, TWO_RUNGS
 from tests.support.e2e.console_pages import axe_rules
 from tests.support.e2e.publishers import make_source
 from tests.support.e2e.service import Running, service
@@ -18,17 +19,24 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def two_rungs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same, 480p: its own packets are the upper rung, with one encoded below it; 8 s."""
+def three_rungs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same in small, with the ladder of 720p: its own packets, two encoded rungs; 12 s."""
     folder = tmp_path_factory.mktemp("source")
-    return make_source(folder / "two.flv", seconds=8, size="854x480")
+    return make_source(folder / "three.flv", seconds=12, size=THREE_RUNGS)
+
+
+@pytest.fixture(scope="session")
+def two_rungs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same in small, with the ladder of 480p: its own packets above, one encoded rung; 8 s."""
+    folder = tmp_path_factory.mktemp("source")
+    return make_source(folder / "two.flv", seconds=8, size=TWO_RUNGS)
 
 
 @pytest.fixture(scope="session")
 def small_source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same, 360p: cheap to serve many times over; 8 s."""
+    """The same in small, with the ladder of 360p: cheap to serve many times over; 8 s."""
     folder = tmp_path_factory.mktemp("source")
-    return make_source(folder / "small.flv", seconds=8, size="640x360")
+    return make_source(folder / "small.flv", seconds=8, size=ONE_RUNG)
 
 
 _WINDOWS = {

@@ -39,7 +39,7 @@ def test_the_page_waits_starts_by_itself_and_outlives_its_encoders(
     command = ffmpeg(two_rungs, url, "-stream_loop", "-1")
     with publishing(command) as encoder:
         viewer.wait_until_playing(20)
-        for height in (360, 480):
+        for height in (156, 160):
             try:
                 viewer.force(height)
             except TimeoutError:

@@ -19,7 +19,7 @@ from tests.support.waiting import poll
 
 pytestmark = pytest.mark.e2e
 
-SIZE = "854x480"
+SIZE = clock_video.TWO_RUNGS
 _SHORT = pytest.param(8, id="short")
 _LONG = pytest.param(300, id="10 min", marks=pytest.mark.prove)
 

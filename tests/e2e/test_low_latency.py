@@ -36,7 +36,7 @@ from tests.support.waiting import poll
 
 pytestmark = pytest.mark.e2e
 
-SIZE = "854x480"
+SIZE = clock_video.TWO_RUNGS
 _DETECT_SECONDS = 0.7  # the default
 _SHORT = pytest.param(3, id="short")
 _LONG = pytest.param(200, id="10 min", marks=pytest.mark.prove)

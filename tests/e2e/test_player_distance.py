@@ -51,7 +51,7 @@ _HELD = """() => performance.getEntriesByType("resource")
 def live(house: Running) -> Iterator[Running]:
     """A stream that goes on while the tests of this module do, with enough to go back to."""
     stream = house.another()
-    encoder = clock_video.encoder(f"{stream.server}/{stream.key}", size="640x360")
+    encoder = clock_video.encoder(f"{stream.server}/{stream.key}")
     with publishing(encoder):
         poll(lambda: multivariant(stream.playlist), within=20, what="a playlist")
 

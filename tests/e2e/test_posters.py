@@ -15,7 +15,7 @@ from tests.support.waiting import poll
 
 pytestmark = pytest.mark.e2e
 
-SIZES = {"360p": (640, 360), "480p": (854, 480)}
+SIZES = {"360p": (640, 156), "480p": (656, 160)}
 
 
 @pytest.fixture

@@ -24,7 +24,6 @@ from tests.support.waiting import poll
 
 pytestmark = pytest.mark.e2e
 
-SIZE = "854x480"
 RUNGS = ("480p", "360p")
 _SHORT = pytest.param(8.0, id="8 s")
 _LONG = pytest.param(30.0, id="30 s", marks=pytest.mark.prove)
@@ -107,8 +106,8 @@ def test_a_stream_whose_encoders_all_fail_is_a_slate_and_then_itself_again(
     latency: str, running: Running, browser: Chromium, away: float, proof: Proof, tmp_path: Path
 ) -> None:
     stream = pair(running)
-    command = clock_video.encoder(stream.url(0), size=SIZE)
-    backup = clock_video.encoder(stream.url(1), size=SIZE)
+    command = clock_video.encoder(stream.url(0), size=clock_video.TWO_RUNGS)
+    backup = clock_video.encoder(stream.url(1), size=clock_video.TWO_RUNGS)
     with ExitStack() as world, keeping(stream.playlist, patient=True) as keeper:
         first = world.enter_context(publishing(command))
         second = world.enter_context(publishing(backup))
@@ -175,7 +174,7 @@ def test_an_owner_who_holds_the_output_shows_the_slate_until_it_is_let_go(
     running: Running, browser: Chromium
 ) -> None:
     stream = pair(running, "Held")
-    with publishing(clock_video.encoder(stream.url(0), size=SIZE)):
+    with publishing(clock_video.encoder(stream.url(0), size=clock_video.TWO_RUNGS)):
         poll(lambda: multivariant(stream.playlist), within=20, what="a playlist")
         viewer = browser.open(stream.watch)
         viewer.wait_until_playing(20)

@@ -26,6 +26,9 @@ from tests.support.e2e.strict_player import timeline
 
 __all__ = [
     "HEVC",
+    "ONE_RUNG",
+    "THREE_RUNGS",
+    "TWO_RUNGS",
     "WRAP_MS",
     "X264",
     "Joint",
@@ -41,6 +44,11 @@ __all__ = [
     "of_levels",
     "offsets",
 ]
+
+# So wide and low that their ladders are those of 360p, 480p and 720p, with a quarter of the points.
+ONE_RUNG = "432x128"  # its own packets: too wide for 240p
+TWO_RUNGS = "656x160"  # the same above, one encoded rung below: too wide for 360p
+THREE_RUNGS = "864x240"  # the same, two encoded rungs below: too wide for 480p
 
 _BITS = 20
 WRAP_MS = 1 << _BITS  # 17 minutes
@@ -63,7 +71,7 @@ AAC = "-c:a aac -b:a 96k -ar 48000 -ac {channels}"
 def encoder(
     url: str,
     *,
-    size: str = "640x360",
+    size: str = ONE_RUNG,
     fps: int = 30,
     video: str = X264,
     channels: int = 2,

@@ -16,7 +16,6 @@ from tests.support.waiting import poll
 
 GOP_SECONDS = 2.0
 RETURN_SECONDS = 2.0  # the failover's setting that `fail_once` waits for
-_SIZE = "854x480"
 
 
 class Primary:
@@ -93,7 +92,7 @@ class Switch(msgspec.Struct, frozen=True):
 
 
 @contextmanager
-def primary_of(stream: Pair, *, size: str = _SIZE) -> Generator[Primary]:
+def primary_of(stream: Pair, *, size: str = clock_video.TWO_RUNGS) -> Generator[Primary]:
     """Run the primary's encoder through a relay for the length of the block."""
     port = stream.headend.port_of(stream.headend.server)
     with relaying(port) as relay:
