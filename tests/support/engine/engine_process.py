@@ -1,9 +1,5 @@
 """A real engine process, driven through its pipes, and what it made put in order."""
 
-import contextlib
-import subprocess
-import sys
-import threading
 from collections.abc import Iterable
 from typing import TypeVar
 
@@ -12,6 +8,7 @@ import msgspec
 from media.hls.segment import InitSection, Part, Segment, SegmentStart
 from media.ladder import AUDIO_RENDITION, Ladder, ladder_for
 from media.ticks import ORIGIN_SECONDS, VIDEO_SCALE
+from tests.support.engine.engine_forks import run_engine
 from tests.support.engine.sources import Source, thinned
 from transcode.protocol.messages import (
     Begin,
@@ -192,31 +189,6 @@ def run(*epochs: Iterable[EngineOrder]) -> Made:
 
 def run_raw(data: bytes, *arguments: str) -> Made:
     """Send any bytes to a new engine."""
-    command = [sys.executable, "-m", "transcode.engine", *(arguments or ("live", "test"))]
-    pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe) as child:
-        assert child.stdin
-        assert child.stdout
-        assert child.stderr
-        watchdog = threading.Timer(_SECONDS, child.kill)
-        watchdog.start()
-        complaints: list[bytes] = []
-        listening = threading.Thread(target=lambda: complaints.append(child.stderr.read()))  # pyright: ignore[reportOptionalMemberAccess]  # asserted above
-        feeding = threading.Thread(target=_feed, args=(child, data))
-        listening.start()
-        feeding.start()
-        output = child.stdout.read()
-        feeding.join()
-        listening.join()
-        status = child.wait()
-        watchdog.cancel()
+    status, output, complaints = run_engine(arguments or ("live", "test"), data, seconds=_SECONDS)
     reader: WireReader[EngineReport] = WireReader(EngineReport)
-    return Made(reader.feed(output), status, b"".join(complaints).decode())
-
-
-def _feed(child: subprocess.Popen[bytes], data: bytes) -> None:
-    assert child.stdin
-    with contextlib.suppress(BrokenPipeError):
-        child.stdin.write(data)
-    with contextlib.suppress(BrokenPipeError):
-        child.stdin.close()
+    return Made(reader.feed(output), status, complaints.decode())

@@ -1,13 +1,12 @@
 """Files as people upload them, made by Debian's ffmpeg, and engines that read them."""
 
 import io
-import subprocess
-import sys
 from pathlib import Path
 
 import msgspec
 
 from media.ladder import ladder_for
+from tests.support.engine.engine_forks import run_engine
 from tests.support.engine.engine_process import LABELS, Made
 from tests.support.engine.sources import ffmpeg
 from transcode.protocol.file_messages import AssetOrder, SpanOrder
@@ -68,14 +67,11 @@ def make_for(found: Probed, *, reuse: bool = True) -> FileOrder:
 
 def read(kind: str, path: Path, make: FileOrder | AssetOrder | SpanOrder | None = None) -> Made:
     """Have a new engine read a file."""
-    command = [sys.executable, "-m", "transcode.engine", kind]
-    command += [msgspec.json.encode(make).decode()] if make is not None else []
+    order = [msgspec.json.encode(make).decode()] if make is not None else []
     with path.open("rb") as file:
-        done = subprocess.run(
-            command, stdin=file, capture_output=True, check=False, timeout=_SECONDS
-        )
+        status, output, complaints = run_engine([kind, *order], file, seconds=_SECONDS)
     reports: WireReader[EngineReport] = WireReader(EngineReport)
-    return Made(reports.feed(done.stdout), done.returncode, done.stderr.decode())
+    return Made(reports.feed(output), status, complaints.decode())
 
 
 def probed(path: Path) -> Probed:
