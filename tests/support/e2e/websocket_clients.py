@@ -15,6 +15,7 @@ from typing import Any, cast
 
 from tests.support.api.pusher_client import signed_query
 from tests.support.e2e.service import SCALE, Running, fetch
+from tests.support.npm_packages import install_packages
 
 __all__ = [
     "Client",
@@ -44,11 +45,7 @@ def installed(folder: Path) -> Path:
     """Put the client and the packages that it needs into a folder, as their lock names them."""
     for file in ("package.json", "package-lock.json", ".npmrc", "client.mjs", "upload.mjs"):
         shutil.copy(SOURCE / file, folder)
-    done = subprocess.run(
-        [_node("npm"), "ci"],
-        cwd=folder, capture_output=True, text=True, timeout=180 * SCALE, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    install_packages(folder, [_node("npm")], "e2e")
     return folder
 
 

@@ -5,6 +5,8 @@ import subprocess
 from importlib.util import find_spec
 from pathlib import Path
 
+from tests.support.npm_packages import install_packages
+
 __all__ = ["copy_with_packages", "node", "run"]
 
 _SOURCES = Path(__file__).parents[3] / "web"
@@ -14,7 +16,7 @@ def copy_with_packages(folder: Path) -> Path:
     """Copy the sources into a folder and install their packages there, as the lock names them."""
     ignored = shutil.ignore_patterns("node_modules")
     shutil.copytree(_SOURCES, folder, dirs_exist_ok=True, ignore=ignored)
-    run(folder, *_npm(), "ci")
+    install_packages(folder, _npm(), "web")
     return folder
 
 

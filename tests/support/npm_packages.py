@@ -1,0 +1,48 @@
+"""Packages for Node: installed once as their lock names them, then copied.
+
+They are kept in the cache of pytest, as long as neither the lock nor npm changes (`pytest
+--cache-clear` and `make clean` empty it).
+"""
+
+import fcntl
+import hashlib
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from tests.support.waiting import SCALE
+
+__all__ = ["install_packages"]
+
+_CACHE: Final = Path(__file__).parents[2] / ".pytest_cache" / "d" / "packages"
+_NAMED: Final = ("package.json", "package-lock.json", ".npmrc")
+
+
+def install_packages(folder: Path, npm: Sequence[str], name: str) -> None:
+    """Put the packages that a folder's lock names into it; `name` is theirs in the cache."""
+    _CACHE.mkdir(parents=True, exist_ok=True)
+    kept, stamp = _CACHE / name, _CACHE / f"{name}.key"
+    with (_CACHE / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # another process may be installing them
+        key = _key(folder, npm)
+        if not stamp.exists() or stamp.read_text() != key:
+            done = subprocess.run(
+                [*npm, "ci"],
+                cwd=folder, capture_output=True, text=True, timeout=180 * SCALE, check=False,
+            )  # fmt: skip
+            assert done.returncode == 0, done.stdout + done.stderr
+            stamp.unlink(missing_ok=True)
+            shutil.rmtree(kept, ignore_errors=True)
+            shutil.copytree(folder / "node_modules", kept, symlinks=True)
+            stamp.write_text(key)
+            return
+    shutil.copytree(kept, folder / "node_modules", symlinks=True)
+
+
+def _key(folder: Path, npm: Sequence[str]) -> str:
+    """Return what tells one installation from another."""
+    programs = [(each, Path(each).resolve().stat().st_mtime_ns) for each in npm]
+    named = [path.read_bytes() for each in _NAMED if (path := folder / each).exists()]
+    return hashlib.sha256(repr((programs, named)).encode()).hexdigest()
