@@ -1,6 +1,7 @@
 """Deleted projects go with their media, also if the process that removes them is killed."""
 
 import asyncio
+import shutil
 from collections.abc import AsyncGenerator, Generator, Sequence
 from pathlib import Path
 
@@ -31,28 +32,48 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
+@pytest.fixture(scope="module")
+def deleted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the catalog and the media; made once, as its many videos take seconds."""
+    folder = tmp_path_factory.mktemp("deleted")
+    asyncio.run(make(folder))
+    return folder
+
+
 @pytest.fixture
-def objects(tmp_path: Path) -> Generator[DiskObjects]:
-    with DiskObjects(tmp_path / "objects") as opened:
+def folder(deleted: Path, tmp_path: Path) -> Path:
+    """A copy of it for one test."""
+    return shutil.copytree(deleted, tmp_path / "installation")
+
+
+@pytest.fixture
+def objects(folder: Path) -> Generator[DiskObjects]:
+    with DiskObjects(folder / "objects") as opened:
         yield opened
 
 
 @pytest.fixture
-async def catalog(tmp_path: Path, objects: DiskObjects) -> AsyncGenerator[Catalog]:
+async def catalog(folder: Path) -> AsyncGenerator[Catalog]:
     """A catalog whose second project is deleted, with the media of both."""
-    async with open_catalog(migrated(tmp_path / "catalog.db"), migrate=True) as opened:
-        await opened.installation.first_start(NOW)
-        await film(opened, objects, 1, KEPT)
-        project = await opened.projects.add("Doomed", NOW)
-        for number in range(VIDEOS):
-            await film(opened, objects, project.id, f"V{number:011}")
-        stream = await opened.streams.add(project.id, "A stream", NOW)
-        await objects.put(f"live/{stream.hash}/poster/360p.jpg", b"x")
-        await objects.put(f"slates/p-{project.key}/{KEPT}.jpg", b"x")
-        await opened.uploads.begin(project.id, new_upload("upload", expires_us=NOW * 2), NOW)
-        await objects.put("uploads/upload", b"x")
-        assert await opened.projects.remove(project.id, by=None, now_us=NOW)
+    async with open_catalog(folder / "catalog.db", migrate=False) as opened:
         yield opened
+
+
+async def make(folder: Path) -> None:
+    place = migrated(folder / "catalog.db")
+    with DiskObjects(folder / "objects") as objects:
+        async with open_catalog(place, migrate=False) as opened:
+            await opened.installation.first_start(NOW)
+            await film(opened, objects, 1, KEPT)
+            project = await opened.projects.add("Doomed", NOW)
+            for number in range(VIDEOS):
+                await film(opened, objects, project.id, f"V{number:011}")
+            stream = await opened.streams.add(project.id, "A stream", NOW)
+            await objects.put(f"live/{stream.hash}/poster/360p.jpg", b"x")
+            await objects.put(f"slates/p-{project.key}/{KEPT}.jpg", b"x")
+            await opened.uploads.begin(project.id, new_upload("upload", expires_us=NOW * 2), NOW)
+            await objects.put("uploads/upload", b"x")
+            assert await opened.projects.remove(project.id, by=None, now_us=NOW)
 
 
 async def film(catalog: Catalog, objects: DiskObjects, project: int, hash_: str) -> None:
