@@ -11,6 +11,10 @@ from storage.catalog import Catalog
 from storage.catalog.streams.commands import CommandKind
 from tests.support.api import contract_shapes
 from tests.support.api.application import NOW_US, ApiService, Json
+from tests.support.shared_engines import mostly_on
+
+# The same statements on both: what differs between them has tests of its own.
+pytestmark = mostly_on("sqlite")
 
 SWITCHED = {"from": "primary", "to": "backup-1", "gap_ms": -40, "switched_after_ms": 900}
 DRILL = {

@@ -42,7 +42,11 @@ from tests.support.api.contract_shapes import (
     ValueKind,
     faults,
 )
+from tests.support.shared_engines import mostly_on
 from transcode.live.service import LiveTranscoding
+
+# The same statements on both: what differs between them has tests of its own.
+pytestmark = mostly_on("sqlite")
 
 _SLOT: Final = ValueKind("slot", (str,), "primary|backup-[1-9][0-9]*")
 _DIGEST: Final = ValueKind("digest", (str,), "[0-9a-f]{8}")

@@ -8,6 +8,10 @@ import pytest
 
 from tests.api.streams.test_collection import FULL
 from tests.support.api.application import ApiService, Json
+from tests.support.shared_engines import mostly_on
+
+# The same statements on both: what differs between them has tests of its own.
+pytestmark = mostly_on("sqlite")
 
 
 @pytest.fixture

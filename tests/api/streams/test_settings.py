@@ -8,6 +8,10 @@ import pytest
 from tests.support.api import contract_shapes
 from tests.support.api.application import ApiService, Json
 from tests.support.api.upload_clips import picture
+from tests.support.shared_engines import mostly_on
+
+# The same statements on both: what differs between them has tests of its own.
+pytestmark = mostly_on("sqlite")
 
 NOTHING: Json = {
     "failover": {

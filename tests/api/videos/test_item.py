@@ -8,6 +8,10 @@ import pytest
 from storage.objects.disk import DiskObjects
 from tests.support.api.application import ApiService, Json
 from tests.support.api.upload_clips import VIDEOS, clip, picture, upload
+from tests.support.shared_engines import mostly_on
+
+# The same statements on both: what differs between them has tests of its own.
+pytestmark = mostly_on("sqlite")
 
 # As the interface's tables of a video have them.
 FULL = {

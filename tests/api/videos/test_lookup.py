@@ -7,6 +7,10 @@ import pytest
 from tests.api.videos.test_item import shown
 from tests.support.api.application import NOW_US, ApiService
 from tests.support.api.upload_clips import VIDEOS, upload
+from tests.support.shared_engines import mostly_on
+
+# The same statements on both: what differs between them has tests of its own.
+pytestmark = mostly_on("sqlite")
 
 
 @pytest.fixture

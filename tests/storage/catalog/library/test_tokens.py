@@ -6,6 +6,7 @@ import pytest
 
 from storage.catalog import Catalog, open_catalog
 from storage.errors import NoSuchProject, TokenRevoked
+from tests.support.shared_engines import mostly_on
 
 
 def _kept(folder: Path) -> bytes:
@@ -38,6 +39,7 @@ async def test_a_token_for_no_project_there_is_is_refused(catalog: Catalog) -> N
     assert await catalog.tokens.find_all() == ()
 
 
+@mostly_on("sqlite")
 @pytest.mark.parametrize(
     "token", ["", "headend_", "headend_" + "A" * 43, "\udcff\udc00", "ключ", "x" * 100_000]
 )

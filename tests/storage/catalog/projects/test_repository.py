@@ -7,6 +7,7 @@ import pytest
 
 from storage.catalog import Catalog
 from storage.errors import ProjectNotDeletable
+from tests.support.shared_engines import mostly_on
 from tests.support.storage.removed_projects import remove_rows
 
 
@@ -24,6 +25,7 @@ async def test_no_key_can_be_taken_for_a_number(catalog: Catalog) -> None:
     assert all(key[0].isalpha() and len(key) == 12 for key in keys)
 
 
+@mostly_on("sqlite")
 @pytest.mark.parametrize(
     "name",
     ["", "0", "01", "+1", "-1", "1.0", " 1", "1 ", "\u0661", "9" * 9, "9" * 5000, "a\x00b", "1\n"],

@@ -14,6 +14,7 @@ from storage.catalog import Catalog, open_catalog
 from storage.catalog.engine.database import database_url, open_database
 from storage.catalog.records.common import StreamRecord
 from storage.catalog.schema.tables import streams
+from tests.support.shared_engines import mostly_on
 from tests.support.sql import run_sql
 from tests.support.waiting import until
 
@@ -415,6 +416,7 @@ async def test_a_stream_that_is_taken_while_it_is_to_be_reset_stays_on_air(
         assert await _live(catalog) == [True]
 
 
+@mostly_on("sqlite")
 @pytest.mark.parametrize("sending", [(), (0,), (1,), (0, 1)])
 async def test_a_reset_tells_of_each_encoder_and_of_the_streams_end(
     catalog: Catalog, sending: tuple[int, ...]
@@ -451,6 +453,7 @@ async def test_viewers_learn_what_is_theirs_to_know(catalog: Catalog) -> None:
     assert stream.key.secret not in repr(shown)
 
 
+@mostly_on("sqlite")
 @pytest.mark.parametrize("name", ["", "unknown", "%", "a" * 5000, "x\x00y"])
 async def test_what_is_not_there_is_not_shown(catalog: Catalog, name: str) -> None:
     await catalog.installation.first_start(1)

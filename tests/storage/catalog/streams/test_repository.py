@@ -18,6 +18,7 @@ from storage.catalog.streams.commands import CommandKind
 from storage.catalog.streams.repository import MAX_BACKUPS, StreamChange
 from storage.errors import BackupInUse, NoSuchLabel, TooManyBackups
 from tests.support.concurrent_programs import run_together
+from tests.support.shared_engines import mostly_on
 from tests.support.sql import run_sql
 
 NOW = 5_000
@@ -91,6 +92,7 @@ async def test_tags_replace_the_whole_list_and_names_make_them(catalog: Catalog)
     assert (await edited(catalog, stream, tags=())).tags == ()
 
 
+@mostly_on("sqlite")
 @pytest.mark.parametrize(
     ("change", "kind"),
     [
