@@ -30,7 +30,9 @@ def numbered(
         f":enable='eq(mod(floor(n/{1 << bit}),2),1)'"
         for bit in range(_BITS)
     )
-    picture = f"color=black:s={size[0]}x{size[1]}:r={rate}:d={seconds},{bars}{filters}"
+    # Two lines are quickly drawn, and all others are the same.
+    shape = f"scale={size[0]}:{size[1]}:flags=neighbor,setsar=1"
+    picture = f"color=black:s={size[0]}x2:r={rate}:d={seconds},{bars},{shape}{filters}"
     audio = ["-f", "lavfi", "-i", sound] if sound else []
     ffmpeg(
         *("-f", "lavfi", "-i", picture, *audio, "-t", str(seconds)),
