@@ -20,11 +20,11 @@ _CACHE: Final = Path(__file__).parents[2] / ".pytest_cache" / "d" / "packages"
 _NAMED: Final = ("package.json", "package-lock.json", ".npmrc")
 
 
-def install_packages(folder: Path, npm: Sequence[str], name: str) -> None:
+def install_packages(folder: Path, npm: Sequence[str], name: str, cache: Path = _CACHE) -> None:
     """Put the packages that a folder's lock names into it; `name` is theirs in the cache."""
-    _CACHE.mkdir(parents=True, exist_ok=True)
-    kept, stamp = _CACHE / name, _CACHE / f"{name}.key"
-    with (_CACHE / f"{name}.lock").open("w") as lock:
+    cache.mkdir(parents=True, exist_ok=True)
+    kept, stamp = cache / name, cache / f"{name}.key"
+    with (cache / f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # another process may be installing them
         key = _key(folder, npm)
         if not stamp.exists() or stamp.read_text() != key:
