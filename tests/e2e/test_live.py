@@ -29,7 +29,7 @@ pytestmark = pytest.mark.e2e
 
 SECOND = 90_000
 FRAME = SECOND // 30
-RUNGS = {"720p": (1280, 720), "480p": (854, 480), "360p": (640, 360)}
+RUNGS = {"720p": (864, 240), "480p": (854, 238), "360p": (640, 178)}
 
 
 @pytest.fixture
@@ -64,11 +64,11 @@ def collect_until_the_end(url: str) -> dict[str, Collected]:
 
 
 def test_every_rung_is_whole_in_step_and_silent_in_ffmpeg(
-    headend: Running, source: Path, tmp_path: Path, proof: Proof
+    headend: Running, three_rungs: Path, tmp_path: Path, proof: Proof
 ) -> None:
     """One run, followed to its end, holds everything that was sent."""
     without_slate(headend)
-    with publishing(ffmpeg(source, f"{headend.server}/{headend.key}")):
+    with publishing(ffmpeg(three_rungs, f"{headend.server}/{headend.key}")):
         playlist = poll(
             lambda: multivariant(headend.playlist), within=40, what="a multivariant playlist"
         )
@@ -102,7 +102,7 @@ def test_every_rung_is_whole_in_step_and_silent_in_ffmpeg(
     check_figures(playlist_at_the_end(headend), held)
 
     # Out frames = in frames; the top rung is the source's own packets.
-    sent = picture_digests(source)
+    sent = picture_digests(three_rungs)
     assert picture_digests(files["720p"]) == sent
     times = {name: sorted(t for t, _ in frames(files[name])) for name in made}
     assert {name: len(found) for name, found in times.items()} == dict.fromkeys(times, len(sent))

@@ -15,6 +15,7 @@ import imageio_ffmpeg
 import msgspec
 
 from tests.support.e2e import flv_tags
+from tests.support.e2e.clock_video import TWO_RUNGS
 from tests.support.e2e.publishers import publishing, tool
 from tests.support.e2e.service import SCALE
 from tests.support.made_media import make_file
@@ -185,6 +186,7 @@ _AV1: Final = "-c:v libsvtav1 -preset 11 -b:v 1M -pix_fmt yuv420p -g 60"
 _VP9: Final = "-c:v libvpx-vp9 -deadline realtime -cpu-used 8 -b:v 1M -pix_fmt yuv420p -g 60"
 _half = SECONDS / 2
 _plain = _made(seconds=_half)
+_wide = _made(size=TWO_RUNGS, seconds=_half)
 _smaller = _made(size="640x360", seconds=_half)
 
 _VIDEO: Final = (
@@ -250,7 +252,7 @@ _VIDEO: Final = (
     ),
     Input(name="begins within a GOP", make=_tagged(_no_keyframe_first), by="GStreamer"),
     Input(name="configurations said again", make=_tagged(_repeated), by="GStreamer"),
-    Input(name="another size in mid-stream", make=_both(_plain, _smaller), by="GStreamer", marks=1),
+    Input(name="another size in mid-stream", make=_both(_wide, _smaller), by="GStreamer", marks=1),
     Input(
         name="back to the first size",
         make=_both(_both(_smaller, _plain), _smaller),
@@ -323,7 +325,7 @@ _TIME: Final = (
 _ENHANCED: Final = (
     Input(
         name="HEVC",
-        make=_made(video=_HEVC + " -pix_fmt yuv420p", suffix="mp4", modern=True),
+        make=_made(video=_HEVC + " -pix_fmt yuv420p", size=TWO_RUNGS, suffix="mp4", modern=True),
         by="modern ffmpeg",
     ),
     Input(
