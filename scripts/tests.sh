@@ -12,4 +12,6 @@ processes=$((($(getconf _NPROCESSORS_ONLN) * $1 + 1) / 2))
 shift
 # No process shall compile the code anew, as each would where this is set.
 unset PYTHONDONTWRITEBYTECODE
+# Services begin as forks of a process that has loaded them (tests/support/forks.py).
+export HEADEND_TEST_FORKS=1
 exec .venv/bin/pytest -q -n "$processes" --ignore=tests/test_house.py "$@"

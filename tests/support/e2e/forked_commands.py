@@ -1,0 +1,24 @@
+"""The command `headend` as a process that forks (`tests.support.forks`) runs it, loaded."""
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+from headend.command import main
+
+__all__ = ["run_command"]
+
+# What a role loads before it serves, and what libraries load for it meanwhile.
+for _name in (
+    "headend.cli", "headend.logs", "headend.roles.wiring", "headend.run",
+    "aiosqlite", "anyio._backends._asyncio", "cryptography.hazmat.backends.openssl.backend",
+    "jinja2.ext", "litestar.plugins.attrs", "litestar.plugins.pydantic",
+    "sqlalchemy.dialects.postgresql.psycopg", "uvicorn.lifespan.on",
+):  # fmt: skip
+    import_module(_name)
+
+
+def run_command(arguments: Sequence[str]) -> None:
+    """Run `headend` with the path of its command and its arguments; it exits the process."""
+    sys.argv = list(arguments)
+    main()

@@ -1,0 +1,187 @@
+"""Processes that begin at once: forks of one that has loaded what they run.
+
+Loading takes a process longer than what many a test has it do. A fork is a process of its own all
+the same, with its environment, files, signals and exit status. It begins where the command does
+once its modules are imported; tests of what comes before that start the command itself.
+"""
+
+import atexit
+import functools
+import gc
+import importlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from typing import IO, Final, Protocol
+
+__all__ = ["ForkedProcess", "Process", "fork"]
+
+_MOST_BYTES: Final = 1 << 17  # of a call: an order for a span names each of its cuts
+_MOST_FILES: Final = 64  # that a process which forks has open
+_PAUSE: Final = 0.01  # seconds between two looks at a process that somebody waits for
+
+
+class Process(Protocol):
+    """What tests use of a process that runs a command (see `subprocess.Popen`)."""
+
+    pid: int
+
+    @property
+    def stdout(self) -> IO[str] | None: ...
+    def poll(self) -> int | None: ...
+    def wait(self, timeout: float | None = None) -> int: ...
+    def send_signal(self, sig: int) -> None: ...
+    def terminate(self) -> None: ...
+    def kill(self) -> None: ...
+
+
+class ForkedProcess:
+    """A fork, with what `subprocess.Popen` has."""
+
+    def __init__(self, pid: int, ending: IO[bytes], output: IO[str] | None) -> None:
+        self.pid = pid
+        self.stdout = output
+        self._ending = ending
+        self._status: int | None = None
+
+    def _read(self) -> bytes | None:
+        """Return what was told, b"" where nobody is left to tell it, None if there is nothing."""
+        return self._ending.read()
+
+    def poll(self) -> int | None:
+        """Return its exit status, negative for a signal, or None while it runs."""
+        if self._status is None and (said := self._read()) is not None:
+            assert said, f"who waits for process {self.pid} was ended"
+            self._status = int(said)
+            self._ending.close()
+        return self._status
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for its end and return its exit status.
+
+        Raises:
+            subprocess.TimeoutExpired: it runs after so many seconds.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while (status := self.poll()) is None:
+            if timeout is not None and deadline is not None and time.monotonic() >= deadline:
+                raise subprocess.TimeoutExpired(f"fork {self.pid}", timeout)
+            time.sleep(_PAUSE)
+        return status
+
+    def send_signal(self, sig: int) -> None:
+        """Send it a signal, unless it has ended."""
+        if self.poll() is None:
+            os.kill(self.pid, sig)
+
+    def terminate(self) -> None:
+        """Ask it to end."""
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End it."""
+        self.send_signal(signal.SIGKILL)
+
+
+def fork(
+    entry: str,
+    arguments: Sequence[str],
+    files: tuple[int, int, int],
+    environment: Mapping[str, str] | None = None,
+    output: IO[str] | None = None,
+) -> ForkedProcess:
+    """Have a process call the function `entry`, "module:name", and exit with what it returns.
+
+    `files` become its standard input, output and error; `output` is where the latter two lead, if
+    somebody reads them as text. Without an `environment` it has this one.
+    """
+    told, telling = os.pipe()
+    environment = dict(os.environ if environment is None else environment)
+    call = json.dumps([list(arguments), environment, os.getcwd()]).encode()  # noqa: PTH109
+    assert len(call) <= _MOST_BYTES
+    socket.send_fds(_forks(entry), [call], [*files, telling])
+    os.close(telling)
+    ending = os.fdopen(told, "rb", 0)
+    pid = int(_line(ending))
+    os.set_blocking(told, False)
+    return ForkedProcess(pid, ending, output)
+
+
+def _line(file: IO[bytes]) -> bytes:
+    line = b""
+    while not line.endswith(b"\n"):
+        byte = file.read(1)
+        assert byte, "the process that forks has ended"
+        line += byte
+    return line
+
+
+@functools.cache
+def _forks(entry: str) -> socket.socket:
+    """Start the process that forks; return the way to it. It ends with this process."""
+    control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    command = [sys.executable, "-m", __name__, entry, str(theirs.fileno())]
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()])
+    theirs.close()
+
+    def end() -> None:
+        control.close()
+        process.wait()
+
+    atexit.register(end)
+    return control
+
+
+def _serve(entry: str, control: socket.socket) -> None:
+    """Fork a process for each call."""
+    gc.disable()
+    module, _, name = entry.partition(":")
+    main = getattr(importlib.import_module(module), name)
+    gc.freeze()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal; the end of the tests ends it
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the keepers
+    while True:
+        call, files, _, _ = socket.recv_fds(control, _MOST_BYTES, 4)
+        if not call:
+            return
+        if os.fork() == 0:
+            control.close()
+            *standard, telling = files
+            if _keep(telling):
+                os._exit(0)
+            for number, file in enumerate(standard):
+                os.dup2(file, number)
+                os.close(file)
+            arguments, environment, folder = json.loads(call)
+            os.environ.clear()
+            os.environ.update(environment)
+            os.chdir(folder)
+            gc.enable()
+            sys.exit(main(arguments))
+        for file in files:
+            os.close(file)
+
+
+def _keep(telling: int) -> bool:
+    """Fork; tell the process ID and, at its end, the exit status. Return False in the fork."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    pid = os.fork()
+    if pid == 0:
+        os.close(telling)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        return False
+    os.closerange(0, telling)  # what it prints to has no other end
+    os.closerange(telling + 1, _MOST_FILES)
+    os.write(telling, f"{pid}\n".encode())
+    _, status = os.waitpid(pid, 0)
+    os.write(telling, str(os.waitstatus_to_exitcode(status)).encode())
+    return True
+
+
+if __name__ == "__main__":
+    _serve(sys.argv[1], socket.socket(fileno=int(sys.argv[2])))

@@ -1,0 +1,65 @@
+"""Forks beside the processes that `subprocess` starts: files, environment, signals and ends."""
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.support.forks import ForkedProcess, fork
+
+HERE = "tests.tests.support.test_forks:{}"
+
+
+def tell(arguments: list[str]) -> int:
+    """Run in the fork: print what it was given, and exit with a status."""
+    print(*arguments, os.environ["WORD"], os.getpid(), sep="\n", flush=True)  # noqa: T201
+    return 3
+
+
+def wait_for_a_signal(arguments: list[str]) -> None:
+    """Run in the fork: say when it waits."""
+    print(*arguments, flush=True)  # noqa: T201
+    signal.pause()
+
+
+def forked(function: str, *arguments: str) -> ForkedProcess:
+    reading, writing = os.pipe()
+    with Path(os.devnull).open("rb") as nothing, os.fdopen(writing, "w") as printing:
+        files = (nothing.fileno(), printing.fileno(), 2)
+        environment = {**os.environ, "WORD": "a word"}
+        return fork(HERE.format(function), arguments, files, environment, os.fdopen(reading))
+
+
+def said(process: ForkedProcess) -> list[str]:
+    assert process.stdout is not None
+    with process.stdout as output:
+        return output.read().splitlines()
+
+
+def test_a_fork_has_its_arguments_environment_and_status() -> None:
+    process = forked("tell", "one", "two")
+    assert said(process) == ["one", "two", "a word", str(process.pid)]
+    assert (process.wait(10), process.poll(), process.wait()) == (3, 3, 3)
+    assert not Path(f"/proc/{process.pid}").exists()
+    process.terminate()  # says nothing: it has ended
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGINT])
+def test_a_signal_ends_a_fork_alone(number: signal.Signals) -> None:
+    processes = [forked("wait_for_a_signal", "here") for _ in range(2)]
+    for process in processes:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "here\n"
+        assert process.poll() is None
+    first, second = processes
+    with pytest.raises(subprocess.TimeoutExpired):
+        first.wait(0)
+    first.send_signal(number)
+    assert first.wait(10) == -number
+    assert second.poll() is None
+    second.kill()
+    assert second.wait(10) == -signal.SIGKILL
+    for process in processes:
+        assert said(process) == []
