@@ -256,6 +256,7 @@ class RelayListener:
         self.links: set[RelayLink] = set()
         self.counters = LinkCounters()
         self._sock: socket.socket | None = None
+        self._accepted: set[socket.socket] = set()  # of tasks that have not begun
         self._handshakes = Handshakes()
         self._refused: dict[str, float] = {}  # when that was logged, by address
         self._running: set[asyncio.Task[None]] = set()
@@ -293,6 +294,8 @@ class RelayListener:
             sock.close()
         for task in self._running:
             task.cancel()
+        for accepted in self._accepted:
+            accepted.close()
         for link in list(self.links):
             link.close()
 
@@ -321,10 +324,12 @@ class RelayListener:
             return
         theirs.setblocking(False)
         theirs.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._accepted.add(theirs)
         self._start(self._open(theirs, address, port))
 
     async def _open(self, sock: socket.socket, address: str, port: int) -> None:
         """Make a link of a connection whose host proves that it belongs to the installation."""
+        self._accepted.discard(sock)
         host = _RelayingHost(self, f"{address}:{port}", self._lag)
         authenticated = False
         try:

@@ -6,6 +6,7 @@ once its modules are imported; tests of what comes before that start the command
 """
 
 import atexit
+import contextlib
 import functools
 import gc
 import importlib
@@ -102,7 +103,7 @@ def fork(
     """
     told, telling = os.pipe()
     environment = dict(os.environ if environment is None else environment)
-    call = json.dumps([list(arguments), environment, os.getcwd()]).encode()  # noqa: PTH109
+    call = json.dumps([entry, list(arguments), environment, os.getcwd()]).encode()  # noqa: PTH109
     assert len(call) <= _MOST_BYTES
     socket.send_fds(_forks(entry), [call], [*files, telling])
     os.close(telling)
@@ -122,10 +123,13 @@ def _line(file: IO[bytes]) -> bytes:
 
 
 @functools.cache
-def _forks(entry: str) -> socket.socket:
-    """Start the process that forks; return the way to it. It ends with this process."""
+def _forks(entry: str) -> socket.socket:  # one process for each
+    """Start the process that forks; return the way to it. It ends with this process.
+
+    Its arguments do not say what it runs: tests look for processes by those.
+    """
     control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    command = [sys.executable, "-m", __name__, entry, str(theirs.fileno())]
+    command = [sys.executable, "-m", __name__, str(theirs.fileno())]
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()])
     theirs.close()
 
@@ -137,18 +141,19 @@ def _forks(entry: str) -> socket.socket:
     return control
 
 
-def _serve(entry: str, control: socket.socket) -> None:
-    """Fork a process for each call."""
+def _serve(control: socket.socket) -> None:
+    """Fork a process for each call, all of the same entry."""
     gc.disable()
-    module, _, name = entry.partition(":")
-    main = getattr(importlib.import_module(module), name)
-    gc.freeze()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal; the end of the tests ends it
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the keepers
     while True:
         call, files, _, _ = socket.recv_fds(control, _MOST_BYTES, 4)
         if not call:
+            _forget_ended()
             return
+        entry, arguments, environment, folder = json.loads(call)
+        module, _, name = entry.partition(":")
+        main = getattr(importlib.import_module(module), name)
+        gc.freeze()
         if os.fork() == 0:
             control.close()
             *standard, telling = files
@@ -157,7 +162,6 @@ def _serve(entry: str, control: socket.socket) -> None:
             for number, file in enumerate(standard):
                 os.dup2(file, number)
                 os.close(file)
-            arguments, environment, folder = json.loads(call)
             os.environ.clear()
             os.environ.update(environment)
             os.chdir(folder)
@@ -165,11 +169,18 @@ def _serve(entry: str, control: socket.socket) -> None:
             sys.exit(main(arguments))
         for file in files:
             os.close(file)
+        _forget_ended()
+
+
+def _forget_ended() -> None:
+    """Take notice of keepers that have ended, and so of what they and their forks computed."""
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
 
 
 def _keep(telling: int) -> bool:
     """Fork; tell the process ID and, at its end, the exit status. Return False in the fork."""
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     pid = os.fork()
     if pid == 0:
         os.close(telling)
@@ -184,4 +195,4 @@ def _keep(telling: int) -> bool:
 
 
 if __name__ == "__main__":
-    _serve(sys.argv[1], socket.socket(fileno=int(sys.argv[2])))
+    _serve(socket.socket(fileno=int(sys.argv[1])))

@@ -75,6 +75,7 @@ class Cable:
         self._whole = asyncio.Event()
         self._whole.set()
         self._tasks = tasks
+        self._has_begun = False
         self._running = [tasks.create_task(self._run())]
 
     def cut(self) -> None:
@@ -84,8 +85,11 @@ class Cable:
     def close(self) -> None:
         for task in self._running:
             task.cancel()
+        if not self._has_begun:
+            self.sock.close()
 
     async def _run(self) -> None:
+        self._has_begun = True
         async with await asyncio.start_server(self._accept, sock=self.sock) as server:
             await server.serve_forever()
 
