@@ -17,7 +17,7 @@ from tests.support.e2e.hls_reader import (
     media,
     multivariant,
 )
-from tests.support.e2e.publishers import ffmpeg, publishing
+from tests.support.e2e.publishers import ffmpeg, make_source, publishing
 from tests.support.e2e.service import SCALE, Running, fetch, service
 from tests.support.e2e.thumbnails import difference, fetch_thumbnails, first_picture
 from tests.support.waiting import poll
@@ -60,6 +60,12 @@ def files(headend: Running, room: str) -> dict[str, Path]:
     folder = headend.data / "objects" / room
     found = [*folder.rglob("*.m4s"), *folder.rglob("init-*.mp4")]
     return {f"{path.parent.name}/{path.name}": path for path in found}
+
+
+@pytest.fixture(scope="module")
+def small_source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """As elsewhere, but of the shape that thumbnails have; 8 s."""
+    return make_source(tmp_path_factory.mktemp("source") / "a.flv", seconds=8, size="640x360")
 
 
 def test_a_run_becomes_a_video_that_plays(
