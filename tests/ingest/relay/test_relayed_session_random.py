@@ -85,6 +85,8 @@ class World:
             host = self.dice.choice(reachable)
             assert host.cable is not None
             host.cable.cut()
+            host.stop_encoders()  # what it sends itself does not go through its cable
+            host.client.close()
             host.cut_off()
             self.alive.remove(host)
             self._later.append((asyncio.get_running_loop().time() + 3, host))
