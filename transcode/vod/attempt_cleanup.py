@@ -13,7 +13,13 @@ from typing import Final
 from storage.objects.addresses import video, video_media, video_replaced_mark
 from storage.objects.base import ObjectError, Objects
 
-__all__ = ["mark_replaced", "remove_folders", "remove_old_attempts", "remove_unlisted"]
+__all__ = [
+    "mark_replaced",
+    "remove_attempt",
+    "remove_folders",
+    "remove_old_attempts",
+    "remove_unlisted",
+]
 
 log = logging.getLogger(__name__)
 
@@ -94,6 +100,21 @@ async def remove_unlisted(objects: Objects, hash_: str, media: str | None) -> No
     renditions = {each.partition("/")[0] for each in found if "/" in each}
     unlisted = [name for name in sorted(renditions) if f"{name}/{_INDEX}" not in found]
     await remove_folders(objects, hash_, [f"{media}/{name}" for name in unlisted])
+
+
+async def remove_attempt(objects: Objects, hash_: str, folders: Sequence[str]) -> None:
+    """Remove folders of an attempt that lost its job, but those that are marked as replaced.
+
+    It may have slept after what it made played, until another attempt made the video: viewers can
+    go on watching that.
+    """
+    try:
+        found = set(await objects.addresses(video(hash_)))
+    except ObjectError as error:
+        log.warning("leftovers not found", extra={"video": hash_, "cause": str(error)})
+        return
+    unmarked = [name for name in folders if video_replaced_mark(hash_, name) not in found]
+    await remove_folders(objects, hash_, unmarked)
 
 
 async def remove_folders(objects: Objects, hash_: str, folders: Sequence[str]) -> None:

@@ -33,7 +33,7 @@ from transcode.vod.asset_attempt import TranscodeContext
 from transcode.vod.asset_plan import Original, attempt_folders
 from transcode.vod.attempt_cleanup import (
     mark_replaced,
-    remove_folders,
+    remove_attempt,
     remove_old_attempts,
     remove_unlisted,
 )
@@ -254,7 +254,7 @@ class VideoJob(LeasedTask[HeldJob, Assembled | None]):
             # removed with the orphans.
             return
         folders = [name for name in attempt_folders(self._work, self.held) if name not in keep]
-        await remove_folders(self._context.objects, self._work.hash, folders)
+        await remove_attempt(self._context.objects, self._work.hash, folders)
 
     async def _original(self) -> Original | None:
         """Return what this attempt or an older one made in one piece for the job, if recorded."""

@@ -6,7 +6,12 @@ from pathlib import Path
 import pytest
 
 from storage.objects.disk import DiskObjects
-from transcode.vod.attempt_cleanup import mark_replaced, remove_old_attempts, remove_unlisted
+from transcode.vod.attempt_cleanup import (
+    mark_replaced,
+    remove_attempt,
+    remove_old_attempts,
+    remove_unlisted,
+)
 
 HASH = "Ab3dEf6hIj9l"
 FOLDERS = (
@@ -50,6 +55,14 @@ async def test_what_was_replaced_stays_for_its_viewers(objects: DiskObjects) -> 
     await mark_replaced(objects, HASH, "1-2", generation=2, by=("2-2",))
     await remove_old_attempts(objects, HASH, keep=(), generations=range(3), attempt=9, job=9)
     assert await left(objects) == {"1-1", "1-2", "own-abc"}
+
+
+async def test_who_slept_while_its_media_were_replaced_leaves_them_to_their_viewers(
+    objects: DiskObjects,
+) -> None:
+    await mark_replaced(objects, HASH, "1-1", generation=1, by=("1-2",))
+    await remove_attempt(objects, HASH, ["1-1", "poster-1-1", "1-9"])
+    assert await left(objects) == set(FOLDERS) - {"poster-1-1"}
 
 
 async def test_what_plays_on_is_not_marked(objects: DiskObjects) -> None:
