@@ -179,6 +179,7 @@ def test_it_takes_the_hand_made_publisher(python: Path) -> None:
     assert (counted["frames"], counted["audio"]) == (2, 1)
 
 
+@pytest.mark.prove
 def test_gstreamer_rtmp2sink_never_gets_to_publish(python: Path) -> None:
     with serving(python) as peer:
         pipeline = (
@@ -198,6 +199,7 @@ def test_gstreamer_rtmp2sink_never_gets_to_publish(python: Path) -> None:
                 client.kill()
 
 
+@pytest.mark.prove
 def test_a_list_of_codecs_in_connect_is_cut_off(python: Path) -> None:
     # As ffmpeg sends it with -rtmp_enhanced_codecs, and HaishinKit always: a strict array.
     codecs = b"\x00\x0afourCcList\x0a" + struct.pack(">I", 2) + text("hvc1") + text("av01")
@@ -215,6 +217,7 @@ def test_a_client_over_ipv6_is_cut_off(python: Path) -> None:
     assert "unpack" in counted["error"]
 
 
+@pytest.mark.prove
 def test_timestamps_past_24_bits_lose_the_connection(python: Path) -> None:
     # The pictures must be larger than a chunk: what follows the first chunk goes wrong.
     large = ("-output_ts_offset", "20000", "-s", "640x360", "-qp", "0", "-g", "1")
@@ -225,6 +228,7 @@ def test_timestamps_past_24_bits_lose_the_connection(python: Path) -> None:
     assert counted["error"]
 
 
+@pytest.mark.prove
 def test_a_zero_length_audio_message_loses_the_connection(python: Path) -> None:
     silence = chunked(8, b"", stream=1)
     with serving(python) as peer:
@@ -233,6 +237,7 @@ def test_a_zero_length_audio_message_loses_the_connection(python: Path) -> None:
     assert counted["error"]
 
 
+@pytest.mark.prove
 def test_one_byte_chunks_cost_it_seconds_per_megabyte(python: Path) -> None:
     size = 30_000  # bytes; 9,900 ms of CPU per MB and more were measured, 129 of our own core
     tiny = chunked(1, struct.pack(">I", 1))  # Set Chunk Size

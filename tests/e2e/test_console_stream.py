@@ -11,6 +11,7 @@ from tests.support.browser import Chromium, Viewer
 from tests.support.e2e.console_pages import shows, sign_in, value
 from tests.support.e2e.publishers import ffmpeg, publishing
 from tests.support.e2e.service import Running
+from tests.support.waiting import poll
 
 pytestmark = pytest.mark.e2e
 
@@ -70,7 +71,7 @@ def test_a_broadcast_from_the_first_click_to_the_end(
             shows(viewer, "#state", "Off air", 30)
     agree(viewer, "#rotate")
     shows(viewer, "#events", "The stream key was changed")
-    assert value(viewer, "#stream-key") != key
+    poll(lambda: value(viewer, "#stream-key") != key, within=10, what="the new key")
     assert viewer.evaluate("() => window.pwned") is None
     assert viewer.breaches() == []
 

@@ -7,6 +7,8 @@ import asyncio
 import contextlib
 from pathlib import Path
 
+import pytest
+
 from media.ladder import AUDIO_RENDITION
 from tests.support.storage.engine_reports import (
     HASH,
@@ -21,7 +23,7 @@ from tests.support.storage.recorded_run import RecorderFixture, run_recorder
 
 STEPS = 15  # more than a page
 # Run and recorder write side by side, so each time other writes are met.
-STRIDE = 6
+STRIDES = [12, pytest.param(6, marks=pytest.mark.prove)]
 
 
 async def one_life(made: RecorderFixture) -> int:
@@ -72,9 +74,12 @@ async def writes_of_a_life(folder: Path) -> int:
         return made.objects.writes
 
 
-async def test_a_recording_goes_on_from_wherever_its_process_was_killed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("stride", STRIDES)
+async def test_a_recording_goes_on_from_wherever_its_process_was_killed(
+    tmp_path: Path, stride: int
+) -> None:
     lives = 0
-    for writes in range(0, await writes_of_a_life(tmp_path / "whole"), STRIDE):
+    for writes in range(0, await writes_of_a_life(tmp_path / "whole"), stride):
         folder = tmp_path / str(writes)
         async with run_recorder(folder, writes=writes) as made:
             listed = await one_life(made)
@@ -89,12 +94,15 @@ async def test_a_recording_goes_on_from_wherever_its_process_was_killed(tmp_path
                 await resumed.finish()
             await check(made, listed, 2 if resumed is not None else 0)
         lives += 1
-    assert lives > 12
+    assert lives > 72 // stride
 
 
-async def test_a_recording_that_nobody_goes_on_with_is_finished(tmp_path: Path) -> None:
+@pytest.mark.parametrize("stride", STRIDES)
+async def test_a_recording_that_nobody_goes_on_with_is_finished(
+    tmp_path: Path, stride: int
+) -> None:
     lives = 0
-    for writes in range(4, await writes_of_a_life(tmp_path / "whole"), STRIDE):
+    for writes in range(4, await writes_of_a_life(tmp_path / "whole"), stride):
         folder = tmp_path / str(writes)
         async with run_recorder(folder, writes=writes) as made:
             listed = await one_life(made)
@@ -107,4 +115,4 @@ async def test_a_recording_that_nobody_goes_on_with_is_finished(tmp_path: Path) 
             if begun:
                 await check(made, listed, 0)
         lives += 1
-    assert lives > 12
+    assert lives > 72 // stride

@@ -325,7 +325,7 @@ _TIME: Final = (
 _ENHANCED: Final = (
     Input(
         name="HEVC",
-        make=_made(video=_HEVC + " -pix_fmt yuv420p", size=TWO_RUNGS, suffix="mp4", modern=True),
+        make=_made(video=_HEVC + " -pix_fmt yuv420p", suffix="mp4", modern=True),
         by="modern ffmpeg",
     ),
     Input(
