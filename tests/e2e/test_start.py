@@ -31,7 +31,7 @@ def test_a_start_is_ready_within_three_seconds_and_the_next_keeps_all_and_hides_
     tmp_path: Path,
 ) -> None:
     folder = tmp_path / "data"
-    with service(folder) as first:
+    with service(folder, may_fork=False) as first:
         assert first.started_seconds <= 3 * SCALE
         assert fetch(f"{first.http}/healthz").status == 200
         assert fetch(f"{first.http}/readyz").json["problems"] == []

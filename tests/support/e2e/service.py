@@ -193,13 +193,15 @@ def service(
     descriptors: int | None = None,
     program: Path = HEADEND,
     machine: tuple[str, ...] = (),
+    may_fork: bool = _MAY_FORK,
 ) -> Generator[Running]:
     """Run `headend serve` (or another role) on a data folder for the length of the block.
 
     It prints to a terminal, as for a newcomer; to anything else it does not print the stream key.
     It may open `descriptors` files and sockets, or as many as the test. `program` is the command,
     by default this version's; `machine` is what runs a command on another machine (see
-    `tests.support.e2e.network_namespaces`).
+    `tests.support.e2e.network_namespaces`). With `may_fork` it may begin loaded (see
+    `tests.support.forks`): not where the start itself is looked at.
     """
     log = data.parent / f"{data.name}{'' if role == 'serve' else f'-{role}'}.log"
     limit = [] if descriptors is None else ["prlimit", f"--nofile={descriptors}:{descriptors}"]
@@ -226,7 +228,15 @@ def service(
     if terminal:
         tty.setraw(printing)  # lines end as they were written
     with log.open("a") as errors:
-        process = _started(command, clean, environment or {}, printing, os.fdopen(reading), errors)
+        process = _started(
+            command,
+            clean,
+            environment or {},
+            printing,
+            os.fdopen(reading),
+            errors,
+            may_fork=may_fork and command[0] == str(HEADEND),
+        )
     os.close(printing)
     try:
         printed = _read_welcome(process, log, LAST_LINE.get(role, rb"Owner token.*\n"))
@@ -249,11 +259,13 @@ def _started(
     printing: int,
     reading: IO[str],
     errors: IO[str],
+    *,
+    may_fork: bool,
 ) -> Process:
     """Start a command that prints to a terminal or a pipe, of which `reading` is the other end."""
     whole = {**clean, **environment}
     # What is for the interpreter or a library counts from its start.
-    if _MAY_FORK and command[0] == str(HEADEND) and all(map(_is_ours, environment)):
+    if may_fork and all(map(_is_ours, environment)):
         with Path(os.devnull).open("rb") as nothing:
             files = (nothing.fileno(), printing, errors.fileno())
             return fork(_COMMAND, command, files, whole, reading)
