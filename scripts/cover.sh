@@ -14,7 +14,7 @@ export HEADEND_TEST_SCALE="${HEADEND_TEST_SCALE:-5}"
 for package in "$@"; do
     name=$(echo "$package" | tr / -)
     export COVERAGE_FILE="$folder/$name"
-    printf '[run]\nbranch = true\nsource = %s\nparallel = true\npatch = subprocess, _exit\n' "$package" \
+    printf '[run]\nbranch = true\nsource = %s\nparallel = true\npatch = subprocess, fork, _exit\n' "$package" \
         >"$folder/rc"
     .venv/bin/coverage run --rcfile="$folder/rc" -m pytest -q -p no:cacheprovider \
         -m "not prove and not e2e" "tests/$package" >"$folder/log" 2>&1 || {
