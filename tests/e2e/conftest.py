@@ -81,13 +81,16 @@ def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture(scope="session")
-def debians_chromium() -> Iterator[Chromium]:
-    with chromium() as running:
+def debians_chromium(pytestconfig: pytest.Config) -> Iterator[Chromium]:
+    with chromium(whole=pytestconfig.getoption("markexpr") == "prove") as running:
         yield running
 
 
 @pytest.fixture
 def browser(debians_chromium: Chromium) -> Iterator[Chromium]:
-    """Debian's Chromium, which all tests share; the pages of a test close at its end."""
+    """Debian's Chromium, which all tests share; the pages of a test close at its end.
+
+    `make proofs` takes the whole browser, `make test` the build without windows.
+    """
     yield debians_chromium
     debians_chromium.leave()

@@ -4,13 +4,14 @@ Its primary encoder is killed and comes back; the page plays on, and the termina
 """
 
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import av
 import pytest
 
 from tests.conftest import Proof
-from tests.support.browser import Chromium
+from tests.support.browser import Chromium, chromium
 from tests.support.e2e.hls_reader import Collected, collect
 from tests.support.e2e.service import SCALE, service
 from tests.support.e2e.terminal import Terminal
@@ -20,6 +21,13 @@ from tests.support.waiting import poll
 pytestmark = pytest.mark.e2e
 
 RUNGS = ("720p", "480p", "360p")
+
+
+@pytest.fixture
+def browser() -> Iterator[Chromium]:
+    """The whole Chromium, as people have it: nothing beside this test would miss the CPU."""
+    with chromium(whole=True) as running:
+        yield running
 
 
 def flashes_in(path: Path) -> list[float]:
