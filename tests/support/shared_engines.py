@@ -17,12 +17,17 @@ from storage.objects.disk import DiskObjects
 from storage.objects.s3 import S3Objects
 from tests.support.storage.s3_server import S3Server
 
-__all__ = ["ON_SHARED", "bucket_objects", "mostly_on", "runs_on_shared"]
+__all__ = ["ON_BOTH", "ON_SHARED", "bucket_objects", "mostly_on", "runs_on_shared"]
 
 _CHOICES: Final = {"": False, "shared": True}
 ON_SHARED: Final = _CHOICES[os.environ.get("HEADEND_TEST_ENGINES", "")]
 _CACHE_BYTES: Final = 64 << 20
 
+# `both_places` on each database in turn: for statements in which the databases differ (locks,
+# upserts, collation, times, numbers, transactions).
+ON_BOTH: Final = pytest.mark.parametrize(
+    "both_places", ["postgresql"] if ON_SHARED else ["sqlite", "postgresql"], indirect=True
+)
 
 # Fixtures that are on shared engines where that is asked for.
 _FIXTURES: Final = frozenset({"bus", "catalog_place", "desk", "house", "on_site", "vod"})

@@ -1,4 +1,8 @@
-"""A catalog of its own for each test, on the real SQLite and on the real PostgreSQL."""
+"""A catalog of its own for each test, on the real SQLite and on the real PostgreSQL.
+
+Most statements are the same on both: `make test` runs them on SQLite, and on PostgreSQL what is
+marked `ON_BOTH`; `make prove` runs all of them on PostgreSQL.
+"""
 
 from collections.abc import AsyncGenerator, Generator
 from pathlib import Path
@@ -29,6 +33,13 @@ def empty_server_place(postgres_server: PostgresServer) -> Generator[str]:
     """A database of PostgreSQL without any table."""
     with postgres_server.empty_database() as url:
         yield url
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.prove)])
+def both_places(request: pytest.FixtureRequest) -> str | Path:
+    """Where a catalog can be opened with `migrate=True`."""
+    kind = "migrated_place" if request.param == "sqlite" else "postgres_place"
+    return request.getfixturevalue(kind)
 
 
 @pytest.fixture

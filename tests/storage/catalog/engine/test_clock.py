@@ -10,6 +10,7 @@ from storage.catalog.engine.database import Database
 from storage.errors import CatalogUnavailable
 from storage.job_leases import LEASE_US
 from storage.wall_clock import wall_clock_us
+from tests.support.shared_engines import ON_BOTH
 from tests.support.storage.new_videos import new_video
 
 pytestmark = pytest.mark.anyio
@@ -56,6 +57,7 @@ async def test_a_clock_that_is_kept_synchronized_outlives_a_database_that_is_awa
         keeping.cancel()
 
 
+@ON_BOTH
 async def test_databases_tell_the_time(database: Database) -> None:
     before = wall_clock_us()
     found = await database.now_us()
@@ -63,6 +65,7 @@ async def test_databases_tell_the_time(database: Database) -> None:
     assert before - 2_000 <= found <= wall_clock_us() + 2_000
 
 
+@ON_BOTH
 async def test_a_worker_whose_host_is_an_hour_ahead_takes_nothing_from_others(
     catalog: Catalog, database: Database
 ) -> None:

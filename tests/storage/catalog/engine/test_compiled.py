@@ -10,6 +10,7 @@ from sqlalchemy.sql.functions import FunctionElement
 
 from storage.catalog.engine.compiled import CompiledStatements
 from storage.catalog.engine.database import database_url, open_database
+from tests.support.shared_engines import ON_BOTH
 
 _compiled: list[str] = []
 
@@ -31,6 +32,7 @@ def _number(value: int) -> BindParameter[int]:
     return literal(value, Integer)
 
 
+@ON_BOTH
 async def test_a_statement_is_compiled_once_for_all_engines_of_a_driver(place: str | Path) -> None:
     _compiled.clear()
     found: list[int] = []

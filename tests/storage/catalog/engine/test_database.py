@@ -13,6 +13,7 @@ from storage.catalog.engine.database import Database, database_url, open_databas
 from storage.catalog.migrations import migrate
 from storage.catalog.schema.tables import installation, projects
 from storage.errors import CatalogError, CatalogUnavailable
+from tests.support.shared_engines import ON_BOTH
 
 
 async def _names(database: Database) -> list[str]:
@@ -27,6 +28,7 @@ async def test_the_file_is_its_owners_alone(file: Path) -> None:
             assert stat.S_IMODE(made.stat().st_mode) == 0o600, made.name
 
 
+@ON_BOTH
 async def test_a_transaction_that_fails_leaves_nothing(place: str | Path) -> None:
     async with open_database(database_url(place), create=True) as database:
         await migrate(database)
@@ -37,6 +39,7 @@ async def test_a_transaction_that_fails_leaves_nothing(place: str | Path) -> Non
         assert await _names(database) == []
 
 
+@ON_BOTH
 async def test_a_cancelled_writer_lets_go_of_the_lock(place: str | Path) -> None:
     async with open_database(database_url(place), create=True) as database:
         await migrate(database)
@@ -49,6 +52,7 @@ async def test_a_cancelled_writer_lets_go_of_the_lock(place: str | Path) -> None
         assert await _names(database) == ["b"]
 
 
+@ON_BOTH
 async def test_a_reader_sees_one_moment_while_another_writes(place: str | Path) -> None:
     async with open_database(database_url(place), create=True) as database:
         await migrate(database)
@@ -61,6 +65,7 @@ async def test_a_reader_sees_one_moment_while_another_writes(place: str | Path) 
         assert await _names(database) == ["a"]
 
 
+@ON_BOTH
 async def test_a_write_in_a_reading_transaction_is_refused(place: str | Path) -> None:
     async with open_database(database_url(place), create=True) as database:
         await migrate(database)
@@ -69,6 +74,7 @@ async def test_a_write_in_a_reading_transaction_is_refused(place: str | Path) ->
                 await connection.execute(insert(projects).values(key="a", name="a", created_us=1))
 
 
+@ON_BOTH
 async def test_writers_of_one_process_read_what_the_one_before_wrote(place: str | Path) -> None:
     async with open_database(database_url(place), create=True) as database:
         await migrate(database)
@@ -120,6 +126,7 @@ async def test_a_folder_that_cannot_be_made_is_one_sentence(file: Path) -> None:
             pass
 
 
+@ON_BOTH
 async def test_no_error_shows_a_parameter(place: str | Path) -> None:
     async with open_database(database_url(place), create=True) as database:
         await migrate(database)

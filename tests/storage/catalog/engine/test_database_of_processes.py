@@ -5,6 +5,7 @@ from pathlib import Path
 
 from storage.catalog import open_catalog
 from tests.support.concurrent_programs import run_together
+from tests.support.shared_engines import ON_BOTH
 from tests.support.sql import run_sql
 
 ROUNDS = 60
@@ -119,6 +120,7 @@ asyncio.run(main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3])))
 """
 
 
+@ON_BOTH
 async def test_eight_processes_that_change_the_same_rows_lose_no_change(
     place: str | Path,
 ) -> None:
@@ -135,6 +137,7 @@ async def test_eight_processes_that_change_the_same_rows_lose_no_change(
         assert (was, version) == (1, 1 + EDITORS * EDITS)
 
 
+@ON_BOTH
 async def test_eight_processes_number_a_streams_events_without_a_hole_or_a_twin(
     place: str | Path,
 ) -> None:
@@ -153,6 +156,7 @@ async def test_eight_processes_number_a_streams_events_without_a_hole_or_a_twin(
     assert run_sql(place, "SELECT event_number FROM streams") == [(len(rows),)]
 
 
+@ON_BOTH
 async def test_writers_of_several_processes_lose_nothing(place: str | Path) -> None:
     async with open_catalog(place, migrate=True) as catalog:
         first = (await catalog.installation.first_start(1)).stream

@@ -16,6 +16,7 @@ from storage.catalog.engine.database import Database, database_url, open_databas
 from storage.catalog.migrations import migrate
 from storage.catalog.records.common import ProjectRecord, Sort
 from storage.catalog.records.videos import VideoQuery
+from tests.support.shared_engines import ON_BOTH
 from tests.support.sql import run_sql
 from tests.support.storage.query_plans import caught_statements, plan_of
 
@@ -173,6 +174,7 @@ def _costly(name: str, plans: Plans, *, counts: bool = True) -> Plans:
     return found
 
 
+@ON_BOTH
 async def test_lists_go_by_an_index(filled: Database) -> None:
     found: Plans = {}
     for name, question in (_lists(SMALL) | QUESTIONS).items():
@@ -191,6 +193,7 @@ async def test_lists_go_by_an_index(filled: Database) -> None:
     assert not found, json.dumps(found, indent=1)
 
 
+@ON_BOTH
 async def test_a_question_without_an_index_is_noticed(filled: Database) -> None:
     async with filled.reading() as connection:
         for asked in (

@@ -12,6 +12,7 @@ from storage.catalog.streams.repository import StreamChange
 from storage.catalog.videos.repository import VideoChange
 from storage.errors import CatalogError
 from tests.support.e2e.service import SCALE
+from tests.support.shared_engines import ON_BOTH
 from tests.support.storage.new_videos import new_video
 
 NOW_US = 1_700_000_000_123_456
@@ -22,6 +23,7 @@ async def say(catalog: Catalog, *names: str, now_us: int = NOW_US) -> None:
     await catalog.outbox.publish(events, now_us)
 
 
+@ON_BOTH
 async def test_who_reads_on_from_the_last_misses_nothing_while_others_write(
     place: str | Path,
 ) -> None:
@@ -56,6 +58,7 @@ async def test_who_reads_on_from_the_last_misses_nothing_while_others_write(
         assert mine == [f"{number}.{n}{end}" for n in range(each) for end in ("", "+")]
 
 
+@ON_BOTH
 async def test_what_was_undone_is_not_there_and_its_hole_loses_nothing(catalog: Catalog) -> None:
     told: list[int] = []
     catalog.outbox.on_commit(lambda: told.append(1))
@@ -87,6 +90,7 @@ async def test_old_notices_go_and_who_was_away_learns_it(catalog: Catalog) -> No
     assert (await catalog.outbox.read_after(found[0].id, 1000))[1] is False
 
 
+@ON_BOTH
 async def test_any_text_that_can_be_stored_comes_back(catalog: Catalog) -> None:
     told = OutboxEvent(
         channels=("c" * 200,),

@@ -6,11 +6,8 @@ from storage.catalog.library.labels import TagById
 from storage.catalog.records.common import EventRecord
 from storage.catalog.streams.repository import StreamChange
 from storage.errors import NoSuchLabel
-from tests.support.shared_engines import mostly_on
 
 # The same statements on both: what differs between them has tests of its own.
-pytestmark = mostly_on("sqlite")
-
 SINCE = 2  # what is made before, as the first stream, has events of its own
 
 

@@ -4,6 +4,7 @@ import pytest
 
 from storage.catalog import Catalog
 from storage.catalog.hosts.capacity import HostLoad, choose_host
+from tests.support.shared_engines import ON_BOTH
 
 DEAD = 60.0  # seconds: no test takes as long
 AT = "10.0.0.1:1937"
@@ -47,6 +48,7 @@ async def claim(catalog: Catalog, stream: int, host: int, **more: int) -> int:
     return owner.host
 
 
+@ON_BOTH
 async def test_a_full_host_hands_new_streams_over_and_keeps_its_own(catalog: Catalog) -> None:
     a, b, c = await hosts(catalog, 2, 2, None)
     assert [await claim(catalog, stream, a) for stream in (1, 2)] == [a, a]

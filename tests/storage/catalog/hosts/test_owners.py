@@ -12,6 +12,7 @@ from storage.catalog import Catalog, open_catalog
 from storage.catalog.hosts import owners
 from storage.catalog.hosts.owners import LeftStream, StreamOwner
 from storage.errors import HostGone
+from tests.support.shared_engines import ON_BOTH
 from tests.support.sql import run_sql
 from tests.support.storage.concurrent_calls import Call, count_refused
 from tests.support.storage.counted_generations import BEFORE_FIRST, count_generations
@@ -76,6 +77,7 @@ async def test_the_first_claim_owns_and_every_later_one_gets_that_owner(
     assert await catalog.owners.owned_by(b) == {STREAM + 1: FIRST}
 
 
+@ON_BOTH
 async def test_an_owner_that_was_not_seen_loses_to_the_next_claim(
     catalog: Catalog, place: str | Path, a: int, b: int
 ) -> None:
@@ -114,6 +116,7 @@ async def test_an_owner_that_two_witnesses_miss_loses_sooner(
     assert await claim(catalog, b, silent=FIRST) == (b, SECOND)
 
 
+@ON_BOTH
 async def test_after_the_database_was_away_the_first_that_is_back_takes_nothing(
     catalog: Catalog, place: str | Path, a: int, b: int
 ) -> None:
@@ -152,6 +155,7 @@ async def test_a_released_stream_is_free_and_its_generation_goes_on(
     assert await claim(catalog, b) == (b, SECOND)
 
 
+@ON_BOTH
 async def test_a_database_that_was_restored_gives_later_generations_than_before(
     catalog: Catalog, place: str | Path, a: int, b: int
 ) -> None:
@@ -215,6 +219,7 @@ async def claim_at_once(
     return answer
 
 
+@ON_BOTH
 async def test_of_claims_at_once_exactly_one_wins(processes: list[Catalog]) -> None:
     hosts = [
         await catalog.hosts.register(str(number), "ingest", None, "1")
@@ -229,6 +234,7 @@ async def test_of_claims_at_once_exactly_one_wins(processes: list[Catalog]) -> N
         assert (await claim_at_once(processes, others, stream, gone=second))[1] > second
 
 
+@ON_BOTH
 async def test_hosts_that_come_and_go_do_not_wait_for_each_other(
     processes: list[Catalog],
 ) -> None:
@@ -267,6 +273,7 @@ async def test_left_streams_are_found_in_batches(
     assert found == [numbers[:2], numbers[2:4], numbers[4:]]
 
 
+@ON_BOTH
 async def test_the_first_living_host_finds_the_streams_that_others_left(
     catalog: Catalog, place: str | Path, a: int, b: int
 ) -> None:

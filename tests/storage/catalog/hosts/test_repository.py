@@ -5,6 +5,7 @@ from pathlib import Path
 from storage.catalog import Catalog
 from storage.catalog.records.common import ProjectRecord
 from storage.wall_clock import wall_clock_us
+from tests.support.shared_engines import ON_BOTH
 from tests.support.sql import run_sql
 
 DEAD = 60.0  # seconds: no test takes as long
@@ -54,6 +55,7 @@ async def test_a_host_that_was_not_seen_is_no_longer_alive_until_it_is(
     assert alive.started_us == dead.started_us
 
 
+@ON_BOTH
 async def test_a_host_that_was_seen_before_the_clock_was_set_back_is_not_alive(
     catalog: Catalog, place: str | Path
 ) -> None:
@@ -70,6 +72,7 @@ async def test_a_host_that_left_is_gone_with_its_streams(catalog: Catalog) -> No
     assert (await catalog.owners.claim(7, other, dead_seconds=DEAD)).host == other
 
 
+@ON_BOTH
 async def test_a_new_start_takes_the_name_and_frees_the_streams(catalog: Catalog) -> None:
     before = await register(catalog)
     other = await register(catalog, "other")
@@ -98,6 +101,7 @@ async def test_the_host_of_another_name_that_has_the_number_is_another_one(
     ]
 
 
+@ON_BOTH
 async def test_numbers_of_hosts_are_not_given_again(catalog: Catalog) -> None:
     first = await register(catalog)
     await catalog.hosts.leave(first)

@@ -13,6 +13,7 @@ from storage.catalog.queries import counters
 from storage.catalog.records.common import LabelRecord, Sort
 from storage.errors import CatalogError, NameTaken, NoSuchLabel, NoSuchProject
 from tests.support.concurrent_programs import run_together
+from tests.support.shared_engines import ON_BOTH
 
 KINDS: tuple[Kind, ...] = ("tag", "category")
 FAR = (0, -1, 999, 1 << 31, 1 << 63, 10**40)
@@ -63,6 +64,7 @@ async def test_a_label_is_found_by_its_number(catalog: Catalog, kind: Kind) -> N
         assert await catalog.labels.find(kind, number) is None
 
 
+@ON_BOTH
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("twin", ["Știri", "știri", "ȘTIRI", "S\u0326tiri"])
 async def test_a_name_is_there_once_whatever_its_case(
@@ -101,6 +103,7 @@ async def test_an_edit_changes_what_it_names_alone(catalog: Catalog, kind: Kind)
     ]
 
 
+@ON_BOTH
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_list_is_searched_sorted_and_paged(catalog: Catalog, kind: Kind) -> None:
     project = (await catalog.projects.add("One", 1)).id
@@ -150,6 +153,7 @@ async def test_a_label_of_no_project_is_refused(catalog: Catalog, kind: Kind) ->
         await made(catalog, kind, 99, "lost")
 
 
+@ON_BOTH
 async def test_tags_are_linked_by_number_and_by_name(place: str | Path, catalog: Catalog) -> None:
     project = (await catalog.projects.add("One", 1)).id
     stream = (await catalog.streams.add(project, "A stream", 1)).id
@@ -168,6 +172,7 @@ async def test_tags_are_linked_by_number_and_by_name(place: str | Path, catalog:
     assert await names(catalog, "tag", project) == ["new one", "Sport", "News"]
 
 
+@ON_BOTH
 async def test_many_tags_are_linked_at_once(place: str | Path, catalog: Catalog) -> None:
     project = (await catalog.projects.add("One", 1)).id
     stream = (await catalog.streams.add(project, "A stream", 1)).id
@@ -262,6 +267,7 @@ ROUNDS = 20
 PROCESSES = 3
 
 
+@ON_BOTH
 async def test_processes_that_make_the_same_tags_make_one_of_each(
     place: str | Path, catalog: Catalog
 ) -> None:
@@ -290,6 +296,7 @@ async def test_processes_that_make_the_same_tags_make_one_of_each(
     assert [len(tags) for tags in linked.values()] == [2] * PROCESSES
 
 
+@ON_BOTH
 async def test_a_tag_that_is_deleted_while_it_is_linked_is_linked_or_refused(
     place: str | Path, catalog: Catalog
 ) -> None:

@@ -11,6 +11,7 @@ from storage.catalog.library import players
 from storage.catalog.library.players import STANDARD
 from storage.catalog.records.common import PlayerOptions, PlayerRecord
 from storage.errors import NoSuchLabel, NoSuchProject
+from tests.support.shared_engines import ON_BOTH
 
 FAR = (0, -1, 999, 1 << 31, 1 << 63, 10**40)
 
@@ -70,6 +71,7 @@ async def test_a_name_may_be_there_twice_and_lists_find_both(catalog: Catalog) -
     assert (await catalog.players.find_page(project)).total == 3
 
 
+@ON_BOTH
 async def test_a_deleted_player_is_nobodys(place: str | Path, catalog: Catalog) -> None:
     one = (await catalog.projects.add("One", 1)).id
     two = (await catalog.projects.add("Two", 1)).id
@@ -89,6 +91,7 @@ async def test_a_deleted_player_is_nobodys(place: str | Path, catalog: Catalog) 
     assert (await catalog.players.find_page(one)).total == 0
 
 
+@ON_BOTH
 async def test_edits_of_several_options_at_once_are_all_kept(
     place: str | Path, catalog: Catalog
 ) -> None:

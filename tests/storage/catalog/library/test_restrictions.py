@@ -5,10 +5,8 @@ from storage.catalog import Catalog
 from storage.catalog.records.common import ProjectRecord
 from storage.catalog.videos.repository import VideoChange
 from tests.storage.catalog.videos.test_queries import NOW_US, add
-from tests.support.shared_engines import mostly_on
 
 # The same statements on both: what differs between them has tests of its own.
-pytestmark = mostly_on("sqlite")
 
 
 async def test_only_restricted_records_of_the_project_are_found(

@@ -7,6 +7,7 @@ import pytest
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.library.sessions import LIFE_SECONDS, LINK_SECONDS
 from storage.errors import TokenRevoked
+from tests.support.shared_engines import ON_BOTH
 from tests.support.sql import run_sql
 
 SECOND_US = 1_000_000
@@ -78,6 +79,7 @@ async def test_who_signs_out_is_out(catalog: Catalog, token: int) -> None:
     assert await catalog.sessions.authenticate(other, NOW) is not None
 
 
+@ON_BOTH
 async def test_a_revoked_token_takes_its_sessions_and_links_along(
     catalog: Catalog, token: int, place: str | Path
 ) -> None:
@@ -99,6 +101,7 @@ async def test_a_revoked_token_takes_its_sessions_and_links_along(
                 await adding(gone, NOW)
 
 
+@ON_BOTH
 async def test_a_link_signs_in_once_and_soon(catalog: Catalog, token: int) -> None:
     link = await catalog.sessions.add_link(token, NOW)
     late = await catalog.sessions.add_link(token, NOW)
@@ -120,6 +123,7 @@ async def test_it_is_known_whether_any_browser_has_signed_in(catalog: Catalog, t
     assert await catalog.sessions.has_any()
 
 
+@ON_BOTH
 async def test_sessions_and_links_are_bounded_and_the_oldest_go(
     catalog: Catalog, token: int, place: str | Path
 ) -> None:

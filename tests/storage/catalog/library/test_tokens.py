@@ -6,7 +6,7 @@ import pytest
 
 from storage.catalog import Catalog, open_catalog
 from storage.errors import NoSuchProject, TokenRevoked
-from tests.support.shared_engines import mostly_on
+from tests.support.shared_engines import ON_BOTH
 
 
 def _kept(folder: Path) -> bytes:
@@ -39,7 +39,6 @@ async def test_a_token_for_no_project_there_is_is_refused(catalog: Catalog) -> N
     assert await catalog.tokens.find_all() == ()
 
 
-@mostly_on("sqlite")
 @pytest.mark.parametrize(
     "token", ["", "headend_", "headend_" + "A" * 43, "\udcff\udc00", "ключ", "x" * 100_000]
 )
@@ -109,6 +108,7 @@ async def test_what_becomes_of_a_token_is_told_without_the_token(catalog: Catalo
     assert token not in repr(told)
 
 
+@ON_BOTH
 async def test_a_token_is_revoked_with_all_that_were_made_with_it(catalog: Catalog) -> None:
     async def added(name: str, by: int | None) -> int:
         record, _ = await catalog.tokens.add(name, None, write=True, now_us=1, by=by)
@@ -128,6 +128,7 @@ async def test_a_token_is_revoked_with_all_that_were_made_with_it(catalog: Catal
     assert valid == {owner, other}
 
 
+@ON_BOTH
 async def test_a_token_that_was_revoked_meanwhile_makes_no_other(catalog: Catalog) -> None:
     record, text = await catalog.tokens.add("leaked", None, write=True, now_us=1)
     principal = await catalog.tokens.authenticate(text)  # a request begins

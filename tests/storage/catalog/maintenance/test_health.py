@@ -4,6 +4,7 @@ from storage.catalog import Catalog
 from storage.catalog.migrations import REVISION
 from storage.catalog.records.common import ProjectRecord
 from tests.storage.catalog.videos.test_queries import NOW_US, add
+from tests.support.shared_engines import ON_BOTH
 
 HOUR_US = 3_600_000_000
 
@@ -39,6 +40,7 @@ async def test_while_a_worker_works_the_others_wait_their_turn(
     assert states == ["running", "queued"]
 
 
+@ON_BOTH
 async def test_a_worker_is_at_work_while_it_has_a_lease(
     catalog: Catalog, project: ProjectRecord
 ) -> None:
@@ -49,6 +51,7 @@ async def test_a_worker_is_at_work_while_it_has_a_lease(
     assert not await catalog.health.is_at_work(NOW_US + HOUR_US)
 
 
+@ON_BOTH
 async def test_moments_ahead_of_the_clock_are_seen(
     catalog: Catalog, project: ProjectRecord
 ) -> None:

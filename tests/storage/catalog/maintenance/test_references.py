@@ -4,10 +4,8 @@ from storage.catalog import Catalog
 from storage.catalog.records.common import ProjectRecord
 from storage.objects.addresses import video_source
 from tests.storage.catalog.videos.test_queries import NOW_US, add
-from tests.support.shared_engines import mostly_on
 
 # The same statements on both: what differs between them has tests of its own.
-pytestmark = mostly_on("sqlite")
 
 
 async def test_videos_come_in_pages_by_hash(catalog: Catalog, project: ProjectRecord) -> None:

@@ -4,10 +4,8 @@ from storage.catalog import Catalog
 from storage.catalog.maintenance.workload import JobCount
 from storage.catalog.records.common import ProjectRecord
 from tests.storage.catalog.videos.test_queries import NOW_US, add
-from tests.support.shared_engines import mostly_on
 
 # The same statements on both: what differs between them has tests of its own.
-pytestmark = mostly_on("sqlite")
 
 
 async def test_a_new_catalog_has_no_work(catalog: Catalog, project: ProjectRecord) -> None:

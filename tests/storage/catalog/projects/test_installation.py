@@ -6,11 +6,9 @@ import pytest
 
 from storage.catalog import Catalog, open_catalog
 from storage.errors import CatalogError
-from tests.support.shared_engines import mostly_on
 from tests.support.sql import run_sql
 
 # The same statements on both: what differs between them has tests of its own.
-pytestmark = mostly_on("sqlite")
 
 
 async def test_a_first_start_makes_a_project_a_token_and_a_stream(catalog: Catalog) -> None:

@@ -5,12 +5,10 @@ from pathlib import Path
 from storage.catalog import Catalog
 from storage.catalog.projects.overview import MOST
 from storage.catalog.records.common import ProjectRecord
-from tests.support.shared_engines import mostly_on
 from tests.support.sql import run_sql
 from tests.support.storage.new_videos import new_video
 
 # The same statements on both: what differs between them has tests of its own.
-pytestmark = mostly_on("sqlite")
 
 
 async def fill(catalog: Catalog, project: ProjectRecord, place: str | Path) -> dict[str, int]:

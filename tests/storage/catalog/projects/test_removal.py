@@ -13,6 +13,7 @@ from storage.catalog.schema.tables import tags as tag_rows
 from storage.catalog.schema.upload_tables import METADATA
 from storage.errors import NoSuchProject
 from storage.job_leases import JobLost
+from tests.support.shared_engines import ON_BOTH
 from tests.support.sql import run_sql
 from tests.support.storage.many_rows import copy_rows, padded
 from tests.support.storage.new_videos import new_upload, new_video
@@ -112,6 +113,7 @@ async def test_nothing_of_a_deleted_project_is_found(
     assert await catalog.references.streams([stream.hash]) == {stream.hash}
 
 
+@ON_BOTH
 async def test_rows_go_a_few_at_a_time_until_nothing_is_left(
     catalog: Catalog, project: ProjectRecord, place: str | Path
 ) -> None:
@@ -143,6 +145,7 @@ async def test_rows_go_a_few_at_a_time_until_nothing_is_left(
     assert await remove_rows(catalog) == []
 
 
+@ON_BOTH
 async def test_its_jobs_go_first_in_batches_and_workers_lose_them(
     catalog: Catalog, project: ProjectRecord, place: str | Path
 ) -> None:

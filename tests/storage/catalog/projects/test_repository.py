@@ -7,7 +7,7 @@ import pytest
 
 from storage.catalog import Catalog
 from storage.errors import ProjectNotDeletable
-from tests.support.shared_engines import mostly_on
+from tests.support.shared_engines import ON_BOTH
 from tests.support.storage.removed_projects import remove_rows
 
 
@@ -25,7 +25,6 @@ async def test_no_key_can_be_taken_for_a_number(catalog: Catalog) -> None:
     assert all(key[0].isalpha() and len(key) == 12 for key in keys)
 
 
-@mostly_on("sqlite")
 @pytest.mark.parametrize(
     "name",
     ["", "0", "01", "+1", "-1", "1.0", " 1", "1 ", "\u0661", "9" * 9, "9" * 5000, "a\x00b", "1\n"],
@@ -35,6 +34,7 @@ async def test_nothing_else_finds_one(catalog: Catalog, name: str) -> None:
     assert await catalog.projects.find(name) is None
 
 
+@ON_BOTH
 async def test_a_keys_case_counts(catalog: Catalog) -> None:
     project = await catalog.projects.add("One", 1)
     assert await catalog.projects.find(project.key.swapcase()) is None
@@ -65,6 +65,7 @@ async def test_projects_are_listed_as_far_as_a_caller_reaches(catalog: Catalog) 
     assert (await catalog.projects.find_page(reach=999)).items == ()
 
 
+@ON_BOTH
 async def test_a_deleted_project_takes_all_it_held_along(catalog: Catalog) -> None:
     first = (await catalog.installation.first_start(1)).project
     project = await catalog.projects.add("Doomed", 1)
@@ -113,6 +114,7 @@ async def test_the_first_project_and_one_on_air_are_kept(catalog: Catalog) -> No
     assert rows.hashes == (stream.hash,)
 
 
+@ON_BOTH
 async def test_a_project_is_deleted_while_its_streams_change_and_nobody_is_held_up(
     catalog: Catalog,
 ) -> None:

@@ -5,12 +5,9 @@ from storage.catalog import Catalog
 from storage.catalog.projects.usage import ProjectUsage
 from storage.catalog.records.uploads import NewUpload
 from storage.catalog.records.videos import NewVideo
-from tests.support.shared_engines import mostly_on
 from tests.support.storage.new_videos import new_upload, new_video
 
 # The same statements on both: what differs between them has tests of its own.
-pytestmark = mostly_on("sqlite")
-
 MINUTE = 60_000_000  # microseconds
 
 

@@ -5,6 +5,7 @@ import pytest
 from storage.catalog import Catalog
 from storage.catalog.engine.database import Database
 from storage.catalog.queries import counters
+from tests.support.shared_engines import ON_BOTH
 
 NOW_US = 1_769_860_800_000_000
 
@@ -26,6 +27,7 @@ async def test_a_new_project_has_nothing_of_any_kind(database: Database, project
     assert await found(database, project + 1, "tags") == 0
 
 
+@ON_BOTH
 async def test_changes_of_one_transaction_are_counted_together_at_its_end(
     database: Database, project: int
 ) -> None:
@@ -38,6 +40,7 @@ async def test_changes_of_one_transaction_are_counted_together_at_its_end(
     assert await found(database, project, "tags", "players") == 3
 
 
+@ON_BOTH
 async def test_a_transaction_that_fails_counts_nothing(database: Database, project: int) -> None:
     with pytest.raises(RuntimeError):
         async with database.writing() as connection:

@@ -5,8 +5,10 @@ from sqlalchemy import select
 from storage.catalog.engine.database import Database
 from storage.catalog.queries.insert_missing import insert_missing
 from storage.catalog.schema.tables import stream_owners
+from tests.support.shared_engines import ON_BOTH
 
 
+@ON_BOTH
 async def test_a_row_is_added_where_there_is_none_with_its_key(database: Database) -> None:
     row = {"stream_id": 7, "generation": 1, "taken_us": 1}
     async with database.writing() as connection:

@@ -8,9 +8,11 @@ from storage.catalog import Catalog
 from storage.catalog.engine.database import Database
 from storage.catalog.queries.living_hosts import is_living, select_owned
 from storage.catalog.schema.tables import hosts
+from tests.support.shared_engines import ON_BOTH
 from tests.support.sql import run_sql
 
 
+@ON_BOTH
 async def test_hosts_live_while_they_are_seen_and_own_streams_while_they_live(
     catalog: Catalog, database: Database, place: str | Path
 ) -> None:

@@ -7,6 +7,7 @@ from storage.catalog.engine.database import Database
 from storage.catalog.queries import named_rows
 from storage.catalog.records.common import Page, ProjectRecord, Sort
 from storage.catalog.schema.tables import tags
+from tests.support.shared_engines import ON_BOTH
 
 NEWEST = Sort()
 
@@ -38,6 +39,7 @@ async def test_rows_that_are_equal_are_on_one_page_each(
         assert all((a > b) is descending for a, b in pairwise(numbers))
 
 
+@ON_BOTH
 async def test_a_page_beyond_the_end_is_empty_however_far(
     catalog: Catalog, database: Database, project: ProjectRecord
 ) -> None:
@@ -47,6 +49,7 @@ async def test_a_page_beyond_the_end_is_empty_however_far(
         assert (found.items, found.total, found.last) == ((), 1, 1)
 
 
+@ON_BOTH
 async def test_a_search_ignores_case_and_knows_no_wildcards(
     catalog: Catalog, database: Database, project: ProjectRecord
 ) -> None:

@@ -9,7 +9,7 @@ from storage.catalog.queries import project_lookup
 from storage.catalog.records.common import ProjectRecord
 from storage.catalog.schema.tables import streams
 from storage.errors import NoSuchProject
-from tests.support.shared_engines import mostly_on
+from tests.support.shared_engines import ON_BOTH
 
 NOW_US = 1_769_860_800_000_000
 
@@ -25,6 +25,7 @@ async def found(database: Database, name: str) -> ProjectRecord | None:
         return await project_lookup.find(connection, name)
 
 
+@ON_BOTH
 async def test_a_project_is_found_by_its_number_and_its_key(
     database: Database, project: ProjectRecord
 ) -> None:
@@ -32,7 +33,6 @@ async def test_a_project_is_found_by_its_number_and_its_key(
     assert await found(database, project.key) == project
 
 
-@mostly_on("sqlite")
 @pytest.mark.parametrize("name", ["", "0", "01", "+2", "2 ", "²", "9" * 10, "9" * 40, "nothing"])
 async def test_other_spellings_of_a_number_are_keys_that_nothing_has(
     database: Database, project: ProjectRecord, name: str

@@ -8,12 +8,9 @@ from storage.catalog.records.settings import SettingsChange
 from storage.catalog.streams.repository import StreamChange
 from storage.catalog.videos.repository import VideoChange
 from storage.catalog.videos.transcoding import MadeVideo
-from tests.support.shared_engines import mostly_on
 from tests.support.storage.new_videos import new_video
 
 # The same statements on both: what differs between them has tests of its own.
-pytestmark = mostly_on("sqlite")
-
 NOW = 1_800_000_000_000_000
 ORANGE = PlayerOptions(autoplay=True, loop=True, color="#ff8800")
 

@@ -10,6 +10,7 @@ from storage.catalog import Catalog, open_catalog
 from storage.catalog.records.common import StreamRecord
 from storage.catalog.streams.commands import CommandKind, CommandStatus, StreamCommand
 from storage.errors import StreamStateConflict
+from tests.support.shared_engines import ON_BOTH
 from tests.support.sql import run_sql
 
 DEAD = 60.0  # seconds
@@ -47,6 +48,7 @@ async def paused(catalog: Catalog, stream: StreamRecord) -> bool:
     return record.paused
 
 
+@ON_BOTH
 async def test_a_command_waits_is_taken_and_answered(catalog: Catalog, second: Catalog) -> None:
     number = await catalog.commands.add(END, 10)
     (waiting,) = await second.commands.find_unanswered()
@@ -60,6 +62,7 @@ async def test_a_command_waits_is_taken_and_answered(catalog: Catalog, second: C
     assert await second.commands.find_unanswered() == ()
 
 
+@ON_BOTH
 async def test_a_command_is_not_taken_after_its_deadline(catalog: Catalog) -> None:
     number = await catalog.commands.add(END, 10)
     assert not await catalog.commands.start(number, 101)
@@ -76,6 +79,7 @@ async def test_a_command_without_a_deadline_is_taken_at_any_time(catalog: Catalo
     assert await catalog.commands.start(number, 21 * DAY_US)
 
 
+@ON_BOTH
 async def test_a_command_that_was_withdrawn_is_not_taken_nor_the_other_way_round(
     catalog: Catalog, second: Catalog
 ) -> None:

@@ -14,7 +14,7 @@ from storage.catalog import Catalog, open_catalog
 from storage.catalog.engine.database import database_url, open_database
 from storage.catalog.records.common import StreamRecord
 from storage.catalog.schema.tables import streams
-from tests.support.shared_engines import mostly_on
+from tests.support.shared_engines import ON_BOTH
 from tests.support.sql import run_sql
 from tests.support.waiting import until
 
@@ -76,6 +76,7 @@ async def _set(
     )
 
 
+@ON_BOTH
 async def test_a_right_key_opens_its_stream_in_every_form_it_is_shown_in(catalog: Catalog) -> None:
     stream = await _first(catalog)
     for text in (stream.key.text, stream.key.secret, stream.key.secret.upper()):
@@ -176,6 +177,7 @@ async def test_the_state_names_who_sends_and_who_is_on_air(catalog: Catalog) -> 
     assert [(backup.live, backup.on_air) for backup in record.backups] == [(False, False)]
 
 
+@ON_BOTH
 async def test_the_version_rises_with_each_change_and_with_nothing_else(catalog: Catalog) -> None:
     stream = await _first(catalog)
     other = await catalog.streams.add(1, "Other", 1)
@@ -195,6 +197,7 @@ async def test_a_state_does_not_count_as_an_edit(catalog: Catalog) -> None:
     assert (await _now(catalog, stream)).updated_us == stream.updated_us
 
 
+@ON_BOTH
 async def test_the_state_of_a_deleted_stream_is_no_error(catalog: Catalog) -> None:
     await catalog.installation.first_start(1)
     await _set(catalog, 99)
@@ -238,6 +241,7 @@ async def test_a_state_comes_with_what_led_to_it_in_its_order(catalog: Catalog) 
     assert (await _now(catalog, stream)).version == version
 
 
+@ON_BOTH
 async def test_what_cannot_be_written_of_it_leaves_no_state_either(catalog: Catalog) -> None:
     stream = await _first(catalog)
     before = await _events(catalog)
@@ -311,6 +315,7 @@ async def _live(catalog: Catalog) -> list[bool]:
     return [each.live for each in await catalog.streams.find_all()]
 
 
+@ON_BOTH
 async def test_streams_whose_owner_does_not_live_are_reset_and_others_are_not(
     catalog: Catalog, place: str | Path
 ) -> None:
@@ -335,6 +340,7 @@ async def test_streams_whose_owner_does_not_live_are_reset_and_others_are_not(
     assert await catalog.live_state.reset_unowned(60, dead_seconds=DEAD) == 0
 
 
+@ON_BOTH
 async def test_a_host_that_owned_a_stream_before_writes_nothing_of_it(catalog: Catalog) -> None:
     (stream,) = await _owned_streams(catalog, 1)
     after = await catalog.hosts.register("after", "ingest", None, "1")
@@ -416,7 +422,6 @@ async def test_a_stream_that_is_taken_while_it_is_to_be_reset_stays_on_air(
         assert await _live(catalog) == [True]
 
 
-@mostly_on("sqlite")
 @pytest.mark.parametrize("sending", [(), (0,), (1,), (0, 1)])
 async def test_a_reset_tells_of_each_encoder_and_of_the_streams_end(
     catalog: Catalog, sending: tuple[int, ...]
@@ -453,7 +458,6 @@ async def test_viewers_learn_what_is_theirs_to_know(catalog: Catalog) -> None:
     assert stream.key.secret not in repr(shown)
 
 
-@mostly_on("sqlite")
 @pytest.mark.parametrize("name", ["", "unknown", "%", "a" * 5000, "x\x00y"])
 async def test_what_is_not_there_is_not_shown(catalog: Catalog, name: str) -> None:
     await catalog.installation.first_start(1)

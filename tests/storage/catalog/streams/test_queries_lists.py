@@ -7,12 +7,14 @@ import pytest
 from storage.catalog import Catalog
 from storage.catalog.records.common import Sort
 from storage.catalog.streams.repository import PAGE_SIZE, STATES
+from tests.support.shared_engines import ON_BOTH
 from tests.support.storage.many_rows import fill_streams
 from tests.support.storage.query_plans import caught_statements
 
 MANY = 500
 
 
+@ON_BOTH
 @pytest.mark.parametrize("search", ["", "number"])
 async def test_the_length_of_a_list_costs_no_further_statement(
     catalog: Catalog, place: str | Path, search: str

@@ -18,7 +18,7 @@ from storage.catalog.streams.commands import CommandKind
 from storage.catalog.streams.repository import MAX_BACKUPS, StreamChange
 from storage.errors import BackupInUse, NoSuchLabel, TooManyBackups
 from tests.support.concurrent_programs import run_together
-from tests.support.shared_engines import mostly_on
+from tests.support.shared_engines import ON_BOTH
 from tests.support.sql import run_sql
 
 NOW = 5_000
@@ -81,6 +81,7 @@ async def test_an_edit_sets_what_was_sent_and_nothing_else(catalog: Catalog) -> 
     assert [each.id for each in found.items] == [stream.id]
 
 
+@ON_BOTH
 async def test_tags_replace_the_whole_list_and_names_make_them(catalog: Catalog) -> None:
     stream = await begun(catalog)
     one = await edited(catalog, stream, tags=(TagByName("Sport"), TagByName("Live")))
@@ -92,7 +93,6 @@ async def test_tags_replace_the_whole_list_and_names_make_them(catalog: Catalog)
     assert (await edited(catalog, stream, tags=())).tags == ()
 
 
-@mostly_on("sqlite")
 @pytest.mark.parametrize(
     ("change", "kind"),
     [
@@ -238,6 +238,7 @@ async def test_a_deleted_stream_is_gone_with_all_but_its_events(
     assert told(place)[-1]["published"] is False
 
 
+@ON_BOTH
 async def test_backups_have_numbers_that_are_never_used_twice(catalog: Catalog) -> None:
     stream = await begun(catalog)
     (first,) = stream.backups
@@ -270,6 +271,7 @@ async def test_a_backup_that_is_sent_to_stays(catalog: Catalog) -> None:
     assert not await catalog.streams.remove_backup(other.id, backup.id, now_us=NOW, by=BY)
 
 
+@ON_BOTH
 async def test_two_who_edit_at_once_lose_nothing_of_each_other(catalog: Catalog) -> None:
     stream = await begun(catalog)
     async with asyncio.TaskGroup() as tasks:
@@ -303,6 +305,7 @@ anyio.run(main)
 """
 
 
+@ON_BOTH
 async def test_processes_that_edit_at_once_lose_nothing_of_each_other(
     catalog: Catalog, place: str | Path
 ) -> None:

@@ -3,11 +3,8 @@
 from media.stream_keys import PublicHash, new_hash
 from storage.catalog import Catalog
 from storage.catalog.records.common import PublicRecord, StreamRecord
-from tests.support.shared_engines import mostly_on
 
 # The same statements on both: what differs between them has tests of its own.
-pytestmark = mostly_on("sqlite")
-
 NOW = 1_800_000_000_000_000
 LABELS = ("360p", "480p", "720p")
 

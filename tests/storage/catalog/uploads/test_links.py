@@ -6,13 +6,10 @@ from pathlib import Path
 from storage.catalog import Catalog
 from storage.catalog.records.uploads import UploadDetails
 from storage.errors import UploadLinkSpent
-from tests.support.shared_engines import mostly_on
 from tests.support.sql import run_sql
 from tests.support.storage.new_videos import count_videos, new_upload
 
 # The same statements on both: what differs between them has tests of its own.
-pytestmark = mostly_on("sqlite")
-
 NOW = 1_700_000_000_000_000
 HOUR = 3600 * 1_000_000
 new = partial(new_upload, expires_us=NOW + HOUR)

@@ -11,6 +11,7 @@ from storage.catalog.records.uploads import UploadRecord
 from storage.catalog.records.videos import VideoFile
 from storage.errors import UploadHeld
 from storage.objects.upload_pieces import UploadPiece
+from tests.support.shared_engines import ON_BOTH
 from tests.support.sql import run_sql
 from tests.support.storage.new_videos import count_videos, new_upload
 
@@ -19,6 +20,7 @@ HOUR = 3600 * 1_000_000
 new = partial(new_upload, expires_us=NOW + HOUR)
 
 
+@ON_BOTH
 async def test_the_newest_writer_alone_changes_anything(catalog: Catalog, project: int) -> None:
     record = await catalog.uploads.begin(project, new(), NOW)
     assert await catalog.uploads.claim("none", "a") is None
@@ -35,6 +37,7 @@ async def test_the_newest_writer_alone_changes_anything(catalog: Catalog, projec
     assert (held.received, held.expires_us) == (10, NOW + 2 * HOUR)
 
 
+@ON_BOTH
 async def test_of_many_who_claim_at_once_one_goes_on(catalog: Catalog, project: int) -> None:
     record = await catalog.uploads.begin(project, new(), NOW)
     writers = [f"w{number}" for number in range(8)]
@@ -122,6 +125,7 @@ async def test_progress_is_told_with_the_bytes(
     assert found.video.version == 2
 
 
+@ON_BOTH
 async def test_two_catalogs_claim_the_same_upload(place: str | Path) -> None:
     async with open_catalog(place, migrate=True) as one, open_catalog(place, migrate=False) as two:
         project = (await one.installation.first_start(NOW)).project.id
@@ -138,6 +142,7 @@ async def received(
     return await catalog.uploads.record_received(record, writer, until, NOW + HOUR, NOW, pieces)
 
 
+@ON_BOTH
 async def test_pieces_are_known_with_the_bytes_that_they_have(
     catalog: Catalog, project: int, place: str | Path
 ) -> None:

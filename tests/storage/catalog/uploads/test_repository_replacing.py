@@ -11,6 +11,7 @@ from storage.catalog.queries.digest import digest
 from storage.catalog.records.uploads import NewUpload, UploadDetails, UploadRecord
 from storage.catalog.records.videos import VideoFile, VideoQuery, WholeVideo
 from storage.errors import NoSuchVideo, UploadInProgress, UploadLinkSpent, UploadLost
+from tests.support.shared_engines import ON_BOTH
 from tests.support.sql import run_sql
 from tests.support.storage.new_videos import new_upload, new_video
 
@@ -204,6 +205,7 @@ async def test_a_deleted_link_ends_what_came_through_it_and_the_video_stays(
     assert (await kinds(catalog))[:2] == ["upload link deleted", "upload deleted"]
 
 
+@ON_BOTH
 async def test_files_that_come_at_once_leave_one_and_one_job(
     catalog: Catalog, video: WholeVideo
 ) -> None:
@@ -251,6 +253,7 @@ async def test_files_that_come_at_once_leave_one_and_one_job(
     assert making.total == 1
 
 
+@ON_BOTH
 async def test_a_deletion_meanwhile_locks_nobody_out(catalog: Catalog, video: WholeVideo) -> None:
     """Who deletes a video, ends its link or uploads through it takes the rows in one order."""
     number = video.video.id

@@ -13,6 +13,7 @@ from storage.catalog.videos.clips import NewClip
 from storage.catalog.videos.recordings import MadeRecording, RecordedRung
 from storage.catalog.videos.repository import VideoChange
 from storage.errors import NoSuchProject
+from tests.support.shared_engines import ON_BOTH
 
 NOW_US = 1_769_860_859_123_456  # 2026-01-31T12:00:59
 HOUR_US = 3_600_000_000
@@ -96,6 +97,7 @@ async def test_a_recording_that_is_gone_or_has_another_file_is_not_found(
     assert (found.recorded, found.others) == (None, ())
 
 
+@ON_BOTH
 async def test_a_clip_takes_after_its_stream(
     catalog: Catalog, project: ProjectRecord, stream: StreamRecord
 ) -> None:

@@ -6,6 +6,7 @@ from storage.catalog import Catalog
 from storage.catalog.records.common import ProjectRecord
 from storage.errors import HashTaken, NoSuchProject
 from tests.storage.catalog.videos.test_queries import add, arrived, listed
+from tests.support.shared_engines import ON_BOTH
 
 NOW_US = 1_700_000_000_123_456
 
@@ -32,6 +33,7 @@ async def test_a_video_of_no_project_is_not_made(catalog: Catalog) -> None:
     assert await catalog.jobs.lease("worker", NOW_US) is None
 
 
+@ON_BOTH
 async def test_a_hash_names_one_thing_alone(catalog: Catalog, project: ProjectRecord) -> None:
     made = await add(catalog, project)
     stream = await catalog.streams.add(project.id, "Live", NOW_US)

@@ -9,6 +9,7 @@ from storage.catalog.videos.imports import NewImport
 from storage.catalog.videos.jobs import IMPORT
 from storage.errors import VideoNotFailed
 from storage.job_leases import HeldJob
+from tests.support.shared_engines import ON_BOTH
 
 pytestmark = pytest.mark.anyio
 
@@ -43,6 +44,7 @@ async def test_a_failed_import_forgets_an_address_that_may_hold_a_signature(
     assert refused.value.state == "failed"
 
 
+@ON_BOTH
 async def test_a_failed_import_of_a_plain_address_can_be_tried_again(catalog: Catalog) -> None:
     await catalog.installation.first_start(NOW)
     url = "https://media.example/film.mp4"

@@ -10,6 +10,7 @@ from storage.catalog import Catalog, open_catalog
 from storage.catalog.engine.database import Database, database_url, open_database
 from storage.catalog.videos import jobs
 from storage.job_leases import LEASE_US, MAX_LEASE_US, HeldJob, JobLost, pause_us
+from tests.support.shared_engines import ON_BOTH
 from tests.support.storage.new_videos import new_video
 
 NOW = 1_800_000_000_000_000
@@ -36,6 +37,7 @@ async def leased(catalog: Catalog, owner: str, now_us: int = NOW) -> HeldJob:
     return held
 
 
+@ON_BOTH
 async def test_a_job_goes_to_one_worker_only(catalog: Catalog, database: Database) -> None:
     video = await queued(catalog)
     held = await leased(catalog, "one")
@@ -50,6 +52,7 @@ async def test_jobs_are_taken_in_the_order_in_which_they_came(
     assert [(await leased(catalog, f"worker {n}")).video for n in range(3)] == videos
 
 
+@ON_BOTH
 async def test_many_workers_at_once_take_each_job_once(
     place: str | Path, catalog: Catalog, database: Database
 ) -> None:
@@ -124,6 +127,7 @@ async def test_a_retry_waits_and_counts(catalog: Catalog, database: Database) ->
     assert (again.attempt, again.failures) == (2, 1)
 
 
+@ON_BOTH
 async def test_a_job_waits_for_no_clock_that_was_set_back(
     catalog: Catalog, database: Database
 ) -> None:
@@ -152,6 +156,7 @@ async def test_a_lease_of_a_clock_that_was_set_back_holds_a_job_for_minutes_at_m
     assert await catalog.jobs.lease("four", NOW + LEASE_US + 1) is None
 
 
+@ON_BOTH
 async def test_projects_take_turns(catalog: Catalog, database: Database) -> None:
     """A thousand files of one project keep nobody else's waiting."""
     other = (await catalog.projects.add("other", NOW)).id
@@ -192,6 +197,7 @@ async def test_a_new_job_of_a_video_ends_the_old_one_and_numbers_on(
     assert await catalog.jobs.lease("three", NOW + 1) is None
 
 
+@ON_BOTH
 async def test_a_transaction_that_is_undone_queues_nothing(
     catalog: Catalog, database: Database
 ) -> None:
@@ -205,6 +211,7 @@ async def test_a_transaction_that_is_undone_queues_nothing(
     assert await catalog.jobs.lease("two", NOW) is None
 
 
+@ON_BOTH
 async def test_the_job_of_a_video_that_is_deleted_is_lost(
     catalog: Catalog, database: Database
 ) -> None:

@@ -8,11 +8,8 @@ from storage.catalog.records.videos import WholeVideo
 from storage.catalog.videos.jobs import IMPORT, PREVIEWS
 from storage.catalog.videos.recordings import BORROWED_POSTERS, MadeRecording, RecordedRung
 from storage.job_leases import HeldJob, JobLost, pause_us
-from tests.support.shared_engines import mostly_on
 
 # The same statements on both: what differs between them has tests of its own.
-pytestmark = mostly_on("sqlite")
-
 NOW_US = 1_769_860_859_123_456
 RUNG = RecordedRung(number=1, width=640, height=360, size=1000)
 MADE = MadePreviews(previews="previews-1-1", size=700)

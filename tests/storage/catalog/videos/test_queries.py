@@ -3,6 +3,7 @@
 from storage.catalog import Catalog
 from storage.catalog.records.common import ProjectRecord
 from storage.catalog.records.videos import NewVideo, VideoQuery, WholeVideo
+from tests.support.shared_engines import ON_BOTH
 from tests.support.storage.new_videos import new_video
 
 NOW_US = 1_700_000_000_123_456
@@ -45,6 +46,7 @@ async def test_lists_are_newest_first_in_pages_of_thirty(
     assert first.last == 2
 
 
+@ON_BOTH
 async def test_lists_find_titles_without_case_and_take_wildcards_literally(
     catalog: Catalog, project: ProjectRecord
 ) -> None:
@@ -85,6 +87,7 @@ async def test_totals_follow_every_video(catalog: Catalog, project: ProjectRecor
     }  # fmt: skip
 
 
+@ON_BOTH
 async def test_numbers_that_no_row_can_have_are_those_of_nothing(catalog: Catalog) -> None:
     for number in (-1, 0, 1 << 31, 1 << 63, 10**30):
         assert await catalog.videos.find(number) is None

@@ -15,6 +15,7 @@ from storage.catalog import Catalog
 from storage.catalog.records.videos import VideoQuery
 from storage.catalog.schema.tables import videos
 from tests.storage.catalog.videos.test_queries import NOW_US, add
+from tests.support.shared_engines import ON_BOTH
 from tests.support.sql import run_sql
 from tests.support.storage.many_rows import copy_rows, padded
 
@@ -83,6 +84,7 @@ def plan_of(place: str | Path, statement: Statement) -> str:
         return "\n".join(str(row[0]) for row in served.execute(asked, parameters))
 
 
+@ON_BOTH
 async def test_an_index_has_the_order_of_every_list(place: str | Path, catalog: Catalog) -> None:
     project = await catalog.projects.add("films", NOW_US)
     other = await catalog.projects.add("others", NOW_US)

@@ -13,6 +13,7 @@ from storage.catalog.records.videos import VideoFile, VideoQuery
 from storage.catalog.streams.repository import StreamChange
 from storage.catalog.videos.recordings import MadeRecording, RecordedRung, RecordingRow
 from storage.errors import VideoNotFailed
+from tests.support.shared_engines import ON_BOTH
 from tests.support.storage.removed_projects import remove_rows
 
 NOW_US = 1_769_860_859_123_456  # 2026-01-31T12:00:59
@@ -66,6 +67,7 @@ async def test_a_recording_begins_once(catalog: Catalog, stream: StreamRecord) -
     assert await catalog.recordings.begin("AAAAAAAAAAAA", RUN, 30, NOW_US) is None
 
 
+@ON_BOTH
 async def test_two_who_begin_it_at_once_have_the_same(
     catalog: Catalog, stream: StreamRecord
 ) -> None:
@@ -84,6 +86,7 @@ async def test_what_is_being_recorded_is_no_leftover(
     assert await catalog.recordings.finish(row, MADE, LATER_US, str.upper) is None
 
 
+@ON_BOTH
 async def test_a_recording_becomes_a_video_like_its_stream(
     catalog: Catalog, project: ProjectRecord, stream: StreamRecord
 ) -> None:
@@ -150,6 +153,7 @@ async def test_a_hidden_streams_recording_is_hidden(catalog: Catalog, stream: St
     assert found.video.published_us is None
 
 
+@ON_BOTH
 async def test_labels_that_are_gone_are_left_out(
     catalog: Catalog, project: ProjectRecord, stream: StreamRecord
 ) -> None:
@@ -185,6 +189,7 @@ async def test_a_deleted_projects_recordings_are_nobodys(
     assert await catalog.recordings.finish(row, MADE, LATER_US, str.upper) is None
 
 
+@ON_BOTH
 async def test_a_recording_goes_when_its_days_are_over(
     catalog: Catalog, project: ProjectRecord, stream: StreamRecord
 ) -> None:

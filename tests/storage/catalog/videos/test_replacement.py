@@ -9,11 +9,13 @@ from storage.catalog.records.videos import VideoFile
 from storage.catalog.videos import replacement
 from storage.errors import NoSuchVideo, UploadInProgress
 from tests.storage.catalog.videos.test_queries import NOW_US, add
+from tests.support.shared_engines import ON_BOTH
 from tests.support.storage.new_videos import new_video
 
 FILE = VideoFile(source="sources/v/r-two", size=9, width=64, height=36, rungs=[(5, 64, 36)])
 
 
+@ON_BOTH
 async def test_a_failed_video_begins_anew_with_another_file(
     catalog: Catalog, database: Database, project: ProjectRecord
 ) -> None:

@@ -12,10 +12,12 @@ from storage.catalog.records.common import ProjectRecord
 from storage.catalog.videos.repository import VideoChange
 from storage.errors import NoSuchLabel, VideoNotFailed
 from tests.storage.catalog.videos.test_queries import add, listed
+from tests.support.shared_engines import ON_BOTH
 
 NOW_US = 1_700_000_000_123_456
 
 
+@ON_BOTH
 async def test_a_change_sets_what_is_sent_and_nothing_else(
     catalog: Catalog, project: ProjectRecord
 ) -> None:
@@ -105,6 +107,7 @@ async def test_only_what_failed_is_queued_again(catalog: Catalog, project: Proje
     assert await catalog.videos.retry(99, NOW_US, by=7) is None
 
 
+@ON_BOTH
 async def test_posters_take_the_place_of_others(catalog: Catalog, project: ProjectRecord) -> None:
     made = (await add(catalog, project)).video
     assert (made.posters, made.poster_labels, made.image_us) == (None, (), None)
@@ -141,6 +144,7 @@ async def test_every_change_leaves_an_event_with_its_token(
     assert first_edit.facts == {"keys": ["title", "countries"]}
 
 
+@ON_BOTH
 async def test_two_processes_that_edit_one_video_lose_nothing(
     place: str | Path, catalog: Catalog, project: ProjectRecord
 ) -> None:

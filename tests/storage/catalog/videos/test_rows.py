@@ -11,6 +11,7 @@ import pytest
 from storage.catalog import Catalog
 from storage.catalog.engine.database import Database, database_url, open_database
 from storage.catalog.videos import rows
+from tests.support.shared_engines import ON_BOTH
 from tests.support.storage.new_videos import new_video
 
 NOW = 1_800_000_000_000_000
@@ -23,6 +24,7 @@ async def database(place: str | Path, catalog: Catalog) -> AsyncGenerator[Databa
         yield opened
 
 
+@ON_BOTH
 async def test_a_change_raises_the_version_and_tells_the_time(
     catalog: Catalog, database: Database
 ) -> None:

@@ -22,6 +22,7 @@ from storage.job_leases import (
     SpanLost,
     pause_us,
 )
+from tests.support.shared_engines import ON_BOTH
 from tests.support.storage.new_videos import new_video
 
 NOW = 1_800_000_000_000_000
@@ -86,6 +87,7 @@ async def test_a_plan_is_made_once(catalog: Catalog, database: Database) -> None
     assert await catalog.spans.outcomes(job) == (None,) * 4
 
 
+@ON_BOTH
 async def test_many_workers_at_once_take_each_span_once(
     place: str | Path, catalog: Catalog, database: Database
 ) -> None:
@@ -134,6 +136,7 @@ async def test_who_makes_the_original_last_goes_on_at_once(
     await catalog.jobs.extend(job, NOW)
 
 
+@ON_BOTH
 async def test_ends_that_come_at_once_queue_the_job_once(
     place: str | Path, catalog: Catalog, database: Database
 ) -> None:
@@ -159,6 +162,7 @@ async def test_ends_that_come_at_once_queue_the_job_once(
     assert None not in await catalog.spans.outcomes(job)
 
 
+@ON_BOTH
 async def test_a_span_that_is_not_beaten_goes_to_another_and_is_lost_to_the_first(
     catalog: Catalog, database: Database
 ) -> None:
@@ -181,6 +185,7 @@ async def test_a_span_that_is_not_beaten_goes_to_another_and_is_lost_to_the_firs
     await catalog.spans.finish(again, '"new"', later)
 
 
+@ON_BOTH
 async def test_a_lease_of_a_clock_that_was_set_back_holds_a_span_for_minutes_at_most(
     catalog: Catalog, database: Database
 ) -> None:
@@ -190,6 +195,7 @@ async def test_a_lease_of_a_clock_that_was_set_back_holds_a_span_for_minutes_at_
     assert (again.id, again.attempt, again.failures) == (first.id, 2, 1)
 
 
+@ON_BOTH
 async def test_projects_take_turns(catalog: Catalog, database: Database) -> None:
     """A film of ten hours keeps nobody else's waiting."""
     other = (await catalog.projects.add("other", NOW)).id

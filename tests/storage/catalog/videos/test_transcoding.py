@@ -13,12 +13,9 @@ from storage.catalog.queries import counters
 from storage.catalog.records.videos import WholeVideo
 from storage.catalog.videos.transcoding import MadeRung, MadeVideo, PlannedRung, VideoWork
 from storage.job_leases import LEASE_US, HeldJob, JobLost, pause_us
-from tests.support.shared_engines import mostly_on
 from tests.support.storage.new_videos import new_video
 
 # The same statements on both: what differs between them has tests of its own.
-pytestmark = mostly_on("sqlite")
-
 NOW = 1_800_000_000_000_000
 LATER = NOW + 1_000_000
 PLAN = (
