@@ -71,9 +71,10 @@ def serve(
     hash_, key = str(record["hash"]), str(record["stream"])
     url = f"{headend.http}/live/{hash_}/index.m3u8"
     collected: dict[str, Collected] = {}
+    # Before the source, which lasts for some seconds: a busy machine may take as long for a page.
+    viewer = browser.open(f"{headend.http}/watch/{hash_}")
     with entry.sending(file, f"{headend.server}/{key}"):
         poll(lambda: multivariant(url), within=20, what="a playlist")
-        viewer = browser.open(f"{headend.http}/watch/{hash_}")
         seen = watch(viewer, entry)
         follow(url, collected)
     fatal = [fault for fault in seen.faults if fault.endswith("fatal")]
