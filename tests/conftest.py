@@ -23,6 +23,7 @@ from xdist.remote import Producer
 from xdist.workermanage import WorkerController
 
 from storage.catalog import open_catalog
+from tests.support.engine.engine_forks import begin_at_once
 from tests.support.made_media import forget_old
 from tests.support.postgres import PostgresServer, running_postgres
 from tests.support.rings import forbid_the_world, is_pure
@@ -55,6 +56,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[_rows] = []
+    if os.environ.get("HEADEND_TEST_FORKS"):
+        begin_at_once()
     process = os.environ.get("PYTEST_XDIST_WORKER")
     if process and not prefers_services(process):
         os.nice(_NICE)
@@ -137,6 +140,15 @@ def pytest_testnodedown(node: WorkerController) -> None:
 def _part(config: pytest.Config) -> tuple[int, int]:
     number, _, count = str(config.getoption("--part")).partition("/")
     return int(number), int(count)
+
+
+@pytest.fixture
+def children_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Engines are children of this process, as those of a service are, and none of them a fork."""
+    monkeypatch.setattr(
+        "transcode.protocol.engine_process.create_subprocess_exec",
+        asyncio.create_subprocess_exec,
+    )
 
 
 @pytest.fixture

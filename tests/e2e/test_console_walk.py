@@ -374,7 +374,7 @@ def rotate_the_key(walk: Walk) -> None:
     before = value(walk.viewer, "#stream-key")
     walk.agree("#rotate")
     shows(walk.viewer, "#events", "The stream key was changed: the old one is refused.")
-    assert value(walk.viewer, "#stream-key") != before
+    poll(lambda: value(walk.viewer, "#stream-key") != before, within=5, what="the new key")
     refused = ffmpeg(make_clip(walk.folder), f"{walk.headend.server}/{before}")
     done = subprocess.run(refused, capture_output=True, timeout=20 * SCALE, check=False)
     assert done.returncode != 0

@@ -238,6 +238,7 @@ def test_who_records_nothing_keeps_nothing(tmp_path: Path, small_source: Path) -
     environment = {
         "HEADEND_RECORDING__ENABLED": "false",
         "HEADEND_LIVE__GOODBYE_SECONDS": "0",
+        "HEADEND_LIVE__RECONNECT_SECONDS": "2",
         "HEADEND_STORAGE__MIN_FREE_BYTES": "0",
     }
     with service(tmp_path / "data", environment=environment) as running:

@@ -16,9 +16,11 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Mapping, Sequence
-from typing import IO, Final, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import IO, Final, NoReturn, Protocol
 
 __all__ = ["ForkedProcess", "Process", "fork"]
 
@@ -53,6 +55,10 @@ class ForkedProcess:
     def _read(self) -> bytes | None:
         """Return what was told, b"" where nobody is left to tell it, None if there is nothing."""
         return self._ending.read()
+
+    def fileno(self) -> int:
+        """Return a descriptor that can be read from once it has ended."""
+        return self._ending.fileno()
 
     def poll(self) -> int | None:
         """Return its exit status, negative for a signal, or None while it runs."""
@@ -95,15 +101,19 @@ def fork(
     files: tuple[int, int, int],
     environment: Mapping[str, str] | None = None,
     output: IO[str] | None = None,
+    *,
+    folder: str | None = None,
 ) -> ForkedProcess:
     """Have a process call the function `entry`, "module:name", and exit with what it returns.
 
     `files` become its standard input, output and error; `output` is where the latter two lead, if
-    somebody reads them as text. Without an `environment` it has this one.
+    somebody reads them as text. Without an `environment` it has this one; without a `folder`, this
+    one's.
     """
     told, telling = os.pipe()
     environment = dict(os.environ if environment is None else environment)
-    call = json.dumps([entry, list(arguments), environment, os.getcwd()]).encode()  # noqa: PTH109
+    folder = folder or str(Path.cwd())
+    call = json.dumps([entry, list(arguments), environment, folder]).encode()
     assert len(call) <= _MOST_BYTES
     socket.send_fds(_forks(entry), [call], [*files, telling])
     os.close(telling)
@@ -166,10 +176,32 @@ def _serve(control: socket.socket) -> None:
             os.environ.update(environment)
             os.chdir(folder)
             gc.enable()
-            sys.exit(main(arguments))
+            _run(main, arguments)
         for file in files:
             os.close(file)
         _forget_ended()
+
+
+def _run(main: Callable[[Sequence[str]], int], arguments: Sequence[str]) -> NoReturn:
+    """Exit with what `main` returns, as a process does that does not take apart what it loaded.
+
+    That would take longer than what many a process has to do.
+    """
+    status: object
+    try:
+        status = main(arguments)
+    except SystemExit as ended:
+        status = ended.code
+    if not isinstance(status, int | None):
+        sys.stderr.write(f"{status}\n")
+        status = 1
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread() and not thread.daemon:
+            thread.join()
+    for file in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError):
+            file.flush()
+    os._exit(status or 0)
 
 
 def _forget_ended() -> None:

@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import logging
 import sys
+from asyncio.subprocess import PIPE, Process, create_subprocess_exec
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Final
@@ -41,7 +42,7 @@ class EngineLost(Exception):
 class EngineProcess:
     """One running engine."""
 
-    def __init__(self, child: asyncio.subprocess.Process) -> None:
+    def __init__(self, child: Process) -> None:
         self._child = child
         self._reader: WireReader[EngineReport] = WireReader(EngineReport)
 
@@ -114,16 +115,16 @@ async def spawn_engine(
     leaving, the input is closed. After `STOP_SECONDS`, or if the block is cancelled, the engine is
     killed.
     """
-    child = await asyncio.create_subprocess_exec(
+    child = await create_subprocess_exec(
         sys.executable,
         "-I",
         "-m",
         module,
         kind,
         *arguments,
-        stdin=asyncio.subprocess.PIPE if file is None else file,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
+        stdin=PIPE if file is None else file,
+        stdout=PIPE,
+        stderr=PIPE,
         limit=_READ_BYTES,
         # The service's environment is not passed on: it may hold a secret.
         env={"LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1"},
@@ -147,7 +148,7 @@ async def spawn_engine(
             listening.cancel()
 
 
-async def _log_stderr(child: asyncio.subprocess.Process, stream: str) -> None:
+async def _log_stderr(child: Process, stream: str) -> None:
     """Log the first lines of an engine's standard error and drop the others."""
     lines = 0
     while child.stderr is not None:

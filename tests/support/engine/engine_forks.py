@@ -1,18 +1,22 @@
 """Engines that begin at once (`tests.support.forks`), and what they say."""
 
+import asyncio
 import contextlib
 import os
 import signal
 import threading
-from collections.abc import Sequence
+from asyncio.subprocess import PIPE, Process
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import IO, Final
+from typing import IO, Final, cast
 
-from tests.support.forks import fork
+from tests.support.forks import ForkedProcess, fork
+from transcode.protocol import engine_process
 
-__all__ = ["run_engine"]
+__all__ = ["begin_at_once", "run_engine", "running_forks"]
 
 _ENGINE: Final = "transcode.engine.main:main"
+_running: list[int] = []  # engines that began at once
 
 
 def run_engine(
@@ -56,3 +60,85 @@ def _feed(entrance: IO[bytes], data: bytes) -> None:
         while left:
             left = left[entrance.write(left) :]
     entrance.close()
+
+
+def begin_at_once() -> None:
+    """Have engines that this process starts be forks, until it ends."""
+    engine_process.create_subprocess_exec = _start  # pyright: ignore[reportPrivateImportUsage]
+
+
+def running_forks() -> list[int]:
+    """Return the process IDs of those engines whose end was not seen."""
+    return list(_running)
+
+
+class _Child:
+    """An engine, with what its parent uses of `asyncio.subprocess.Process`."""
+
+    def __init__(
+        self,
+        fork: ForkedProcess,
+        stdin: asyncio.StreamWriter | None,
+        stdout: asyncio.StreamReader,
+        stderr: asyncio.StreamReader,
+    ) -> None:
+        self.pid = fork.pid
+        self.stdin, self.stdout, self.stderr = stdin, stdout, stderr
+        self._fork = fork
+        self._loop = asyncio.get_running_loop()
+        self._ended = asyncio.Event()
+        self._loop.add_reader(fork, self._end)
+        _running.append(self.pid)
+
+    def _end(self) -> None:
+        self._loop.remove_reader(self._fork)
+        self._fork.poll()
+        _running.remove(self.pid)
+        self._ended.set()
+        if self.stdin is not None:
+            self.stdin.close()
+
+    @property
+    def returncode(self) -> int | None:
+        return self._fork.poll() if self._ended.is_set() else None
+
+    async def wait(self) -> int:
+        await self._ended.wait()
+        return self._fork.wait()
+
+    def kill(self) -> None:
+        if not self._ended.is_set():
+            os.kill(self.pid, signal.SIGKILL)
+
+
+async def _start(
+    *command: str, stdin: int, limit: int, env: Mapping[str, str], cwd: str, **pipes: int
+) -> Process:
+    """Start an engine by the command that runs it; its three pipes are as that of a process."""
+    _, isolated, _, module, *arguments = command
+    assert (isolated, module) == ("-I", "transcode.engine")
+    assert pipes == {"stdout": PIPE, "stderr": PIPE}
+    loop = asyncio.get_running_loop()
+    with contextlib.ExitStack() as theirs:
+
+        async def reader() -> tuple[int, asyncio.StreamReader]:
+            ours, end = os.pipe()
+            theirs.callback(os.close, end)
+            stream = asyncio.StreamReader(limit, loop)
+            file = os.fdopen(ours, "rb", 0)
+            await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(stream), file)
+            return end, stream
+
+        async def writer() -> tuple[int, asyncio.StreamWriter]:
+            end, ours = os.pipe()
+            theirs.callback(os.close, end)
+            protocol = asyncio.StreamReaderProtocol(asyncio.StreamReader(loop=loop))
+            file = os.fdopen(ours, "wb", 0)
+            transport, _ = await loop.connect_write_pipe(lambda: protocol, file)
+            return end, asyncio.StreamWriter(transport, protocol, None, loop)
+
+        orders, entrance = await writer() if stdin == PIPE else (stdin, None)
+        output_end, output = await reader()
+        errors_end, errors = await reader()
+        engine = fork(_ENGINE, arguments, (orders, output_end, errors_end), env, folder=cwd)
+        return cast("Process", _Child(engine, entrance, output, errors))

@@ -13,6 +13,7 @@ from media.track import Track
 from storage.edge.memory import MemoryEdge
 from storage.live.publication import LiveWindow
 from storage.objects.disk import DiskObjects
+from tests.support.engine.engine_forks import running_forks
 from tests.support.engine.sources import Source
 from transcode.live.live_run import LiveRun
 from transcode.live.ports import RunSettings
@@ -41,10 +42,11 @@ def send(run: LiveRun, source: Source, start: int = 0, end: int = 1 << 40) -> No
 
 
 def children() -> list[int]:
-    """Return the engines among the children of this process; a database may be another."""
+    """Return the engines of this process: of its children, where a database may be another, and of
+    the forks that are in their place."""
     own = os.getpid()
     pids = Path(f"/proc/{own}/task/{own}/children").read_text().split()
-    return [int(pid) for pid in pids if b"transcode.engine" in _command(pid)]
+    return [int(pid) for pid in pids if b"transcode.engine" in _command(pid)] + running_forks()
 
 
 def _command(pid: str) -> bytes:

@@ -9,6 +9,8 @@ import pytest
 from transcode.inspect.concurrency import MAX_PROBES, probe_slot
 from transcode.inspect.probe import ProbeTimeout, probe
 
+pytestmark = pytest.mark.usefixtures("children_start")
+
 
 def children() -> set[int]:
     """The processes that this one has begun, on whichever of its threads."""

@@ -45,6 +45,7 @@ async def test_a_text_is_no_media_and_the_reason_is_a_sentence(tmp_path: Path) -
     assert str(tmp_path) not in caught.value.reason
 
 
+@pytest.mark.usefixtures("children_start")
 async def test_who_gives_no_answer_in_time_is_ended(short_film: Path) -> None:
     before = children_of(os.getpid())
     with pytest.raises(ProbeTimeout):

@@ -25,6 +25,8 @@ BEGIN = Begin(
 # An AAC frame of silence: a raw_data_block with an empty channel pair.
 SILENCE = bytes.fromhex("211004608c1c")
 
+pytestmark = pytest.mark.usefixtures("children_start")
+
 
 async def test_an_engine_makes_what_it_is_given_and_leaves() -> None:
     async def story() -> tuple[list[EngineReport], int]:

@@ -18,6 +18,8 @@ from transcode.protocol.messages import EngineReport
 from transcode.vod.asset_plan import order_for
 from transcode.vod.engine_task import run_engine, warning_sentences
 
+pytestmark = pytest.mark.usefixtures("children_start")
+
 
 async def ignore(_: EngineReport) -> None:
     """Take a report and do nothing with it."""

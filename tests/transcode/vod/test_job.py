@@ -136,6 +136,7 @@ async def test_a_job_that_is_cancelled_is_given_back_and_leaves_nothing(
     assert engines() == []
 
 
+@pytest.mark.usefixtures("children_start")
 async def test_an_engine_that_is_killed_costs_an_attempt_and_no_video(
     vod: VodFixture, long_film: Path
 ) -> None:
@@ -149,6 +150,7 @@ async def test_an_engine_that_is_killed_costs_an_attempt_and_no_video(
         assert (again.attempt, again.failures) == (2, 1)
 
 
+@pytest.mark.usefixtures("children_start")
 async def test_a_file_that_takes_too_much_processor_time_fails_and_is_not_tried_again(
     vod: VodFixture, long_film: Path
 ) -> None:

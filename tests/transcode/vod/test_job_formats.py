@@ -28,19 +28,13 @@ _SLACK: Final = 0.08
 _FEW: Final = (
     "mov-h264.mov",
     "turned-90.mp4",
-    "trimmed.mp4",
     "sound-cover.m4a",
     "damaged.mp4",
     "nothing.mp4",
-    "silent.mp4",
-    "sound-longer.mp4",
     "one-keyframe.ts",
     "stray-cluster.mkv",
-    "twice.ts",
     "many-tracks.mkv",
-    "default-smaller.mp4",
     "encrypted-cenc.mp4",
-    "noise.flv",
 )
 
 

@@ -36,6 +36,7 @@ async def test_an_unclosed_recording_of_20_gib_becomes_a_video(vod: VodFixture) 
     assert abs(whole.video.length_us - pictures * 40_000) <= 40_000
 
 
+@pytest.mark.usefixtures("children_start")
 async def test_a_probe_that_waits_for_a_file_is_ended_once_it_is_silent(short_film: Path) -> None:
     """No limit of time, but one of silence: here the start of its process takes longer."""
     with pytest.raises(ProbeTimeout, match="nothing was read"):
