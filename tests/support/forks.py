@@ -195,9 +195,9 @@ def _run(main: Callable[[Sequence[str]], int], arguments: Sequence[str]) -> NoRe
     if not isinstance(status, int | None):
         sys.stderr.write(f"{status}\n")
         status = 1
-    for thread in threading.enumerate():
-        if thread is not threading.current_thread() and not thread.daemon:
-            thread.join()
+    # Pools of threads end theirs when they are told of the end; the interpreter then waits for all.
+    threading._shutdown()  # pyright: ignore[reportUnknownMemberType, reportAttributeAccessIssue]
+    atexit._run_exitfuncs()  # pyright: ignore[reportPrivateUsage]
     for file in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError):
             file.flush()

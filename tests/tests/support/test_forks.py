@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,13 @@ def wait_for_a_signal(arguments: list[str]) -> None:
     """Run in the fork: say when it waits."""
     print(*arguments, flush=True)  # noqa: T201
     signal.pause()
+
+
+def leave_a_pool(_: list[str]) -> int:
+    """Run in the fork: return while a thread of a pool waits for work."""
+    pool = ThreadPoolExecutor()
+    print(pool.submit(int).result())  # noqa: T201
+    return 4
 
 
 def forked(function: str, *arguments: str) -> ForkedProcess:
@@ -44,6 +52,12 @@ def test_a_fork_has_its_arguments_environment_and_status() -> None:
     assert (process.wait(10), process.poll(), process.wait()) == (3, 3, 3)
     assert not Path(f"/proc/{process.pid}").exists()
     process.terminate()  # says nothing: it has ended
+
+
+def test_a_fork_ends_though_a_pool_of_threads_is_left() -> None:
+    process = forked("leave_a_pool")
+    assert process.wait(10) == 4
+    assert said(process) == ["0"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGINT])
