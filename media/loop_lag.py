@@ -1,10 +1,9 @@
-"""How long an event loop was held up, so that the silence of a peer is not confused with its own.
+"""Measures when an event loop was held up, so that its peers are not mistaken for silent.
 
-While a loop is held up it reads no socket and its timers run late. Right afterwards they run before
-what has arrived meanwhile is read: an encoder looks silent, a deadline missed. A regular beat shows
-when that happened. What a peer has sent is judged as of `read_until`; what a peer has to do in time
-is judged by `elapsed`, which leaves the lag out. Pure; times are seconds of the loop's monotonic
-clock.
+While a loop is held up it reads no socket and its timers run late. Afterwards the timers run before
+the data that has arrived meanwhile is read: an encoder seems silent, a deadline missed. A regular
+beat detects that. Silence is measured up to `read_until`, deadlines of peers with `elapsed`, which
+excludes the lag. Pure; times are seconds of the loop's monotonic clock.
 """
 
 from collections import deque
@@ -46,7 +45,7 @@ class LoopLag:
         return lag
 
     def read_until(self, now: float) -> float:
-        """Return until when the loop has read what peers sent: `now`, or when a lag began.
+        """Return the time up to which the loop has read its sockets: `now`, or a lag's beginning.
 
         It is `now` again one beat after a lag, when all sockets have had their turn.
         """
@@ -57,7 +56,7 @@ class LoopLag:
         return now
 
     def elapsed(self, since: float, now: float) -> float:
-        """Return how many seconds have passed, without those in which the loop was held up."""
+        """Return how many seconds have passed, except those in which the loop was held up."""
         passed = now - since
         for begin, end in reversed(self._lags):
             if end <= since:
@@ -67,7 +66,7 @@ class LoopLag:
         return passed - min(lag, now - since) if lag and now > since else passed
 
     def _lag_at(self, now: float) -> float:
-        """Return by how much the next beat is late, or 0 if not by much."""
+        """Return how many seconds the next beat is late; 0 if less than `_LATE_SECONDS`."""
         if self._newest is None:
             return 0.0
         late = now - self._newest - BEAT_SECONDS

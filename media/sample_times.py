@@ -14,8 +14,8 @@ __all__ = ["MOST_SAMPLES", "coarse_to_fine", "sample_times"]
 # Minimum distance of two samples, so that a video of a few seconds has several.
 _LEAST_STEP: Final = 500_000  # µs
 _STEP: Final = 2 * MICROSECONDS
-# Up to here one sheet of thumbnails; beyond, one thumbnail every ten seconds is enough.
-_FINE: Final = 100
+# One sheet of thumbnails. A long video has more sheets rather than steps of over ten seconds.
+_SHEET_SAMPLES: Final = 100
 _COARSE_STEP: Final = 10 * MICROSECONDS
 # Four sheets. Each sample costs a seek and a keyframe, 20 ms at 1080p: 8 s for over an hour.
 MOST_SAMPLES: Final = 400
@@ -25,8 +25,8 @@ def sample_times(length_us: int) -> list[int]:
     """Return where to sample a video of that length, in microseconds from its beginning."""
     if length_us <= _LEAST_STEP:
         return [0]
-    step = min(max(_STEP, length_us // _FINE), _COARSE_STEP)
-    if length_us < _FINE * _LEAST_STEP:
+    step = min(max(_STEP, length_us // _SHEET_SAMPLES), _COARSE_STEP)
+    if length_us < _SHEET_SAMPLES * _LEAST_STEP:
         step = _LEAST_STEP
     step = max(step, -(-length_us // MOST_SAMPLES))
     return list(range(0, length_us, step))
@@ -37,9 +37,9 @@ def coarse_to_fine(count: int) -> Iterator[int]:
     step = 1
     while step < count:
         step *= 2
-    seen = -1  # all multiples of the step before are out
+    previous = -1  # step, whose multiples were already yielded
     while step and count:
         for number in range(0, count, step):
-            if seen < 0 or number % seen:
+            if previous < 0 or number % previous:
                 yield number
-        seen, step = step, step // 2
+        previous, step = step, step // 2

@@ -71,7 +71,7 @@ class StreamKey(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=Tr
 
     @classmethod
     def parse(cls, text: str) -> "StreamKey | None":
-        """Return the key in `text`, or None if it has not the form of a key."""
+        """Return the key in `text`, or None if it does not have the form of a key."""
         head, underscore, tail = text.partition("_")
         if not underscore:
             head, tail = "", text

@@ -15,9 +15,9 @@ __all__ = ["Ac3Error", "Ac3Frame"]
 _SYNC: Final = 0x0B77
 _RATES: Final = (48_000, 44_100, 32_000)
 _CHANNELS: Final = (2, 1, 2, 3, 3, 4, 4, 5)  # by acmod, without the LFE channel
-_BSID_PLACE: Final = 5  # the byte whose first five bits are bsid, in both kinds
+_BSID_OFFSET: Final = 5  # of the byte whose first five bits are bsid, in both formats
 _LAST_AC3, _LAST = 10, 16  # bsid
-_USUAL: Final = 8  # bsid above which AC-3 halves its rates
+_FULL_RATE_BSID: Final = 8  # bsid above which AC-3 halves its rates
 
 
 class Ac3Error(ValueError):
@@ -38,9 +38,9 @@ class Ac3Frame(msgspec.Struct, frozen=True, kw_only=True):
         Raises:
             Ac3Error: there is none, it is truncated, or has a reserved value.
         """
-        if len(data) <= _BSID_PLACE or int.from_bytes(data[:2], "big") != _SYNC:
+        if len(data) <= _BSID_OFFSET or int.from_bytes(data[:2], "big") != _SYNC:
             raise Ac3Error("no sync word")
-        bsid = data[_BSID_PLACE] >> 3
+        bsid = data[_BSID_OFFSET] >> 3
         if bsid > _LAST:
             raise Ac3Error(f"bit stream {bsid}")
         bits = BitReader(data[:8], Ac3Error, start=32)
@@ -59,7 +59,7 @@ def _plain(bits: BitReader, bsid: int) -> Ac3Frame:
         bits.u(2)  # surround
     if mode == 2:
         bits.u(2)  # Dolby Surround
-    rate = _RATES[code] >> max(bsid - _USUAL, 0)
+    rate = _RATES[code] >> max(bsid - _FULL_RATE_BSID, 0)
     return Ac3Frame(enhanced=False, rate=rate, channels=_CHANNELS[mode] + bits.u(1))
 
 

@@ -34,15 +34,15 @@ _CODECS = re.compile(r"avc1\.([0-9A-Fa-f]{2})([0-9A-Fa-f]{2})([0-9A-Fa-f]{2})")
 
 
 def covering_codecs(one: str, other: str) -> str:
-    """Return the RFC 6381 string of a decoder for both; `other` if that is not known.
+    """Return the RFC 6381 string of a decoder that decodes both; `other` if either is unknown.
 
     It has the higher profile and the higher level.
     """
     values = [_CODECS.fullmatch(each) for each in (one, other)]
-    found = [[int(digits, 16) for digits in each.groups()] for each in values if each is not None]
-    if len(found) < 2 or any(profile not in _PROFILES for profile, _, _ in found):
+    parsed = [[int(digits, 16) for digits in each.groups()] for each in values if each is not None]
+    if len(parsed) < 2 or any(profile not in _PROFILES for profile, _, _ in parsed):
         return other
-    low, high = sorted(found, key=lambda each: _PROFILES.index(each[0]))
+    low, high = sorted(parsed, key=lambda each: _PROFILES.index(each[0]))
     constraints = high[1] & low[1] if high[0] == low[0] else high[1]
     return f"avc1.{high[0]:02X}{constraints:02X}{max(high[2], low[2]):02X}"
 

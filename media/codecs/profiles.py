@@ -1,4 +1,4 @@
-"""Names for people of a video configuration's codec, profile, level and frame rate.
+"""Display names of codecs, and the profile, level and frame rate of a video configuration.
 
 Any bytes give a value; what cannot be read is None.
 Sources: ITU-T H.264, annex A; ITU-T H.265, A.3; AV1 Bitstream & Decoding Process, A.2 and A.3;

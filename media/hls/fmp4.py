@@ -114,7 +114,7 @@ def first_chunk_bytes(data: bytes) -> int:
     """Return the size of a segment's first chunk; `data` begins with its moof and mdat's header.
 
     Raises:
-        ValueError: the data begin otherwise.
+        ValueError: the data does not begin with a chunk.
     """
     try:
         size, kind = _BOX.unpack_from(data)

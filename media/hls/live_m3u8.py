@@ -46,9 +46,9 @@ def render_timeline(
 ) -> str:
     """Render the playlist of a timeline, with a line feed at the end.
 
-    Without `low_latency` it is that of a player that knows closed segments only. `skip` asks for a
-    delta update (`_HLS_skip`), which omits segments that are older than the skip boundary. Every
-    rendition's playlist should have the `reports` of all others.
+    Without `low_latency` it lists closed segments only. `skip` requests a delta update
+    (`_HLS_skip`), which omits segments that are older than the skip boundary. Every rendition's
+    playlist should have the `reports` of all others.
     """
     if not low_latency:
         texts = [_header(timeline), _segments(timeline, parts=False)]
@@ -227,7 +227,7 @@ class _TimelineParser(MediaParser):
         self.open_parts = []
 
     def open_last(self, timeline: Timeline) -> Timeline:
-        """Return the timeline with the segment that the text does not end."""
+        """Return the timeline with the segment that is still open at the end of the text."""
         return _open(
             timeline,
             self._map_uri,

@@ -3,8 +3,8 @@
 Source: draft-pantos-hls-rfc8216bis, sections 4.1 (lines), 4.2 (attribute lists), 4.4 (tags).
 Any text gives a playlist or `M3u8Error`. Byte ranges, keys and low-latency tags are not supported
 (`media.hls.live_m3u8` has the latter): ranges and skipped segments are an error, because ignoring
-them would change what the playlist says; other unknown tags are ignored, as the standard requires
-of clients.
+them would change the meaning of the playlist; other unknown tags are ignored, as the standard
+requires of clients.
 """
 
 import re
@@ -71,10 +71,10 @@ class M3u8Error(ValueError):
 
 
 def render(playlist: MediaPlaylist | MultivariantPlaylist, *, live: bool = False) -> str:
-    """Render a playlist, with a line feed at the end; `live` is that of `header`.
+    """Render a playlist, with a line feed at the end; `live` as in `header`.
 
     Raises:
-        M3u8Error: a URI or name contains characters that a playlist cannot.
+        M3u8Error: a URI or name contains characters that are invalid in a playlist.
     """
     if isinstance(playlist, MediaPlaylist):
         return render_with(playlist, (SegmentLines().render(playlist.segments),), live=live)
@@ -93,8 +93,8 @@ def render_with(playlist: MediaPlaylist, segments: Iterable[str], *, live: bool 
 def header(playlist: MediaPlaylist, *, version: int = VERSION, live: bool = False) -> str:
     """Render the tags that precede the segments of a media playlist.
 
-    `live`: EXT-X-DISCONTINUITY-SEQUENCE is there from the beginning, because segments may leave a
-    playlist that lists discontinuities only if it has that tag (6.2.2).
+    `live`: include EXT-X-DISCONTINUITY-SEQUENCE from the beginning, because segments may be removed
+    from a playlist with discontinuities only if it has that tag (6.2.2).
     """
     lines = [
         "#EXTM3U",
@@ -128,7 +128,7 @@ def segment_lines(segment: PlaylistSegment) -> Lines:
     """Render a segment of a playlist without parts.
 
     Raises:
-        M3u8Error: a URI contains characters that a playlist cannot.
+        M3u8Error: a URI contains characters that are invalid in a playlist.
     """
     # A gap is never decoded: the next segment has its own init section.
     return opening_lines(
@@ -167,7 +167,7 @@ class SegmentLines:
         """Render the next segments, each with a line feed at the end.
 
         Raises:
-            M3u8Error: a URI contains characters that a playlist cannot.
+            M3u8Error: a URI contains characters that are invalid in a playlist.
         """
         return self.join(map(segment_lines, segments))
 
@@ -246,7 +246,7 @@ def uri_text(text: str) -> str:
     """Return a URI that is valid in a playlist.
 
     Raises:
-        M3u8Error: it contains characters that a playlist cannot.
+        M3u8Error: it contains characters that are invalid in a playlist.
     """
     if not _URI.fullmatch(text):
         raise M3u8Error(f"no URI of a playlist: {text!r}")
@@ -277,7 +277,7 @@ def parse(text: str) -> MediaPlaylist | MultivariantPlaylist:
     """Parse a playlist.
 
     Raises:
-        M3u8Error: the text is not a playlist, or one with byte ranges.
+        M3u8Error: the text is not a playlist, or has byte ranges.
     """
     lines = playlist_lines(text)
     if any(line.startswith(("#EXT-X-STREAM-INF:", "#EXT-X-MEDIA:")) for line in lines):

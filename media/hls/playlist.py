@@ -57,7 +57,7 @@ class PartialSegment(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class RenditionReport(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """How far another rendition is (EXT-X-RENDITION-REPORT, 4.4.5.4).
+    """The newest part of another rendition (EXT-X-RENDITION-REPORT, 4.4.5.4).
 
     `uri` is its playlist, relative to the one with the report; `last_msn` and `last_part` are the
     Media Sequence Number and the index of its newest part. If it has no part, `last_msn` is its

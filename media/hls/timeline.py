@@ -27,12 +27,12 @@ from media.ticks import VIDEO_SCALE
 
 __all__ = ["HOLD_BACK_PARTS", "PAGE_SEGMENTS", "Timeline"]
 
-# A page of 2 s segments spans two minutes. The newest segments, as many at least, are not in pages:
-# they span more than the skip boundary (24 s), so a delta update begins among them.
+# A page of 2 s segments spans two minutes. At least as many of the newest segments are not in
+# pages: they span more than the skip boundary (24 s), so a delta update begins among them.
 PAGE_SEGMENTS: Final = 64
-# In target durations, the least that the standard allows: how long a playlist is and for how long
-# parts are listed (6.2.2), the distance of players from the end, and that beyond which a delta
-# update leaves segments out (4.4.3.8).
+# In target durations, each the minimum of the standard: the duration of a playlist and of the
+# segments with parts (6.2.2), the distance of players from the end, and the distance from the end
+# beyond which a delta update omits segments (4.4.3.8).
 _HELD_TARGETS: Final = 3
 _HOLD_BACK_TARGETS: Final = 3
 _SKIP_TARGETS: Final = 6
@@ -109,7 +109,7 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
             hint=_checked(hint),
         )
 
-    # -- questions --------------------------------------------------------------------------------
+    # -- queries ----------------------------------------------------------------------------------
 
     @property
     def next_msn(self) -> int:
@@ -197,9 +197,9 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     def surplus(self, listed: int, *, lost: int = 0) -> int:
         """Return how many of the oldest segments can leave a window that lists `listed` ticks.
 
-        The rest lasts at least `listed`, and at least three target durations (6.2.2). What left it
-        for `lost` ticks at its end, which this timeline does not have any more, stays away: Media
-        Sequence Numbers never go back.
+        The rest lasts at least `listed`, and at least three target durations (6.2.2). `lost` is the
+        duration of segments that were lost at its end: the segments that left the window because of
+        them are not listed again, because Media Sequence Numbers never decrease.
         """
         wanted = max(listed, self.held) - lost
         rest = self.duration
@@ -210,7 +210,7 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
         return 0
 
     def report(self, uri: str) -> RenditionReport:
-        """Return what the playlists of other renditions say of this one, whose playlist is `uri`.
+        """Return the report on this rendition, with playlist `uri`, for the others' playlists.
 
         Raises:
             ValueError: nothing is listed.
@@ -293,7 +293,7 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     def with_gap(self, msn: int) -> "Timeline":
         """Return the timeline with a listed segment as a gap, since its media was lost.
 
-        It is the one exception from the rule that what is listed does not change.
+        This is the one exception to the rule that what is listed does not change.
 
         Raises:
             ValueError: no closed segment has this Media Sequence Number.
@@ -357,7 +357,7 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
             parted_duration=parted_duration,
         )
 
-    # -- the other end ----------------------------------------------------------------------------
+    # -- trimming ---------------------------------------------------------------------------------
 
     def trimmed(self, count: int) -> "Timeline":
         """Return the timeline without its `count` oldest closed segments.
@@ -372,24 +372,24 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
             raise ValueError(f"{count} segments to remove out of {self.count}")
         if not count:
             return self
-        duration, discontinuities, left = self.duration, self.discontinuities, count
+        duration, discontinuities, remaining = self.duration, self.discontinuities, count
         pages = list(self.pages)
-        while left and pages:
-            gone = pages.pop(0)
-            if left < len(gone.segments):
-                rest = gone.without(left)
+        while remaining and pages:
+            oldest = pages.pop(0)
+            if remaining < len(oldest.segments):
+                rest = oldest.without(remaining)
                 pages.insert(0, rest)
                 duration += rest.duration
                 discontinuities -= rest.discontinuities
-                left = 0
+                remaining = 0
             else:
-                left -= len(gone.segments)
-            duration -= gone.duration
-            discontinuities += gone.discontinuities
-        for one in self.recent[:left]:
+                remaining -= len(oldest.segments)
+            duration -= oldest.duration
+            discontinuities += oldest.discontinuities
+        for one in self.recent[:remaining]:
             duration -= one.segment.duration
             discontinuities += one.segment.discontinuity
-        recent = self.recent[left:]
+        recent = self.recent[remaining:]
         return self._with(
             pages=tuple(pages),
             recent=recent,
@@ -404,7 +404,7 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     # -- texts ------------------------------------------------------------------------------------
 
     def count_skippable(self) -> int:
-        """Return how many of the oldest segments a delta update leaves out (6.2.5.1)."""
+        """Return how many of the oldest segments a delta update omits (6.2.5.1)."""
         boundary = self.skip_boundary
         after, older = 0, self.count
         for one in reversed(self.recent):

@@ -63,7 +63,7 @@ class OpenSegment(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, parts=(*self.parts, part), lines=lines)
 
     def closed(self, segment: PlaylistSegment) -> "ClosedSegment":
-        """Return the finished segment, whose facts are `segment`.
+        """Return the finished segment, with the values of `segment`.
 
         Raises:
             M3u8Error: a playlist cannot contain the URI.
