@@ -1,4 +1,4 @@
-"""Publishers of streams that another host owns: their media on the way to the owner.
+"""Relays the media of publishers to the host that owns their stream.
 
 A *host* is a process of the ingest role, the *owner* of a stream is the host that runs its engine,
 and a host with an encoder of a stream that another host owns *relays* it. Which host owns a stream
@@ -8,5 +8,5 @@ contexts and sockets come as arguments.
 Read in this order: `frames` and `messages` (the protocol, without I/O), `link` (one connection
 between two hosts), `handshakes` and `owner` (accept what other hosts relay), `media_ring` (what a
 relaying host keeps), `owner_link` (its sessions at one owner), `relayed_session` (one encoder,
-through whatever becomes of the owner) and `client` (all links to owners).
+across changes of the owner) and `client` (all links to owners).
 """

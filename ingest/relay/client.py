@@ -1,8 +1,8 @@
-"""The way to the hosts that own other streams: one link to each, opened on demand.
+"""Opens the links to the hosts that own other streams: one to each host, on demand.
 
 An owner that refuses connections at an address where it accepted one before has ended: its streams
-may be claimed at once. Nothing follows from an owner that does not answer; whether it lives is
-known where streams are claimed.
+may be claimed at once. An owner that does not answer may be alive or dead; the claim of a stream
+decides that.
 """
 
 import asyncio
@@ -28,10 +28,10 @@ __all__ = ["RelayClient"]
 log = logging.getLogger(__name__)
 
 _CONNECT_SECONDS: Final = 1.0  # hosts are near, and a lost packet is repeated after a second
-# A host that is frozen accepts connections, and answers nothing.
+# A frozen host accepts connections and does not answer.
 _HANDSHAKE_SECONDS: Final = 2.0
 _SHUTDOWN_SECONDS: Final = 2.0
-_DROP_SECONDS: Final = 60.0
+_DROP_LOG_SECONDS: Final = 60.0
 
 
 class RelayClient:
@@ -50,7 +50,7 @@ class RelayClient:
     ) -> None:
         self.lag = lag
         self.memory = RingMemory(memory_bytes, self._log_drop)
-        self._drop_logged = -_DROP_SECONDS
+        self._drop_logged = -_DROP_LOG_SECONDS
         self._tls = tls
         self._tasks = tasks
         self._running: set[asyncio.Task[None]] = set()
@@ -79,7 +79,7 @@ class RelayClient:
         return sum(each.encoders for each in self._links.values())
 
     def close(self) -> None:
-        """Stop looking for owners, and close all links."""
+        """Stop the search for owners, and close all links."""
         for task in self._running:
             task.cancel()
         for link in list(self.links):
@@ -142,14 +142,14 @@ class RelayClient:
         return owner
 
     def _log_drop(self) -> None:
-        """Log that media were dropped for want of memory, unless that was logged a moment ago."""
+        """Log that media were dropped for want of memory, unless that was logged recently."""
         now = asyncio.get_running_loop().time()
-        if now - self._drop_logged >= _DROP_SECONDS:
+        if now - self._drop_logged >= _DROP_LOG_SECONDS:
             self._drop_logged = now
             log.warning("relay memory full", extra={"bytes": self.memory.size_bytes})
 
     def _log_failure(self, address: str, cause: str) -> None:
-        """Log that an owner was not reached; once, until it is."""
+        """Log that an owner was not reached, once until it is reached again."""
         if address not in self._failing:
             self._failing.add(address)
             log.warning("owner not reached", extra={"peer": address, "cause": cause})
@@ -172,8 +172,8 @@ async def _connected_socket(address: str) -> socket.socket:
         family = socket.AF_INET6 if number.version == 6 else socket.AF_INET
         name: Any = (str(number), int(port))
     except ValueError:
-        found = await loop.getaddrinfo(host, int(port), type=socket.SOCK_STREAM)
-        family, _, _, _, name = found[0]
+        addresses = await loop.getaddrinfo(host, int(port), type=socket.SOCK_STREAM)
+        family, _, _, _, name = addresses[0]
     sock = socket.socket(family)
     try:
         sock.setblocking(False)

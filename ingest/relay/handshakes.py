@@ -1,8 +1,8 @@
-"""Which connections may begin a handshake at the address that hosts relay to.
+"""Limits the handshakes that run at once on the socket that accepts relaying hosts.
 
-Before a handshake anybody may be at the other end, and each takes a descriptor and a deadline's
-time. So one network has few of them at once, and strangers together have no more than `AT_ONCE`:
-the place of a host that has authenticated before cannot be taken by them. Pure.
+An unauthenticated peer holds a descriptor until its handshake's deadline. So each network may have
+few handshakes at once, and networks without an authenticated host together at most `AT_ONCE`: they
+cannot keep out a host that has authenticated before. Pure.
 """
 
 from collections import Counter
@@ -33,7 +33,7 @@ class Handshakes:
         network = client_network(address)
         if self._running[network] >= OF_ONE_NETWORK:
             return False
-        if network not in self._known and self._strangers >= AT_ONCE:
+        if network not in self._known and self._of_unknown >= AT_ONCE:
             return False
         self._running[network] += 1
         return True
@@ -49,5 +49,5 @@ class Handshakes:
                 del self._known[next(iter(self._known))]
 
     @property
-    def _strangers(self) -> int:
+    def _of_unknown(self) -> int:
         return sum(count for each, count in self._running.items() if each not in self._known)

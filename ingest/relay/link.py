@@ -1,6 +1,6 @@
-"""One connection between two hosts: frames, signs of life, and what becomes of it when it fails.
+"""One connection between two hosts: its frames, its keep-alives and its end.
 
-TLS is below it: both hosts have proved that they belong to the installation before a message is
+It runs over TLS: both hosts have proved that they belong to the installation before a message is
 read. Times are seconds of the event loop's clock.
 """
 
@@ -25,28 +25,28 @@ __all__ = [
 
 log = logging.getLogger(__name__)
 
-# A link is lost when nothing came for as long: both sides send at least every `_PING_SECONDS`.
+# A link on which nothing arrived for as long is lost: both sides send every `_PING_SECONDS`.
 SILENT_SECONDS: Final = 2.0
 _PING_SECONDS: Final = 0.5
 _TICK_SECONDS: Final = 0.25
-# What the other host has not read. 1 s of 160 Mbit/s: then its network carries too little, and the
-# media are worth more at a host that gets them in time.
+# What the other host has not read: 1 s of 160 Mbit/s. With more its network is too slow, and the
+# stream is better served by a host that gets the media in time.
 MAX_UNSENT_BYTES: Final = 20 << 20
-# Above this much unsent, older media wait; they are sent on below a quarter of it.
+# Above this much unsent, older media wait; sending them resumes below a quarter of it.
 _FULL_BYTES: Final = 1 << 20
-# Messages of one turn of the loop are sent together up to this size: as few records of TLS, and as
-# few calls of the kernel. A record holds 16 KiB.
+# Messages of one turn of the loop are sent together up to this size, to save TLS records (16 KiB
+# each) and system calls.
 _BATCH_BYTES: Final = 64 << 10
 # What is read at once; without a buffer of its own, uvloop allocates 256 KiB for each record.
 _READ_BYTES: Final = 64 << 10
 
 
 CLOSED_HERE: Final = "closed here"
-"""Why a link ended that was closed for want of sessions, or because the service stops."""
+"""The cause of a link that was closed for want of sessions, or because the service stops."""
 
 
 class LinkCounters:
-    """What the links in one direction have carried, in bytes; `lost` had sessions at their end."""
+    """The bytes carried by the links in one direction; `lost` counts links lost with sessions."""
 
     def __init__(self) -> None:
         self.bytes_in = 0
@@ -58,7 +58,7 @@ class LinkUser(Protocol):
     """What a link calls; each link has its own."""
 
     def link_ready(self) -> None:
-        """Handle that the other host speaks this version of the protocol."""
+        """Handle the other host's greeting, which has this version of the protocol."""
         ...
 
     def receive(self, message: Message, now: float) -> None:
@@ -70,7 +70,7 @@ class LinkUser(Protocol):
         ...
 
     def link_lost(self, cause: str) -> None:
-        """Handle the end of the link, whoever ended it; called once."""
+        """Handle the end of the link, by either side; called once."""
         ...
 
 
@@ -147,7 +147,7 @@ class RelayLink(asyncio.BufferedProtocol):
             self._transport.abort()
 
     def tick(self, now: float) -> None:
-        """Send a sign of life when it is time, and drop a link without one."""
+        """Send a keep-alive when it is time, and drop a link on which nothing arrives."""
         if self._lag.elapsed(self._last_received, self._lag.read_until(now)) >= SILENT_SECONDS:
             self.drop(f"silent for {SILENT_SECONDS:g} s")
         elif now - self._last_sent >= _PING_SECONDS:
@@ -164,11 +164,11 @@ class RelayLink(asyncio.BufferedProtocol):
         self.send(Hello(version=VERSION))
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 # one size is enough
-        """Return where the loop is to put what it reads."""
+        """Return the buffer that the loop reads into."""
         return self._received
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Read messages."""
+        """Handle the messages that the loop has read."""
         if not self.is_open:
             return
         self._last_received = now = self._clock()
@@ -194,11 +194,11 @@ class RelayLink(asyncio.BufferedProtocol):
             self._user.receive(message, now)
 
     def pause_writing(self) -> None:
-        """Hold media back that are not urgent."""
+        """Hold back media that are not urgent."""
         self._drained.clear()
 
     def resume_writing(self) -> None:
-        """Send them on."""
+        """Resume sending them."""
         self._drained.set()
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -33,7 +33,7 @@ RING_SECONDS: Final = 15.0
 RING_BYTES: Final = 24 << 20
 # Of all rings of a host: 40 encoders of 6 Mbit/s for 15 s. What is stored is not kept for so long.
 RINGS_BYTES: Final = 512 << 20
-# Where stored media end with a keyframe, it arrived about then: less than two pictures apart.
+# A keyframe that directly follows the stored media arrived this soon: within two pictures.
 _JITTER_SECONDS: Final = 0.05
 # Sound without a picture can be cut anywhere; this is fine enough.
 _AUDIO_GROUP_SECONDS: Final = 0.5
@@ -66,11 +66,11 @@ class _Group:
 
 
 class RingMemory:
-    """What all rings of a host take in memory: at most `most_bytes`.
+    """Bounds the memory of all rings of a host to `most_bytes`.
 
-    When they would take more, the largest ring loses its oldest group, and `on_drop` is called:
-    should the owner of that encoder's stream go away then, its viewers miss what was dropped.
-    `dropped_groups` counts how often.
+    When they exceed it, the largest ring loses its oldest group, and `on_drop` is called: if the
+    owner of that encoder's stream goes away then, its viewers miss what was dropped.
+    `dropped_groups` counts the groups.
     """
 
     def __init__(
@@ -143,7 +143,7 @@ class MediaRing:
         self._append(Arrival(now, Jump.JUMP), PACKET_OVERHEAD)
 
     def set_stored(self, until: float) -> None:
-        """Record that what arrived until then survives the owner; groups before it are dropped."""
+        """Record that what arrived until then is stored; groups before it are dropped."""
         if self._stored_until is None or until > self._stored_until:
             self._stored_until = until
             self._drop_groups_before(until)
@@ -165,9 +165,9 @@ class MediaRing:
     ) -> tuple[list[Arrival], int]:
         """Return what an owner lacks, and the position after it.
 
-        That is the tracks, then all media from the newest keyframe on that is not later than the
-        end of what the owner has: what it received itself until then, or what is stored; everything
-        if that is unknown. So viewers lose nothing, and see up to a group of pictures again.
+        That is the tracks, then all media from the last keyframe before the end of what the owner
+        has: what it received until `received_until`, or else what is stored; everything if both
+        are unknown. So viewers miss nothing, and see up to a group of pictures again.
         """
         groups = list(self._groups)
         if not groups:

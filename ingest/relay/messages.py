@@ -1,7 +1,7 @@
 """What two hosts send each other about the publishers that one relays to the other.
 
 Each message is one frame, in MessagePack. `number` is that of a relayed session: the relaying host
-chooses it, and uses it once a connection. Packets belong to the newest track of their kind, as in
+chooses it, once per connection. Packets belong to the newest track of their kind, as in
 an RTMP session, so that a decoder configuration is sent once. Sans-IO.
 """
 
@@ -44,7 +44,7 @@ _Ticks = Annotated[int, msgspec.Meta(ge=-(1 << 62), le=1 << 62)]
 
 
 class Hello(msgspec.Struct, frozen=True, array_like=True, tag=0):
-    """The first message of each side; with another `version` the connection ends."""
+    """The first message of each side; another `version` ends the connection."""
 
     version: int
 
@@ -88,7 +88,7 @@ class RelayedPacket(msgspec.Struct, frozen=True, array_like=True, tag=4, gc=Fals
 
 
 class PartReceived(msgspec.Struct, frozen=True, array_like=True, tag=5, gc=False):
-    """Bytes of a packet arrived before its last one."""
+    """Some of a packet's bytes arrived, but not yet the last."""
 
     number: _Number
 
@@ -120,7 +120,7 @@ class Attached(msgspec.Struct, frozen=True, array_like=True, tag=8):
 class AttachRefused(msgspec.Struct, frozen=True, array_like=True, tag=9):
     """The session has no slot: another encoder is sending (`occupied`), or this is not the owner.
 
-    In the second case the relaying host looks for the owner again.
+    In the second case the relaying host searches for the owner again.
     """
 
     number: _Number
@@ -137,7 +137,7 @@ class Disconnect(msgspec.Struct, frozen=True, array_like=True, tag=10):
 
 
 class Stored(msgspec.Struct, frozen=True, array_like=True, tag=11):
-    """Media that arrived up to `age_ms` ago are stored, and survive the owner."""
+    """Media that arrived until `age_ms` ago are stored, and survive the owner."""
 
     number: _Number
     age_ms: _Milliseconds
@@ -172,7 +172,7 @@ def decode(frame: bytes) -> Message:
     """Return the message in a frame's content.
 
     Raises:
-        RelayProtocolError: it is none.
+        RelayProtocolError: it is not a message.
     """
     try:
         message = _decoder.decode(frame)

@@ -1,8 +1,8 @@
 """Accepts publishers that other hosts relay to this one, the owner of their streams.
 
-To its stream, a relayed publisher is like any other that is connected. A lost link loses all the
-publishers that came over it. Times are seconds of the event loop's clock; media count as of their
-arrival at the relaying host, as far as that was before they were sent.
+To its stream, a relayed publisher is like any other that is connected. A lost link loses all its
+publishers. Times are seconds of the event loop's clock. The arrival time of media is that at the
+relaying host: when their message arrives here, minus the age that the host sends with them.
 """
 
 import asyncio
@@ -79,10 +79,10 @@ class RelayedPublisher:
         return self._last_received
 
     def disconnect(self, reason: str, *, moved: bool = False) -> None:
-        """Let the relaying host disconnect the encoder, or find the stream's new owner.
+        """Make the relaying host disconnect the encoder, or find the stream's new owner.
 
-        A host that stops stores what it received before it lets go of a stream: until then, no
-        other host can own it.
+        A host that stops stores what it received before it releases a stream: until then, no other
+        host can own it.
         """
         if moved and self._host.is_stopping:
             self._host.keep_until_over(self)
@@ -91,19 +91,19 @@ class RelayedPublisher:
             self._send_disconnect(reason, moved=moved)
 
     def hand_over(self) -> None:
-        """Let the relaying host find the stream's new owner, as this host has let go of it."""
+        """Make the relaying host find the stream's new owner, as this host has released it."""
         self._send_disconnect("the service is stopping", moved=True)
 
     def _send_disconnect(self, reason: str, *, moved: bool) -> None:
         self._host.link.send(Disconnect(number=self.number, moved=moved, reason=reason))
 
     def media_stored(self, seconds_ago: float) -> None:
-        """Let the relaying host know up to when media are stored."""
+        """Report to the relaying host up to when media are stored."""
         age_ms = min(max(0, round(seconds_ago * 1000)), MAX_AGE_MS)
         self._host.link.send(Stored(number=self.number, age_ms=age_ms))
 
     def receive(self, message: Message, now: float) -> None:
-        """Pass a message of the encoder on.
+        """Pass a message of the encoder to its session.
 
         Raises:
             RelayProtocolError: it is not one of a session.
@@ -165,7 +165,7 @@ class _RelayingHost:
                 if publisher is not None:
                     self._close(publisher, message)
             case RelayedTrack() | RelayedPacket() | PartReceived() | RelayedJump():
-                # Without a publisher it was disconnected here before the other host knew.
+                # A missing publisher was disconnected here before the other host knew.
                 publisher = self._publishers.get(message.number)
                 if publisher is not None:
                     self._receive_of(publisher, message, now)
@@ -178,7 +178,7 @@ class _RelayingHost:
             publisher.receive(message, now)
         except RelayProtocolError:
             raise
-        except _NoTrack:  # the media of one encoder say nothing of the others
+        except _NoTrack:  # broken media of one encoder must not end the others
             log.warning("session refused", extra={**about, "cause": "a packet without a track"})
             self._end_session(publisher, "a packet without a track")
         except Exception:  # a bug in one session must not end the others
@@ -208,7 +208,7 @@ class _RelayingHost:
         self._listener.detached(publisher)
 
     def keep_until_over(self, publisher: RelayedPublisher) -> None:
-        """Receive nothing more of a publisher whose stream is stopping."""
+        """Receive nothing more from a publisher whose stream is stopping."""
         self.remove(publisher)
         self._listener.keep_until_over(publisher)
 
@@ -279,9 +279,9 @@ class RelayListener:
         self._start(run_ticks(self.links))
 
     def media_stored(self, stream: int, seconds_ago: float) -> None:
-        """Let relaying hosts know up to when a stream's media are stored.
+        """Report to relaying hosts up to when a stream's media are stored.
 
-        That is the arrival of the newest media in stored segments, in seconds before now.
+        `seconds_ago` is when the newest media in stored segments arrived.
         """
         for publisher in (*self._publishers.get(stream, ()), *self._leaving.get(stream, ())):
             publisher.media_stored(seconds_ago)
@@ -328,7 +328,7 @@ class RelayListener:
         self._start(self._open(theirs, address, port))
 
     async def _open(self, sock: socket.socket, address: str, port: int) -> None:
-        """Make a link of a connection whose host proves that it belongs to the installation."""
+        """Open a link on a connection once its host has proved that it is of the installation."""
         self._accepted.discard(sock)
         host = _RelayingHost(self, f"{address}:{port}", self._lag)
         authenticated = False
@@ -351,7 +351,7 @@ class RelayListener:
             self._handshakes.end(address, authenticated=authenticated)
 
     def _log_refusal(self, address: str, cause: str) -> None:
-        """Log that a host was refused, unless that was logged a moment ago: it tries again."""
+        """Log that a host was refused, unless that was logged recently: it retries."""
         now = asyncio.get_running_loop().time()
         if now - self._refused.get(address, -_REFUSAL_SECONDS) < _REFUSAL_SECONDS:
             return
@@ -389,7 +389,7 @@ class RelayListener:
             del self._publishers[stream]
 
     def keep_until_over(self, publisher: RelayedPublisher) -> None:
-        """Let the host of a publisher know when its stream is over here."""
+        """Notify the host of a publisher when its stream is over here."""
         self._leaving[publisher.grant.stream].append(publisher)
 
     def _hand_over(self, stream: int) -> None:

@@ -35,7 +35,7 @@ _ANSWER_SECONDS: Final = 5.0
 
 
 class OwnerUnreachable(Exception):
-    """The owner cannot be reached, or does not own the stream any more; the message says why."""
+    """The owner cannot be reached, or no longer owns the stream; the message gives the cause."""
 
 
 class OwnerGone(OwnerUnreachable):
@@ -50,14 +50,14 @@ class AttachmentUser(Protocol):
         ...
 
     def media_stored(self, attachment: "Attachment", seconds_ago: float) -> None:
-        """Handle that the media that arrived until then survive the owner."""
+        """Handle the report that media which arrived until then are stored."""
         ...
 
 
 class Attachment:
     """A session's slot at the owner of its stream.
 
-    `generation` is that of the ownership. `farewell` is what the owner ended the session with.
+    `generation` is that of the ownership. `farewell` is the message that ended the session, if any.
     """
 
     def __init__(self, owner: "OwnerLink", number: int, user: AttachmentUser) -> None:
@@ -98,11 +98,11 @@ class Attachment:
         )
 
     def send_part(self) -> None:
-        """Send that bytes of a packet arrived before its last one."""
+        """Report that some of a packet's bytes arrived, but not yet the last."""
         self._send(PartReceived(number=self.number))
 
     def send_jump(self) -> None:
-        """Send that the encoder's clock restarted."""
+        """Report that the encoder's clock restarted."""
         self._send(RelayedJump(number=self.number))
 
     async def drained(self) -> None:
@@ -162,7 +162,7 @@ class OwnerLink:
         return self._ready.is_set() and self.link.is_open
 
     async def wait_ready(self) -> None:
-        """Wait until the owner has proved that it speaks this protocol.
+        """Wait until the owner has greeted with this version of the protocol.
 
         Raises:
             OwnerUnreachable: the link was lost before.
@@ -205,7 +205,7 @@ class OwnerLink:
     # -- what the link calls ----------------------------------------------------------------------
 
     def link_ready(self) -> None:
-        """Handle that the owner speaks this version of the protocol."""
+        """Handle the owner's greeting, which has this version of the protocol."""
         self._ready.set()
 
     def receive(self, message: Message, now: float) -> None:  # noqa: ARG002 # nothing is timed

@@ -1,9 +1,9 @@
-"""One encoder whose stream another host owns, through whatever becomes of that host.
+"""One encoder whose stream another host owns, across changes of the owner.
 
-The session keeps the newest media. When the owner goes away, it looks for the stream's owner again:
-the same host, another one, or this one. It passes on what the owner lacks, and then what arrives.
-The encoder notices nothing unless no owner is found for `RECOVER_SECONDS`. Times are seconds of the
-event loop's clock.
+The session keeps the newest media. When the owner goes away, it searches for the stream's owner
+again: the same host, another one, or this one. It sends what the owner lacks, and then what
+arrives. The encoder stays connected unless no owner is found for `RECOVER_SECONDS`. Times are
+seconds of the event loop's clock.
 """
 
 import asyncio
@@ -35,13 +35,13 @@ BEGIN_SECONDS: Final = 5.0
 # Longer than an owner takes to stop, or to be replaced; its viewers have the slate by then.
 RECOVER_SECONDS: Final = 10.0
 _RETRY_SECONDS: Final = 0.5
-# How soon, and then how often, a stream is claimed whose owner does not answer.
-_FIRST_LOOK_SECONDS: Final = 0.05
-_LOOK_SECONDS: Final = 0.25
-# While keys cannot be looked up, an owner that is back gets the grant as it was.
+# How soon, and then how often, this host claims a stream whose owner does not answer.
+_FIRST_CLAIM_SECONDS: Final = 0.05
+_NEXT_CLAIM_SECONDS: Final = 0.25
+# While keys cannot be looked up, an owner that is back gets the old grant.
 _RENEW_SECONDS: Final = 2.0
-# A claim takes milliseconds; a slot with another connection is free after 2.5 s, or is not.
-_CLAIM_SECONDS: Final = 5.0
+# A claim takes milliseconds; whether a slot with another connection gets free is known in 2.5 s.
+_CLAIM_TIMEOUT_SECONDS: Final = 5.0
 # An encoder is alive if something of it came within 0.5 s, the shortest detection of a failure.
 _PART_SECONDS: Final = 0.1
 _SILENT_SECONDS: Final = 2.0  # as long as a link may be
@@ -68,8 +68,8 @@ class OwnerLinks(Protocol):
 class RelayedSession:
     """A publisher's session at the owner of its stream; the `PublisherSession` of its connection.
 
-    It is at one of three places: at another host (`_attachment`), at this host (`_local`), or at
-    none, while it looks for the stream's owner.
+    It is attached at another host (`_attachment`), at this host (`_local`), or nowhere, while it
+    searches for the stream's owner.
     """
 
     def __init__(
@@ -89,18 +89,18 @@ class RelayedSession:
         self._clock = asyncio.get_running_loop().time
         self._ring = MediaRing(links.memory)
         self._owner = owner  # the newest that is known
-        self._gone: int | None = None  # the newest generation whose owner has ended
+        self._ended_owner: int | None = None  # the newest generation whose owner has ended
         self._attachment: Attachment | None = None
-        self._lost: Attachment | None = None  # the last one
+        self._last_attachment: Attachment | None = None  # that has ended
         self._local: SlotSession | None = None
         self._is_live = False  # what arrives is sent at once, since all before it was sent
         self._has_begun = False
-        self._is_renewed = True  # the grant is as new as the search for the owner
+        self._is_renewed = True  # the grant was renewed since the search for the owner began
         self._is_closed = False
         self._last_sent = 0.0
 
     async def begin(self) -> PublisherSession:
-        """Find the session's place, and return what its connection is to call.
+        """Attach the session at the stream's owner, and return what its connection is to call.
 
         Raises:
             SlotOccupied: the slot has a live publisher.
@@ -156,7 +156,7 @@ class RelayedSession:
             self._attachment.send_jump()
 
     def close(self, *, goodbye: bool, reason: CloseReason | None = None) -> None:
-        """End the session; without a `reason`, `goodbye` tells a farewell from a loss."""
+        """End the session; without a `reason`, `goodbye` distinguishes a farewell from a loss."""
         self._is_closed = True
         self._ring.clear()
         local, self._local = self._local, None
@@ -166,7 +166,7 @@ class RelayedSession:
         if attachment is not None:
             attachment.close(goodbye=goodbye, reason=reason)
 
-    # -- what the owner does ----------------------------------------------------------------------
+    # -- what the owner sends ---------------------------------------------------------------------
 
     def media_stored(self, attachment: Attachment, seconds_ago: float) -> None:
         """Drop media that no new owner will need."""
@@ -174,11 +174,11 @@ class RelayedSession:
             self._ring.set_stored(self._clock() - seconds_ago)
 
     def attachment_ended(self, attachment: Attachment, cause: str) -> None:
-        """Disconnect the encoder if the owner wants that, else look for the stream's owner."""
+        """Disconnect the encoder if the owner demands it, else search for the stream's owner."""
         if attachment is not self._attachment:
             return
         self._attachment, self._is_live = None, False
-        self._lost = attachment
+        self._last_attachment = attachment
         farewell = attachment.farewell
         if farewell is not None and not farewell.moved:
             self._disconnect(farewell.reason)
@@ -187,14 +187,14 @@ class RelayedSession:
         self._links.start(self._recover())
 
     async def _recover(self) -> None:
-        """Go on at the owner that the stream has by now."""
+        """Continue at the owner that the stream has by now."""
         self._is_renewed = self._renew is None
         if self._ring.has_media:
             self._streams.expect(self._grant.hash)
         try:
             place = await self._find_place(RECOVER_SECONDS)
             if isinstance(place, SlotSession):
-                self._go_on_here(place)
+                self._continue_here(place)
             else:
                 await self._relay_to(place)
         except SlotOccupied:
@@ -219,7 +219,7 @@ class RelayedSession:
             owner = self._owner
             if not self._is_renewed:
                 await self._renew_grant()
-            # An encoder without media could continue no run: the stream is left to others.
+            # Without media of its encoder this host could not continue the run: others shall.
             may_own = self._is_renewed and (self._ring.has_media or not self._has_begun)
             place = await self._attach(may_own=may_own)
             if place is not None:
@@ -232,7 +232,7 @@ class RelayedSession:
                 await asyncio.sleep(_RETRY_SECONDS)
 
     async def _renew_grant(self) -> None:
-        """Find out whether the key is still valid, and what its owner has set since.
+        """Look the key up again: it may be invalid, or the stream's settings changed since.
 
         Raises:
             NotRelayed: the key is no longer valid.
@@ -250,10 +250,10 @@ class RelayedSession:
         self._grant, self._is_renewed = grant, True
 
     async def _attach(self, *, may_own: bool) -> SlotSession | Attachment | None:
-        """Return the session's slot at the owner that is known, or here if that does not live.
+        """Return the session's slot at the known owner, or at this host if that owner is dead.
 
-        A host that is frozen or cut off keeps who asks it waiting for seconds. Meanwhile it stops
-        to count as living: so the stream is claimed as long as there is no answer.
+        A request to a frozen or disconnected host waits for seconds, in which that host ceases to
+        count as alive. So this host tries to claim the stream for as long as there is no answer.
 
         Raises:
             SlotOccupied: the slot has a live publisher.
@@ -261,28 +261,28 @@ class RelayedSession:
         owner = self._owner
         here: SlotSession | SlotOccupied | None = None
         async with asyncio.TaskGroup() as tasks:
-            asking = tasks.create_task(_or_occupied(self._attach_at_owner()))
-            patience = _FIRST_LOOK_SECONDS
+            request = tasks.create_task(_or_occupied(self._attach_at_owner()))
+            patience = _FIRST_CLAIM_SECONDS
             while here is None and self._owner == owner:
-                await asyncio.wait([asking], timeout=patience)
-                if asking.done():
+                await asyncio.wait([request], timeout=patience)
+                if request.done():
                     break
-                patience = _LOOK_SECONDS
+                patience = _NEXT_CLAIM_SECONDS
                 if may_own:
                     here = await _or_occupied(self._attach_here())
-            asking.cancel()
-        there = None if asking.cancelled() else asking.result()
+            request.cancel()
+        there = None if request.cancelled() else request.result()
         if here is None and there is None and may_own and self._owner == owner:
             here = await _or_occupied(self._attach_here())
         if isinstance(here, SlotSession) and isinstance(there, Attachment):
             there.close(goodbye=False, reason=None)
-        found = there if here is None else here
-        if isinstance(found, SlotOccupied):
-            raise found
-        return found
+        place = there if here is None else here
+        if isinstance(place, SlotOccupied):
+            raise place
+        return place
 
     async def _attach_at_owner(self) -> Attachment | None:
-        """Return the session's slot at the owner that is known; None if it has none there."""
+        """Return the session's slot at the known owner; None if it has none there."""
         owner = self._owner
         if not owner.address:
             return None
@@ -291,7 +291,7 @@ class RelayedSession:
             attachment = await link.attach(self._grant, self._publisher.peer, self)
         except OwnerUnreachable as error:
             if isinstance(error, OwnerGone):
-                self._gone = owner.generation
+                self._ended_owner = owner.generation
             log.debug("not relayed", extra=self._log_fields(cause=str(error)))
             return None
         self._owner = Ownership(generation=attachment.generation, address=owner.address)
@@ -300,9 +300,12 @@ class RelayedSession:
     async def _attach_here(self) -> SlotSession | None:
         """Return the session's slot at this host; None if another one owns the stream."""
         try:
-            async with asyncio.timeout(_CLAIM_SECONDS):
+            async with asyncio.timeout(_CLAIM_TIMEOUT_SECONDS):
                 return await self._streams.attach_here(
-                    self._grant, self._publisher, gone=self._gone, silent=self._silent_owner()
+                    self._grant,
+                    self._publisher,
+                    gone=self._ended_owner,
+                    silent=self._silent_owner(),
                 )
         except OwnedElsewhere as elsewhere:
             self._owner = elsewhere.owner
@@ -311,11 +314,11 @@ class RelayedSession:
         return None
 
     def _silent_owner(self) -> int | None:
-        """Return the generation of the owner that was heard last, if that is seconds ago."""
-        lost = self._lost
-        if lost is None or self._clock() - lost.last_received < _SILENT_SECONDS:
+        """Return the last owner's generation if it has been silent for `_SILENT_SECONDS`."""
+        last = self._last_attachment
+        if last is None or self._clock() - last.last_received < _SILENT_SECONDS:
             return None
-        return lost.generation
+        return last.generation
 
     async def _relay_to(self, attachment: Attachment) -> None:
         """Send the owner what it lacks, and from then on what arrives."""
@@ -328,9 +331,9 @@ class RelayedSession:
             self.attachment_ended(attachment, "ended at once")
             return
         log.info("relayed", extra=self._log_fields(owner=attachment.address))
-        lost = self._lost
-        same = lost is not None and lost.generation == attachment.generation
-        received_until = lost.last_received if lost is not None and same else None
+        last = self._last_attachment
+        same = last is not None and last.generation == attachment.generation
+        received_until = last.last_received if last is not None and same else None
         arrivals, position = self._ring.read_lacking(self._clock(), received_until)
         while arrivals:
             for arrival in arrivals:
@@ -351,8 +354,8 @@ class RelayedSession:
             case track:
                 attachment.send_track(track, age)
 
-    def _go_on_here(self, session: SlotSession) -> None:
-        """Let this host's own session receive what is not stored, and from then on what arrives."""
+    def _continue_here(self, session: SlotSession) -> None:
+        """Pass what is not stored, and from then on what arrives, to a session of this host."""
         if self._is_closed:
             session.close(goodbye=False)
             return
@@ -382,7 +385,7 @@ class RelayedSession:
 
 
 async def _or_occupied(place: Awaitable[T]) -> T | SlotOccupied:
-    """Return where a session is attached; the refusal, too, which would end a group of tasks."""
+    """Return where a session is attached, or the refusal, which would cancel a task group."""
     try:
         return await place
     except SlotOccupied as occupied:

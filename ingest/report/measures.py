@@ -194,12 +194,12 @@ def seconds(picture: PacketWindow, sound: PacketWindow, since: float, now: float
         newest=end - 1,
         bit_rates=[8 * each for each in sizes[:count]],
         frames=frames[:count],
-        keyframe_seconds=_carried_on(intervals[:count]),
+        keyframe_seconds=_carry_forward(intervals[:count]),
     )
 
 
-def _carried_on(intervals: list[float | None]) -> list[float | None]:
-    """Return the intervals with that of an earlier second where a second has none."""
+def _carry_forward(intervals: list[float | None]) -> list[float | None]:
+    """Return the intervals; a second that has none repeats that of the second before."""
     latest: float | None = None
     carried: list[float | None] = []
     for interval in intervals:

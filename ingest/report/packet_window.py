@@ -92,7 +92,7 @@ class PacketHistory:
 
     @property
     def complete_since(self) -> float:
-        """From when on all packets are kept; 0.0: from the beginning on."""
+        """The time since which all packets are kept; 0.0: since the beginning."""
         return 0.0 if self.count < _PACKETS else self._arrivals[self.count & _MASK]
 
     def window_since(self, moment: float) -> PacketWindow:

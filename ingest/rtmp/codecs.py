@@ -148,7 +148,7 @@ class AudioTrackState:
         if track is not None and codec is track.codec and config == track.config:
             return None
         _check_size("audio", config)
-        read = _CONFIGURED.get(codec)
+        read = _CONFIG_READERS.get(codec)
         if read is None:
             return None  # described by its packets
         try:
@@ -163,7 +163,7 @@ class AudioTrackState:
         """
         track = self.track
         known = track is not None and codec is track.codec
-        read = _CARRIED.get(codec)
+        read = _PACKET_READERS.get(codec)
         if read is None or (known and codec is AudioCodec.OPUS):
             return None
         try:
@@ -210,12 +210,12 @@ def _mp3_frame(data: bytes) -> _Facts:
 
 
 _Reader = Callable[[bytes], _Facts]
-_CONFIGURED: Final[dict[AudioCodec, _Reader]] = {
+_CONFIG_READERS: Final[dict[AudioCodec, _Reader]] = {
     AudioCodec.AAC: _aac,
     AudioCodec.OPUS: _opus,
     AudioCodec.FLAC: _flac,
 }
-_CARRIED: Final[dict[AudioCodec, _Reader]] = {
+_PACKET_READERS: Final[dict[AudioCodec, _Reader]] = {
     AudioCodec.OPUS: _opus_packet,
     AudioCodec.AC3: _ac3_frame,
     AudioCodec.EAC3: _ac3_frame,

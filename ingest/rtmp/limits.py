@@ -366,17 +366,17 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 class Bucket:
     """A token bucket: `rate` tokens a second, at most `size` of them."""
 
-    __slots__ = ("_left", "_rate", "_seen", "_size")
+    __slots__ = ("_rate", "_size", "_tokens", "_updated")
 
     def __init__(self, rate: float, size: float, now: float) -> None:
         self._rate = rate
         self._size = size
-        self._left = size
-        self._seen = now
+        self._tokens = size
+        self._updated = now
 
     def spend(self, amount: float, now: float) -> bool:
         """Spend `amount` and return whether it was available."""
-        left = min(self._size, self._left + (now - self._seen) * self._rate) - amount
-        self._left = left
-        self._seen = now
-        return left >= 0
+        tokens = min(self._size, self._tokens + (now - self._updated) * self._rate) - amount
+        self._tokens = tokens
+        self._updated = now
+        return tokens >= 0

@@ -133,7 +133,7 @@ class Session:
         """Check the deadlines, and ping.
 
         Raises:
-            RtmpError: a deadline has passed, or `receive` met an error after its last events.
+            RtmpError: a deadline has passed, or the last `receive` deferred an error.
         """
         self._raise_failure()
         if self._over:

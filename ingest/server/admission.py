@@ -14,8 +14,8 @@ from media.networks import client_network
 __all__ = ["Admission"]
 
 _PERIOD = 60.0  # seconds over which wrong keys are counted
-# An answer is held back for as long as this: less than an encoder's silence may last, and so that
-# few connections of an address wait.
+# The longest that an answer is held back: less than an encoder's silence may last, and short enough
+# that few connections of an address wait.
 _LONGEST_DELAY = 12.0
 
 
@@ -30,7 +30,7 @@ class Admission:
         self._total = 0
 
     def admit(self, address: str, now: float) -> str | None:
-        """Admit a connection, or return why not; an admitted one must be given to `release`."""
+        """Admit a connection, or return the cause of a refusal; `release` an admitted one."""
         network = client_network(address)
         limits = self._limits
         if self._total >= limits.connections:

@@ -46,7 +46,7 @@ _ENTROPY_BYTES: Final = 1536
 # the status: the peer gets this long to read it.
 _FLUSH_SECONDS: Final = 0.2
 _LOOK_UP_SECONDS: Final = 5.0
-# The most of our answers that the kernel does not accept. An hour of acknowledgements and pings is
+# The most of our answers that may wait for the kernel. An hour of acknowledgements and pings is
 # 10 KiB, so a peer that leaves this much reads nothing.
 _MAX_UNREAD_BYTES: Final = 64 << 10
 # After a read of this size more is waiting: uvloop reads up to 250 KiB at once, asyncio's own loop
@@ -57,7 +57,7 @@ _FULL_READ_BYTES: Final = 200 << 10
 # deferred until it has sent again.
 _AFTER_WRITE_SECONDS: Final = 0.1
 # What it sends while reads are deferred may still be in its kernel, so writes wait until reads have
-# gone on for a while.
+# continued for a while.
 _AFTER_DEFERRAL_SECONDS: Final = 0.2
 # How often an answer may wait until pending input is read: 8 MiB, more than any socket buffers.
 _MAX_WRITE_DELAYS: Final = 128
@@ -266,7 +266,7 @@ class PublisherConnection(asyncio.Protocol):
                 log.debug("dialogue", extra={**self._log_fields(), "said": type(event).__name__})
 
     def _count_beginning(self, now: float) -> None:
-        """Count what makes the source begin anew, up to the limit."""
+        """Count a new configuration or a jump of the clock, up to the limit."""
         if not self._beginnings.spend(1, now):
             most = self._listener.limits.beginnings_per_minute
             raise LimitExceeded("beginnings of its media a minute", most)

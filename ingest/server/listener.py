@@ -56,8 +56,8 @@ class OtherHosts(msgspec.Struct, frozen=True, kw_only=True):
     `ownership` decides which host owns a stream. `client_tls` is for links to other hosts; without
     it, encoders of their streams are refused. `accepts` is the socket, bound to the address at
     which other hosts reach this one, and its TLS; without it, encoders of the streams of this host
-    have to come here. Both contexts accept the hosts of this installation alone.
-    `relay_memory_bytes` bounds what is kept of the encoders that are relayed to other hosts.
+    must connect to it directly. Both contexts accept the hosts of this installation alone.
+    `relay_memory_bytes` bounds the media kept of encoders that are relayed to other hosts.
     """
 
     ownership: StreamOwnership
@@ -264,8 +264,8 @@ async def listening(
     `lag` is that of the event loop (see `media.loop_lag`); None if nothing measures it. Without
     `hosts`, this one owns all streams. The listener closes the sockets. At the end encoders get a
     status, and streams have `drain_seconds` to close their last segments; what is left then is
-    cancelled. Links to other hosts are closed after that, so that these can continue what encoders
-    of theirs publish.
+    cancelled. Links to other hosts are closed after that, so that these can continue the streams of
+    their encoders.
     """
     async with asyncio.TaskGroup() as tasks:
         lag = LoopLag() if lag is None else lag
@@ -314,10 +314,10 @@ async def listening(
 
 
 def _set_socket_options(sock: socket.socket, timeout_seconds: float) -> None:
-    """Let the kernel detect a dead peer; what we wrote waits `timeout_seconds` for it.
+    """Let the kernel detect a dead peer, and wait `timeout_seconds` for it to acknowledge data.
 
-    A live peer that reads nothing is given up after the same time. Accepted sockets inherit these
-    options from the listening one.
+    The kernel gives up a live peer that reads nothing after the same time. Accepted sockets inherit
+    these options from the listening one.
     """
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER_BYTES)

@@ -61,7 +61,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 # At 2 s behind the encoder, a backup must be on air within a second for viewers to notice nothing.
-# 0.7 s is more than a retransmission that is lost itself takes (0.2 s and 0.4 s on Linux).
+# 0.7 s is longer than a packet that is lost twice is delayed (0.2 s and 0.4 s on Linux).
 LOW_LATENCY_POLICY: Final = Policy(detect_seconds=0.7, hold_seconds=2.0)
 
 
@@ -70,7 +70,7 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
 
     `steady_since` is when the present stretch of uninterrupted media began and `last_media` when
     the newest media arrived; both None before the first. `last_late` is when media that was long
-    overdue last arrived (None: never). `cut_off_at` is from when on a drill ignores its media.
+    overdue last arrived (None: never). `cut_off_at` is when a drill began to ignore its media.
     `playable`: viewers can be given it now, from a keyframe on. `continues_run`: its tracks fit the
     present run. `has_picture`: it has a video track.
     """
@@ -141,8 +141,9 @@ def _is_ready(now: float, health: Health | None, policy: Policy) -> bool:
 
 
 def _may_cost(now: float, health: Health, policy: Policy) -> bool:
-    """Return whether a source ends the run, or has just recovered itself: from a failure of both
-    sources' network, as a rule, from which the other one recovers in a moment.
+    """Return whether a source ends the run, or has only just recovered.
+
+    In the latter case the network of both sources failed, as a rule, and the other recovers soon.
     """
     since = health.steady_since
     return not health.continues_run or since is None or now - since < policy.detect_seconds
@@ -159,8 +160,8 @@ def _primary_or_current(
 ) -> Slot:
     """Return the primary when it is time to go back to it, else the healthy slot on air.
 
-    A primary without a picture does not replace one with a picture; to get the picture back is
-    worth another run. Nor does one that still sends overdue media: viewers have seen that.
+    A primary without a picture does not replace a source with one; to get the picture back is worth
+    another run. Nor does a primary that still sends overdue media, which viewers have seen.
     """
     primary = slots.get(PRIMARY)
     if policy.mode is not Mode.PREFER_PRIMARY or primary is None:

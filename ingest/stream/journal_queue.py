@@ -1,8 +1,8 @@
 """States and events of one stream on their way to the journal.
 
 A state and the events up to it form one entry, which is written in one piece. Entries that the
-journal does not accept are kept and retried in order. A task of its own writes, so that a journal
-that does not answer never delays the decision what viewers get.
+journal does not accept are kept and retried in order. A separate task writes them, so that a
+journal that does not answer never delays the decision about what viewers get.
 """
 
 import asyncio
@@ -94,7 +94,7 @@ class JournalQueue:
         self._written_state = None
 
     def discard(self) -> None:
-        """Write nothing more: what is queued and what comes is dropped, and no caller waits."""
+        """Write nothing more: drop all entries, queued and later ones; no caller waits."""
         self._discarded = True
         self._entries.clear()
         self._events.clear()

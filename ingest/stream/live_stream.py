@@ -72,9 +72,9 @@ class LiveStream:
             grant.hash, self._feed, grant.policy, self._journal.add_event, self._lag
         )
         self._switcher.paused = grant.paused
-        self._sending: set[Slot] = set()  # as the owner knows it
+        self._sending: set[Slot] = set()  # as the last events reported
         self._freed = asyncio.Event()
-        self._refused: dict[Slot, float] = {}  # when the owner last got an event
+        self._refused: dict[Slot, float] = {}  # when a refusal's event was last added
         self._last_left_at: float | None = None
         self._reconnect_seconds = 0.0  # how long the run waits for an encoder from then on
         self._opening_until: float | None = self._clock() + _OPENING_SECONDS

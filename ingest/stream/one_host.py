@@ -10,7 +10,7 @@ _OWN: Final = Ownership(generation=0, address=None)
 
 
 class OneHost:
-    """Owns every stream, without asking; a `StreamOwnership`."""
+    """Owns every stream; a `StreamOwnership`."""
 
     async def claim(
         self,
@@ -19,8 +19,8 @@ class OneHost:
         gone: int | None = None,  # noqa: ARG002
         silent: int | None = None,  # noqa: ARG002
     ) -> Ownership:
-        """Return this host, without waiting."""
+        """Return this host at once."""
         return _OWN
 
     async def release(self, grant: Grant, generation: int) -> None:
-        """Keep the stream, since no other host can have it."""
+        """Do nothing, since no other host can own the stream."""

@@ -1,7 +1,7 @@
-"""What this room needs of the rest of the service; `headend.roles.wiring` binds it.
+"""What this package needs of the rest of the service; `headend.roles.wiring` binds it.
 
-No database and no engine is known here: a directory answers who may publish, a sink receives the
-media on air, a journal stores what changed.
+No database and no engine is known here: a directory grants permission to publish, a sink receives
+the media on air, a journal stores what changed.
 """
 
 from collections.abc import Callable
@@ -94,17 +94,17 @@ class StreamOwnership(Protocol):
 
         Where this host has no room for another stream, it may become another host that has.
 
-        `gone` is a generation whose owner is known to have ended: it does not count as living.
-        `silent` is one whose owner has said nothing to this host for seconds: it does not count as
-        living as soon as there is another sign of that.
+        `gone` is a generation whose owner is known to have ended: it does not count as alive.
+        `silent` is one whose owner has sent nothing to this host for seconds: it ceases to count as
+        alive at the first further sign of its end.
 
         Raises:
-            PortError: the owner cannot be found out at present.
+            PortError: the owner cannot be determined at present.
         """
         ...
 
     async def release(self, grant: Grant, generation: int) -> None:
-        """Give a stream up, unless it has another owner than that of the generation by now.
+        """Release a stream, unless the owner of another generation has it by now.
 
         Raises:
             PortError: it could not be stored.
@@ -133,7 +133,7 @@ class PacketSink(Protocol):
         ...
 
     def slate(self, late: float) -> None:
-        """Show the slate, because no source has been on air for `late` seconds; not `finish`.
+        """Show the slate, because no source has been on air for `late` seconds; without `finish`.
 
         From then on viewers get the last picture, then the silent slate, on the wall clock, until
         another source begins or the run ends. In a run that is paused from its start on, a source
@@ -166,7 +166,7 @@ class SinkFactory(Protocol):
         ...
 
     def expect(self, hash_: str) -> None:
-        """Get ready for a run of the stream with this public name, which may begin in seconds."""
+        """Prepare for a run of the stream with this public name, which may begin in seconds."""
         ...
 
 
@@ -176,8 +176,8 @@ class LiveState(msgspec.Struct, frozen=True, kw_only=True):
     `on_air` is the slot that viewers get, None also during the slate; `sending` are the slots whose
     encoders send, not those that are connected and silent. `paused`: the owner holds the run's
     output; `slate`: viewers get the slate. `generation` is that of this host's `Ownership`.
-    `opening`: this host has only begun to serve the stream, and its run may be one that viewers get
-    already; until that is open they get what its last owner left.
+    `opening`: this host has only begun to serve the stream, and may continue a run that viewers
+    already get; until the run is open they get what its last owner stored.
     """
 
     stream: int

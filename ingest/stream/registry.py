@@ -1,8 +1,8 @@
 """All streams that have a publisher or a run, by their numbers.
 
 The registry creates the owner of a stream for its first publisher, hands later publishers to it,
-and forwards the commands of the outside: end a run, revoke a key, pause, resume, drill. Where
-several hosts take encoders, a stream is served here only while this host owns it.
+and forwards commands to it: end a run, revoke a key, pause, resume, drill. Where several hosts
+accept encoders, a stream is served here only while this host owns it.
 """
 
 import asyncio
@@ -54,14 +54,14 @@ class OwnedElsewhere(Exception):
 
 
 class NotRelayed(Exception):
-    """The host that owns the stream does not accept the publisher; in words for the encoder."""
+    """The stream's owner does not accept the publisher; the message is for the encoder."""
 
 
 class LiveStreams:
     """All live streams; lives as long as its task group.
 
     `lag` is that of the event loop. `ownership` decides which host owns a stream; without it, this
-    one owns them all. `relay` is the way to the other hosts; without it, publishers of their
+    one owns them all. `relay` attaches publishers at other hosts; without it, publishers of their
     streams are refused.
 
     Attributes:
@@ -135,7 +135,7 @@ class LiveStreams:
         Raises:
             SlotOccupied: the slot has a live publisher, or the service is stopping.
             NotRelayed: another host owns the stream, and does not accept the publisher.
-            PortError: the stream's owner cannot be found out.
+            PortError: the stream's owner cannot be determined.
         """
         try:
             return await self.attach_here(grant, publisher)
@@ -143,7 +143,7 @@ class LiveStreams:
             if self._relay is None:
                 raise NotRelayed("another host serves this stream") from elsewhere
             session = await self._relay.attach(self, grant, publisher, elsewhere.owner, renew)
-        # A revocation since the look-up may have come to the owner before the publisher did.
+        # A revocation since the look-up may have reached the owner before the publisher did.
         self._revocations += 1
         return session
 
@@ -157,13 +157,13 @@ class LiveStreams:
     ) -> SlotSession:
         """Give a publisher its slot if this host owns the stream, or if no other living host does.
 
-        `gone` is a generation whose owner is known to have ended, `silent` one whose owner says
+        `gone` is a generation whose owner is known to have ended, `silent` one whose owner sends
         nothing to this host.
 
         Raises:
             SlotOccupied: the slot has a live publisher, or the service is stopping.
             OwnedElsewhere: another host owns the stream.
-            PortError: the stream's owner cannot be found out.
+            PortError: the stream's owner cannot be determined.
         """
         stream = self._streams.get(grant.stream)
         if stream is None:
@@ -260,7 +260,7 @@ class LiveStreams:
             return True
 
     def expect(self, hash_: str) -> None:
-        """Get ready to serve the stream with this public name, whose owner may be gone."""
+        """Prepare to serve the stream with this public name, whose owner may be gone."""
         self._sinks.expect(hash_)
 
     def drain(self) -> None:
@@ -295,7 +295,7 @@ class LiveStreams:
             if self._streams.get(grant.stream) is stream:  # it was not surrendered
                 del self._streams[grant.stream]
                 async with self._lock(grant.stream):
-                    # No publisher came meanwhile; and this host does not wait at its exit.
+                    # Keep the stream if a publisher came meanwhile; do not wait at the exit.
                     if grant.stream not in self._streams and not self._cancelled:
                         await self._release(grant, stream)
 
@@ -316,7 +316,7 @@ class LiveStreams:
 
 
 class StreamRelay(Protocol):
-    """The way to the other hosts (see `ingest.relay.client`)."""
+    """Attaches publishers at other hosts (see `ingest.relay.client`)."""
 
     async def attach(
         self,

@@ -1,4 +1,4 @@
-"""The way of the media on air into a run: into its sink, or into a queue until one is open.
+"""Feeds the media on air into a run: into its sink, or into a queue until a run is open.
 
 The feed knows the run's tracks and whether it shows a source, the slate or nothing; it does not
 know which slot is on air. Times are seconds of the event loop's clock.
@@ -106,7 +106,7 @@ class RunFeed:
                 self._apply(step)
 
     def close(self) -> None:
-        """Leave the run; what comes from here on waits for the next one."""
+        """Detach from the run; what comes from here on waits for the next one."""
         self._sink = None
         self._run_over = self._source_on = self._slate_on = False
         self.tracks = ()

@@ -61,7 +61,7 @@ class ConnectedPublisher(Protocol):
 
 
 class PublisherSession(Protocol):
-    """One publisher's stay in a slot, as its connection sees it; times are of arrival."""
+    """One publisher's session in a slot, as its connection sees it; times are of arrival."""
 
     def receive_track(self, track: Track, now: float) -> None:
         """Handle a new decoder configuration."""
@@ -80,7 +80,7 @@ class PublisherSession(Protocol):
         ...
 
     def close(self, *, goodbye: bool, reason: CloseReason | None = None) -> None:
-        """End the session; without a `reason`, `goodbye` tells a farewell from a loss."""
+        """End the session; without a `reason`, `goodbye` distinguishes a farewell from a loss."""
         ...
 
 
@@ -100,8 +100,8 @@ class SlotSession:
     """One publisher in one slot; its connection passes media in here.
 
     `last_media` is when the newest media arrived and `steady_since` when the present stretch of
-    uninterrupted media began; both None before the first. `cut_off_at` is from when on a drill
-    counts the publisher as silent. `lag` is that of the loop that reads the publisher.
+    uninterrupted media began; both None before the first. `cut_off_at` is when a drill began to
+    count the publisher as silent. `lag` is that of the loop that reads the publisher.
     """
 
     def __init__(
@@ -146,7 +146,7 @@ class SlotSession:
         )
 
     def is_sending(self, now: float) -> bool:
-        """Return whether media have arrived within the detection time, as far as it is connected.
+        """Return whether media arrived, or the publisher connected, within the detection time.
 
         A drill does not change this.
         """
@@ -188,7 +188,7 @@ class SlotSession:
         self._stream.on_media(self, self._finder.tick(now), now)
 
     def close(self, *, goodbye: bool, reason: CloseReason | None = None) -> None:
-        """End the session; without a `reason`, `goodbye` tells a farewell from a loss."""
+        """End the session; without a `reason`, `goodbye` distinguishes a farewell from a loss."""
         self._stream.on_media(self, self._finder.finish(), self._now)
         default = CloseReason.GOODBYE if goodbye else CloseReason.LOST
         self._stream.on_closed(self, default if reason is None else reason)

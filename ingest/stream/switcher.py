@@ -1,9 +1,9 @@
 """Puts one of a stream's sessions, or the slate, on air.
 
-`ingest.stream.failover.decide` says which slot viewers are to get; this module knows the sessions,
-asks for a decision, and executes it: from which packet on a session is shown, and which event the
-owner gets. A drill's switch differs from others in its cause only. Times are seconds of the event
-loop's clock.
+`ingest.stream.failover.decide` chooses the slot that viewers get; this module calls it with the
+health of the sessions and executes the decision: from which packet on a session is shown, and which
+event the owner gets. A drill's switch differs from others in its cause only. Times are seconds of
+the event loop's clock.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 DRILL_SECONDS: Final = 20.0
 # What a switch may take beyond detection: a tick, and a busy event loop.
 _MARGIN_SECONDS: Final = 1.0
-# A source that went on for this long after its keyframe was due does not make one now: encoders
+# A source whose media continued for this long after its keyframe was due sends none now: encoders
 # are exact to a few frames. A source that sends nothing may only be held up, so it gets longer.
 _LATE_SECONDS: Final = 0.3
 _HELD_SECONDS: Final = 1.0
@@ -38,7 +38,7 @@ Facts = dict[str, object]
 
 
 class DrillRefused(Exception):
-    """Why a drill is impossible or was cancelled, in words for the owner."""
+    """A drill is impossible or was cancelled; the message is for the owner."""
 
 
 class _Drill(msgspec.Struct, frozen=True):
@@ -80,7 +80,7 @@ class Switcher:
         return None if self._on_air is None else self._on_air.slot
 
     def seconds_to_stall(self, now: float) -> float:
-        """Return when the session on air will count as stalled, unless media arrive before.
+        """Return in how many seconds the session on air stalls, unless media arrive before.
 
         0 if there is none, or if it has stalled.
         """
@@ -130,7 +130,7 @@ class Switcher:
             self.choose(now, slate=slate)
         self._release_buffer()
 
-    # -- who is on air ----------------------------------------------------------------------------
+    # -- the choice -------------------------------------------------------------------------------
 
     def choose(
         self, now: float, *, keyframe_of: SlotSession | None = None, slate: bool = True
@@ -324,7 +324,7 @@ class Switcher:
     def _complete_drill(
         self, before: SlotSession, session: SlotSession, facts: Facts, now: float
     ) -> None:
-        """Deliver the outcome of a drill, if this switch was its."""
+        """Deliver the outcome of the drill, if it caused this switch."""
         if self._drill is None or self._drill.session is not before:
             return
         drill, self._drill = self._drill, None

@@ -1,4 +1,4 @@
-"""Finds out which tracks a source has, while its first packets are held back.
+"""Determines which tracks a source has, while its first packets are held back.
 
 Pure: the time is an argument. Encoders send decoder configurations at any time: some send audio a
 few hundred milliseconds after video, some announce audio that never comes. So the first packets are
