@@ -137,8 +137,8 @@ def demo(config: Path | None, every: float, **given: str | None) -> None:
 
 
 def _run(role: str, settings: ServiceSettings, *, demo: float | None = None) -> None:
-    # What the roles are made of takes most of a start: the other commands do without. It stays, and
-    # the garbage collector need not look through it again and again.
+    # Importing the roles takes most of a start, so only these commands do it. What is loaded stays:
+    # the garbage collector need not scan it again and again.
     gc.disable()
     from headend import logs  # noqa: PLC0415
     from headend.roles.wiring import ROLES  # noqa: PLC0415
@@ -219,7 +219,7 @@ def migrate(
 
 
 def _copy_media(settings: ServiceSettings, target: MediaTarget) -> None:
-    """Copy the media; say what was copied, and which settings are to be changed."""
+    """Copy the media; print what was copied, and which settings are to be changed."""
     terminal = sys.stderr.isatty()
 
     def report(done: CopyProgress) -> None:
@@ -442,11 +442,11 @@ def pattern(url: str, seconds: float | None, size: str, fps: int) -> None:
 def _with_catalog(settings: ServiceSettings, work: Callable[[Catalog], Any]) -> None:
     """Run `work` with the catalog of the settings."""
 
-    async def ask() -> None:
+    async def open_and_work() -> None:
         async with open_catalog(catalog_location(settings), migrate=False) as catalog:
             await work(catalog)
 
     try:
-        asyncio.run(ask())
+        asyncio.run(open_and_work())
     except StorageError as error:
         raise click.ClickException(str(error)) from error

@@ -9,8 +9,8 @@ __all__ = ["main"]
 def main() -> None:
     """Run the command that the arguments name; it exits the process.
 
-    What is loaded here stays until the process ends. The garbage collector would look through all
-    of it again and again meanwhile, which took a quarter of a start, and once more at the end.
+    What is loaded here stays until the process ends. The garbage collector would scan all of it
+    again and again meanwhile, which took a quarter of a start, and once more at the end.
     """
     gc.disable()
     cli = import_module("headend.cli")

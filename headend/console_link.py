@@ -1,4 +1,4 @@
-"""Addresses that sign a browser in to the console once, for whoever has a shell here."""
+"""Addresses that sign a browser in to the console once, for operators with a shell."""
 
 from typing import Final
 
@@ -13,7 +13,7 @@ _NO_OWNER: Final = "there is no token for all projects that may write: `headend 
 
 
 class NoSuchToken(Exception):
-    """No token can be signed in with; the message says why."""
+    """No token can be signed in with; the message gives the cause."""
 
 
 async def console_link(catalog: Catalog, http: str, now_us: int, token: int | None = None) -> str:

@@ -23,7 +23,7 @@ __all__ = ["DemoError", "run_demo", "sentence", "stamped"]
 
 _AWAY_SECONDS: Final = 3.0  # before a dead encoder is restarted
 _HEAD_START: Final = 3.0  # so that the primary begins the run
-_LOOK_SECONDS: Final = 0.25  # between two queries of the stream's events
+_POLL_SECONDS: Final = 0.25  # between two queries of the stream's events
 _STOP_SECONDS: Final = 5.0  # for an encoder to end properly
 _SIZE: Final = (1280, 720)
 _FPS: Final = 30
@@ -63,30 +63,30 @@ async def run_demo(
         yield
 
 
-async def _run_primary(url: str, every: float, tell: PrintLine) -> None:
+async def _run_primary(url: str, every: float, print_line: PrintLine) -> None:
     """Send to the primary; kill the encoder every `every` seconds and restart it."""
-    lives = every or None
+    lifetime = every or None
     while True:
         async with _encoder(url) as child:
             try:
-                async with asyncio.timeout(lives):
+                async with asyncio.timeout(lifetime):
                     await child.wait()
-                tell("the primary's encoder has ended")
+                print_line("the primary's encoder has ended")
             except TimeoutError:
                 child.kill()
-                tell("the primary's encoder is killed")
+                print_line("the primary's encoder is killed")
         await asyncio.sleep(_AWAY_SECONDS)
-        lives = max(every - _AWAY_SECONDS, 1.0) if every else None
-        tell("the primary's encoder is started again")
+        lifetime = max(every - _AWAY_SECONDS, 1.0) if every else None
+        print_line("the primary's encoder is started again")
 
 
-async def _run_backup(url: str, tell: PrintLine) -> None:
+async def _run_backup(url: str, print_line: PrintLine) -> None:
     """Send to the backup."""
     await asyncio.sleep(_HEAD_START)
     while True:
         async with _encoder(url) as child:
             await child.wait()
-        tell("the backup's encoder has ended")
+        print_line("the backup's encoder has ended")
         await asyncio.sleep(_AWAY_SECONDS)
 
 
@@ -104,10 +104,10 @@ async def _encoder(url: str) -> AsyncGenerator[asyncio.subprocess.Process, None]
             await child.stdin.drain()
         yield child
     finally:
-        await _stopped(child)
+        await _stop(child)
 
 
-async def _stopped(child: asyncio.subprocess.Process) -> None:
+async def _stop(child: asyncio.subprocess.Process) -> None:
     """Terminate an encoder, and kill it if it does not end properly in time."""
     if child.returncode is None:
         child.terminate()
@@ -138,18 +138,18 @@ class _StreamEvents:
         return tuple(page.items)
 
 
-async def _print_events(events: _StreamEvents, last: int, tell: PrintLine) -> None:
+async def _print_events(events: _StreamEvents, last: int, print_line: PrintLine) -> None:
     """Print the events of the stream, beginning after the event `last`."""
     while True:
         for event in await events.after(last):
             last = event.id
             if text := sentence(event.kind, event.facts):
-                tell(text)
-        await asyncio.sleep(_LOOK_SECONDS)
+                print_line(text)
+        await asyncio.sleep(_POLL_SECONDS)
 
 
 def sentence(kind: str, facts: dict[str, object]) -> str | None:
-    """Return what an event means for viewers, or None if nothing."""
+    """Return what an event means for viewers, or None if it has no effect on them."""
     match kind:
         case "live":
             return "viewers get the primary"

@@ -1,6 +1,6 @@
 """The newest warnings and errors that this process logged, kept in memory for its operator.
 
-They are a copy: the log itself goes where it went. Facts are those of the log lines, which hold no
+They are a copy; the log itself is not changed. Facts are those of the log lines, which hold no
 secrets; of an exception its type and message are kept, without the traceback.
 """
 

@@ -79,7 +79,7 @@ def run(role: Role, settings: ServiceSettings, *, demo: float | None = None) -> 
                 locks.enter_context(schema_in_use(folder))
                 runner.run(_run(role, settings, demo=demo))
     except* _REFUSALS as error:
-        raise StartError(_first(error)) from error
+        raise StartError(_first_message(error)) from error
 
 
 def _check_folder(folder: Path, role: Role, settings: ServiceSettings) -> None:
@@ -148,13 +148,13 @@ def _catch_signals(stop: asyncio.Event) -> None:
 
 async def _renew(running: RunningService) -> None:
     """Reload the certificate on SIGHUP and once a day."""
-    asked = asyncio.Event()
-    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, asked.set)
+    requested = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, requested.set)
     while running.tls is not None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_RENEW_SECONDS):
-                await asked.wait()
-        asked.clear()
+                await requested.wait()
+        requested.clear()
         try:
             running.tls.reload()
             log.info("certificate loaded")
@@ -169,10 +169,10 @@ def _demo_context(running: RunningService, demo: float | None) -> AbstractAsyncC
     return run_demo(running, demo, lambda text: print(stamped(text), flush=True))  # noqa: T201 # its purpose
 
 
-def _first(group: BaseExceptionGroup[BaseException]) -> str:
+def _first_message(group: BaseExceptionGroup[BaseException]) -> str:
     error = group.exceptions[0]
     if isinstance(error, BaseExceptionGroup):
-        return _first(
+        return _first_message(
             cast("BaseExceptionGroup[BaseException]", error)
         )  # the type of its errors is unknown
     return str(error)

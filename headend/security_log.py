@@ -35,7 +35,7 @@ def security_log_path(folder: Path, role: str) -> Path:
 
 
 class _Events(QueueHandler):
-    """Passes events on to the writing thread, as far as the throttle lets them pass."""
+    """Passes the events that the throttle admits to the writing thread."""
 
     def __init__(self, events: queue.Queue[Any], clock: Callable[[], float]) -> None:
         super().__init__(events)
@@ -60,7 +60,7 @@ class _Events(QueueHandler):
         try:
             self.enqueue(passed)
         except queue.Full:
-            return  # the disk does not answer; the service goes on
+            return  # the disk does not answer; the service continues
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """Listening sockets, and the public addresses that follow from them.
 
 A role binds only its own sockets. For those of other roles it reads the ports from the settings, so
-that every process gives out the same addresses.
+that every process publishes the same addresses.
 """
 
 import socket
@@ -49,19 +49,19 @@ def bind(text: str) -> socket.socket:
     """
     host, port = parse(text)
     try:
-        found = socket.getaddrinfo(
+        resolved = socket.getaddrinfo(
             host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )
-        return _bind(found, both=host in _EVERYWHERE)
+        return _bind(resolved, both=host in _EVERYWHERE)
     except OSError as error:
         raise AddressError(f"cannot listen on {text}: {error.strerror or error}") from error
 
 
-_Found = tuple[int, int, int, str, tuple[object, ...]]
+_AddressInfo = tuple[int, int, int, str, tuple[object, ...]]
 
 
-def _bind(found: Sequence[_Found], *, both: bool) -> socket.socket:
-    family, kind, protocol, _, address = found[0]
+def _bind(resolved: Sequence[_AddressInfo], *, both: bool) -> socket.socket:
+    family, kind, protocol, _, address = resolved[0]
     try:
         sock = socket.socket(family, kind, protocol)
     except OSError:
@@ -150,7 +150,7 @@ class ListenSockets(msgspec.Struct, frozen=True, kw_only=True):
         """Return the address that other hosts relay to; None without a socket for it.
 
         Raises:
-            AddressError: the settings name none that others can connect to.
+            AddressError: the settings have no address that others can connect to.
         """
         if self.relay is None:
             return None

@@ -336,10 +336,10 @@ class ImportSettings(_Section, frozen=True, kw_only=True):
     @property
     def open_ports(self) -> frozenset[int]:
         """The ports as numbers; raises `ValueError` if one is not a port."""
-        found = frozenset(int(part) for part in self.ports.split(",") if part.strip())
-        if not all(0 < port < 1 << 16 for port in found):
+        numbers = frozenset(int(part) for part in self.ports.split(",") if part.strip())
+        if not all(0 < port < 1 << 16 for port in numbers):
             raise ValueError("Expected numbers from 1 to 65535")
-        return found
+        return numbers
 
     @property
     def private_networks(self) -> tuple[Network, ...]:
@@ -348,13 +348,13 @@ class ImportSettings(_Section, frozen=True, kw_only=True):
 
     def errors(self) -> Mapping[str, ValueError]:
         """Return the errors in its lists, by setting name."""
-        found: dict[str, ValueError] = {}
+        errors: dict[str, ValueError] = {}
         for name, parsed in (("ports", "open_ports"), ("allow_private", "private_networks")):
             try:
                 getattr(self, parsed)
             except ValueError as error:
-                found[f"imports.{name}"] = error
-        return found
+                errors[f"imports.{name}"] = error
+        return errors
 
 
 class QuotaSettings(_Section, frozen=True, kw_only=True):
@@ -498,18 +498,18 @@ def explain(settings: ServiceSettings, sources: Mapping[str, str]) -> list[Setti
 
 
 def _explain(section: msgspec.Struct, prefix: str, sources: Mapping[str, str]) -> list[Setting]:
-    found: list[Setting] = []
+    lines: list[Setting] = []
     hints = get_type_hints(type(section), include_extras=True)
     for field in msgspec.structs.fields(type(section)):
         name = f"{prefix}{field.name}"
         value: object = getattr(section, field.name)
         if isinstance(value, msgspec.Struct):
-            found += _explain(value, f"{name}.", sources)
+            lines += _explain(value, f"{name}.", sources)
             continue
         metas = getattr(hints[field.name], "__metadata__", ())
         meta = next((meta for meta in metas if isinstance(meta, msgspec.Meta)), msgspec.Meta())
-        extra = cast("dict[str, str]", meta.extra or {})  # made by _about alone
-        found.append(
+        extra = cast("dict[str, str]", meta.extra or {})  # every setting's has only texts
+        lines.append(
             Setting(
                 name=name,
                 value=_HIDDEN if extra.get("secret") and value else value,
@@ -519,7 +519,7 @@ def _explain(section: msgspec.Struct, prefix: str, sources: Mapping[str, str]) -
                 reason=extra.get("reason", ""),
             )
         )
-    return found
+    return lines
 
 
 def _read(file: Path) -> _Values:

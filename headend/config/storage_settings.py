@@ -79,7 +79,7 @@ class StorageSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
             ge=0,
         ),
     ] = 1 << 30
-    # A week: a restored database is found to be too old by then, also after a long weekend.
+    # A week: time to notice that a restored database is too old, also after a long weekend.
     trash_days: Annotated[
         int,
         msgspec.Meta(

@@ -1,4 +1,4 @@
-"""Which HTTP connections are accepted: in total, and by the client at their other end.
+"""Limits the number of HTTP connections: in total, and of each client.
 
 Web-sockets are counted too. A connection from a trusted proxy counts in total; while it serves a
 request it is charged to the client that the proxy forwards it for, so that the viewers of a CDN are
@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 # A connection takes 4 KB, 10 KB during a request, so these take 200 MB at most; each viewer has
 # one or two.
 CONNECTIONS: Final = 20_000
-_LOG_SECONDS: Final = 60.0  # a flood is one line in each
+_LOG_SECONDS: Final = 60.0  # between two lines about refusals, however many there are
 
 
 class ConnectionLimiter:
@@ -74,7 +74,7 @@ class ConnectionLimiter:
         return holders
 
     def discharge(self, holders: tuple[Holder, ...]) -> None:
-        """Take back a charge."""
+        """Undo a charge."""
         self._share.discharge(holders)
 
     def _log(self, peer: str, refusal: Refusal) -> None:

@@ -1,7 +1,7 @@
 """File descriptors, divided among HTTP and everything else.
 
-A process has a limit of descriptors for all that it opens. HTTP connections are opened by anybody
-and are the first to use it up; then encoders would be refused, and files could not be opened. So
+A process has a limit of descriptors for all that it opens. Any client can open HTTP connections, so
+they are the first to use it up; then encoders would be refused, and files could not be opened. So
 HTTP gets what is left after a reserve.
 """
 
@@ -17,8 +17,8 @@ log = logging.getLogger(__name__)
 # many as wait in the kernel), the database, engines with their pipes, uploads, imports, logs.
 _RESERVE: Final = 512
 # An answer has a socket, and the file that it sends.
-_EACH: Final = 2
-_ENOUGH: Final = 1 << 20  # where there is no limit; as containers have it
+_PER_CONNECTION: Final = 2
+_UNLIMITED: Final = 1 << 20  # stands for no limit; as containers have it
 # With so few descriptors that nothing is left, HTTP still gets an eighth of them.
 _LEAST_SHARE: Final = 8
 
@@ -27,7 +27,7 @@ def raise_limit() -> int:
     """Raise the soft limit of descriptors to the hard one, as servers do, and return it."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard == resource.RLIM_INFINITY:
-        hard = _ENOUGH
+        hard = _UNLIMITED
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     return hard
 
@@ -38,9 +38,9 @@ def connection_bound(wanted: int, descriptors: int, encoders: int) -> int:
     They are `wanted`, or what a reserve for `encoders` connections and the rest of the process
     leaves. One line is logged if that is fewer.
     """
-    left = (descriptors - encoders - _RESERVE) // _EACH
-    least = max(1, descriptors // _LEAST_SHARE // _EACH)
-    bound = min(wanted, max(left, least))
+    available = (descriptors - encoders - _RESERVE) // _PER_CONNECTION
+    least = max(1, descriptors // _LEAST_SHARE // _PER_CONNECTION)
+    bound = min(wanted, max(available, least))
     if bound < wanted:
         fields = {"connections": bound, "wanted": wanted, "descriptors": descriptors}
         log.warning("few descriptors for HTTP", extra=fields)

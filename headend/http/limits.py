@@ -5,8 +5,7 @@ it as arrives, queues any number of pipelined requests, reads without end what f
 request, and waits forever for a client to read an answer. Here, connections are counted (see
 `headend.http.connections`), bytes that complete neither a head nor a body are limited, so are
 requests that wait for the answer to another, and a connection must complete its request, and read
-its answer, within some seconds. The duration of a body that a handler reads is the handler's to
-limit.
+its answer, within some seconds. A handler that reads a body limits its duration itself.
 """
 
 import asyncio
@@ -39,7 +38,7 @@ _WRITE_BYTES: Final = 64 * 1024
 # Requests that come before the answer to an earlier one. Browsers and proxies send none, a few
 # programs send some; each that waits holds 2 KB.
 _MOST_PIPELINED: Final = 32
-# An idle connection: players ask again within a target duration, 4 s.
+# An idle connection: players send the next request within a target duration, 4 s.
 _KEEP_ALIVE_SECONDS: Final = 5
 _TOO_LARGE: Final = (
     b"HTTP/1.1 431 Request Header Fields Too Large\r\n"
@@ -107,7 +106,7 @@ class BoundedProtocol(HttpToolsProtocol):
     limiter: ConnectionLimiter
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin, and limit the time until the first head; refuse one connection too many."""
+        """Limit the time until the first head, or refuse a connection beyond the limit."""
         super().connection_made(transport)
         # A single byte that the socket does not accept pauses the writer.
         transport.set_write_buffer_limits(high=0)
@@ -130,7 +129,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._start_timer(self.head_seconds)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End, cancel the timers and give back the place."""
+        """Cancel the timers and release the connection's place."""
         self._stop_timer()
         self._stop_write_timer()
         self._leave()
@@ -162,7 +161,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._start_write_timer()
 
     def resume_writing(self) -> None:
-        """Go on: the client has read what was written."""
+        """Resume the writer: the client has read what was written."""
         self._stop_write_timer()
         super().resume_writing()
 
@@ -186,7 +185,7 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
-        """Handle a complete head, unless it is one request too many."""
+        """Handle a complete head, or refuse a request beyond the limits."""
         if self._refused:
             return
         self._stage = _Stage.BODY
@@ -285,7 +284,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._charged = ()
 
     def _leave(self) -> None:
-        """Give back what the connection holds; called by the protocol that sees it end."""
+        """Release what the connection holds; called by the protocol that handles its end."""
         self._discharge()
         if self._place is not None:
             self.limiter.release(self._place)

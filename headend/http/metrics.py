@@ -87,15 +87,15 @@ class CountedApplication:
     def _counted_fast_path(
         self, method: str, path: str, headers: Sequence[tuple[bytes, bytes]], peer: str | None
     ) -> FastAnswer:
-        found = (
+        answer = (
             self._fast_path(method, path, headers, peer) if self._fast_path is not None else None
         )
-        if isinstance(found, HttpResponse):
-            self._metrics.count(_room(path), found.status)
-            return found
-        if isinstance(found, PendingResponse):
-            return _CountedPending(self._metrics, _room(path), found)
-        return None if found is None else self._counted(path, found)
+        if isinstance(answer, HttpResponse):
+            self._metrics.count(_room(path), answer.status)
+            return answer
+        if isinstance(answer, PendingResponse):
+            return _CountedPending(self._metrics, _room(path), answer)
+        return None if answer is None else self._counted(path, answer)
 
     async def _counted(
         self, path: str, coming: Coroutine[Any, Any, HttpResponse | PendingResponse]

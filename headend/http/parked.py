@@ -19,10 +19,10 @@ _GRAIN_SECONDS: Final = 1.0
 
 
 class ParkedConnection(Protocol):
-    """A connection that can do without its answer."""
+    """A connection with a parked request."""
 
     def give_up(self) -> None:
-        """Answer that there is no answer; never raises."""
+        """Send an error in place of the answer that did not come; never raises."""
         ...
 
 

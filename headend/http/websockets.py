@@ -42,7 +42,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         handle.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _KERNEL_BYTES)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End, and give back the connection's place."""
+        """Release the connection's place."""
         self.on_lost()
         super().connection_lost(exc)
 

@@ -66,8 +66,8 @@ def ensure_local_certificates(
 
     The leaf is renewed when its names change or less than 30 days are left. The authority's
     certificate is renewed when it does not permit all `names`, or is of a version that limited
-    none. Its key and name stay, so encoders that trust an unlimited one go on. `optional` names are
-    left out of the leaf if the authority does not permit them.
+    none. Its key and name stay, so encoders that trust an unlimited one still do. `optional` names
+    are left out of the leaf if the authority does not permit them.
 
     Raises:
         CertificateError: the authority's files cannot be read.
@@ -174,7 +174,7 @@ def _permitted(files: CertificateFiles) -> frozenset[x509.GeneralName]:
 
 
 def _forms(names: Iterable[str]) -> frozenset[x509.GeneralName]:
-    """Return names as an authority's certificate permits them: of addresses exactly these."""
+    """Return names as permitted subtrees; that of an address has only the address itself."""
     return frozenset(
         x509.IPAddress(ipaddress.ip_network(str(form.value)))
         if isinstance(form, x509.IPAddress)
@@ -288,7 +288,7 @@ class RtmpsCertificate:
         self._key = settings.rtmps.key or settings.rtmps.certificate
         self._folder = folder
         self._names = _names(settings, addresses)
-        # That of a container changes at each start, and encoders hardly connect to it.
+        # A container's host name changes at each start, and encoders hardly connect to it.
         self._machine = frozenset({socket.gethostname()}) - self._names
         certificate, key = self._files()
         self.context: ssl.SSLContext = tls_context(certificate, key)

@@ -1,7 +1,7 @@
 """Examines an installation: its data folder, its catalog and its machine.
 
-Examining changes nothing beyond what any reader of the database file does. `clean` runs once the
-cleanup that the service runs periodically (`storage.cleanup`).
+Examining changes nothing beyond what any reader of the database file does. `clean` runs the cleanup
+once that the service runs periodically (`storage.cleanup`).
 """
 
 import asyncio
@@ -56,7 +56,7 @@ _CERTIFICATE_DAYS: Final = 14
 # Clocks that are set by NTP differ by less than a second.
 _AHEAD_US: Final = 60 * MICROSECONDS
 _SKEW_US: Final = MICROSECONDS
-_AT_ONCE: Final = 500
+_BATCH: Final = 500
 _DAY_US: Final = 86_400 * MICROSECONDS
 _MOST_SHOWN: Final = 50
 _ENGINE_SECONDS: Final = 30.0  # the first import of FFmpeg from a cold disk
@@ -100,7 +100,7 @@ async def examine(
 async def examine_briefly(
     settings: ServiceSettings, catalog: Catalog, now_us: int
 ) -> tuple[Finding, ...]:
-    """Return the findings that take neither a look at every file nor the whole database.
+    """Return the findings that need neither every file nor the whole database.
 
     They are those on settings, certificates and jobs; `catalog` is the service's own.
     """
@@ -166,7 +166,7 @@ async def _engine() -> Finding:
 
 
 def _countries(settings: ServiceSettings) -> Finding:
-    """Check that viewers' countries can be told from their addresses."""
+    """Check that the country of private addresses is used, if one is set."""
     if not settings.geo.private_country:
         verdict, text = "well", "no country is assumed for private addresses"
     elif settings.http.public_url and not settings.http.trusted_proxies.strip():
@@ -182,7 +182,7 @@ def _countries(settings: ServiceSettings) -> Finding:
 
 
 def _box() -> Finding:
-    """Report what hides this machine's files from engines, which also work without it."""
+    """Report what hides this machine's files from engines; they work without it too."""
     try:
         text = landlock_text(landlock_abi())
     except SandboxError as error:
@@ -290,13 +290,13 @@ async def _missing(catalog: Catalog, files: StoredFiles) -> Finding:
     """Check that all files exist that rows name."""
     lost: list[FindingItem] = []
     after = ""
-    while rows := await catalog.references.page(after, _AT_ONCE):
+    while rows := await catalog.references.page(after, _BATCH):
         after = rows[-1].hash
         for row in rows:
-            gone = await _lost(files, row)
+            missing = await _missing_of(files, row)
             # It may have been deleted or transcoded again between the two queries.
-            if gone and await catalog.references.standing([row.hash]) == (row,):
-                lost += gone
+            if missing and await catalog.references.standing([row.hash]) == (row,):
+                lost += missing
     for address in await catalog.health.find_slates():
         if await files.stat(address) is None and address in await catalog.health.find_slates():
             lost.append(FindingItem(path=f"objects/{address}", what="picture of a slate"))
@@ -306,19 +306,20 @@ async def _missing(catalog: Catalog, files: StoredFiles) -> Finding:
     return Finding(topic="files", verdict="act", text=text, items=tuple(lost[:_MOST_SHOWN]))
 
 
-async def _lost(files: StoredFiles, row: VideoReferences) -> list[FindingItem]:
+async def _missing_of(files: StoredFiles, row: VideoReferences) -> list[FindingItem]:
+    """Return the files that a row names and the store does not have."""
     wanted: list[tuple[str, str]] = []
     if row.source:
         wanted.append((row.source, "uploaded file"))
     if row.media is not None:
         wanted.append((addresses.video_variants(row.hash, row.media), "playlist"))
-    gone = [each for each in wanted if await files.stat(each[0]) is None]
+    missing = [each for each in wanted if await files.stat(each[0]) is None]
     for folder, what in ((row.posters, "posters"), (row.previews, "previews")):
         if folder is not None:
             place = addresses.video_media(row.hash, folder)
             if not await files.addresses(place):
-                gone.append((place, what))
-    return [FindingItem(path=f"objects/{address}", what=what) for address, what in gone]
+                missing.append((place, what))
+    return [FindingItem(path=f"objects/{address}", what=what) for address, what in missing]
 
 
 async def _leftovers(catalog: Catalog, files: StoredFiles, now_us: int) -> Finding:
@@ -351,25 +352,25 @@ async def _uploads(catalog: Catalog, files: StoredFiles, now_us: int) -> Finding
     """Find expired uploads, and bytes of no upload."""
     found = [
         (addresses.upload(name), "expired upload")
-        for name in await catalog.uploads.find_expired(now_us, _AT_ONCE)
+        for name in await catalog.uploads.find_expired(now_us, _BATCH)
     ]
-    spent = {address for address, _ in found}
+    expired = {address for address, _ in found}
     names = [each.rpartition("/")[2] for each in await files.addresses(addresses.UPLOADS)]
-    for start in range(0, len(names), _AT_ONCE):
-        some = names[start : start + _AT_ONCE]
-        known = await catalog.uploads.find_open(some)
-        for address in (addresses.upload(name) for name in some if name not in known):
+    for start in range(0, len(names), _BATCH):
+        batch = names[start : start + _BATCH]
+        known = await catalog.uploads.find_open(batch)
+        for address in (addresses.upload(name) for name in batch if name not in known):
             stat = await files.stat(address)
-            if address not in spent and stat is not None and stat.modified_us < now_us - AGE_US:
+            if address not in expired and stat is not None and stat.modified_us < now_us - AGE_US:
                 found.append((address, "bytes of no upload"))
     pieces = await files.folders(addresses.PIECES)
     names = sorted(pieces)
-    for start in range(0, len(names), _AT_ONCE):
-        some = names[start : start + _AT_ONCE]
-        known = await catalog.uploads.find_open(some)
+    for start in range(0, len(names), _BATCH):
+        batch = names[start : start + _BATCH]
+        known = await catalog.uploads.find_open(batch)
         found += [
             (addresses.upload_pieces(name), "bytes of no upload")
-            for name in some
+            for name in batch
             if name not in known and pieces[name] < now_us - AGE_US
         ]
     return await _tidy("uploads", files, found)

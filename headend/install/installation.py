@@ -74,7 +74,7 @@ async def install(
         async with open_catalog(place, migrate=True) as catalog:
             first = await catalog.installation.first_start(wall_clock_us())
             if first.owner_token is not None:
-                _keep(folder / OWNER_TOKEN, first.owner_token)
+                _write_token(folder / OWNER_TOKEN, first.owner_token)
             with open_store(folder, bucket) as objects:
                 await bind_objects(catalog, objects, store=objects.place)
     return True
@@ -114,7 +114,7 @@ async def verify_objects(catalog: Catalog, objects: ReadableKey, *, store: str) 
     """Check that a catalog and the objects of an installation have one key (see `verify`).
 
     Raises:
-        StoreMismatch: they have not.
+        StoreMismatch: they do not.
         StorageError: the catalog or the objects cannot be read.
     """
     await verify(objects, catalog.installation, store=store, catalog=catalog.place)
@@ -155,7 +155,7 @@ async def _is_ready(folder: Path, place: str | Path, bucket: S3Place | None) -> 
     return False
 
 
-def _keep(path: Path, token: str) -> None:
+def _write_token(path: Path, token: str) -> None:
     path.touch(mode=0o600)
     path.chmod(0o600)
     path.write_text(f"{token}\n")

@@ -1,8 +1,8 @@
 """Copies the media of an installation between a data folder and a bucket.
 
-The settings name the media as they are; the target is where they shall be. Only API processes may
-use the installation meanwhile: they change nothing but what their callers send, which a repetition
-after their end adds.
+The settings name where the media are; the target is where they shall be. Only API processes may use
+the installation meanwhile: they only add what their callers send, and repeating the copy after
+their end copies that too.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ _ROLE = "migrate --media-to"
 
 
 class MediaCopyRefused(StorageError):
-    """The media cannot be copied now, or not to there; the message is for the operator."""
+    """The media cannot be copied now, or not to this target; the message is for the operator."""
 
 
 class MediaTarget(msgspec.Struct, frozen=True):
@@ -75,7 +75,7 @@ def media_target(
     `endpoint` and `region` are those of the settings unless they are given.
 
     Raises:
-        MediaCopyRefused: it is none, or not of the other kind than the place of the settings.
+        MediaCopyRefused: it is invalid, or of the same kind as the place in the settings.
     """
     source = bucket_of(settings)
     if not text:
@@ -114,7 +114,7 @@ def copy_media(
         DataFolderError: a process writes to one of the folders, or the database is migrated.
         MediaCopyRefused: a process receives streams or transcodes.
         ForeignMedia: the target has media of another installation.
-        StorageError: a store or the catalog failed; a repetition goes on.
+        StorageError: a store or the catalog failed; another call continues the copy.
     """
     folder = Path(settings.data)
     with ExitStack() as locks:

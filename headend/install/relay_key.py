@@ -2,7 +2,7 @@
 
 Every host derives the same Ed25519 key, and from it the same certificate, byte by byte, which it
 presents and is the only one that it trusts. So both sides prove that they have the secret, and no
-certificate has to be distributed or renewed: it is valid for ever, and another secret ends it.
+certificate has to be distributed or renewed: it is valid until the secret is replaced.
 Source: RFC 5869 (HKDF), RFC 8032 (Ed25519 signatures are deterministic), RFC 8446 (TLS 1.3).
 """
 

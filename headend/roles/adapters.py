@@ -21,9 +21,10 @@ T = TypeVar("T")
 
 
 class GrantDefaults(msgspec.Struct, frozen=True, kw_only=True):
-    """What a grant says where neither the stream nor its project has a setting.
+    """The values of a grant for which neither the stream nor its project has a setting.
 
-    `detect_seconds` None leaves it to the latency; the other fields are as in `Grant` and `Policy`.
+    With `detect_seconds` None it follows from the latency; the other fields are as in `Grant` and
+    `Policy`.
     """
 
     reconnect_seconds: float = 60.0
@@ -47,7 +48,7 @@ class CatalogDirectory:
         self._defaults = defaults
 
     async def grant(self, application: str, key: StreamKey) -> Grant | None:
-        """Look up the key whatever the application, so that all refusals take the same time."""
+        """Look up the key for every application, so that all refusals take the same time."""
         try:
             record = await self._catalog.live_state.find_ingest(key)
         except StorageError as error:
@@ -97,7 +98,7 @@ def _set_or(own: T | None, default: T) -> T:
 class CatalogJournal:
     """Writes the states of streams to the catalog.
 
-    `host` is the name of this process where several receive streams; its events have it.
+    `host` is the name of this process where several receive streams; it is added to its events.
     """
 
     def __init__(
@@ -181,5 +182,5 @@ class EngineSinks:
         )
 
     def expect(self, hash_: str) -> None:
-        """Have an engine ready for a run of the stream that may begin soon."""
+        """Prepare an engine for a run of the stream that may begin soon."""
         self._transcoding.spares.expect(hash_)

@@ -2,7 +2,7 @@
 
 Commands are rows (`storage.catalog.streams.commands`), so it makes no difference whether the API
 runs in this process or in another one. The rows are read four times a second, and immediately when
-this process adds one. Of several hosts the one that owns the stream executes a command.
+this process adds one. Of several hosts, the owner of the stream executes a command.
 """
 
 import asyncio
@@ -22,9 +22,9 @@ log = logging.getLogger(__name__)
 
 _POLL_SECONDS: Final = 0.25
 # Ending a run waits for the engine's last segments and the disk; beyond this it continues alone.
-_CARRY_OUT_SECONDS: Final = 30.0
+_EXECUTE_SECONDS: Final = 30.0
 _DATABASE_SECONDS: Final = 5.0
-_AT_ONCE: Final = 16  # further commands wait in their rows
+_MAX_RUNNING: Final = 16  # further commands wait in their rows
 
 _ENDED: Final = "the stream was ended by its owner"
 _KEY_CHANGED: Final = "the stream key was changed"
@@ -51,7 +51,7 @@ class LiveStreamControl(Protocol):
         ...
 
     async def drill(self, stream: int) -> dict[str, object]:
-        """Run a failover drill; return its result, or why it was `refused`."""
+        """Run a failover drill; return its result, or the reason as `refused`."""
         ...
 
     def report(self, stream: int) -> dict[str, object]:
@@ -77,7 +77,7 @@ class StreamMediaRemover(Protocol):
 
 @asynccontextmanager
 async def _hold_alone(stream: int) -> AsyncGenerator[bool]:
-    """Hold a stream that no other host can have, or whose owner makes no difference."""
+    """Hold a stream that no other host can own, or whose owner makes no difference."""
     del stream
     yield True
 
@@ -86,8 +86,8 @@ class CommandExecutor:
     """Executes the commands of one catalog in this process.
 
     With a `presence` these are the commands that are for its host
-    (`storage.catalog.streams.commands.Commands.find_for_host`), else all. `hold` sees that no other
-    host owns a stream while a command is carried out; else that host gets the command.
+    (`storage.catalog.streams.commands.Commands.find_for_host`), else all. `hold` ensures that no
+    other host owns a stream while a command is executed; else that host gets the command.
     """
 
     def __init__(
@@ -109,9 +109,9 @@ class CommandExecutor:
         self._media = media
         self._now_us = now_us
         self._nudged = asyncio.Event()
-        self._under_way: set[int] = set()
+        self._running: set[int] = set()
         self._failed: set[int] = set()  # not tried again
-        self._unread = False
+        self._read_failed = False
 
     def nudge(self) -> None:
         """Read the commands now, since there is a new one."""
@@ -124,10 +124,10 @@ class CommandExecutor:
                 waiting = await self._waiting()
                 self._failed.intersection_update(record.id for record in waiting)
                 for record in waiting:
-                    if record.id in self._failed or record.id in self._under_way:
+                    if record.id in self._failed or record.id in self._running:
                         continue
-                    if len(self._under_way) < _AT_ONCE:
-                        self._under_way.add(record.id)
+                    if len(self._running) < _MAX_RUNNING:
+                        self._running.add(record.id)
                         tasks.create_task(self._execute(record))
                 try:
                     async with asyncio.timeout(_POLL_SECONDS):
@@ -139,14 +139,14 @@ class CommandExecutor:
     async def _waiting(self) -> tuple[CommandRecord, ...]:
         try:
             async with asyncio.timeout(_DATABASE_SECONDS):
-                found = await self._find()
+                waiting = await self._find()
         except (StorageError, TimeoutError) as error:
-            if not self._unread:  # logged once per outage; the next poll tries again
+            if not self._read_failed:  # logged once per outage; the next poll tries again
                 log.warning("commands not read", extra={"cause": repr(error)})
-            self._unread = True
+            self._read_failed = True
             return ()
-        self._unread = False
-        return found
+        self._read_failed = False
+        return waiting
 
     async def _find(self) -> tuple[CommandRecord, ...]:
         if self._presence is None:
@@ -159,7 +159,7 @@ class CommandExecutor:
     async def _execute(self, record: CommandRecord) -> None:
         command = record.command
         about = {"stream": command.hash, "command": command.kind.value}
-        # A report changes nothing, and is asked for often: the stream need not be claimed for it.
+        # A report changes nothing, and is requested often: the stream need not be claimed for it.
         hold = _hold_alone if command.kind is CommandKind.REPORT else self._hold
         try:
             async with hold(command.stream) as ours:
@@ -167,10 +167,10 @@ class CommandExecutor:
                     await asyncio.sleep(_POLL_SECONDS)
                     return
                 async with asyncio.timeout(_DATABASE_SECONDS):
-                    taken = await self._catalog.commands.start(record.id, self._now_us())
-                if not taken:
+                    started = await self._catalog.commands.start(record.id, self._now_us())
+                if not started:
                     return
-                async with asyncio.timeout(_CARRY_OUT_SECONDS):
+                async with asyncio.timeout(_EXECUTE_SECONDS):
                     answer = await self._perform(command)
             if command.kind is CommandKind.REPORT:  # long, and requested often
                 log.debug("reported", extra=about)
@@ -187,27 +187,29 @@ class CommandExecutor:
             log.exception("command failed", extra=about)
             self._failed.add(record.id)
         finally:
-            self._under_way.discard(record.id)
+            self._running.discard(record.id)
 
     async def _perform(self, command: StreamCommand) -> dict[str, object]:
         """Perform a command and return its answer."""
         match command.kind:
             case CommandKind.END:
                 ended = await self._streams.end(command.stream, _ENDED)
-                left = await self._unfinished_runs.end_interrupted(command.stream, command.hash)
-                return {"ended": ended or left}
+                unfinished = await self._unfinished_runs.end_interrupted(
+                    command.stream, command.hash
+                )
+                return {"ended": ended or unfinished}
             case CommandKind.DISCONNECT:
                 async with asyncio.timeout(_DATABASE_SECONDS):
                     proof = await self._catalog.live_state.find_proof(command.stream)
-                taken_off = await self._streams.disconnect(command.stream, proof, _KEY_CHANGED)
-                return {"disconnected": taken_off}
+                count = await self._streams.disconnect(command.stream, proof, _KEY_CHANGED)
+                return {"disconnected": count}
             case CommandKind.FORGET:
                 # With no valid key, nothing can begin again.
-                taken_off = await self._streams.disconnect(command.stream, None, _DELETED)
+                count = await self._streams.disconnect(command.stream, None, _DELETED)
                 await self._streams.end(command.stream, _DELETED)
                 await self._unfinished_runs.end_interrupted(command.stream, command.hash)
                 await self._media.remove([command.hash])
-                return {"disconnected": taken_off}
+                return {"disconnected": count}
             case CommandKind.PAUSE | CommandKind.RESUME:
                 return {"done": await self._pause_or_resume(command)}
             case CommandKind.DRILL:
@@ -218,7 +220,7 @@ class CommandExecutor:
                 assert_never(command.kind)
 
     def _named(self, answer: dict[str, object]) -> dict[str, object]:
-        """Add which of several hosts answers."""
+        """Add the name of this host to an answer, if there are several."""
         return answer if self._presence is None else {**answer, "host": self._presence.name}
 
     async def _pause_or_resume(self, command: StreamCommand) -> bool:

@@ -1,4 +1,4 @@
-"""What every role runs on: catalog and objects of a data folder, sockets, bus, the loop's lag."""
+"""Opens what every role uses: catalog, objects, sockets, bus, edge, the lag of the loop."""
 
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -67,11 +67,11 @@ class RoleContext(msgspec.Struct, frozen=True, kw_only=True):
 async def open_context(
     settings: ServiceSettings, *, origin: bool, ingest: bool
 ) -> AsyncGenerator[RoleContext, None]:
-    """Open the resources of a role; `origin` and `ingest` say which sockets it listens on.
+    """Open the resources of a role; `origin` and `ingest` select the sockets that it listens on.
 
     Raises:
-        ExceptionGroup: of an `AddressError`, where a socket cannot be bound; of a `StorageError`,
-            where the catalog cannot be used or the media belong to another (`StoreMismatch`).
+        ExceptionGroup: of an `AddressError`, if a socket cannot be bound; of a `StorageError`,
+            if the catalog cannot be used or the media belong to another (`StoreMismatch`).
     """
     folder = Path(settings.data)
     lag = LoopLag()
@@ -97,8 +97,8 @@ async def open_context(
         edge = _edge(
             settings,
             first.broadcaster_key,
-            makes=ingest,
-            # With a database of its own there is no other process that makes streams.
+            publishes=ingest,
+            # With a database of its own there is no other process that publishes streams.
             serves_others=origin and (catalog.is_shared or not ingest),
         )
         yield RoleContext(
@@ -130,16 +130,16 @@ async def _bus(settings: ServiceSettings, catalog: Catalog, key: str) -> AsyncGe
 
 @asynccontextmanager
 async def _edge(
-    settings: ServiceSettings, key: str, *, makes: bool, serves_others: bool
+    settings: ServiceSettings, key: str, *, publishes: bool, serves_others: bool
 ) -> AsyncGenerator[Edge, None]:
-    """Open the edge of a process that makes streams, or serves those of others, or both."""
-    if not settings.redis.url or not (makes or serves_others):
+    """Open the edge of a process that publishes streams, or serves those of others, or both."""
+    if not settings.redis.url or not (publishes or serves_others):
         yield MemoryEdge()
         return
     async with AsyncExitStack() as stack:
         opened = open_edge_store(settings.redis.url, namespace=_namespace(key))
         store = await stack.enter_async_context(opened)
-        if not makes:
+        if not publishes:
             yield await stack.enter_async_context(open_remote_edge(store))
             return
         own = PublishingEdge(store)
@@ -153,8 +153,8 @@ async def _edge(
 
 
 def _namespace(key: str) -> str:
-    """Return the names in Redis of the installation with this broadcaster key.
+    """Return the namespace in Redis of the installation with this broadcaster key.
 
-    It keeps installations that share a Redis apart.
+    It separates installations that share a Redis.
     """
     return f"headend.{key}"

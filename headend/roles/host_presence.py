@@ -1,8 +1,8 @@
-"""Keeps this process among the hosts of the catalog while it runs (`storage.catalog.hosts`).
+"""Registers this process among the hosts of the catalog while it runs (`storage.catalog.hosts`).
 
-A host is seen once a second, by the database's clock. Where it was not seen for
-`hosts.dead_seconds`, other hosts take its streams: so it counts itself as no owner from that moment
-on, by its own clock, which runs from before the last time that it was seen.
+A host renews its row once a second: it is seen then, by the database's clock. If it was not seen
+for `hosts.dead_seconds`, other hosts take its streams. So from then on it does not count itself as
+an owner, by its own clock, read before the last renewal.
 """
 
 import asyncio
@@ -29,15 +29,15 @@ __all__ = ["HostIdentity", "HostPresence", "open_presence"]
 log = logging.getLogger(__name__)
 
 INTERVAL_SECONDS: Final = 1.0
-# A database that does not answer at the end must not hold the exit up.
+# A database that does not answer at the end must not delay the exit.
 _LEAVE_SECONDS: Final = 2.0
-# A file in the data folder, which only one process of these uses at a time: a start after a kill
-# knows by it that the host of its name is not another process.
-_NUMBER: Final = "host.number"
+# A file in the data folder, which only one of these processes uses at a time. A start after a kill
+# recognizes by it that the host of its name is its predecessor, and not another process.
+_NUMBER_FILE: Final = "host.number"
 
 
 class HostIdentity(msgspec.Struct, frozen=True, kw_only=True):
-    """How a host is known to the others (see `storage.catalog.hosts.repository.HostRecord`)."""
+    """A host as the others know it (see `storage.catalog.hosts.repository.HostRecord`)."""
 
     name: str
     role: str
@@ -47,7 +47,7 @@ class HostIdentity(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _uptime() -> float:
-    # Unlike CLOCK_MONOTONIC it goes on while a virtual machine is suspended.
+    # Unlike CLOCK_MONOTONIC it continues while a virtual machine is suspended.
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
@@ -55,10 +55,10 @@ class HostPresence:
     """The registration of this process; `open_presence` runs it.
 
     Attributes:
-        dead_seconds: How long a host lives that is not seen.
+        dead_seconds: How long a host that is not seen counts as alive.
         host: The number by which it claims streams; None while it is not registered.
         on_owned: Called each time that it was seen, with the generations of the streams that it
-            owns, by their numbers. What it served and is not among them has another owner.
+            owns, by their numbers. A stream that it served and that is missing has another owner.
         on_lost: Called once when others may own its streams: it was not seen for too long, or its
             row was removed. It owns streams again from the next `on_owned` on.
     """
@@ -83,7 +83,7 @@ class HostPresence:
         self._seen = now()  # at the latest
         self._is_lost = False
         self._is_stopping = False
-        self._trouble = ""  # the cause that was logged last, "" if there is none
+        self._logged_cause = ""  # of the failure that lasts, "" if there is none
 
     @property
     def name(self) -> str:
@@ -92,16 +92,16 @@ class HostPresence:
 
     @property
     def problem(self) -> str:
-        """Why this process counts as no host, in words for the operator; "" if it does."""
+        """The reason why this process does not count as a host, for the operator; "" if it does."""
         if not self._is_lost:
             return ""
-        return f"this process owns no stream: {self._trouble or 'it was not seen'}"
+        return f"this process owns no stream: {self._logged_cause or 'it was not seen'}"
 
     async def start(self, predecessor: int | None) -> None:
-        """Become a host when the process starts; then it must be seen, by `keep_seen`.
+        """Register this process as it starts; from then on `keep_seen` must run.
 
-        `predecessor` is the number of the process before this one, which has ended. Any other
-        process of this name is waited for, as it may have been killed just now.
+        `predecessor` is the number of the process before this one, which has ended. If another
+        process of this name counts as alive, wait: it may have been killed just now.
 
         Raises:
             HostNameTaken: another process of this name runs.
@@ -115,7 +115,7 @@ class HostPresence:
         await self.register()
 
     async def register(self) -> None:
-        """Become a host in the place of any other of its name.
+        """Register this process, replacing any other host of its name.
 
         Raises:
             StorageError: the catalog does not answer.
@@ -133,10 +133,10 @@ class HostPresence:
         log.info("host registered", extra={"host": each.name, "number": self.host})
 
     async def require_alone(self) -> None:
-        """Check that no other host lives.
+        """Check that no other host is alive.
 
         Raises:
-            MediaNotShared: one does.
+            MediaNotShared: one is.
             StorageError: the catalog does not answer.
         """
         for each in await self._catalog.hosts.find_all(self.dead_seconds):
@@ -144,14 +144,14 @@ class HostPresence:
                 raise MediaNotShared(each.name)
 
     async def keep_seen(self) -> None:
-        """Be seen once a second, and report what it owns, until cancelled."""
+        """Renew the row once a second, and report what the host owns, until cancelled."""
         while True:
             began = self._now()
-            left = self._seen + self.dead_seconds - began
-            if left <= 0:
+            remaining = self._seen + self.dead_seconds - began
+            if remaining <= 0:
                 self._lose()
             try:
-                async with asyncio.timeout(self.dead_seconds if self._is_lost else left):
+                async with asyncio.timeout(self.dead_seconds if self._is_lost else remaining):
                     owned = await self._renew()
             except (StorageError, TimeoutError) as error:
                 self._report(repr(error))
@@ -166,7 +166,7 @@ class HostPresence:
         return turn if self._is_lost else min(turn, self._seen + self.dead_seconds)
 
     async def _renew(self) -> dict[int, int] | None:
-        """Be seen, and return what it owns; None if another process has its name."""
+        """Renew the row, and return what the host owns; None if another process has its name."""
         began = self._now()
         if self.host is not None and not await self._catalog.hosts.beat(
             self.host, self._identity.name, self.dead_seconds
@@ -184,8 +184,8 @@ class HostPresence:
 
     async def _find_namesake(self) -> int | None:
         """Return the number of the living host of this name, if there is one."""
-        found = await self._catalog.hosts.find_all(self.dead_seconds)
-        same = (each.id for each in found if each.alive and each.name == self._identity.name)
+        hosts = await self._catalog.hosts.find_all(self.dead_seconds)
+        same = (each.id for each in hosts if each.alive and each.name == self._identity.name)
         return next(same, None)
 
     def _lose(self) -> None:
@@ -195,17 +195,17 @@ class HostPresence:
             self.on_lost()
 
     def _regain(self) -> None:
-        if self._trouble or self._is_lost:
+        if self._logged_cause or self._is_lost:
             log.info("host seen again", extra={"host": self._identity.name})
-        self._is_lost, self._trouble = False, ""
+        self._is_lost, self._logged_cause = False, ""
 
     def _report(self, cause: str) -> None:
-        if cause != self._trouble:  # once, however long it lasts
+        if cause != self._logged_cause:  # once, however long it lasts
             log.warning("host not seen", extra={"host": self._identity.name, "cause": cause})
-        self._trouble = cause
+        self._logged_cause = cause
 
-    async def take_no_more(self) -> None:
-        """Let the other hosts give this one no new streams, since it is about to stop."""
+    async def close_to_new_streams(self) -> None:
+        """Stop the other hosts from giving this one new streams, since it is about to stop."""
         self._is_stopping = True
         if self.host is None:
             return
@@ -216,7 +216,7 @@ class HostPresence:
             log.warning("host not closed to new streams", extra={"cause": repr(error)})
 
     async def leave(self) -> None:
-        """Stop being a host, so that others need not wait to take its streams."""
+        """Unregister this process, so that others need not wait to take its streams."""
         if self.host is None:
             return
         try:
@@ -239,7 +239,7 @@ def _read_number(file: Path) -> int | None:
 async def open_presence(
     context: RoleContext, role: str
 ) -> AsyncGenerator[HostPresence | None, None]:
-    """Be a host for the length of the block; None with SQLite, which only one process writes to.
+    """Register this process for the length of the block; None with SQLite, which has one writer.
 
     Raises:
         AddressError: others cannot connect to the address at which it accepts relayed encoders.
@@ -263,7 +263,7 @@ async def open_presence(
         ),
         dead_seconds=settings.dead_seconds,
     )
-    file = context.folder / _NUMBER
+    file = context.folder / _NUMBER_FILE
     await presence.start(_read_number(file))
     try:
         if bucket_of(context.settings) is None:

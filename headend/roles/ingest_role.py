@@ -33,7 +33,7 @@ from headend.roles.media_remover import StoredMedia
 from headend.roles.stale_streams import keep_resetting_unowned_streams
 from headend.roles.stream_ownership import (
     CatalogOwnership,
-    LeftRuns,
+    OrphanedRuns,
     OwnershipWatch,
     SoleRuns,
 )
@@ -164,19 +164,19 @@ async def run_ingest(
             watch = OwnershipWatch(listener.streams, context.edge)
             transcoding.on_lost = watch.on_run_lost
             transcoding.on_stored = partial(_report_stored, listener)
-            left = LeftRuns(
+            orphaned = OrphanedRuns(
                 ownership,
                 listener.streams,
                 transcoding,
                 reconnect_seconds=settings.live.reconnect_seconds,
             )
-            presence.on_owned = partial(_report_owned, watch, left)
+            presence.on_owned = partial(_report_owned, watch, orphaned)
             presence.on_lost = watch.on_unseen
-            executor = execute(unfinished_runs=left, presence=presence, hold=left.holding)
+            executor = execute(unfinished_runs=orphaned, presence=presence, hold=orphaned.holding)
             tasks = (
                 BackgroundTask("database's clock", catalog.clock.keep_synchronized),
                 BackgroundTask("ownership of streams", watch.run),
-                BackgroundTask("runs of hosts that are gone", left.run),
+                BackgroundTask("runs of hosts that are gone", orphaned.run),
             )
         async with (
             run_in_background(BackgroundTask("commands", executor.run), *tasks),
@@ -200,16 +200,16 @@ def _spare_room(meter: RoomMeter) -> SpareRoom | None:
 
 @asynccontextmanager
 async def _closing(presence: HostPresence | None) -> AsyncGenerator[None]:
-    """At the end of the block, let the other hosts know that this one takes no more streams."""
+    """Stop the other hosts from giving this one new streams at the end of the block."""
     try:
         yield
     finally:
         if presence is not None:
-            await presence.take_no_more()
+            await presence.close_to_new_streams()
 
 
 def _other_hosts(context: RoleContext, ownership: CatalogOwnership) -> OtherHosts:
-    """Return the way to the other hosts of the installation, and theirs to this one."""
+    """Return what this host needs to relay to the other hosts, and to accept what they relay."""
     tls = relay_tls(context.first.relay_secret.encode())
     sock = context.sockets.relay
     return OtherHosts(
@@ -220,14 +220,14 @@ def _other_hosts(context: RoleContext, ownership: CatalogOwnership) -> OtherHost
     )
 
 
-def _report_owned(watch: OwnershipWatch, left: LeftRuns, owned: Mapping[int, int]) -> None:
-    """Report which streams this host owns to those who compare it with what it serves."""
+def _report_owned(watch: OwnershipWatch, orphaned: OrphanedRuns, owned: Mapping[int, int]) -> None:
+    """Pass the streams that this host owns to both parts that compare them with those served."""
     watch.on_owned(owned)
-    left.on_owned(owned)
+    orphaned.on_owned(owned)
 
 
 def _report_stored(listener: RtmpListener, hash_: str, until_us: int) -> None:
-    """Let the hosts that relay a stream know until when its media are stored."""
+    """Report to the hosts that relay a stream until when its media are stored."""
     if listener.relay is None:
         return
     seconds_ago = max(0.0, (wall_clock_us() - until_us) / MICROSECONDS)
@@ -237,9 +237,9 @@ def _report_stored(listener: RtmpListener, hash_: str, until_us: int) -> None:
 
 
 async def _reset_streams(catalog: Catalog, presence: HostPresence | None) -> Collection[PublicHash]:
-    """Mark the streams off air that a killed process left, but not those of other hosts.
+    """Mark the streams that a killed process left as off air, but not those of other hosts.
 
-    Returns them where this is the only host.
+    Return them if this is the only host.
     """
     if presence is None:
         return await catalog.live_state.reset(wall_clock_us())
@@ -250,7 +250,7 @@ async def _reset_streams(catalog: Catalog, presence: HostPresence | None) -> Col
 
 
 def _reset_later(catalog: Catalog, presence: HostPresence | None) -> tuple[BackgroundTask, ...]:
-    """Return the task that does so when another host is gone, if there may be others."""
+    """Return the task that repeats this when another host is gone, if there may be others."""
     if presence is None:
         return ()
     resetting = partial(keep_resetting_unowned_streams, catalog, presence.dead_seconds)
@@ -286,20 +286,21 @@ async def _abandoned(
 ) -> list[BackgroundTask]:
     """Return the tasks that end the runs of the only ingest if their encoders do not return.
 
-    Viewers get those that were `interrupted` from here on.
+    Of the runs that were `interrupted`, those that viewers get from here on are not too old.
     """
     catalog, default = context.catalog, context.settings.live.reconnect_seconds
-    left: defaultdict[float, list[PublicHash]] = defaultdict(list)
+    by_window: defaultdict[float, list[PublicHash]] = defaultdict(list)
     for hash_, own in (await catalog.live_state.find_reconnect_windows()).items():
-        left[default if own is None else own].append(hash_)
-    seen = frozenset(interrupted)
-    for seconds, hashes in left.items():
-        await transcoding.end_older(seen.intersection(hashes), seconds)
+        by_window[default if own is None else own].append(hash_)
+    checked = frozenset(interrupted)
+    for seconds, hashes in by_window.items():
+        await transcoding.end_older(checked.intersection(hashes), seconds)
     return [
         BackgroundTask(
-            "abandoned runs", partial(_end_abandoned, transcoding, catalog, hashes, seen, seconds)
+            "abandoned runs",
+            partial(_end_abandoned, transcoding, catalog, hashes, checked, seconds),
         )
-        for seconds, hashes in left.items()
+        for seconds, hashes in by_window.items()
     ]
 
 
@@ -307,14 +308,14 @@ async def _end_abandoned(
     transcoding: LiveTranscoding,
     catalog: Catalog,
     hashes: Collection[PublicHash],
-    seen: Collection[PublicHash],
+    checked: Collection[PublicHash],
     window: float,
 ) -> None:
     """End the runs whose encoders did not return, and their pauses.
 
-    Whether those `seen` are older than the window has been looked at.
+    Those `checked` are known not to be older than the window.
     """
-    await transcoding.end_older([each for each in hashes if each not in seen], window)
+    await transcoding.end_older([each for each in hashes if each not in checked], window)
     await transcoding.end_abandoned(hashes, window)
     try:
         await catalog.live_state.end_pauses(hashes, wall_clock_us())
@@ -325,9 +326,9 @@ async def _end_abandoned(
 def _listening_sockets(
     sockets: ListenSockets, tls: RtmpsCertificate | None
 ) -> list[tuple[socket.socket, ssl.SSLContext | None]]:
-    found: list[tuple[socket.socket, ssl.SSLContext | None]] = []
+    listening: list[tuple[socket.socket, ssl.SSLContext | None]] = []
     if sockets.rtmp is not None:
-        found.append((sockets.rtmp, None))
+        listening.append((sockets.rtmp, None))
     if sockets.rtmps is not None and tls is not None:
-        found.append((sockets.rtmps, tls.context))
-    return found
+        listening.append((sockets.rtmps, tls.context))
+    return listening

@@ -13,7 +13,7 @@ __all__ = ["LOGGED_SECONDS", "watch_loop"]
 
 log = logging.getLogger(__name__)
 
-# Half of what the shortest detection of a silent encoder waits.
+# Half of the shortest detection of a silent encoder.
 LOGGED_SECONDS: Final = 0.5
 
 

@@ -55,22 +55,20 @@ class StoredMedia:
             log.warning("media not removed", extra={"address": address, "cause": str(error)})
 
 
-log = logging.getLogger(__name__)
-
 _INTERVAL_SECONDS: Final = 3600.0
 
 
 async def delete_expired_recordings(recordings: Recordings, media: StoredMedia, now_us: int) -> int:
-    """Delete the recordings whose time is over and return how many.
+    """Delete the recordings that have expired and return their number.
 
     Raises:
         StorageError: the catalog failed; the rest remains.
     """
-    gone = 0
+    count = 0
     while (hash_ := await recordings.expire(now_us)) is not None:
         await media.remove([hash_])
-        gone += 1
-    return gone
+        count += 1
+    return count
 
 
 async def keep_deleting_expired_recordings(
@@ -86,10 +84,10 @@ async def keep_deleting_expired_recordings(
     while True:
         try:
             await verify()
-            gone = await delete_expired_recordings(recordings, media, now_us())
+            count = await delete_expired_recordings(recordings, media, now_us())
         except StorageError as error:
             log.warning("recordings not expired", extra={"cause": str(error)})
         else:
-            if gone:
-                log.info("recordings expired", extra={"videos": gone})
+            if count:
+                log.info("recordings expired", extra={"videos": count})
         await asyncio.sleep(_INTERVAL_SECONDS)

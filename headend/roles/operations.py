@@ -1,4 +1,4 @@
-"""Collects what an operator wants to know of the installation, for `api.operations`."""
+"""Collects the state of the installation for its operator (see `api.operations`)."""
 
 import asyncio
 import os
@@ -114,19 +114,19 @@ class InstallationReporter:
         """
         async with asyncio.timeout(_EXAMINE_SECONDS), self._examining:
             self._examined = [
-                _found(each) for each in await examine(self._settings, wall_clock_us())
+                _doctor_finding(each) for each in await examine(self._settings, wall_clock_us())
             ]
             return self._examined
 
     async def concerns(self) -> Sequence[DoctorFinding]:
-        """Return the findings that need an operator, as far as they are known."""
+        """Return the known findings that need an operator."""
         brief = await examine_briefly(self._settings, self._catalog, wall_clock_us())
         newer = {each.topic for each in brief}
         known = [
-            *map(_found, brief),
+            *map(_doctor_finding, brief),
             *(each for each in self._examined if each.topic not in newer),
         ]
-        # The disk is among the problems, as it is now.
+        # The present state of the disk is among the problems.
         return [each for each in known if each.verdict == "act" and each.topic != "disk"]
 
 
@@ -143,7 +143,7 @@ async def _disk(folder: Path) -> tuple[int, int]:
 def memory_of(meminfo: str) -> tuple[int, int]:
     """Return the machine's memory and what is available of it, in bytes (proc_meminfo(5)).
 
-    0 stands for what the text does not say.
+    A value that the text does not have is 0.
     """
     sizes = {"MemTotal": 0, "MemAvailable": 0}
     for line in meminfo.splitlines():
@@ -153,7 +153,7 @@ def memory_of(meminfo: str) -> tuple[int, int]:
     return sizes["MemTotal"], sizes["MemAvailable"]
 
 
-def _found(finding: Finding) -> DoctorFinding:
+def _doctor_finding(finding: Finding) -> DoctorFinding:
     return DoctorFinding(
         topic=finding.topic,
         verdict=finding.verdict,

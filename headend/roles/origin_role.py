@@ -1,6 +1,6 @@
 """The origin role: playlists and media, watch pages and their documents.
 
-All parts share one visibility check, so that no address serves what a page hides.
+All parts share one visibility check, so that no URL serves what a page hides.
 """
 
 from pathlib import Path
@@ -95,32 +95,32 @@ class OriginRole(msgspec.Struct, frozen=True, kw_only=True):
         async def signed_in(cookie: str | None, hash_: str, /) -> bool:
             return await is_signed_in_owner(catalog, sessions, cookie, hash_)
 
-        verdicts = VisibilityCache(catalog.visibility, owner, geo.country, is_signed_in=signed_in)
+        visibility = VisibilityCache(catalog.visibility, owner, geo.country, is_signed_in=signed_in)
         redirects, media_origin = _redirects(settings, objects)
         card = Asset.of(_CARD, Path(BUNDLE, _CARD).read_bytes())
         return cls(
             clients=clients,
             geo=geo,
-            visibility=verdicts,
+            visibility=visibility,
             origin=Origin(
-                objects=objects, edge=edge, visibility=verdicts, card=card, redirects=redirects
+                objects=objects, edge=edge, visibility=visibility, card=card, redirects=redirects
             ),
             handlers=[
                 *page_handlers(
-                    verdicts,
+                    visibility,
                     addresses,
                     latency=settings.live.latency,
                     media_origin=media_origin,
                 ),
-                *document_handlers(verdicts, catalog.projects, addresses),
-                *oembed_handlers(verdicts, addresses),
+                *document_handlers(visibility, catalog.projects, addresses),
+                *oembed_handlers(visibility, addresses),
                 *slate_image_handlers(objects),
             ],
         )
 
 
 def _redirects(settings: ServiceSettings, objects: MediaStore) -> tuple[Redirects | None, str]:
-    """Return the redirects that the settings ask for, and the origin that they lead to."""
+    """Return the redirects that the settings select, and the web origin that they lead to."""
     storage = settings.storage
 
     async def is_stored(address: str) -> bool:

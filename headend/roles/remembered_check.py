@@ -1,6 +1,6 @@
-"""A check of something distant whose result counts for some seconds.
+"""A check of a remote service, whose result is reused for some seconds.
 
-Monitors and load balancers ask `/readyz` of every process every few seconds, several at a time.
+Monitors and load balancers request `/readyz` of every process every few seconds, several at a time.
 """
 
 import time
@@ -11,12 +11,12 @@ from storage.single_flight import SingleFlight
 
 __all__ = ["RememberedCheck"]
 
-# Shorter than what a load balancer takes to notice a host that is gone.
+# Shorter than the time in which a load balancer detects a host that is gone.
 _SECONDS: Final = 3.0
 
 
 class RememberedCheck:
-    """Runs `check`, which returns what is wrong, at most once in 3 s for all who ask.
+    """Runs `check`, which returns what is wrong, at most once in 3 s for all callers.
 
     `clock` is monotonic, in seconds.
     """
@@ -33,7 +33,7 @@ class RememberedCheck:
         self._problem: str | None = None
 
     async def problem(self) -> str | None:
-        """Return what is wrong, or was within the last seconds; None if nothing is."""
+        """Return what is wrong, as of now or of the last seconds; None if nothing is."""
         if self._checked is None or self._clock() - self._checked >= _SECONDS:
             await self._checking.run("", self._check_now)
         return self._problem

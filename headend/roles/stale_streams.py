@@ -2,8 +2,8 @@
 
 The API and the pages show these states. With SQLite the next ingest resets them when it starts;
 until then an API process does, by the lock of the data folder. Several hosts that share a catalog
-may have no folder in common: there each ingest and each API process resets the streams of hosts
-that do not live any more.
+may have no folder in common: there each ingest and each API process resets the streams of dead
+hosts.
 """
 
 import asyncio
@@ -71,30 +71,30 @@ async def keep_resetting_unowned_streams(
     interval: float = INTERVAL_SECONDS,
     grace: float = GRACE_SECONDS,
 ) -> None:
-    """Set streams off air whose owner has not lived for `grace` seconds, until cancelled.
+    """Set streams off air whose owner has been dead for `grace` seconds, until cancelled.
 
-    `interval` is the time between two looks at the hosts, in seconds. Streams are looked at once
+    `interval` is the time between two reads of the hosts, in seconds. Streams are checked once
     after the start, and when a host is gone.
     """
     clock = asyncio.get_running_loop().time
-    lived: frozenset[int] = frozenset()
+    living_before: frozenset[int] = frozenset()
     due: float | None = clock() + grace
-    unread = False
+    read_failed = False
     while True:
         await asyncio.sleep(interval)
         try:
             async with asyncio.timeout(_READ_SECONDS):
                 hosts = await catalog.hosts.find_all(dead_seconds)
         except (StorageError, TimeoutError) as error:
-            if not unread:  # logged once per outage
+            if not read_failed:  # logged once per outage
                 log.warning("hosts not read", extra={"cause": repr(error)})
-            unread, due = True, clock() + grace  # they could not be seen meanwhile, either
+            read_failed, due = True, clock() + grace  # hosts could not renew their rows, either
             continue
-        unread = False
+        read_failed = False
         living = frozenset(host.id for host in hosts if host.alive)
-        if lived - living:
+        if living_before - living:
             due = clock() + grace
-        lived = living
+        living_before = living
         if due is not None and clock() >= due and await _reset_unowned(catalog, dead_seconds):
             due = None
 

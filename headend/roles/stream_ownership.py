@@ -1,9 +1,9 @@
 """Ownership of streams among the hosts of a shared catalog.
 
-A host claims a stream when its first encoder comes, and lets go of it when its run has ended. When
-another host owns the stream, which the catalog says and every write to the bucket shows, this one
-stops serving it. A host that cannot reach the catalog goes on: nobody can take its streams without
-the catalog, and a host that is cut off alone finds out when it writes.
+A host claims a stream when its first encoder connects, and releases it when its run has ended. It
+stops serving a stream that another host owns, which it learns from the catalog and from every write
+to the bucket. A host that cannot reach the catalog continues: without the catalog no other host can
+take its streams, and if it alone is cut off, it detects a takeover when it writes.
 """
 
 import asyncio
@@ -25,17 +25,17 @@ from storage.objects.addresses import live_stream
 from storage.wall_clock import wall_clock_us
 from transcode.live.service import LiveTranscoding
 
-__all__ = ["CatalogOwnership", "LeftRuns", "OwnershipWatch", "SoleRuns"]
+__all__ = ["CatalogOwnership", "OrphanedRuns", "OwnershipWatch", "SoleRuns"]
 
 log = logging.getLogger(__name__)
 
-_LOOK_SECONDS: Final = 2.0
-# Left streams that are looked at together: a bucket answers after some 20 ms.
-_AT_ONCE: Final = 16
+_INTERVAL_SECONDS: Final = 2.0
+# Orphaned streams that are checked concurrently: a bucket answers after some 20 ms.
+_CONCURRENCY: Final = 16
 
 
 class CatalogOwnership:
-    """Which host owns a stream, by the catalog; an `ingest.stream.ports.StreamOwnership`."""
+    """Claims and releases streams in the catalog; an `ingest.stream.ports.StreamOwnership`."""
 
     def __init__(self, catalog: Catalog, presence: HostPresence) -> None:
         self._catalog = catalog
@@ -51,7 +51,7 @@ class CatalogOwnership:
             raise PortError(str(error)) from error
 
     async def release(self, grant: Grant, generation: int) -> None:
-        """Let go of a stream; whether its last run has ended is looked at later (`LeftRuns`)."""
+        """Release a stream; `OrphanedRuns` checks later whether its last run has ended."""
         try:
             await self.release_stream(grant.stream, generation, ended=False)
         except StorageError as error:
@@ -67,10 +67,10 @@ class CatalogOwnership:
     ) -> Ownership:
         """Return the owner of the stream with this number, as `claim` does.
 
-        Only with `hand_over` it may become another host, where this one has no room.
+        With `hand_over` it may become another host, if this one has no room.
 
         Raises:
-            StorageError: the owner cannot be found out at present.
+            StorageError: the owner cannot be determined at present.
         """
         host = self._presence.host
         if host is None:
@@ -87,7 +87,7 @@ class CatalogOwnership:
         return Ownership(generation=owner.generation, address=address)
 
     async def release_stream(self, stream: int, generation: int, *, ended: bool) -> None:
-        """Let go of the stream with this number, whose runs have all `ended` or may be open.
+        """Release the stream with this number; `ended`: none of its runs is open.
 
         Raises:
             StorageError: it could not be stored.
@@ -98,7 +98,7 @@ class CatalogOwnership:
     async def find_left(self, after: int = 0) -> tuple[LeftStream, ...]:
         """Return the next streams whose owners are gone, if this is the first living host.
 
-        Those with numbers greater than `after`, in their order; none: there are no more.
+        They have numbers greater than `after`, in that order; empty if there are no more.
 
         Raises:
             StorageError: the catalog does not answer.
@@ -110,7 +110,7 @@ class CatalogOwnership:
         return await self._catalog.owners.find_left(host, seconds, after=after)
 
     async def forget(self, left: Sequence[LeftStream]) -> None:
-        """Record of streams that were let go that they have no open run.
+        """Record that these streams, which were released, have no open run.
 
         Raises:
             StorageError: the catalog does not answer.
@@ -149,7 +149,7 @@ class OwnershipWatch:
         self._served = served
 
     def on_unseen(self) -> None:
-        """Handle that this host was not seen for so long that it does not count as living."""
+        """Handle that this host was not seen for so long that it counts as dead."""
         self._was_unseen = True
 
     def on_run_lost(self, hash_: str, generation: int) -> None:
@@ -170,12 +170,12 @@ class OwnershipWatch:
             if hash_ is not None and await self._streams.surrender(stream, generation):
                 # Viewers get what its owner publishes.
                 await self._edge.drop_folder(live_stream(hash_))
-        except Exception:  # one stream's fault must not keep the others
+        except Exception:  # one stream's fault must not prevent the others
             log.exception("stream not surrendered", extra={"stream": hash_})
 
 
 class SoleRuns:
-    """Ends runs where this host has all streams, without asking."""
+    """Ends runs where this host owns all streams."""
 
     def __init__(self, transcoding: LiveTranscoding) -> None:
         self._transcoding = transcoding
@@ -186,16 +186,16 @@ class SoleRuns:
         return await self._transcoding.end_interrupted(hash_)
 
 
-class LeftRuns:
+class OrphanedRuns:
     """Ends runs that no host serves.
 
-    That is at once where the stream's owner wants it, and else where the run's owner is gone and
-    its encoder did not return to any host: players would otherwise wait for ever in a playlist
-    without an end. The first living host does so. `reconnect_seconds` is how long a run waits for
-    its encoder where the stream has no setting.
+    It does so at once by command, and otherwise if the host that owned the run is gone and the
+    encoder did not return to any host: players would wait for ever in a playlist without an end.
+    Only the first living host does so. `reconnect_seconds` is how long a run waits for its encoder
+    if the stream has no setting.
 
-    A stream that this host owns and does not serve, because the answer to its claim or its release
-    was lost, is let go.
+    It also releases streams that this host owns and does not serve, because the answer to a claim
+    or a release was lost.
     """
 
     def __init__(
@@ -210,10 +210,10 @@ class LeftRuns:
         self._streams = streams
         self._transcoding = transcoding
         self._reconnect_seconds = reconnect_seconds
-        self._seen: dict[tuple[int, int], float] = {}  # when a run was found left
+        self._seen: dict[tuple[int, int], float] = {}  # when it was first found orphaned
         self._failed: dict[int, LeftStream] = {}  # claimed, maybe, and not ended yet
-        self._owned: Mapping[int, int] = {}  # by the catalog, which was read a moment ago
-        self._unserved: dict[int, int] = {}  # of these, at the last look
+        self._owned: Mapping[int, int] = {}  # by the catalog, which was read recently
+        self._unserved: dict[int, int] = {}  # of these, at the last check
         self._held: Counter[int] = Counter()  # for commands
 
     def on_owned(self, owned: Mapping[int, int]) -> None:
@@ -260,19 +260,19 @@ class LeftRuns:
             self._held -= Counter([stream])
 
     async def run(self) -> None:
-        """Look for runs whose owners are gone, until cancelled."""
+        """End runs whose owners are gone, until cancelled."""
         clock = asyncio.get_running_loop().time
         while True:
-            await asyncio.sleep(_LOOK_SECONDS)
+            await asyncio.sleep(_INTERVAL_SECONDS)
             try:
-                await self.look(clock())
+                await self.end_due(clock())
             except StorageError as error:
                 log.warning("left runs not looked for", extra={"cause": repr(error)})
 
-    async def look(self, now: float) -> None:
-        """End what has been left for too long, by a clock in seconds.
+    async def end_due(self, now: float) -> None:
+        """End the runs that have been orphaned for too long; `now` is in seconds.
 
-        What fails is tried again at the next look, since a stream that was claimed is not left.
+        Failures are retried by the next call, since a stream that was claimed is not orphaned.
 
         Raises:
             StorageError: the catalog does not answer.
@@ -289,42 +289,42 @@ class LeftRuns:
                     due[each.stream] = each
         self._seen = seen
         await _for_each((self._failed | due).values(), self._end)
-        await self._let_go_unserved()
+        await self._release_unserved()
 
-    def _patience(self, left: LeftStream) -> float:
-        own = left.reconnect_seconds
+    def _patience(self, orphan: LeftStream) -> float:
+        own = orphan.reconnect_seconds
         return self._reconnect_seconds if own is None else own
 
     async def _without_ended(self, page: Sequence[LeftStream]) -> list[LeftStream]:
         """Forget those of these streams that have no open run; return the others.
 
-        Only what was let go: an owner that is gone may wake up and store the begin of a run.
+        Only those that were released: an owner that seems gone may resume and begin a run.
         """
         ended: dict[int, LeftStream] = {}
 
-        async def look(each: LeftStream) -> None:
+        async def check(each: LeftStream) -> None:
             with suppress(StorageError):
                 if not await self._transcoding.has_open_run(each.hash):
                     ended[each.stream] = each
 
         new = [each for each in page if (each.stream, each.generation) not in self._seen]
-        await _for_each([each for each in new if each.let_go and not each.paused], look)
+        await _for_each([each for each in new if each.let_go and not each.paused], check)
         await self._ownership.forget(list(ended.values()))
         return [each for each in page if each.stream not in ended]
 
-    async def _end(self, left: LeftStream) -> None:
+    async def _end(self, orphan: LeftStream) -> None:
         try:
-            await self.end_interrupted(left.stream, left.hash)
-            await self._ownership.end_pause(left.hash)
+            await self.end_interrupted(orphan.stream, orphan.hash)
+            await self._ownership.end_pause(orphan.hash)
         except StorageError as error:
-            if left.stream not in self._failed:  # once, however long it lasts
-                log.warning("run not ended", extra={"stream": left.hash, "cause": str(error)})
-            self._failed[left.stream] = left
+            if orphan.stream not in self._failed:  # once, however long it lasts
+                log.warning("run not ended", extra={"stream": orphan.hash, "cause": str(error)})
+            self._failed[orphan.stream] = orphan
         else:
-            self._failed.pop(left.stream, None)
+            self._failed.pop(orphan.stream, None)
 
-    async def _let_go_unserved(self) -> None:
-        """Let go of the streams that this host has owned since the last look unawares."""
+    async def _release_unserved(self) -> None:
+        """Release the streams that this host has owned, but not served, since the last call."""
         busy = self._streams.generations.keys() | self._failed.keys() | self._held.keys()
         unserved = {number: each for number, each in self._owned.items() if number not in busy}
         for stream, generation in unserved.items():
@@ -338,15 +338,15 @@ class LeftRuns:
 
 
 async def _for_each(
-    left: Collection[LeftStream], work: Callable[[LeftStream], Awaitable[None]]
+    orphans: Collection[LeftStream], work: Callable[[LeftStream], Awaitable[None]]
 ) -> None:
-    """Do some work for each of these streams, for `_AT_ONCE` of them at a time."""
-    waiting = iter(left)
+    """Do some work for each of these streams, for `_CONCURRENCY` of them at a time."""
+    waiting = iter(orphans)
 
-    async def go() -> None:
+    async def work_off() -> None:
         for each in waiting:
             await work(each)
 
     async with asyncio.TaskGroup() as tasks:
-        for _ in range(min(len(left), _AT_ONCE)):
-            tasks.create_task(go())
+        for _ in range(min(len(orphans), _CONCURRENCY)):
+            tasks.create_task(work_off())

@@ -1,6 +1,6 @@
-"""Background tasks of a role that share no fate: one that fails is logged and started again.
+"""Background tasks of a role that fail independently: one that fails is logged and restarted.
 
-A fault in the cleaning of old files must not end the live streams. So only what the service cannot
+A fault in the cleanup of old files must not end the live streams. So only what the service cannot
 do without may end the process; everything else runs here.
 """
 
@@ -18,14 +18,14 @@ log = logging.getLogger(__name__)
 
 # Before the second start; twice as long before each further one.
 FIRST_PAUSE_SECONDS: Final = 1.0
-# Of a cause that stays, the log gets a line a minute. A task that ran for as long has recovered.
+# A lasting cause gets a log line a minute. A task that ran for this long has recovered.
 LONGEST_PAUSE_SECONDS: Final = 60.0
 
 
 class BackgroundTask(msgspec.Struct, frozen=True):
-    """Work that goes on until it is cancelled, or returns when it is done.
+    """Work that runs until it is cancelled, or returns when it is done.
 
-    `start` begins it, again after a fault; `name` is for the log.
+    `start` begins it, and again after a fault; `name` is for the log.
     """
 
     name: str

@@ -102,7 +102,7 @@ def file_workers(
 ) -> tuple[BackgroundTask, ...]:
     """Return the tasks that transcode and import files and make previews of recordings.
 
-    All judge the store together. Work is begun only while `may_begin` returns True.
+    They share the health of the store. Work is begun only while `may_begin` returns True.
     """
     catalog, objects, settings = context.catalog, context.objects, context.settings
     health = create_store_health(catalog, objects, settings.storage.min_free_bytes)

@@ -43,12 +43,12 @@ async def probe_upload(file: Path, /) -> FileFacts | None:
         FileRefused: the file is not media.
     """
     try:
-        found = await probe(file)
+        facts = await probe(file)
     except NotMedia as error:
         raise FileRefused(error.reason) from error
     except ProbeTimeout:
         return None
-    return FileFacts(length_us=found.length_us, width=found.width, height=found.height)
+    return FileFacts(length_us=facts.length_us, width=facts.width, height=facts.height)
 
 
 async def uploaded_posters(file: Path, width: int, height: int, /) -> Mapping[str, bytes]:
@@ -84,7 +84,7 @@ def create_intake(
 ) -> UploadIntake:
     """Return the intake of a store; `min_free_bytes` of its disk stay free.
 
-    `shared`: resumable uploads may go on at another host with the same store and catalog.
+    `shared`: resumable uploads may continue at another host with the same store and catalog.
     """
     return UploadIntake(
         objects=objects,

@@ -156,7 +156,7 @@ async def _api(settings: ServiceSettings) -> AsyncGenerator[RunningService, None
         run_in_background(
             _reset_stale_streams(context),
             _remove_projects(context),
-            # Beside a bucket, only this process may see what it received.
+            # Beside a bucket, received files are in this process's own data folder.
             *([_remove_expired_uploads(context)] if bucket_of(settings) is not None else []),
         ),
         _run_broadcaster(context, origin.clients) as broadcaster,
@@ -190,7 +190,7 @@ async def _transcode(settings: ServiceSettings) -> AsyncGenerator[RunningService
         yield RunningService(addresses=context.addresses, first=context.first)
 
 
-# Monitors ask a few times a minute.
+# Monitors send a few requests a minute.
 _STATUS_CONNECTIONS: Final = 64
 
 SERVE: Final = Role(name="serve", service=_serve, writes=True, installs=True)
@@ -409,7 +409,7 @@ def _connection_limiter(context: RoleContext, proxies: TrustedProxies) -> Connec
 
 
 def _limits(context: RoleContext) -> list[str]:
-    """Return what is served in a lesser way: no load balancer should choose another process."""
+    """Return the degradations for which a load balancer should not choose another process."""
     if isinstance(context.bus, RedisBus) and not context.bus.is_connected:
         return [
             "Redis does not answer: viewers of streams that other processes make get what is stored"
@@ -425,24 +425,24 @@ def _problems(
     checked_bucket = RememberedCheck(partial(_bucket_problem, context.objects))
 
     async def problems() -> list[str]:
-        found: list[str] = []
+        causes: list[str] = []
         try:
             await context.catalog.ping()
         except StorageError as error:
-            found.append(str(error))
+            causes.append(str(error))
         try:
             async with asyncio.timeout(_DISK_SECONDS):
                 free = (await VIEWERS.run(partial(shutil.disk_usage, context.folder))).free
         except (OSError, TimeoutError):
-            found.append("the disk of the data folder does not answer")
+            causes.append("the disk of the data folder does not answer")
         else:
             if free < least:
-                found.append(f"free space is {free} bytes, storage.min_free_bytes is {least}")
+                causes.append(f"free space is {free} bytes, storage.min_free_bytes is {least}")
         if bucket is not None and (problem := await checked_bucket.problem()) is not None:
-            found.append(problem)
+            causes.append(problem)
         if presence is not None and presence.problem:
-            found.append(presence.problem)
-        return found
+            causes.append(presence.problem)
+        return causes
 
     return problems
 

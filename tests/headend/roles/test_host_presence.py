@@ -145,7 +145,7 @@ async def test_a_host_that_stops_takes_no_new_streams_even_if_it_registers_again
     async with running(catalog) as host:
         (before,) = await catalog.hosts.find_all(NEVER)
         assert before.capacity is None
-        await host.presence.take_no_more()
+        await host.presence.close_to_new_streams()
         (stopping,) = await catalog.hosts.find_all(NEVER)
         assert (stopping.id, stopping.capacity, stopping.alive) == (before.id, 0, True)
         await change(migrated_place, "DELETE FROM hosts")

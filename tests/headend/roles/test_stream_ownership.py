@@ -11,7 +11,7 @@ import pytest
 
 from headend.roles.adapters import CatalogJournal
 from headend.roles.host_presence import HostIdentity, HostPresence
-from headend.roles.stream_ownership import CatalogOwnership, LeftRuns, OwnershipWatch, SoleRuns
+from headend.roles.stream_ownership import CatalogOwnership, OrphanedRuns, OwnershipWatch, SoleRuns
 from ingest.stream.ports import LiveEvent, LiveState, Ownership, PortError
 from ingest.stream.registry import LiveStreams
 from storage.catalog import Catalog, open_catalog
@@ -159,7 +159,7 @@ class Left(msgspec.Struct, kw_only=True):
     catalog: Catalog
     objects: DiskObjects
     stream: StreamRecord
-    runs: LeftRuns
+    runs: OrphanedRuns
     streams: LiveStreams
     ownership: CatalogOwnership
 
@@ -195,7 +195,7 @@ async def left_run(catalog: Catalog, objects: DiskObjects, tasks: asyncio.TaskGr
         FakePorts(), CatalogJournal(catalog, lambda: 1), tasks, ownership=ownership
     )
     transcoding = LiveTranscoding(objects=objects, edge=MemoryEdge(), window=WINDOW, fenced=True)
-    runs = LeftRuns(ownership, streams, transcoding, reconnect_seconds=30.0)
+    runs = OrphanedRuns(ownership, streams, transcoding, reconnect_seconds=30.0)
     return Left(
         catalog=catalog,
         objects=objects,
@@ -213,10 +213,10 @@ async def test_a_run_that_nobody_returns_to_is_ended_in_time(
         async with asyncio.TaskGroup() as tasks:
             left = await left_run(catalog, objects, tasks)
             run_sql(migrated_place, "UPDATE streams SET paused = 1")
-            await left.runs.look(100.0)
-            await left.runs.look(129.0)
+            await left.runs.end_due(100.0)
+            await left.runs.end_due(129.0)
             assert not await left.ended()
-            await left.runs.look(130.0)
+            await left.runs.end_due(130.0)
             assert await left.ended()
             found = await catalog.streams.find(left.stream.id)
             assert found is not None
@@ -236,14 +236,14 @@ async def test_a_run_that_cannot_be_ended_is_tried_again(
             temporary = tmp_path / "objects" / ".temporary"
             kept = temporary.rename(tmp_path / "kept")
             temporary.touch()  # nothing can be written
-            await left.runs.look(100.0)
+            await left.runs.end_due(100.0)
             for now in (130.0, 132.0):
-                await left.runs.look(now)
+                await left.runs.end_due(now)
             assert caplog.messages.count("run not ended") == 1
             temporary.unlink()
             kept.rename(temporary)
             assert not await left.ended()
-            await left.runs.look(134.0)
+            await left.runs.end_due(134.0)
             assert await left.ended()
 
 
@@ -253,10 +253,10 @@ async def test_a_run_to_which_its_encoder_returns_is_not_ended(
     with DiskObjects(tmp_path / "objects") as objects:
         async with asyncio.TaskGroup() as tasks:
             left = await left_run(catalog, objects, tasks)
-            await left.runs.look(100.0)
+            await left.runs.end_due(100.0)
             grant = msgspec.structs.replace(GRANT, stream=left.stream.id, hash=left.stream.hash)
             await left.streams.attach(grant, FakePublisher())
-            await left.runs.look(130.0)
+            await left.runs.end_due(130.0)
             assert not await left.runs.end_interrupted(left.stream.id, left.stream.hash)
             assert not await left.ended()
             left.streams.drain()
@@ -311,12 +311,12 @@ async def test_a_stream_that_this_host_owns_unawares_is_let_go(
             left = await left_run(catalog, objects, tasks)
             number, owner = left.stream.id, await left.ownership.claim_stream(left.stream.id)
             left.runs.on_owned({number: owner.generation})
-            await left.runs.look(100.0)
+            await left.runs.end_due(100.0)
             assert await left.ownership.find_left() == ()  # its answer may still come
-            await left.runs.look(102.0)
+            await left.runs.end_due(102.0)
             assert [each.stream for each in await left.ownership.find_left()] == [number]
-            await left.runs.look(104.0)
-            await left.runs.look(134.0)
+            await left.runs.end_due(104.0)
+            await left.runs.end_due(134.0)
             assert await left.ended()
 
 
@@ -333,7 +333,7 @@ async def test_a_stream_that_is_served_or_held_is_not_let_go(
             async def look(generation: int) -> None:
                 left.runs.on_owned({number: generation})
                 for now in (100.0, 102.0, 104.0):
-                    await left.runs.look(now)
+                    await left.runs.end_due(now)
                 owner = await there.claim_stream(number)
                 assert owner == Ownership(generation=generation, address="")
 
@@ -366,12 +366,12 @@ async def test_streams_without_an_open_run_are_forgotten_in_batches(
             )
             await interrupted_run(objects, added[7].hash)
             claims = run_sql(migrated_place, "SELECT max(generation) FROM stream_owners")
-            await left.runs.look(100.0)
+            await left.runs.end_due(100.0)
             still = [left.stream.id, added[7].id]
             assert [each.stream for each in await left.ownership.find_left()] == still
             # None of them was claimed for it.
             assert claims == run_sql(migrated_place, "SELECT max(generation) FROM stream_owners")
-            await left.runs.look(130.0)
+            await left.runs.end_due(130.0)
             assert await left.ended()
             assert await left.ownership.find_left() == ()
 
@@ -402,8 +402,8 @@ async def test_the_end_of_a_served_stream_is_looked_at_later(
             await left.ownership.claim(grant)
             assert await left.ownership.find_left() == ()
             await left.ownership.release(grant, SECOND)
-            await left.runs.look(100.0)
-            await left.runs.look(130.0)
+            await left.runs.end_due(100.0)
+            await left.runs.end_due(130.0)
             assert await left.ended()
             assert await left.ownership.find_left() == ()
 
