@@ -227,11 +227,11 @@ def create_app(  # noqa: PLR0913  # the parts of an application, each by its nam
     (pages, status), which need no token and are not in the OpenAPI document; `version` is. Without
     a `rate_limiter` requests are unlimited. `media` deletes the media of deleted records; without
     it they stay. Without an `intake` there are no upload endpoints. `ingest` sends commands to the
-    process that receives encoders; the default finds it by polling the catalog. `import_rules` say
-    from where videos may be fetched, `quotas` how much each project may have. `/` leads to `home`,
-    or to the console, which shows `problems`: sentences about what the service cannot do, and the
-    `room` of its machine. Without `operations` there are no endpoints about the installation as a
-    whole.
+    process that receives encoders; the default relies on that process polling the catalog.
+    `import_rules` limit from where videos may be fetched, `quotas` how much each project may have.
+    `/` redirects to `home`, or to the console, which shows `problems`: sentences about what the
+    service cannot do, and the `room` of its machine. Without `operations` there are no endpoints
+    about the installation as a whole.
     """
     callers = rate_limiter or CallerRateLimiter(UNLIMITED)
     sessions = BrowserSessions.of(catalog, addresses, clock_us)

@@ -21,21 +21,21 @@ __all__ = [
 
 
 class Showcase(Protocol):
-    """Knows which streams there are to be watched; the catalog is one."""
+    """Looks up what viewers can watch; the catalog is one."""
 
     async def find(self, hash_: str, /) -> PublicRecord | None:
-        """Return what viewers may know of the stream, or None where there is none."""
+        """Return what viewers may know of a stream or video, or None if there is none."""
         ...
 
 
 @runtime_checkable  # Litestar checks the types of dependencies
 class MediaRemover(Protocol):
-    """Deletes the media of streams and videos that are in the catalog no longer."""
+    """Deletes the media of streams and videos that are no longer in the catalog."""
 
     async def remove(self, hashes: Sequence[str], /) -> None:
-        """Delete all that is kept of the streams and videos with these hashes; what fails stays.
+        """Delete all media of the streams and videos with these hashes; failures are skipped.
 
-        It raises nothing: the records are gone already, and the caller can do nothing about it.
+        It raises nothing: the records are deleted already, and the caller cannot handle a failure.
         """
         ...
 
@@ -75,7 +75,7 @@ class SlateMaker(Protocol):
 
 
 class ProjectIndex(Protocol):
-    """Knows the projects; the catalog is one."""
+    """Looks up projects; the catalog is one."""
 
     async def find(self, name: str, /) -> ProjectRecord | None:
         """Return the project whose number or key `name` is."""

@@ -20,14 +20,14 @@ _PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 def status_handlers(
     *,
     problems: Callable[[], Awaitable[list[str]]],
-    figures: Callable[[], bytes],
+    metrics_text: Callable[[], bytes],
     limits: Callable[[], list[str]] = list,
     guards: Sequence[_Guard] = (),
 ) -> list[HTTPRouteHandler]:
     """Return the handlers of `/healthz`, `/readyz` and `/metrics`.
 
-    `problems` returns sentences about what cannot be served, `limits` about what is served in a
-    lesser way; `figures` the Prometheus text, which names streams, unpublished ones too. `guards`
+    `problems` returns sentences about what cannot be served, `limits` about degradations.
+    `metrics_text` returns the Prometheus text, which names streams, unpublished ones too. `guards`
     protect only the metrics.
     """
 
@@ -39,17 +39,19 @@ def status_handlers(
     @get("/readyz", include_in_schema=False)
     async def ready() -> Response[dict[str, object]]:
         """Return 200 if everything needed is available, else 503; in any case the problems."""
-        found = await problems()
+        causes = await problems()
         return Response(
-            {"status": "not ready" if found else "ready", "problems": [*found, *limits()]},
-            status_code=503 if found else 200,
-            headers={"Retry-After": "5"} if found else {},
+            {"status": "not ready" if causes else "ready", "problems": [*causes, *limits()]},
+            status_code=503 if causes else 200,
+            headers={"Retry-After": "5"} if causes else {},
         )
 
     @get("/metrics", include_in_schema=False, sync_to_thread=False, guards=guards)
     def metrics() -> Response[bytes]:
         """Return the metrics."""
-        return Response(figures(), media_type=_PROMETHEUS, headers={"Cache-Control": "no-store"})
+        return Response(
+            metrics_text(), media_type=_PROMETHEUS, headers={"Cache-Control": "no-store"}
+        )
 
     return [alive, ready, metrics]
 
@@ -57,12 +59,14 @@ def status_handlers(
 def status_app(
     *,
     problems: Callable[[], Awaitable[list[str]]],
-    figures: Callable[[], bytes],
+    metrics_text: Callable[[], bytes],
     limits: Callable[[], list[str]] = list,
 ) -> Litestar:
     """Return an application with only these endpoints, all open, for a listener of their own."""
     return Litestar(
-        route_handlers=[*status_handlers(problems=problems, figures=figures, limits=limits)],
+        route_handlers=[
+            *status_handlers(problems=problems, metrics_text=metrics_text, limits=limits)
+        ],
         exception_handlers=HANDLERS,
         before_send=[add_security_headers],
         openapi_config=None,

@@ -1,6 +1,6 @@
-"""The pages of errors: what the API would answer, for people.
+"""Error pages: the error responses of the API as pages of the console.
 
-A browser that is not signed in is led to the page where it can.
+A browser that is not signed in is redirected to the page to sign in.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,7 +18,7 @@ __all__ = ["with_error_pages"]
 # Any: Litestar's own types. A handler accepts its own exceptions only.
 _Handler = Callable[[Request[Any, Any, Any], Any], Response[Any]]
 _Handlers = dict[int | type[Exception], _Handler]
-# What stays of the headers of the API's answer.
+# The headers of the API's response that the page keeps.
 _KEPT: Final = ("Retry-After",)
 
 
@@ -31,16 +31,17 @@ def with_error_pages(
 
 def _as_page(handler: _Handler, console: Console) -> _Handler:
     def answer(request: Request[Any, Any, Any], error: Exception) -> Response[Any]:
-        found = handler(request, error)
+        response = handler(request, error)
         if not is_console(request.scope["path"]):
-            return found
-        if found.status_code == HTTPStatus.UNAUTHORIZED:
+            return response
+        if response.status_code == HTTPStatus.UNAUTHORIZED:
             return _sign_in(request, console)
-        body = found.content
+        body = response.content
         message = body.message if isinstance(body, ErrorBody) else ""
-        status = HTTPStatus(found.status_code)
+        status = HTTPStatus(response.status_code)
         page = console.page(request, "error.html", status=status, message=message, reason=status)
-        page.headers.update({name: found.headers[name] for name in _KEPT if name in found.headers})
+        kept = {name: response.headers[name] for name in _KEPT if name in response.headers}
+        page.headers.update(kept)
         return page
 
     return answer

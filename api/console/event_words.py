@@ -1,4 +1,4 @@
-"""Events of a stream in words, for people who watch it: a sentence, and how much it matters.
+"""Describes the events of a stream for its owner: a sentence, and its tone.
 
 Kinds and facts are those of `docs/events.md`. A kind that is not known here is shown as it is, so
 that a new one is never lost. Pure.

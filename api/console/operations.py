@@ -26,13 +26,13 @@ async def operations_page(
     """Show the installation; with `examine` also what the doctor finds, which may take a while.
 
     Raises:
-        ApiError: 404 if this process does not know.
+        ApiError: 404 if this process cannot report on the installation.
     """
     if operations is None:
         raise missing("page")
     findings: list[DoctorFinding] | None = None
     too_slow = False
-    # What is fetched every few seconds must not examine again.
+    # The fragment that is fetched every few seconds must not examine again.
     if examine and not is_fragment_request(request):
         try:
             findings = list(await operations.examine())

@@ -1,4 +1,4 @@
-"""The first page: what is live, what is being made, and what needs somebody's attention."""
+"""The first page: what is live, what is being made, and what needs attention."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from http import HTTPStatus
@@ -35,7 +35,7 @@ PageOf = Annotated[str | None, QueryParameter(name="page")]
 
 
 class ViewersState(msgspec.Struct, frozen=True, kw_only=True):
-    """How a live stream is, in a word; `kind` is one of good, warn, bad."""
+    """The state of a live stream in a word; `kind` is one of good, warn, bad."""
 
     kind: str
     word: str
@@ -55,7 +55,7 @@ async def overview_page(
     """Show what happens in the projects that the token reaches."""
     query = read_query(search=None, sort_column=None, sort_order=None, page=page, columns=())
     reach = request.auth.project
-    found = await catalog.overviews.find(reach=reach)
+    overview = await catalog.overviews.find(reach=reach)
     projects = await catalog.projects.find_page(reach=reach, page=query.page)
     return console.page(
         request,
@@ -63,24 +63,24 @@ async def overview_page(
         fragments=_FRAGMENTS,
         projects=projects,
         channels=" ".join(f"project.{each.key}" for each in projects.items),
-        overview=found,
-        states={record.id: state_of(record) for record in found.live},
-        posters={record.id: poster_of(record, presenter.addresses) for record in found.live},
-        troubled={record.id: state_of(record) for record in found.troubled},
+        overview=overview,
+        states={record.id: state_of(record) for record in overview.live},
+        posters={record.id: poster_of(record, presenter.addresses) for record in overview.live},
+        troubled={record.id: state_of(record) for record in overview.troubled},
         room=room(),
-        # For those who can mend them.
+        # For operators only.
         problems=await problems() if reach is None else [],
         concerns=await _concerns(operations) if reach is None else [],
     )
 
 
 async def _concerns(operations: OperationsReporter | None) -> Sequence[DoctorFinding]:
-    """Return what is known to need an operator; nothing if this process does not know."""
+    """Return the known findings that need an operator; none if this process cannot report any."""
     return [] if operations is None else await operations.concerns()
 
 
 def state_of(record: StreamRecord) -> ViewersState:
-    """Return how a live stream is, as its viewers have it."""
+    """Return the state of a live stream, as its viewers see it."""
     word = viewers_get(record)
     if word == "live" and record.on_air:
         word = "backup"

@@ -1,4 +1,4 @@
-"""Answers with a page of the console, or with one fragment of it that the page asks for anew.
+"""Responds with a page of the console, or with one fragment of it that the page requests again.
 
 A fragment is an element with an id and a template of its own (`_name.html`), which the page's
 template includes. A page's script gets it from the page's own address, with the headers
@@ -42,9 +42,9 @@ class Console:
         """Return a page, or the fragment that the request names.
 
         `fragments` are templates by the ids of their elements. Templates get the `values`, and
-        `caller`: the principal, None where nobody is signed in; `path`: that of the page.
+        `caller`: the principal, None without a session; `path`: that of the page.
         """
-        # Of a page that needs no session, nobody has set it.
+        # Not set for pages that need no session.
         caller = cast("Mapping[str, object]", request.scope).get("auth")
         target = request.headers.get("hx-target", "") if is_fragment_request(request) else ""
         whole = {
@@ -65,12 +65,12 @@ class Console:
 
 
 def is_fragment_request(request: Request[Any, Any, Any]) -> bool:  # Any: of no use to us
-    """Return True if a page's script asks, and not a person for a whole page."""
+    """Return True if a page's script requests a fragment, not a browser a whole page."""
     return request.headers.get("hx-request") == "true"
 
 
 def page_headers(addresses: Addresses) -> dict[str, str]:
-    """Return the headers of all pages: only our own files, framed by nobody, kept by nobody."""
+    """Return the headers of all pages: only our own files, no framing, no caching."""
     playback = _origin(addresses.playback)
     elsewhere = "" if playback == _origin(addresses.http) else f" {playback}"
     host = urlsplit(addresses.http).netloc

@@ -1,7 +1,7 @@
 """Templates of the console: Jinja with escaping on, and what every template may use.
 
-A name that a template uses and nobody gave is an error. English texts are in the templates, in
-`_("...")`, so that a catalogue can translate them.
+An undefined name in a template is an error. English texts are in the templates, in `_("...")`, so
+that a catalogue can translate them.
 """
 
 import math
@@ -26,7 +26,7 @@ _STEP: Final = 1000
 
 
 class Renderer:
-    """Fills the console's templates; templates are compiled once a process."""
+    """Fills the console's templates, which are compiled once a process."""
 
     def __init__(self, addresses: Addresses, version: str, broadcaster_key: str) -> None:
         self._home = addresses.http

@@ -56,7 +56,7 @@ def console_routes(
 ) -> list[ControllerRouterHandler]:
     """Return the routes of the console; `dependencies` are those of the API.
 
-    `problems` are sentences about what the service cannot do at the moment, `room` says for how
+    `problems` are sentences about what the service cannot do at the moment, `room` returns for how
     many more streams this machine has room.
     """
     pages = Router(
@@ -74,16 +74,16 @@ def console_routes(
 
 
 def front_page(console: Console, home: str) -> HTTPRouteHandler:
-    """Return the handler of `/`, which leads to `home`, or to the console where that is empty."""
+    """Return the handler of `/`, which redirects to `home`, or to the console if that is empty."""
 
     @get("/", status_code=HTTPStatus.TEMPORARY_REDIRECT)
     async def front() -> Response[str]:
-        """Lead to the first page of this installation."""
-        found = console.redirect(HOME)
+        """Redirect to the first page of this installation."""
+        response = console.redirect(HOME)
         if home:
-            found.headers["Location"] = home
-        # Where it leads to is a setting.
-        found.headers["Cache-Control"] = "no-cache"
-        return found
+            response.headers["Location"] = home
+        # The target is a setting.
+        response.headers["Cache-Control"] = "no-cache"
+        return response
 
     return front

@@ -1,6 +1,6 @@
 """Signs browsers in, by a token or by a link that works once, and out again.
 
-A link's page only offers to sign in: programs that fetch addresses ahead of a person do not use it
+A link's page only offers to sign in, so that programs that prefetch addresses do not use the link
 up. Wrong tokens and links count as refused tokens do elsewhere.
 """
 
@@ -32,7 +32,7 @@ SIGN_OUT: Final = "/console/sign-out"
 _MAX_BODY: Final = 4096  # a token, a link and a path
 _MAX_FIELDS: Final = 10
 _MAX_SECRET: Final = 512  # ours have 51 characters; far longer ones are not looked up
-_NO_PAGE: Final = "The form was not understood."
+_INVALID_FORM: Final = "The form was not understood."
 
 Next = Annotated[str | None, QueryParameter(name="next")]
 Link = Annotated[str | None, QueryParameter(name="link")]
@@ -51,7 +51,7 @@ def sign_in_handlers(
     async def show_sign_in(
         request: Request[Any, Any, Any], next_: Next = None, link: Link = None
     ) -> Response[str]:
-        """Show the form; a browser that is signed in already goes on."""
+        """Show the form; redirect a browser that is signed in already."""
         wanted = next_page(next_)
         if link is None and await sessions.find(request.headers) is not None:
             return console.redirect(wanted)
@@ -59,17 +59,17 @@ def sign_in_handlers(
 
     @post(SIGN_IN, status_code=HTTPStatus.OK, request_max_body_size=_MAX_BODY)
     async def sign_in(request: Request[Any, Any, Any]) -> Response[str]:
-        """Sign in by what the form holds."""
+        """Sign in with the token or the link in the form."""
         sent = await _read(request)
         wanted, link = next_page(sent.get("next")), sent.get("link", "")
-        found = await _signed_in(catalog, sent.get("token", "").strip(), link, clock_us())
+        session = await _new_session(catalog, sent.get("token", "").strip(), link, clock_us())
         address = callers.address_of(request.scope)
-        if found is None:
+        if session is None:
             callers.count_unauthenticated(address)
             return _form(console, request, wanted, "", problem="link" if link else "token")
-        token, secret = found
+        token, secret = session
         security.info("signed in", extra={"peer": address, "token": token})
-        await _leave(catalog, sessions, request)
+        await _end_session(catalog, sessions, request)
         response = console.redirect(wanted)
         response.headers["Set-Cookie"] = sessions.cookie.issue(secret)
         return response
@@ -78,7 +78,7 @@ def sign_in_handlers(
     async def sign_out(request: Request[Any, Any, Any]) -> Response[str]:
         """End the browser's session."""
         await _read(request)
-        await _leave(catalog, sessions, request)
+        await _end_session(catalog, sessions, request)
         response = console.redirect(SIGN_IN)
         response.headers["Set-Cookie"] = sessions.cookie.clear()
         return response
@@ -101,10 +101,10 @@ def _form(
 
 
 async def _read(request: Request[Any, Any, Any]) -> dict[str, str]:
-    """Return the fields of a form that a page of ours sent.
+    """Return the fields of a form that was sent by a page of the console.
 
     Raises:
-        ApiError: 403 if another page sent it, 422 if it is no form.
+        ApiError: 403 if another page sent it, 422 if it is not a form.
     """
     if not is_same_origin(request.headers):
         raise ApiError(HTTPStatus.FORBIDDEN, "This form is not one of the console's own pages.")
@@ -112,10 +112,10 @@ async def _read(request: Request[Any, Any, Any]) -> dict[str, str]:
     try:
         return dict(parse_qsl(body.decode(), max_num_fields=_MAX_FIELDS))
     except ValueError as error:
-        raise ApiError(HTTPStatus.UNPROCESSABLE_ENTITY, _NO_PAGE) from error
+        raise ApiError(HTTPStatus.UNPROCESSABLE_ENTITY, _INVALID_FORM) from error
 
 
-async def _signed_in(
+async def _new_session(
     catalog: Catalog, token: str, link: str, now_us: int
 ) -> tuple[int, str] | None:
     """Return the number of a valid token or link's token, and the secret of a new session."""
@@ -130,10 +130,10 @@ async def _signed_in(
         return None
 
 
-async def _leave(
+async def _end_session(
     catalog: Catalog, sessions: BrowserSessions, request: Request[Any, Any, Any]
 ) -> None:
-    """End the session that the browser came with, if it has one."""
+    """End the session in the request's cookie, if it has one."""
     secret = sessions.cookie.secret_in(request.headers.get("cookie"))
     if secret is not None:
         await catalog.sessions.remove(secret)

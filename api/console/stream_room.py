@@ -1,6 +1,7 @@
 """The room of one stream: what viewers get, what encoders send, and what can be done about it.
 
-Measurements are not in the page: its script asks the API for them (`/ingest`) while encoders send.
+Measurements are not in the page: its script requests them from the API (`/ingest`) while encoders
+send.
 """
 
 from typing import Final
@@ -38,7 +39,7 @@ _FRAGMENTS: Final = {
     "details": "_stream_details.html",
     "settings": "_stream_settings.html",
 }
-_CHOICES: Final = 200  # of categories and players: nobody finds one among more
+_CHOICES: Final = 200  # of categories and players: a longer list is of no use
 _NEWEST: Final = 1
 _OBS_SIZES: Final = tuple((box.label, bit_rate(box)) for box in SELECTABLE_BOXES)
 
@@ -98,7 +99,7 @@ class StreamRoomPage(Controller):
 
 
 async def _since(catalog: Catalog, stream: StreamRecord, state: str) -> int | None:
-    """Return since when the stream is in its state, in microseconds; None if it is not known."""
+    """Return since when the stream has been in its state, in microseconds; None if unknown."""
     if state not in ("live", "slate", "paused"):
         return None
     kinds = ON_AIR_EVENTS if state == "live" else SLATE_EVENTS
@@ -107,5 +108,5 @@ async def _since(catalog: Catalog, stream: StreamRecord, state: str) -> int | No
 
 
 async def _categories(catalog: Catalog, project: int) -> tuple[tuple[int, str], ...]:
-    found = await catalog.labels.find_page("category", project, size=_CHOICES)
-    return tuple((label.id, label.name) for label in found.items if label.active)
+    page = await catalog.labels.find_page("category", project, size=_CHOICES)
+    return tuple((label.id, label.name) for label in page.items if label.active)

@@ -59,7 +59,7 @@ def poster_of(record: StreamRecord, addresses: Addresses) -> str | None:
 def slot_states(record: StreamRecord, addresses: Addresses) -> list[SlotState]:
     """Return a stream's ingest addresses, the primary first."""
     of_backups = sum(backup.live for backup in record.backups)
-    # The record counts the encoders; what backups do not send comes from the primary.
+    # The record counts the encoders that send: one more than the backups that do is the primary.
     sending = record.receiving_count > of_backups
     rows = [(Slot(0), None, sending, record.on_air == 0)]
     rows += [(Slot(each.number), each.id, each.live, each.on_air) for each in record.backups]

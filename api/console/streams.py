@@ -42,7 +42,7 @@ class _Row(msgspec.Struct, frozen=True):
 
 
 class _Choice(msgspec.Struct, frozen=True):
-    """What a person chose to see.
+    """The filter and the order of the list.
 
     `state` is one of `STATES`, or "" for all; `order` is one of `_ORDERS`.
     """
@@ -67,7 +67,7 @@ def _provide_choice(
     order: Choice = None,
     page: PageNumber = None,
 ) -> _Choice:
-    """Return the choice; a state or an order that there is not is as if it was not chosen."""
+    """Return the choice; an unknown state or order counts as not chosen."""
     query = read_query(search=search, sort_column=None, sort_order=None, page=page, columns=())
     return _Choice(
         search=query.search,
@@ -94,7 +94,7 @@ class StreamListPages(Controller):
         choice: NamedDependency[_Choice],
     ) -> Response[str]:
         """Show the list."""
-        found = await catalog.streams.find_page(
+        records = await catalog.streams.find_page(
             project.id,
             search=choice.search,
             state=choice.state,
@@ -106,8 +106,8 @@ class StreamListPages(Controller):
             "streams.html",
             fragments=_FRAGMENTS,
             project=project,
-            rows=[_row(record, presenter) for record in found.items],
-            found=found,
+            rows=[_row(record, presenter) for record in records.items],
+            found=records,
             choice=choice,
         )
 

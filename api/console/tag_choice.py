@@ -8,11 +8,11 @@ from storage.catalog.records.common import Named
 
 __all__ = ["tag_choice"]
 
-_MOST: Final = 200  # nobody finds one among more
+_MOST: Final = 200  # a longer list is of no use
 
 
 async def tag_choice(catalog: Catalog, project: int, tags: Sequence[Named]) -> list[str]:
     """Return the names that can be chosen, those of the record's own `tags` first."""
-    found = await catalog.labels.find_page("tag", project, size=_MOST)
+    page = await catalog.labels.find_page("tag", project, size=_MOST)
     names = [tag.name for tag in tags]
-    return [*names, *(tag.name for tag in found.items if tag.active and tag.name not in names)]
+    return [*names, *(tag.name for tag in page.items if tag.active and tag.name not in names)]

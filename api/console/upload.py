@@ -1,4 +1,4 @@
-"""The page to bring videos in: files of this machine, an address, or somebody else's file."""
+"""The page that adds videos: from files, from a web address, or through an upload link."""
 
 from typing import Final
 
@@ -18,7 +18,7 @@ _FRAGMENTS: Final = {"links": "_upload_links.html"}
 
 
 class UploadPage(Controller):
-    """The page to bring videos in."""
+    """The page that adds videos."""
 
     path = "/{project_id:str}/upload"
     dependencies = PROJECT

@@ -21,7 +21,7 @@ from storage.catalog.records.videos import WholeVideo
 
 __all__ = ["MOST_CHOICES", "VideoPage"]
 
-MOST_CHOICES: Final = 500  # categories and players to choose from: more are no help in a list
+MOST_CHOICES: Final = 500  # categories and players: a longer list is of no use
 _BY_NAME: Final = Sort("name", descending=False)
 _DEPENDENCIES: Final = {**PROJECT, **VIDEO}
 _FRAGMENTS: Final = {
@@ -53,7 +53,7 @@ class VideoPage(Controller):
         """Show the page.
 
         Raises:
-            ApiError: 404 if the video is of another project than the path says.
+            ApiError: 404 if the video is of another project than that of the path.
         """
         record = video.video
         if record.project != project.id:

@@ -33,7 +33,7 @@ First = Annotated[str | None, QueryParameter(name="from")]
 
 
 class VideoFilters(msgspec.Struct, frozen=True, kw_only=True):
-    """What the list was asked for, as the form shows it; "" is not chosen."""
+    """The filters of the list, as the form shows them; "" is not chosen."""
 
     state: str
     search: str
@@ -44,7 +44,7 @@ class VideoFilters(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_narrow(self) -> bool:
-        """Whether videos are left out."""
+        """True if the filters exclude videos."""
         return bool(self.state or self.search or self.first or self.last)
 
     def page(self, number: int) -> str:
@@ -69,7 +69,7 @@ def provide_filters(
     sort: FromQuery[str | None] = None,
     page: FromQuery[str | None] = None,
 ) -> VideoFilters:
-    """Read the query of the page; fields that a person left empty are not chosen.
+    """Read the query of the page; empty fields are not chosen.
 
     Raises:
         ApiError: 422 with every parameter that is wrong.

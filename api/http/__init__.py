@@ -1,4 +1,4 @@
-"""What every handler uses, of whatever noun.
+"""What the handlers of all nouns use.
 
 Errors first: `errors`. Requests: `auth`, `rate_limit`, `fair_share`, `concurrency_limit`,
 `client_address`, then the bodies `json_body`, `multipart` (`filenames`, `multipart_schemas`) and

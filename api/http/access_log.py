@@ -2,7 +2,7 @@
 
 A line has the template of the route instead of the path: paths contain secret names, queries and
 headers contain tokens. A request that matches no route is `unknown`. Requests of viewers are
-frequent and tell little; they are logged only with `everything`.
+frequent and of little interest; they are logged only with `everything`.
 """
 
 import logging
@@ -25,8 +25,8 @@ __all__ = ["AccessLog"]
 
 log = logging.getLogger(__name__)
 
-# Paths of API clients and of people who manage; all others are for viewers.
-_ROOMS: Final = ("/api/", "/apps/", "/broadcasting/", "/console")
+# Paths of API clients and of the console; all others are for viewers.
+_LOGGED_PATHS: Final = ("/api/", "/apps/", "/broadcasting/", "/console")
 _UNKNOWN: Final = "unknown"
 # The client disconnected before it got a response.
 _NO_STATUS: Final = 0
@@ -55,7 +55,7 @@ class AccessLog:
     async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:  # ASGI's own map
         """Answer one request."""
         wanted = scope["type"] == "http" and (
-            self._everything or str(scope["path"]).startswith(_ROOMS)
+            self._everything or str(scope["path"]).startswith(_LOGGED_PATHS)
         )
         if not wanted:
             await self._app(scope, receive, send)

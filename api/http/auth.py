@@ -1,8 +1,8 @@
 """Authentication by bearer token (RFC 6750) or by the session of a browser, as guards for Litestar.
 
-A token in `Authorization` counts before a session's cookie. A missing or invalid token gets 401, a
-token without the permission 403. Records of another project get 404 where they are looked up, as if
-they did not exist.
+A token in `Authorization` takes precedence over a session's cookie. A missing or invalid token gets
+401, a token without the permission 403. Records of another project get 404 where they are looked
+up, as if they did not exist.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -71,8 +71,8 @@ async def is_signed_in_owner(
 async def _reaches(catalog: Catalog, principal: Principal | None, hash_: str) -> bool:
     if principal is None:
         return False
-    shown = await catalog.visibility.find(hash_)
-    return shown is not None and principal.reaches(shown.project)
+    record = await catalog.visibility.find(hash_)
+    return record is not None and principal.reaches(record.project)
 
 
 def needs_token(

@@ -3,8 +3,8 @@
 The cookie is `HttpOnly` and `SameSite=Strict`; where the service is reached over https it is
 `Secure`, and `__Host-` keeps neighbouring hosts from setting it. A request that changes something
 must also come from a page of this service: it carries a header that no form can send and that CORS
-allows to no other origin, and the browser says that it comes from the same origin (Fetch Metadata,
-or the `Origin` header where there is none, as over plain http).
+allows to no other origin, and the browser marks it as of the same origin (Fetch Metadata, or the
+`Origin` header where there is none, as over plain http).
 """
 
 from collections.abc import Callable, Mapping
@@ -53,7 +53,7 @@ class SessionCookie(msgspec.Struct, frozen=True):
         return self._set(secret, LIFE_SECONDS)
 
     def clear(self) -> str:
-        """Return the `Set-Cookie` value that takes it away."""
+        """Return the `Set-Cookie` value that removes the cookie."""
         return self._set("", 0)
 
     def _set(self, secret: str, seconds: int) -> str:
@@ -78,7 +78,7 @@ def _host(origin: str) -> str | None:
 
 
 class BrowserSessions:
-    """Signed-in browsers, as requests show them; `clock_us` is the wall clock."""
+    """Finds the sessions of requests; `clock_us` is the wall clock."""
 
     def __init__(
         self,
@@ -112,7 +112,7 @@ class BrowserSessions:
         """Return the principal of a session for a request of the API.
 
         Raises:
-            ApiError: 403, the request would change something and is not of a page of ours.
+            ApiError: 403, the request would change something and is not from our own pages.
         """
         principal = await self.find(headers)
         if principal is None or method in _SAFE:

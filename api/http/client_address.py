@@ -52,12 +52,12 @@ def parse_address(text: str) -> Address | None:
     elif text.count(":") == 1:
         text = text.partition(":")[0]
     try:
-        found = ip_address(text.partition("%")[0])
+        address = ip_address(text.partition("%")[0])
     except ValueError:
         return None
-    if isinstance(found, IPv6Address) and found.ipv4_mapped is not None:
-        return found.ipv4_mapped
-    return found
+    if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
+        return address.ipv4_mapped
+    return address
 
 
 def header_values(headers: RawHeaders, name: bytes) -> list[str]:
@@ -115,10 +115,10 @@ class TrustedProxies:
         """Return the client's address as text, or that of the connection if it is unknown."""
         client = scope.get("client")
         peer = str(client[0]) if client else None
-        found = self.client_of(peer, scope.get("headers", ())) or (
+        address = self.client_of(peer, scope.get("headers", ())) or (
             parse_address(peer) if peer else None
         )
-        return str(found) if found is not None else peer or ""
+        return str(address) if address is not None else peer or ""
 
 
 def _network(text: str) -> _Network:

@@ -22,7 +22,7 @@ _REFUSALS: Final = {
 
 
 class ConcurrencyLimit:
-    """Allows `total` operations at once; `what` they are is for refusals."""
+    """Allows `total` operations at once; `what` describes them in refusals."""
 
     def __init__(self, total: int, what: str = "files are coming in") -> None:
         self._share = FairShare(total)

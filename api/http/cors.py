@@ -32,7 +32,7 @@ _TEMPLATES: Final = frozenset(
 # Twenty minutes: a page that uploads in pieces sends one preflight.
 _MAX_AGE: Final = "1200"
 _METHODS: Final = "DELETE, GET, HEAD, OPTIONS, PATCH, POST"
-_SENT: Final = ", ".join(
+_ALLOWED_HEADERS: Final = ", ".join(
     (
         "Authorization",
         "Content-Type",
@@ -47,7 +47,7 @@ _SENT: Final = ", ".join(
         "X-Requested-With",
     )
 )
-_READ: Final = ", ".join(
+_EXPOSED_HEADERS: Final = ", ".join(
     (
         "Headend-Video-Hash",
         "Headend-Video-Id",
@@ -88,8 +88,8 @@ def is_upload_options(scope: Scope) -> bool:
 
 
 def _is_upload(scope: Scope) -> bool:
-    found = cast("Mapping[str, object]", scope)  # unrouted requests have no template
-    template = str(found.get("path_template", ""))
+    values = cast("Mapping[str, object]", scope)  # unrouted requests have no template
+    template = str(values.get("path_template", ""))
     return re.sub(r":str(?=\})", "", template) in _TEMPLATES
 
 
@@ -117,10 +117,10 @@ def cors_hook(catalog: Catalog, most: int) -> Callable[[Message, Scope], Awaitab
         if origin is None or not _admits(await _origins(catalog, scope), origin):
             return
         headers["Access-Control-Allow-Origin"] = origin
-        headers["Access-Control-Expose-Headers"] = _READ
+        headers["Access-Control-Expose-Headers"] = _EXPOSED_HEADERS
         if scope["method"] == "OPTIONS" and "access-control-request-method" in sent:
             headers["Access-Control-Allow-Methods"] = _METHODS
-            headers["Access-Control-Allow-Headers"] = _SENT
+            headers["Access-Control-Allow-Headers"] = _ALLOWED_HEADERS
             headers["Access-Control-Max-Age"] = _MAX_AGE
 
     return complete
@@ -138,9 +138,9 @@ async def _origins(catalog: Catalog, scope: Scope) -> Sequence[str]:
     names = scope["path_params"]
     try:
         if "link_secret" in names:
-            found = await catalog.links.find(str(names["link_secret"]))
+            record = await catalog.links.find(str(names["link_secret"]))
         else:
-            found = await catalog.projects.find(str(names.get("project_id", "")))
+            record = await catalog.projects.find(str(names.get("project_id", "")))
     except StorageError:
         return ()
-    return () if found is None else found.origins
+    return () if record is None else record.origins

@@ -31,9 +31,9 @@ __all__ = [
     "ApiError",
     "ErrorBody",
     "FieldErrors",
-    "arriving",
     "documented",
     "invalid",
+    "receiving_body",
 ]
 
 log = logging.getLogger(__name__)
@@ -88,8 +88,8 @@ class ApiError(HTTPException):
 
 
 @asynccontextmanager
-async def arriving(seconds: float) -> AsyncGenerator[None, None]:
-    """Wait in the block for a request's body, or a piece of it, for at most so long.
+async def receiving_body(seconds: float) -> AsyncGenerator[None, None]:
+    """Limit the time in which the block waits for a request's body, or for a piece of it.
 
     Raises:
         ApiError: 408 if it does not arrive in time, 400 if it breaks off.

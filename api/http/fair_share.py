@@ -1,9 +1,9 @@
 """Places shared among clients, so that none of them can hold all.
 
 A client may hold as many places as would still be free. One alone gets half of them, a second one
-half of the rest, and so on: a crowd behind one address has room while there is room, and whatever a
-few clients hold, a newcomer who wants little finds a place. A fixed limit per client could do only
-one of the two. Pure.
+half of the rest, and so on: a crowd behind one address gets many places while many are free, and
+however many a few clients hold, a newcomer that needs few gets them. A fixed limit per client could
+do only one of the two. Pure.
 """
 
 from collections import Counter
@@ -59,7 +59,7 @@ class FairShare:
         return self._used
 
     def acquire(self, holders: tuple[Holder, ...]) -> Refusal | None:
-        """Take a place that counts for all `holders`, or return why not.
+        """Acquire a place that counts for all `holders`, or return why it is refused.
 
         Each place must be given to `release` with the same holders.
         """
@@ -71,12 +71,12 @@ class FairShare:
         return None
 
     def release(self, holders: tuple[Holder, ...]) -> None:
-        """Give back a place."""
+        """Release a place."""
         self._used -= 1
         self.discharge(holders)
 
     def charge(self, holders: tuple[Holder, ...]) -> bool:
-        """Count a place that is held already for `holders` too; return False if it is one too many.
+        """Count a held place for `holders` too; return False if that exceeds a holder's bound.
 
         What was charged must be given to `discharge`.
         """
@@ -88,7 +88,7 @@ class FairShare:
         return True
 
     def discharge(self, holders: tuple[Holder, ...]) -> None:
-        """Take back a charge."""
+        """Undo a charge."""
         for holder in holders:
             self._held[holder.name] -= 1
             if not self._held[holder.name]:
@@ -96,7 +96,7 @@ class FairShare:
 
     def _is_at_bound(self, holder: Holder, free: int) -> bool:
         held = self._held[holder.name]
-        # The first place is refused to none of them, while there is one.
+        # While a place is free, every holder gets its first one.
         return held > 0 and (
             held >= holder.share * free or (holder.most is not None and held >= holder.most)
         )

@@ -1,4 +1,4 @@
-"""A title and a slug from the name of an uploaded file. Pure.
+"""Derives a title and a slug from the name of an uploaded file. Pure.
 
 The name is untrusted text. It is shown, and never used as a path.
 Source: RFC 7578, section 4.2 (form data), RFC 8187 (`filename*`).

@@ -9,7 +9,7 @@ import msgspec
 from litestar import Request
 from litestar.openapi.spec import OpenAPIMediaType, Operation, RequestBody, Schema
 
-from api.http.errors import ApiError, arriving, invalid
+from api.http.errors import ApiError, invalid, receiving_body
 from api.schemas.text_fields import (
     MAX_DESCRIPTION,
     MAX_TITLE,
@@ -66,7 +66,7 @@ async def read_raw_body(request: Request[Any, Any, Any], seconds: float = _BODY_
     Raises:
         ApiError: 400 if it breaks off, 408 if it does not arrive in time.
     """
-    async with arriving(seconds):
+    async with receiving_body(seconds):
         return await request.body()
 
 
@@ -147,10 +147,10 @@ def _inlined(schema: Any, components: dict[str, Any]) -> Any:  # Any: JSON Schem
         return [_inlined(each, components) for each in parts]
     if not isinstance(schema, dict):
         return schema
-    found = cast("dict[str, Any]", schema)  # keys of a JSON object are strings
-    if "$ref" in found:
-        return _inlined(components[str(found["$ref"]).rpartition("/")[2]], components)
-    return {key: _inlined(value, components) for key, value in found.items()}
+    fields = cast("dict[str, Any]", schema)  # keys of a JSON object are strings
+    if "$ref" in fields:
+        return _inlined(components[str(fields["$ref"]).rpartition("/")[2]], components)
+    return {key: _inlined(value, components) for key, value in fields.items()}
 
 
 def described(kind: type[msgspec.Struct]) -> type[Operation]:

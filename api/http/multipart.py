@@ -1,4 +1,4 @@
-"""Reads forms with files (multipart/form-data) as a stream: no file is ever in memory whole.
+"""Reads forms with files (multipart/form-data) as a stream: no whole file is ever in memory.
 
 The caller lists the allowed parts, so an invalid form is rejected at its first invalid part,
 without reading the rest.
@@ -14,7 +14,7 @@ import msgspec
 from litestar import Request
 from multipart import MultipartError, MultipartSegment, ParserLimitReached, PushMultipartParser
 
-from api.http.errors import ApiError, arriving, invalid
+from api.http.errors import ApiError, invalid, receiving_body
 from api.http.filenames import file_name
 from storage.objects.incoming_file import IncomingFile, IncomingFileTooLarge
 
@@ -42,7 +42,7 @@ TextParser = Callable[[object], str]
 
 
 class FileField(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a file of a form goes; `most` says in words how large it may be."""
+    """Where a file of a form goes; `limit_text` is its largest size in words."""
 
     inflow: IncomingFile
     limit_text: str
@@ -81,7 +81,7 @@ class _FormReader:
         if isinstance(event, MultipartSegment):
             self._begin(event)
         elif event is not None:
-            await self._go_on(bytes(event))
+            await self._append(bytes(event))
         else:
             self._end()
 
@@ -100,7 +100,7 @@ class _FormReader:
             self.files[name] = filename
         self._part = _Part(name, field)
 
-    async def _go_on(self, data: bytes) -> None:
+    async def _append(self, data: bytes) -> None:
         part = self._part
         if part is None:
             return
@@ -161,35 +161,35 @@ async def read_form(
     if content_type != _MULTIPART:
         message = f"The body must be a form with files (Content-Type: {_MULTIPART})."
         raise ApiError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, message)
-    reading = _FormReader(texts, files)
+    reader = _FormReader(texts, files)
     try:
         parser = PushMultipartParser(options.get("boundary", ""), max_segment_count=_MOST_PARTS)
         async for chunk in _chunks(request, stall_seconds):
             if parser.closed:
                 continue  # the epilogue is ignored (RFC 2046)
             for event in parser.parse(chunk):
-                await reading.feed(event)
+                await reader.feed(event)
         parser.close()
     except ParserLimitReached as error:
         raise ApiError(HTTPStatus.BAD_REQUEST, "The form has too many parts or headers.") from error
     except MultipartError as error:
         message = "The body is no form, or it broke off."
         raise ApiError(HTTPStatus.BAD_REQUEST, message) from error
-    return MultipartForm(texts=reading.texts, files=reading.files)
+    return MultipartForm(texts=reader.texts, files=reader.files)
 
 
 async def _chunks(request: Call, quiet_seconds: float) -> AsyncGenerator[bytes, None]:
     """Yield the body as it arrives; only the time spent waiting for the client counts."""
     stream = request.stream()
     clock = asyncio.get_running_loop().time
-    left, came = quiet_seconds, 0
+    remaining, received = quiet_seconds, 0
     while True:
         began = clock()
-        async with arriving(left):
+        async with receiving_body(remaining):
             chunk = await anext(stream, b"")
         if not chunk:
             return
-        left, came = left - (clock() - began), came + len(chunk)
-        if came >= MIN_PROGRESS_BYTES:
-            left, came = quiet_seconds, 0
+        remaining, received = remaining - (clock() - began), received + len(chunk)
+        if received >= MIN_PROGRESS_BYTES:
+            remaining, received = quiet_seconds, 0
         yield chunk

@@ -134,7 +134,7 @@ class FileOpener:
 
 
 async def _unless_cancelled(opening: "asyncio.Future[OpenFile]") -> OpenFile:
-    """Return the file that a thread opens, or have it closed if nobody waits for it any more."""
+    """Return the file that a thread opens; if the wait is cancelled, close it once it is open."""
     try:
         return await asyncio.shield(opening)
     except asyncio.CancelledError:

@@ -1,4 +1,4 @@
-"""Edits that count only if nobody else has edited the record meanwhile (`If-Match`).
+"""Edits that are refused if the record was edited meanwhile (`If-Match`).
 
 The entity tag of a record is a digest of what an edit may change, and of nothing else: a stream's
 tag stays the same when it goes live. Source: RFC 9110, sections 8.8.3 and 13.1.1.
@@ -17,7 +17,7 @@ from api.http.errors import ApiError
 
 __all__ = ["IfMatch", "edit_tag", "quoted", "unless_edited"]
 
-_DIGITS: Final = 16  # 64 bits: enough to tell the versions of one record apart
+_DIGITS: Final = 16  # 64 bits: enough to distinguish the versions of one record
 
 IfMatch = Annotated[
     str | None,
@@ -37,12 +37,12 @@ def edit_tag(*values: object) -> str:
 
 
 def quoted(tag: str) -> str:
-    """Return a tag as a header has it."""
+    """Return a tag with the quotes that it has in a header."""
     return f'"{tag}"'
 
 
 def unless_edited(if_match: str | None, tag_of: Callable[[R], str]) -> Callable[[R], None] | None:
-    """Return the check of an edit with this `If-Match` header; None: it has none.
+    """Return the check of an edit with this `If-Match` header; None without the header.
 
     The check takes the record as it is before the edit, and raises `ApiError` (412) if the header
     names another version of it.

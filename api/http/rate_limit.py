@@ -2,8 +2,8 @@
 
 A bucket holds the requests of a minute and refills evenly, so bursts are served and steady traffic
 is limited to the rate. Requests without a valid token are counted by address, with a low limit:
-they can only guess. Each token is looked up before anything is refused, so that a stranger behind
-the same address locks no owner out. Playback is not limited here.
+they can only guess. Each token is looked up before anything is refused, so that others behind the
+same address cannot lock an owner out. Playback is not limited here.
 
 Each process counts by itself: with n processes a caller gets up to n times the rate.
 """
@@ -73,7 +73,7 @@ class TokenBuckets:
         return 0.0 if level >= 1.0 else (1.0 - level) / self._rate
 
     def acquire(self, name: str, now: float) -> float:
-        """Take a token and return 0.0, or return the seconds until there is one."""
+        """Remove a token and return 0.0, or return the seconds until there is one."""
         wait = self.wait(name, now)
         if self._size and not wait:
             self._levels[name] = (self._level(name, now) - 1.0, now)

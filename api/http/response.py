@@ -254,14 +254,14 @@ def _respond(request: HttpRequest, representation: Representation) -> HttpRespon
 
 
 async def wait_for(pending: PendingResponse, receive: Receive) -> HttpResponse | None:
-    """Wait for a response, as ASGI needs it; None if the client leaves first.
+    """Wait for a response, as ASGI needs it; None if the client disconnects first.
 
     A cancelled wait cancels the response.
     """
     answer: asyncio.Future[HttpResponse | None] = asyncio.get_running_loop().create_future()
 
     def deliver(response: HttpResponse) -> None:
-        if answer.cancelled():  # the waiting task has yet to learn of it
+        if answer.cancelled():  # the waiting task has not been resumed yet
             response.close()
         else:
             answer.set_result(response)
@@ -284,7 +284,7 @@ async def wait_for(pending: PendingResponse, receive: Receive) -> HttpResponse |
 async def _watch(
     receive: Receive, pending: PendingResponse, answer: asyncio.Future[HttpResponse | None]
 ) -> None:
-    """End the wait when the client leaves: its connection no longer counts for it."""
+    """End the wait when the client disconnects: its connection no longer counts for it."""
     while (await receive())["type"] != "http.disconnect":
         pass
     if not answer.done():

@@ -26,7 +26,7 @@ _TYPES = {
     ".jpg": "image/jpeg",
     ".txt": "text/plain; charset=utf-8",
 }
-_DIGEST_CHARACTERS = 12  # 48 bits: enough to tell two releases of one file apart
+_DIGEST_CHARACTERS = 12  # 48 bits: enough to distinguish two releases of one file
 
 _FOREVER: Final = "public, max-age=31536000, immutable"
 # Foreign pages embed this script by a name without a digest, so browsers have to revalidate it.

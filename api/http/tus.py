@@ -108,7 +108,7 @@ def read_creation(headers: Headers, max_bytes: int) -> Creation:
     """Parse the request that creates an upload of at most `max_bytes`.
 
     Raises:
-        ApiError: 400 for headers that say nothing or two things, 413 for more than `max_bytes`.
+        ApiError: 400 for missing or contradictory headers, 413 for more than `max_bytes`.
     """
     length = _number(headers, "Upload-Length")
     deferred = headers.get("Upload-Defer-Length")
@@ -138,18 +138,18 @@ def read_metadata(text: str) -> dict[str, str]:
     Raises:
         ApiError: 400 if it is malformed.
     """
-    found: dict[str, str] = {}
+    metadata: dict[str, str] = {}
     for pair in text.split(",") if text.strip() else ():
         key, _, value = pair.strip().partition(" ")
         if not _KEY.fullmatch(key):
             raise _bad("A key of Upload-Metadata must be ASCII, without spaces and commas.")
-        if key in found:
+        if key in metadata:
             raise _bad(f"Upload-Metadata holds {key} twice.")
         try:
-            found[key] = base64.b64decode(value.strip(), validate=True).decode()
+            metadata[key] = base64.b64decode(value.strip(), validate=True).decode()
         except (binascii.Error, ValueError) as error:
             raise _bad(f"{key} in Upload-Metadata must be UTF-8 in base64.") from error
-    return found
+    return metadata
 
 
 def read_checksum(headers: Headers) -> Checksum | None:

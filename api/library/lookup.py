@@ -52,7 +52,7 @@ PROJECT: Final = {"project": Provide(provide_project)}
 def provide_list_query(columns: Sequence[str], searched: str = "name") -> Provide:
     """Return the provider of the `ListQuery` of a project's list.
 
-    `columns` are those to sort by, `searched` is the column that `search` looks into.
+    `columns` are those to sort by, `searched` is the column that `search` searches.
     """
 
     def provide(

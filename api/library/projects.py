@@ -201,8 +201,8 @@ class ProjectsController(Controller):
         air.
         """
         try:
-            gone = await catalog.projects.remove(project.id, by=request.auth.id, now_us=now_us)
+            removed = await catalog.projects.remove(project.id, by=request.auth.id, now_us=now_us)
         except ProjectNotDeletable as error:
             raise ApiError(HTTPStatus.CONFLICT, str(error)) from error
-        if not gone:
+        if not removed:
             raise missing("project")

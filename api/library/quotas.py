@@ -1,6 +1,6 @@
 """Quotas of projects, checked for requests: what would exceed one is answered with 403.
 
-Files that are coming in count, so requests at the same moment do not exceed a quota together. Each
+Files that are being received count, so concurrent requests do not exceed a quota together. Each
 process counts those that it receives.
 """
 
@@ -22,7 +22,7 @@ class ProjectQuotas:
     def __init__(self, check: QuotaCheck) -> None:
         self._check = check
         self._checking = asyncio.Lock()
-        self._coming: Counter[int] = Counter()  # bytes, by project
+        self._incoming: Counter[int] = Counter()  # bytes, by project
 
     @asynccontextmanager
     async def adding_stream(self, project: int) -> AsyncGenerator[None]:
@@ -34,7 +34,7 @@ class ProjectQuotas:
         if not self._check.limits_streams:
             yield
             return
-        async with self._checking:  # one at a time, so that none slips in between
+        async with self._checking:  # one at a time, so that no other is added in between
             _raise(await self._check.refuse_stream(project))
             yield
 
@@ -66,16 +66,16 @@ class ProjectQuotas:
             yield
             return
         async with self._checking:
-            # Before the query: a file that is added meanwhile counts twice, and not never.
-            coming = self._coming[project]
-            _raise(await refuse(project, coming + incoming))
-            self._coming[project] += incoming
+            # Before the query: a file that is added meanwhile counts twice rather than not at all.
+            others = self._incoming[project]
+            _raise(await refuse(project, others + incoming))
+            self._incoming[project] += incoming
         try:
             yield
         finally:
-            self._coming[project] -= incoming
-            if not self._coming[project]:
-                del self._coming[project]
+            self._incoming[project] -= incoming
+            if not self._incoming[project]:
+                del self._incoming[project]
 
 
 def _raise(reason: str | None) -> None:

@@ -1,4 +1,4 @@
-"""What an operator wants to know of an installation, and the protocol of what collects it.
+"""The state of an installation for its operator, and the protocol of what collects it.
 
 Sizes are bytes; times are microseconds since the Unix epoch (`_us`).
 """
@@ -60,7 +60,7 @@ class SpareRoom(msgspec.Struct, frozen=True, kw_only=True):
     basis: Literal["running", "before", "usual"]
 
 
-# Asks for how many more streams this machine has room; None: not known.
+# Returns for how many more streams this machine has room; None: not known.
 StreamRoom = Callable[[], SpareRoom | None]
 
 
@@ -122,7 +122,7 @@ class DoctorFinding(msgspec.Struct, frozen=True, kw_only=True):
 
 @runtime_checkable  # Litestar checks the types of dependencies
 class OperationsReporter(Protocol):
-    """Collects what an operator wants to know."""
+    """Collects the state of the installation."""
 
     async def report(self) -> OperationsReport:
         """Return the state of the installation.
@@ -133,10 +133,10 @@ class OperationsReporter(Protocol):
         ...
 
     async def concerns(self) -> Sequence[DoctorFinding]:
-        """Return the findings that need an operator, as far as they are known.
+        """Return the known findings that need an operator.
 
-        What can be examined at once is: certificates, settings, jobs. The rest is as the last
-        examination in this process found it.
+        Those on certificates, settings and jobs are of now, the others of the last examination in
+        this process.
         """
         ...
 

@@ -62,7 +62,7 @@ class _VideoDocument(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def document_handlers(
-    verdicts: VisibilityCache, projects: ProjectIndex, addresses: Addresses
+    visibility: VisibilityCache, projects: ProjectIndex, addresses: Addresses
 ) -> PageHandlers:
     """Return the handler of all paths below `/json`."""
 
@@ -75,7 +75,8 @@ def document_handlers(
         elif match["key"]:
             response = await _project(projects, match["key"])
         else:
-            response = await _video(verdicts, addresses, match["hash"], Requester.from_scope(scope))
+            viewer = Requester.from_scope(scope)
+            response = await _video(visibility, addresses, match["hash"], viewer)
         await send_page(response, request, send)
 
     return [document]
@@ -90,18 +91,18 @@ async def _project(projects: ProjectIndex, key: str) -> HttpResponse:
 
 
 async def _video(
-    verdicts: VisibilityCache, addresses: Addresses, hash_: str, viewer: Requester
+    visibility: VisibilityCache, addresses: Addresses, hash_: str, viewer: Requester
 ) -> HttpResponse:
-    verdict = await verdicts.lookup(hash_, viewer, early=True)
-    shown = verdict.shown
+    decision = await visibility.lookup(hash_, viewer, early=True)
+    shown = decision.shown
     if shown is None or shown.kind != "video":
         return _refusal(404, "there is no such video")
-    if verdict.access is AccessLevel.BLOCKED:
+    if decision.access is AccessLevel.BLOCKED:
         return _refusal(451, "not available in your country")
-    if not verdict.access.is_visible:
+    if not decision.access.is_visible:
         return _refusal(404, "there is no such video")
     return _document(
-        _described(addresses, shown), _BRIEF if verdict.access.is_cacheable else _UNCACHED
+        _described(addresses, shown), _BRIEF if decision.access.is_cacheable else _UNCACHED
     )
 
 

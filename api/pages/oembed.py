@@ -69,13 +69,13 @@ def oembed_address(addresses: Addresses, hash_: PublicHash) -> str:
     return f"{addresses.http}/oembed?format=json&url={quote(addresses.watch(hash_), safe='')}"
 
 
-def oembed_handlers(verdicts: VisibilityCache, addresses: Addresses) -> PageHandlers:
+def oembed_handlers(visibility: VisibilityCache, addresses: Addresses) -> PageHandlers:
     """Return the handler of `/oembed`."""
 
     @asgi("/oembed", copy_scope=True)
     async def described(scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG001
         try:
-            response = await _respond(verdicts, addresses, scope)
+            response = await _respond(visibility, addresses, scope)
         except _Refused as error:
             response = json_response(error.status, {"message": str(error)}, _UNCACHED)
         await send_page(response, HttpRequest.from_scope(scope), send)
@@ -83,25 +83,25 @@ def oembed_handlers(verdicts: VisibilityCache, addresses: Addresses) -> PageHand
     return [described]
 
 
-async def _respond(verdicts: VisibilityCache, addresses: Addresses, scope: Scope) -> HttpResponse:
+async def _respond(visibility: VisibilityCache, addresses: Addresses, scope: Scope) -> HttpResponse:
     if scope["type"] != "http":
         raise _Refused(400, "only HTTP is answered")
-    asked = _read(scope["query_string"])
-    if asked.get("format", ["json"])[-1] != "json":
+    parameters = _read(scope["query_string"])
+    if parameters.get("format", ["json"])[-1] != "json":
         raise _Refused(501, "the only format is json")
-    if "url" not in asked:
+    if "url" not in parameters:
         raise _Refused(400, "url names the page to describe")
-    most = _most(asked, "maxwidth"), _most(asked, "maxheight")
-    hash_ = _hash_in(asked["url"][-1], addresses)
+    most = _most(parameters, "maxwidth"), _most(parameters, "maxheight")
+    hash_ = _hash_in(parameters["url"][-1], addresses)
     if hash_ is None:
         raise _Refused(404, "there is no such page here")
-    verdict = await verdicts.lookup(hash_, Requester.from_scope(scope), early=True)
-    if verdict.access is AccessLevel.BLOCKED:
+    decision = await visibility.lookup(hash_, Requester.from_scope(scope), early=True)
+    if decision.access is AccessLevel.BLOCKED:
         raise _Refused(451, "not available in your country")
-    if verdict.shown is None or not verdict.access.is_visible:
+    if decision.shown is None or not decision.access.is_visible:
         raise _Refused(404, "there is no such page here")
-    headers = _CACHED_BRIEFLY if verdict.access.is_cacheable else _UNCACHED
-    return json_response(200, _video(addresses, verdict.shown, most), headers)
+    headers = _CACHED_BRIEFLY if decision.access.is_cacheable else _UNCACHED
+    return json_response(200, _video(addresses, decision.shown, most), headers)
 
 
 def _read(query: bytes) -> dict[str, list[str]]:
@@ -111,8 +111,8 @@ def _read(query: bytes) -> dict[str, list[str]]:
         raise _Refused(400, "there are too many parameters") from error
 
 
-def _most(asked: dict[str, list[str]], name: str) -> int:
-    text = asked.get(name, [str(_MOST)])[-1]
+def _most(parameters: dict[str, list[str]], name: str) -> int:
+    text = parameters.get(name, [str(_MOST)])[-1]
     if not (text.isascii() and text.isdecimal() and 0 < len(text) < 10 and int(text)):
         raise _Refused(400, f"{name} is a number of pixels")
     return min(int(text), _MOST)
@@ -121,14 +121,14 @@ def _most(asked: dict[str, list[str]], name: str) -> int:
 def _hash_in(url: str, addresses: Addresses) -> str | None:
     """Return the hash in the address of one of our pages, with http or https."""
     try:
-        asked, own = urlsplit(url), urlsplit(addresses.http)
+        page, own = urlsplit(url), urlsplit(addresses.http)
     except ValueError:
         return None
-    if asked.scheme not in {"http", "https"} or asked.netloc.lower() != own.netloc.lower():
+    if page.scheme not in {"http", "https"} or page.netloc.lower() != own.netloc.lower():
         return None
-    if not asked.path.startswith(own.path):
+    if not page.path.startswith(own.path):
         return None
-    match = _PAGE.fullmatch(asked.path.removeprefix(own.path))
+    match = _PAGE.fullmatch(page.path.removeprefix(own.path))
     return match["hash"] if match else None
 
 

@@ -36,22 +36,22 @@ _HEADERS: Final = {
     "Cache-Control": "public, max-age=31536000, immutable",
 }
 # It may exist at any moment.
-_UNKEPT: Final = {"Cache-Control": "no-store"}
+_UNCACHED: Final = {"Cache-Control": "no-store"}
 
 
 async def _respond(objects: Objects, request: HttpRequest, path: str) -> HttpResponse:
     match = _ADDRESS.fullmatch(path)
     if match is None:
-        return text_response(404, "not found", _UNKEPT)
+        return text_response(404, "not found", _UNCACHED)
     tag = f'"{match["name"]}"'
     headers = {**_HEADERS, "ETag": tag}
     try:
         body = await objects.get(slate_picture(match["owner"], match["name"]))
     except ObjectMissing:
-        return text_response(404, "not found", _UNKEPT)
+        return text_response(404, "not found", _UNCACHED)
     except StorageError as error:
         log.warning("picture not read", extra={"cause": str(error)})
-        return text_response(503, "try again", {**_UNKEPT, "Retry-After": "1"})
+        return text_response(503, "try again", {**_UNCACHED, "Retry-After": "1"})
     if request.has_current(tag):
         return new_response(304, headers)
     return new_response(200, headers, body)

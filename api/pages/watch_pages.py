@@ -2,7 +2,7 @@
 
 Pages have no cookies, no inline scripts and no inline styles; all values are escaped when a
 template is filled. A stream or video that does not play yet has its page, which waits for it; an
-unpublished one has none (404), and in a blocked country the page says so (451).
+unpublished one has none (404), and a blocked country gets a page that explains it (451).
 """
 
 import html
@@ -39,7 +39,7 @@ _MESSAGES: Final = {"stream": "Looking for the stream…", "video": "Loading the
 
 
 def page_handlers(
-    verdicts: VisibilityCache,
+    visibility: VisibilityCache,
     addresses: Addresses,
     *,
     latency: str = "low",
@@ -51,19 +51,15 @@ def page_handlers(
     redirected for media; "": nowhere.
     """
     files = StaticFiles(Assets.read())
-    responder = _PageRenderer(files.assets, addresses, verdicts, latency, media_origin)
+    renderer = _PageRenderer(files.assets, addresses, visibility, latency, media_origin)
 
     @asgi("/watch", is_mount=True, copy_scope=True)
     async def watch(scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG001
-        await send_page(
-            await responder.respond("watch", scope), HttpRequest.from_scope(scope), send
-        )
+        await send_page(await renderer.respond("watch", scope), HttpRequest.from_scope(scope), send)
 
     @asgi("/embed", is_mount=True, copy_scope=True)
     async def embed(scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG001
-        await send_page(
-            await responder.respond("embed", scope), HttpRequest.from_scope(scope), send
-        )
+        await send_page(await renderer.respond("embed", scope), HttpRequest.from_scope(scope), send)
 
     @asgi("/embed.js", copy_scope=True)
     async def embed_script(scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG001
@@ -85,13 +81,13 @@ class _PageRenderer:
         self,
         assets: Assets,
         addresses: Addresses,
-        verdicts: VisibilityCache,
+        visibility: VisibilityCache,
         latency: str,
         media_origin: str,
     ) -> None:
         self._addresses = addresses
         self._latency = latency
-        self._verdicts = verdicts
+        self._visibility = visibility
         player = _text("player")
         self._templates: dict[PageKind, Template] = {
             "watch": Template(Template(_text("watch")).safe_substitute(player=player)),
@@ -118,24 +114,24 @@ class _PageRenderer:
         }
 
     async def respond(self, kind: PageKind, scope: Scope) -> HttpResponse:
-        """Return the page of a stream or video, or a page that says why there is none."""
+        """Return the page of a stream or video, or a page that explains why there is none."""
         headers = self._headers[kind]
-        verdict = await _verdict(self._verdicts, _part(scope), scope)
-        if verdict.access is AccessLevel.BLOCKED:
+        decision = await _lookup(self._visibility, _part(scope), scope)
+        if decision.access is AccessLevel.BLOCKED:
             return new_response(451, headers | _PRIVATE, self._blocked)
-        if verdict.shown is None or not verdict.access.is_visible:
+        if decision.shown is None or not decision.access.is_visible:
             return new_response(404, headers, self._missing)
-        if not verdict.access.is_cacheable:
+        if not decision.access.is_cacheable:
             # Visible to some viewers only: shared caches must not store it.
             headers = headers | _PRIVATE
-        return new_response(200, headers, self._page(kind, verdict.shown))
+        return new_response(200, headers, self._page(kind, decision.shown))
 
     def _page(self, kind: PageKind, shown: PublicRecord) -> bytes:
         hash_, addresses = shown.hash, self._addresses
         video = shown.kind == "video"
         options = shown.player or (_OF_VIDEOS if video else _OF_STREAMS)
-        room = "videos" if video else "live"
-        pictured = video or bool(shown.poster_labels)
+        root = "videos" if video else "live"
+        has_poster = video or bool(shown.poster_labels)
         color = options.color or ""
         behaviour = {
             "controls": options.controls,
@@ -149,18 +145,18 @@ class _PageRenderer:
             kind=shown.kind,
             title=shown.title,
             description=shown.description,
-            playlist=f"{self._playback}/{room}/{hash_}/index.m3u8",
-            # Another one has another address: browsers keep the picture of an address for a minute.
-            poster=f"{self._base}/{room}/{hash_}/poster/{DEFAULT_POSTER_LABEL}.jpg"
+            playlist=f"{self._playback}/{root}/{hash_}/index.m3u8",
+            # A new poster has a new address: browsers keep the picture of an address for a minute.
+            poster=f"{self._base}/{root}/{hash_}/poster/{DEFAULT_POSTER_LABEL}.jpg"
             f"{f'?{shown.posters}' if shown.posters else ''}"
-            if pictured
+            if has_poster
             else "",
-            # Preview services cache images by address, so the card has its own address.
-            previews=f"{self._playback}/{room}/{hash_}/{shown.previews}/previews.vtt"
+            previews=f"{self._playback}/{root}/{hash_}/{shown.previews}/previews.vtt"
             if shown.previews
             else "",
+            # Preview services cache images by address, so the card has its own address.
             image=addresses.poster(shown.kind, hash_, DEFAULT_POSTER_LABEL)
-            if pictured
+            if has_poster
             else self._card,
             behaviour=" ".join(name for name, wanted in behaviour.items() if wanted),
             color=color if _COLOR.fullmatch(color) else "",
@@ -176,10 +172,10 @@ class _PageRenderer:
         )
 
 
-async def _verdict(verdicts: VisibilityCache, hash_: str, scope: Scope) -> ViewerAccess:
+async def _lookup(visibility: VisibilityCache, hash_: str, scope: Scope) -> ViewerAccess:
     if scope["type"] != "http" or not (hash_.isascii() and hash_.isalnum()):
         return ViewerAccess(AccessLevel.NONE, None)
-    return await verdicts.lookup(hash_, Requester.from_scope(scope), early=True)
+    return await visibility.lookup(hash_, Requester.from_scope(scope), early=True)
 
 
 def _headers(origins: str, *, ancestors: str) -> dict[str, str]:

@@ -24,16 +24,16 @@ log = logging.getLogger(__name__)
 
 TOPIC: Final = "notices"
 
-_LOOK_SECONDS: Final = 0.25  # between polls, for processes without a bus; a poll costs about 0.5 ms
+_POLL_SECONDS: Final = 0.25  # between polls, for processes without a bus; a poll costs about 0.5 ms
 _MOST: Final = 500  # read at a time
 _FIRST_PAUSE: Final = 0.25
 _LONGEST_PAUSE: Final = 5.0
 # After so many seconds without a poll, rows may have been deleted unread.
-_TOO_LONG: Final = KEPT_US / MICROSECONDS / 2
+_GAP_SECONDS: Final = KEPT_US / MICROSECONDS / 2
 
 
 class NoticeStore(Protocol):
-    """Where notices lie (`storage.catalog.events.broadcast.BroadcastOutbox`)."""
+    """Stores notices (`storage.catalog.events.broadcast.BroadcastOutbox`)."""
 
     async def newest(self) -> int:
         """Return the number of the newest notice; 0 where there is none."""
@@ -49,10 +49,10 @@ class NoticeStore(Protocol):
 
 
 @asynccontextmanager
-async def announcing_notices(shelf: NoticeStore, bus: Bus) -> AsyncGenerator[None, None]:
+async def announcing_notices(store: NoticeStore, bus: Bus) -> AsyncGenerator[None, None]:
     """Announce on the bus, for the length of the block, that this process wrote notices."""
     wrote = asyncio.Event()
-    shelf.on_commit(wrote.set)
+    store.on_commit(wrote.set)
     async with asyncio.TaskGroup() as tasks:
         task = tasks.create_task(_announce(wrote, bus))
         try:
@@ -62,27 +62,27 @@ async def announcing_notices(shelf: NoticeStore, bus: Bus) -> AsyncGenerator[Non
 
 
 async def _announce(wrote: asyncio.Event, bus: Bus) -> None:
-    away = False
+    is_down = False
     while True:
         await wrote.wait()
         wrote.clear()
         try:
             await bus.publish(TOPIC, b"")
         except BusUnavailable as error:
-            if not away:  # other processes poll anyway, only later
+            if not is_down:  # other processes poll anyway, only later
                 log.warning("notices are told late", extra={"reason": str(error)})
-            away = True
+            is_down = True
         else:
-            away = False
+            is_down = False
 
 
 @asynccontextmanager
 async def delivering_notices(
-    shelf: NoticeStore,
+    store: NoticeStore,
     hub: Hub,
     bus: Bus,
     *,
-    poll_seconds: float = _LOOK_SECONDS,
+    poll_seconds: float = _POLL_SECONDS,
     clock: Callable[[], float] = time.monotonic,
 ) -> AsyncGenerator[None, None]:
     """Deliver notices written from now on, for the length of the block.
@@ -90,25 +90,25 @@ async def delivering_notices(
     Raises:
         StorageError: the catalog fails at the start; later failures are retried.
     """
-    async with bus.subscribe(TOPIC) as box:
-        pump = _NoticeReader(shelf, hub, await shelf.newest(), poll_seconds, clock)
+    async with bus.subscribe(TOPIC) as mailbox:
+        reader = _NoticeReader(store, hub, await store.newest(), poll_seconds, clock)
         async with asyncio.TaskGroup() as tasks:
-            chores = [
-                tasks.create_task(_wake_on_message(box, pump.wake)),
-                tasks.create_task(pump.run()),
+            running = [
+                tasks.create_task(_wake_on_message(mailbox, reader.wake)),
+                tasks.create_task(reader.run()),
             ]
             try:
                 yield
             finally:
-                for chore in chores:
-                    chore.cancel()
+                for task in running:
+                    task.cancel()
 
 
-async def _wake_on_message(box: Mailbox, nudged: asyncio.Event) -> None:
+async def _wake_on_message(mailbox: Mailbox, wake: asyncio.Event) -> None:
     """Turn every message of the bus, also about lost messages, into one poll."""
     while True:
-        await box.get()
-        nudged.set()
+        await mailbox.get()
+        wake.set()
 
 
 class _NoticeReader:
@@ -116,19 +116,19 @@ class _NoticeReader:
 
     def __init__(
         self,
-        shelf: NoticeStore,
+        store: NoticeStore,
         hub: Hub,
         last: int,
         poll_seconds: float,
         clock: Callable[[], float],
     ) -> None:
         self.wake = asyncio.Event()
-        self._shelf = shelf
+        self._store = store
         self._hub = hub
         self._last = last
         self._poll_seconds = poll_seconds
         self._clock = clock
-        self._looked = clock()
+        self._last_read = clock()
 
     async def run(self) -> None:
         """Deliver until cancelled; retry while the catalog is unavailable."""
@@ -158,21 +158,21 @@ class _NoticeReader:
     async def _deliver_new(self) -> None:
         """Deliver all new notices."""
         self.wake.clear()
-        if self._clock() - self._looked > _TOO_LONG:
-            self._last = await self._shelf.newest()
+        if self._clock() - self._last_read > _GAP_SECONDS:
+            self._last = await self._store.newest()
             self._hub.reconnect("events may be missing")
         while True:
-            found, gone = await self._shelf.read_after(self._last, _MOST)
-            self._looked = self._clock()
-            if gone:
+            notices, missed = await self._store.read_after(self._last, _MOST)
+            self._last_read = self._clock()
+            if missed:
                 # Before the remaining ones: clients that reconnect query the current state.
                 log.warning("notices missed", extra={"after": self._last})
                 self._hub.reconnect("events are missing")
-            for notice in found:
+            for notice in notices:
                 self._hub.deliver(
                     notice.channel.split(" "), notice.event, notice.body, notice.except_socket
                 )
                 self._last = notice.id
-            if len(found) < _MOST:
+            if len(notices) < _MOST:
                 return
             await asyncio.sleep(0)  # let other tasks run: one poll may deliver hundreds

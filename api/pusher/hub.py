@@ -101,9 +101,9 @@ class Hub:
         return len(self._subscribers)
 
     def admit(self, holders: tuple[Holder, ...]) -> CloseConnection | None:
-        """Admit a connection of these holders, or return why not.
+        """Admit a connection of these holders, or return the close that refuses it.
 
-        An admitted one must be given to `leave` at its end, with the same holders.
+        `leave` must be called at the end of an admitted one, with the same holders.
         """
         if self._closed:
             return CloseConnection(OVER_CAPACITY, "the service is stopping")

@@ -6,7 +6,7 @@ token is revoked meanwhile.
 
 A token opens the private channels of the projects that it reaches: `private-stream.<hash>`,
 `private-video.<hash>` and `private-project.<number or key>`. Pages on other origins may use it with
-a token; the cookie of a browser's session counts for the console's own pages alone.
+a token; the cookie of a browser's session is accepted from the console's own pages only.
 """
 
 import re
@@ -34,7 +34,7 @@ _CHANNEL: Final = re.compile(r"private-(stream|video|project)\.([0-9A-Za-z]{1,40
 _MAX_BODY: Final = 4096  # two short fields
 _JSON: Final = "application/json"
 _MAX_FIELDS: Final = 20
-_ALLOWED: Final = {
+_PREFLIGHT_HEADERS: Final = {
     "Access-Control-Allow-Methods": "POST",
     "Access-Control-Allow-Headers": (
         "Authorization, Content-Type, X-CSRF-TOKEN, X-Requested-With, X-Socket-ID"
@@ -44,7 +44,7 @@ _ALLOWED: Final = {
 
 
 class ChannelOwners(Protocol):
-    """Knows whose a channel is (`storage.catalog.events.broadcast.BroadcastOutbox`)."""
+    """Looks up channels' projects (`storage.catalog.events.broadcast.BroadcastOutbox`)."""
 
     async def find_project(self, kind: str, name: str) -> int | None:
         """Return the project of a stream, video or project by its name, or None."""
@@ -92,17 +92,17 @@ def private_channel_handlers(
         origin = request.headers.get("origin")
         shared = {"Access-Control-Allow-Origin": "*"} if admits(origin) else {}
         if request.method == HttpMethod.OPTIONS:
-            headers = {**shared, **_ALLOWED} if shared else {}
+            headers = {**shared, **_PREFLIGHT_HEADERS} if shared else {}
             return Response(None, status_code=HTTPStatus.NO_CONTENT, headers=headers)
         try:
             if not shared:
                 raise ApiError(HTTPStatus.FORBIDDEN, "Pages of this origin may not ask.")
-            found: Response[Any] = Response(await answer(request), media_type=_JSON)
+            response: Response[Any] = Response(await answer(request), media_type=_JSON)
         except HTTPException as error:
             # Pages on other origins must be able to read the error, too.
-            found = HANDLERS[HTTPException](request, error)
-        found.headers.update({"Cache-Control": "no-store", **shared})
-        return found
+            response = HANDLERS[HTTPException](request, error)
+        response.headers.update({"Cache-Control": "no-store", **shared})
+        return response
 
     return [authorise]
 

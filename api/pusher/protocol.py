@@ -2,7 +2,7 @@
 
 A message is a JSON object with `event` and usually `data`; in messages of the server, `data` is a
 JSON text within the JSON. Any text from a client results in actions, never in an exception. The
-range of a close code tells the client what to do: 4000 to 4099 do not reconnect, 4100 to 4199
+range of a close code determines what the client does: 4000 to 4099 do not reconnect, 4100 to 4199
 reconnect after a pause, 4200 to 4299 reconnect at once. Codes from 4300 on never close here.
 
 Not offered: presence, encrypted and cache channels, client events, signing users in, watch lists.
@@ -167,10 +167,10 @@ class PusherSession:
         self._sign = sign
         self._limits = limits
         self._channels: set[str] = set()
-        self._heard = now
-        self._asked: float | None = None  # when a still unanswered ping was sent
+        self._last_received = now
+        self._pinged_at: float | None = None  # when a still unanswered ping was sent
         self._allowance = float(limits.messages_at_once)
-        self._counted = now
+        self._allowance_at = now
 
     def greeting(self) -> SendText:
         """Return the first message, for which clients wait."""
@@ -183,20 +183,20 @@ class PusherSession:
 
     def tick(self, now: float) -> tuple[Action, ...]:
         """Return a ping if one is due, or a close if the last one was not answered in time."""
-        if self._asked is not None:
-            if now - self._asked >= self._limits.pong_seconds:
+        if self._pinged_at is not None:
+            if now - self._pinged_at >= self._limits.pong_seconds:
                 return (CloseConnection(PONG_MISSING, "no pong came in time"),)
             return ()
-        if now - self._heard >= self._limits.activity_seconds:
-            self._asked = now
+        if now - self._last_received >= self._limits.activity_seconds:
+            self._pinged_at = now
             return (SendText(_message("pusher:ping", {})),)
         return ()
 
     def receive(self, text: str, now: float) -> tuple[Action, ...]:
         """Process a message of the client."""
-        self._heard = now
-        self._asked = None
-        if not self._may_speak(now):
+        self._last_received = now
+        self._pinged_at = None
+        if not self._spend_allowance(now):
             return (CloseConnection(OVER_CAPACITY, "too many messages"),)
         if len(text) > MAX_MESSAGE_BYTES or (
             not text.isascii() and len(text.encode(errors="replace")) > MAX_MESSAGE_BYTES
@@ -206,33 +206,33 @@ class PusherSession:
         event = None if message is None else message.get("event")
         if message is None or not isinstance(event, str):
             return (SendText(_error(None, "a message is a JSON object with an event")),)
-        return self._answered(event, message)
+        return self._handle(event, message)
 
-    def _answered(self, event: str, message: dict[str, Any]) -> tuple[Action, ...]:  # Any: JSON
+    def _handle(self, event: str, message: dict[str, Any]) -> tuple[Action, ...]:  # Any: JSON
         match event:
             case "pusher:ping":
                 return (SendText(_message("pusher:pong", {})),)
             case "pusher:pong":
                 return ()
             case "pusher:subscribe":
-                return self._subscribed(_object(message.get("data")) or {})
+                return self._subscribe(_object(message.get("data")) or {})
             case "pusher:unsubscribe":
-                return self._left(_object(message.get("data")) or {})
+                return self._unsubscribe(_object(message.get("data")) or {})
             case _ if event.startswith("client-"):
                 return (SendText(_error(_CLIENT_EVENT, "client events are not offered")),)
             case _:
                 return (SendText(_error(None, "this event is not known here")),)
 
-    def _may_speak(self, now: float) -> bool:
-        earned = (now - self._counted) * self._limits.messages_per_second
+    def _spend_allowance(self, now: float) -> bool:
+        earned = (now - self._allowance_at) * self._limits.messages_per_second
         self._allowance = min(self._allowance + earned, self._limits.messages_at_once)
-        self._counted = now
+        self._allowance_at = now
         if self._allowance < 1:
             return False
         self._allowance -= 1
         return True
 
-    def _subscribed(self, data: Mapping[str, object]) -> tuple[Action, ...]:
+    def _subscribe(self, data: Mapping[str, object]) -> tuple[Action, ...]:
         channel = data.get("channel")
         if not isinstance(channel, str) or not is_channel(channel):
             return (SendText(_error(None, "a subscription needs the name of a channel")),)
@@ -249,7 +249,7 @@ class PusherSession:
         # The confirmation comes first: clients drop events that arrive before it.
         return (done, Subscribe(channel))
 
-    def _left(self, data: Mapping[str, object]) -> tuple[Action, ...]:
+    def _unsubscribe(self, data: Mapping[str, object]) -> tuple[Action, ...]:
         channel = data.get("channel")
         if not isinstance(channel, str) or channel not in self._channels:
             return ()

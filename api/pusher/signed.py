@@ -136,7 +136,7 @@ def signed_event_handlers(
         return _converted(body, kind)
 
     async def publish_all(events: Sequence[_Event]) -> None:
-        await publisher.publish([_told(event) for event in events], clock_us())
+        await publisher.publish([_outbox_event(event) for event in events], clock_us())
 
     @post("/apps/{app:str}/events", status_code=200, request_max_body_size=_MAX_BODY)
     async def publish(
@@ -167,7 +167,7 @@ def _converted(body: bytes, kind: type[S]) -> S:
         raise ApiError(HTTPStatus.BAD_REQUEST, "The body is no JSON.") from error
 
 
-def _told(event: _Event) -> OutboxEvent:
+def _outbox_event(event: _Event) -> OutboxEvent:
     """Return an event in the form of the catalog, with each channel once.
 
     Raises:

@@ -82,9 +82,9 @@ class Broadcaster:
         self._open: dict[Subscriber, PusherSession] = {}
 
     def in_front_of(self, other: _App) -> _App:
-        """Return an application that passes everything but web-sockets and their path to another.
+        """Return an application that passes all but web-sockets and their path to `other`.
 
-        It has the same fast path as the other.
+        It has the same fast path as `other`.
         """
         return _BroadcasterFirst(self, other)
 
@@ -120,7 +120,7 @@ class Broadcaster:
     async def __call__(self, scope: Any, receive: _Receive, send: _Send) -> None:  # ASGI's own maps
         """Serve a web-socket; answer a plain HTTP request with 426."""
         if scope["type"] != "websocket":
-            await _ask_for_upgrade(send)
+            await _require_upgrade(send)
             return
         await receive()  # websocket.connect
         path = scope["path"]
@@ -200,7 +200,7 @@ async def _write(subscriber: Subscriber, send: _Send) -> None:
     """Send queued messages until the connection is to be closed."""
     try:
         async with asyncio.timeout(None) as patience:
-            subscriber.on_close = _hurrying(patience)
+            subscriber.on_close = _deadline_setter(patience)
             try:
                 while (text := await subscriber.next()) is not None:
                     await send({"type": "websocket.send", "text": text})
@@ -216,11 +216,11 @@ async def _write(subscriber: Subscriber, send: _Send) -> None:
         await _close(send, subscriber.end)
 
 
-def _hurrying(patience: asyncio.Timeout) -> Callable[[float], None]:
-    def hurry(seconds: float) -> None:
+def _deadline_setter(patience: asyncio.Timeout) -> Callable[[float], None]:
+    def set_deadline(seconds: float) -> None:
         patience.reschedule(asyncio.get_running_loop().time() + seconds)
 
-    return hurry
+    return set_deadline
 
 
 async def _close(send: _Send, end: CloseConnection) -> None:
@@ -240,7 +240,7 @@ async def _close(send: _Send, end: CloseConnection) -> None:
         return
 
 
-async def _ask_for_upgrade(send: _Send) -> None:
+async def _require_upgrade(send: _Send) -> None:
     headers = [
         (b"content-type", b"application/json"),
         (b"content-length", str(len(_NEEDS_UPGRADE)).encode()),
@@ -264,7 +264,7 @@ class _BroadcasterFirst:
             self.fast_path = fast_path
 
     async def __call__(self, scope: Any, receive: _Receive, send: _Send) -> None:  # ASGI's own maps
-        """Pass one request on."""
+        """Pass a request to the broadcaster or to the other application."""
         kind = scope["type"]
         mine = kind == "websocket" or (
             kind == "http" and (scope["path"] == PATH or scope["path"].startswith(f"{PATH}/"))

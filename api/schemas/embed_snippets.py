@@ -12,7 +12,7 @@ __all__ = ["EmbedKind", "embed_snippets", "iframe"]
 EmbedKind = Literal["stream", "video"]
 
 # The permissions that the player needs from the embedding page.
-_LEAVE: Final = "autoplay; fullscreen; picture-in-picture; encrypted-media"
+_PERMISSIONS: Final = "autoplay; fullscreen; picture-in-picture; encrypted-media"
 _FLUID: Final = "width:100%;aspect-ratio:16/9;border:0"
 
 
@@ -36,6 +36,6 @@ def iframe(
         shape = f'width="{size[0]}" height="{size[1]}" style="border:0"'
     return (
         f'<iframe src="{escape(addresses.embed(hash_))}" title="{escape(title)}" {shape}'
-        f' loading="lazy" allow="{_LEAVE}" allowfullscreen'
+        f' loading="lazy" allow="{_PERMISSIONS}" allowfullscreen'
         ' referrerpolicy="strict-origin-when-cross-origin"></iframe>'
     )

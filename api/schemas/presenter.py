@@ -41,7 +41,7 @@ class Presenter(msgspec.Struct, frozen=True, kw_only=True):
     def stream(self, record: StreamRecord, *, show_key: bool) -> StreamBody:
         """Return a stream in full, with its key in the form for encoders.
 
-        Whoever knows the key can publish: `show_key` only to callers that may write.
+        The key permits publishing: `show_key` only to callers that may write.
         """
         key = record.key if show_key else record.key.masked
         return StreamBody(

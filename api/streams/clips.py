@@ -36,10 +36,10 @@ from storage.recording.pages import TimeRange
 
 __all__ = ["LONGEST_SECONDS", "SHORTEST_SECONDS", "ClipsController"]
 
-# Less is a time mistyped: a segment, which is the least that a clip has, lasts two seconds.
+# Less is a mistyped time: a segment, the least that a clip consists of, lasts two seconds.
 SHORTEST_SECONDS: Final = 1
-# The request is answered when all is linked, and proxies usually wait for a minute: six hours of
-# five renditions, 54,000 files, take 12 s of CPU. Who wants more has the recording.
+# The request is answered when all files are linked, and proxies usually wait for a minute: six
+# hours of five renditions, 54,000 files, take 12 s of CPU. For more there is the recording.
 LONGEST_SECONDS: Final = 6 * 3600
 
 
@@ -124,7 +124,7 @@ async def _remove(objects: Objects, hash_: PublicHash) -> None:
 
 
 def _wanted(body: ClipAddition) -> TimeRange:
-    """Return the time that is asked for.
+    """Return the requested time.
 
     Raises:
         ApiError: 422 if it is too short or too long.
@@ -138,7 +138,7 @@ def _wanted(body: ClipAddition) -> TimeRange:
 
 
 def _not_available(error: NotAvailable, wanted: TimeRange) -> ApiError:
-    """Return the answer to a time of which there are no media, or not all."""
+    """Return the error response for a time of which not all media, or none, are kept."""
     if not error.available:
         return invalid({"from": ["Nothing of this stream is kept, or nothing of this time."]})
     there = "; ".join(

@@ -1,7 +1,7 @@
 """Commands to a stream's run: end, pause, resume, drill a failover, change the key.
 
-Each is a change in the database and a command to the ingest role. The answer comes once the ingest
-role has carried the command out, or once it is clear that it will not do so in time.
+Each is a change in the database and a command to the ingest role. The response is sent once the
+ingest role has executed the command, or once it is clear that it will not do so in time.
 """
 
 from collections.abc import Generator

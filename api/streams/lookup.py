@@ -36,15 +36,15 @@ async def provide_stream(
 STREAM: Final = {"stream": Provide(provide_stream)}
 
 
-def still_there(found: T | None) -> T:
-    """Return what the catalog found of a stream that existed when the request began.
+def still_there(result: T | None) -> T:
+    """Return the catalog's result for a stream that existed when the request began.
 
     Raises:
         ApiError: 404 if it was deleted since.
     """
-    if found is None:
+    if result is None:
         raise missing("stream")
-    return found
+    return result
 
 
 def stream_tag(record: StreamRecord) -> str:

@@ -1,4 +1,4 @@
-"""A profile of OBS Studio that publishes a stream: the files that its user would otherwise click.
+"""A profile of OBS Studio that publishes a stream, in place of settings made by hand.
 
 The profile is a folder with `basic.ini` (output, picture, sound), `service.json` (server and key)
 and `streamEncoder.json` (x264), as OBS 27 and later import it (Profile > Import). The encoder is
@@ -24,7 +24,7 @@ _STEP: Final = 50  # kbit/s
 _SOUND: Final = 160  # kbit/s
 _ALIGNED: Final = 4  # OBS cuts its output to whole groups of so many columns: 854 to 852
 _FOREVER: Final = 10_000  # attempts to connect again: an encoder beside a stage has no operator
-# Files in a zip have a time; this one, the earliest possible, makes equal profiles equal files.
+# Files in a zip have a time; the earliest possible for all, so that equal profiles are equal files.
 _TIME: Final = (1980, 1, 1, 0, 0, 0)
 _PRIVATE: Final = 0o600 << 16  # the key is in it
 

@@ -236,7 +236,7 @@ async def _make_slate(intake: UploadIntake, file: IncomingFile) -> bytes:
 
 
 async def _remove_unset(objects: Objects, owner: SlateOwner, address: str) -> None:
-    """Delete a slate that was not recorded; keep it if the catalog cannot tell."""
+    """Delete a slate that was not recorded; keep it if the catalog does not answer."""
     with contextlib.suppress(StorageError):
         chosen = await owner.settings()
         if chosen is None or chosen.slate != address:
@@ -246,7 +246,7 @@ async def _remove_unset(objects: Objects, owner: SlateOwner, address: str) -> No
 async def _remove_old(
     objects: Objects, owner: SlateOwner, recorded: SlateChange | None
 ) -> OwnerSettings:
-    """Delete the slate that is shown no more, and return the settings.
+    """Delete the slate that is no longer shown, and return the settings.
 
     Raises:
         ApiError: 404 if the stream or the project was deleted meanwhile.

@@ -1,4 +1,4 @@
-"""What every upload passes through, whichever endpoint takes it.
+"""The steps that every upload passes, whichever endpoint receives it.
 
 The checks before a body is read, the limits on concurrent uploads, the probe of a file on disk, and
 the translation of storage errors into responses. Sizes are bytes.
@@ -81,7 +81,7 @@ class UploadIntake(msgspec.Struct, frozen=True, kw_only=True):
     `least_free` bytes of the disk stay free. A client that sends next to nothing for
     `quiet_seconds` is disconnected. `gate` limits concurrent uploads, `clip_gate` clips. A
     resumable upload may have `most_upload` bytes and is kept for `keep_us` microseconds after its
-    last one. With `pieces`, other hosts may go on with it.
+    last one. With `pieces`, other hosts may continue it.
     """
 
     objects: MediaStore
@@ -104,12 +104,12 @@ class UploadIntake(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def token_holders(token: int, project: int) -> tuple[Holder, ...]:
-    """Return what an upload with a token counts for."""
+    """Return the holders that an upload with a token counts for."""
     return Holder(f"token {token}"), _project(project)
 
 
 def link_holders(link: LinkRecord) -> tuple[Holder, ...]:
-    """Return what an upload through a link counts for."""
+    """Return the holders that an upload through a link counts for."""
     return Holder(f"link {link.id}", most=_MAX_CONCURRENT_OF_ONE_LINK), _project(link.project)
 
 
@@ -121,7 +121,7 @@ async def require_room(intake: UploadIntake, incoming: int | None) -> None:
     """Check that the disk has room for `incoming` bytes; None is an unknown number.
 
     Raises:
-        ApiError: 503 if it has not.
+        ApiError: 503 if it does not.
     """
     usage = await FILES.run(partial(shutil.disk_usage, intake.objects.scratch.root))
     if usage.free - (incoming or 0) < intake.least_free:
@@ -143,7 +143,7 @@ def content_length(request: Request[Any, Any, Any]) -> int | None:  # Any: left 
 
 
 def most_incoming(request: Request[Any, Any, Any], most: int) -> int:  # Any: as above
-    """Return how many bytes a file in a form has at most, if it may have `most`."""
+    """Return how many bytes a file in a form can have, if it may have `most`."""
     length = content_length(request)
     return most if length is None else min(length, most)
 

@@ -1,7 +1,7 @@
 """Upload links: permissions to upload one file without a token, made, listed and deleted.
 
-A link's address holds its secret and is shown once, to whoever makes the link. The catalog keeps
-only a digest of the secret, and no log and no event holds it. How a link is used is in
+A link's address holds its secret and is shown once, in the answer to making the link. The catalog
+keeps only a digest of the secret, and no log and no event holds it. How a link is used is in
 `api.uploads.link_uploads`.
 """
 

@@ -1,8 +1,8 @@
 """Uploads through an upload link, which take no token.
 
-Whoever has a link's address may upload one file: as a resumable upload (tus 1.0), which can then be
-resumed until it expires, or as one form. It creates a video, or replaces the file of the video that
-the link is for, and uses the link up. Links are made in `api.uploads.link_records`.
+A link permits uploading one file: as a resumable upload (tus 1.0), which can then be resumed until
+it expires, or as one form. That creates a video, or replaces the file of the video that the link is
+for, and uses the link up. Links are made in `api.uploads.link_records`.
 """
 
 from collections.abc import Callable
@@ -44,7 +44,7 @@ _MULTIPART: Final = "multipart/form-data"
 
 
 def needs_link(catalog: Catalog, callers: CallerRateLimiter | None = None) -> Guard:
-    """Return the guard that admits whoever has a link; `request.auth` is then the link.
+    """Return the guard that admits requests with a link's secret; `request.auth` is then the link.
 
     Wrong secrets count as wrong tokens do.
     """

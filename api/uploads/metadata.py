@@ -1,4 +1,4 @@
-"""What a client says about a video before its file has arrived.
+"""Reads the details that a client sends of a video before its file has arrived.
 
 The keys are those of editing a video. Metadata of resumable uploads holds only texts, so
 `category`, `countries` and `tags` are JSON there.
@@ -29,7 +29,7 @@ __all__ = [
 REPLACES: Final = "replaces"
 NO_DETAILS: Final = "What replaces a file says nothing else of the video: edit that apart."
 _NAMES: Final = ("filename", "name")
-# Keys that clients send on their own. What the file is, the probe finds out.
+# Keys that clients add by themselves. The probe determines the type of the file.
 _IGNORED: Final = frozenset({*_NAMES, "filetype", "type", "contentType", "relativePath"})
 _JSON: Final = ("category", "countries", "tags")
 
@@ -63,7 +63,7 @@ def wanted_details(details: VideoDetails) -> UploadDetails:
 def read_replaced(metadata: Mapping[str, str], *, replacing: bool = False) -> str | None:
     """Return the unchecked number of the video whose file is replaced; None if there is none.
 
-    `replacing`: the upload replaces a file even if the metadata does not say so.
+    `replacing`: the upload replaces a file even without that key in the metadata.
 
     Raises:
         ApiError: 422 if the metadata of a replacement holds details of the video.

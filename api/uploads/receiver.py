@@ -3,8 +3,8 @@
 The latest request appends. An earlier one is stopped, at once in the same process and within
 seconds in another one. Received bytes are kept however a request ends. The offset is recorded in
 the catalog every second or two, after the bytes are safe, and is published on the video's channel
-then. Safe is what is on this machine's disk, or, where several hosts receive uploads, in the store:
-there the next request may reach another host, and whichever host gets the last byte makes the file.
+then. Bytes are safe on this machine's disk or, where several hosts receive uploads, in the store:
+there the next request may reach another host, and the host that gets the last byte makes the file.
 """
 
 import asyncio
@@ -46,8 +46,8 @@ _POLL_SECONDS: Final = 0.25  # how often a request checks whether its turn is ov
 _LOCAL_LOCK_SECONDS: Final = 1.5
 # The same for one of another process.
 _REMOTE_LOCK_SECONDS: Final = 10.0
-# A host that makes a file of an upload says so three times in that time; if it dies, another one
-# may begin after it.
+# A host that makes a file of an upload renews its hold three times in this time. If it dies,
+# another one may begin once the hold has expired.
 _HOLD_SECONDS: Final = 15.0
 # Kinds of events.
 _DELETED, _REFUSED = "upload deleted", "upload refused"
@@ -130,7 +130,7 @@ class UploadReceiver(msgspec.Struct, frozen=True, kw_only=True):
                 if error.status_code != HTTPStatus.LOCKED:
                     raise
             # Other requests compete for the file; the recorded offset is always valid. But a client
-            # that has sent all takes it for the end, and would not be there if that failed.
+            # that has sent all takes it for success, and would not retry if the finish failed.
             record = await self._usable(await self.uploads.find(name))
             if record.whole and not record.done:
                 raise _overtaken()
@@ -165,7 +165,7 @@ class UploadReceiver(msgspec.Struct, frozen=True, kw_only=True):
                 except FileStillLocked:
                     if record.whole:  # it is on its way to the store, which may take minutes
                         raise
-                    # By another process, which learns of the claim from the catalog.
+                    # Locked by another process, which reads the claim from the catalog.
                     await self.uploads.claim(name, writer)
                     file = await stack.enter_async_context(self._file(record, _REMOTE_LOCK_SECONDS))
                     latest = await self.uploads.find_claimed(name, writer)
@@ -302,7 +302,7 @@ class UploadReceiver(msgspec.Struct, frozen=True, kw_only=True):
             raise await self._lost(record.name, upload.file)
         failure: ApiError | StorageError | None = None
         async with asyncio.TaskGroup() as tasks:
-            holding = tasks.create_task(self._go_on_holding(record.name, writer))
+            holding = tasks.create_task(self._renew_hold(record.name, writer))
             try:
                 await self._make(upload)
             # Raised in the group they would come out as an ExceptionGroup.
@@ -311,12 +311,12 @@ class UploadReceiver(msgspec.Struct, frozen=True, kw_only=True):
             finally:
                 holding.cancel()
         if not upload.record.done:
-            with contextlib.suppress(CatalogError):  # then it ends by itself
+            with contextlib.suppress(CatalogError):  # then it expires
                 await self.uploads.hold(record.name, writer, 0)
         if failure is not None:
             raise failure
 
-    async def _go_on_holding(self, name: str, writer: str) -> None:
+    async def _renew_hold(self, name: str, writer: str) -> None:
         """Keep other hosts from making the same file meanwhile."""
         while True:
             await asyncio.sleep(_HOLD_SECONDS / 3)
@@ -333,18 +333,18 @@ class UploadReceiver(msgspec.Struct, frozen=True, kw_only=True):
             return
         now_us = self.clock_us()
         try:
-            landed = await probe_source(
+            probed = await probe_source(
                 self.intake.probe, file.path, _source_address(record), record.received
             )
         except FileRefused as error:
             await self.uploads.remove(record.name, _REFUSED, now_us, by=self.by)
             await file.remove()
             raise invalid({"video": [error.reason]}) from error
-        await file.keep(landed.source)
+        await file.keep(probed.source)
         if record.replaces:
-            await self._replace(upload, landed, now_us)
+            await self._replace(upload, probed, now_us)
         else:
-            await self._add(upload, landed, now_us)
+            await self._add(upload, probed, now_us)
         await file.remove_remains()
         upload.record = msgspec.structs.replace(record, state="done")
 
@@ -395,15 +395,15 @@ async def _pieces(
     Only the time spent waiting for the client counts towards `quiet_seconds`.
     """
     clock = asyncio.get_running_loop().time
-    left, received = quiet_seconds, 0
+    remaining, received = quiet_seconds, 0
     while not turn.over:
         began = clock()
         try:
-            async with asyncio.timeout(min(_POLL_SECONDS, left)):
+            async with asyncio.timeout(min(_POLL_SECONDS, remaining)):
                 message = await receive()
         except TimeoutError:
-            left -= clock() - began
-            if left <= 0:
+            remaining -= clock() - began
+            if remaining <= 0:
                 raise ApiError(
                     HTTPStatus.REQUEST_TIMEOUT,
                     "The body came too slowly; what came is kept.",
@@ -411,16 +411,15 @@ async def _pieces(
                 ) from None
             yield b""
             continue
-        left -= clock() - began
+        remaining -= clock() - began
         if message["type"] == "http.disconnect":
             raise ApiError(HTTPStatus.BAD_REQUEST, "The body broke off; what came is kept.")
         piece = message.get("body", b"")
         received += len(piece)
         if received >= MIN_PROGRESS_BYTES:
-            left, received = quiet_seconds, 0
-        left = max(
-            left, _POLL_SECONDS / 10
-        )  # a body that has arrived is read before it counts as late
+            remaining, received = quiet_seconds, 0
+        # A body that has arrived is read before it counts as late.
+        remaining = max(remaining, _POLL_SECONDS / 10)
         yield piece
         if not message.get("more_body", False):
             return

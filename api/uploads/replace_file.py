@@ -65,7 +65,7 @@ async def replace_source(
 ) -> WholeVideo:
     """Make a stored file a video's source, and delete the old one.
 
-    If the catalog cannot tell whether it recorded the new file, both stay: the cleanup of orphans
+    If it is unknown whether the catalog recorded the new file, both stay: the cleanup of orphans
     deletes the one that no row names.
 
     Raises:

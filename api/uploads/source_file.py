@@ -1,7 +1,7 @@
 """The file that a video was made from, to be downloaded by its owner.
 
 Recordings have none: they were never a file. Ranges and `If-Range` are served, so that a download
-can go on where it broke off (RFC 9110, sections 13.1.5 and 14).
+can continue where it broke off (RFC 9110, sections 13.1.5 and 14).
 """
 
 import logging
@@ -33,7 +33,7 @@ __all__ = ["SourceFileController", "container_suffix"]
 
 log = logging.getLogger(__name__)
 
-# A type that no browser opens as a page of ours: the bytes are a stranger's.
+# A type that no browser opens as a page of ours: the bytes are not trusted.
 _BYTES: Final = "application/octet-stream"
 _HEAD_BYTES: Final = 512
 _NO_FILE: Final = "This video has no file: it was recorded, or its file is not there any more."
@@ -131,7 +131,7 @@ async def _pieces(
 
 
 def _range(request: ApiRequest, file: OpenFile) -> tuple[int, int, HTTPStatus]:
-    """Return the first byte that is sent, the one behind the last, and the status.
+    """Return the offset of the first byte to send, that after the last one, and the status.
 
     Raises:
         ApiError: 416 for a range without a byte of the file.
@@ -151,7 +151,7 @@ def _range(request: ApiRequest, file: OpenFile) -> tuple[int, int, HTTPStatus]:
 
 
 def _attachment(title: str, name: str, suffix: str) -> str:
-    """Return the value of `Content-Disposition` (RFC 6266; the title as RFC 8187 wants it)."""
+    """Return the value of `Content-Disposition` (RFC 6266; the title is encoded by RFC 8187)."""
     whole = quote(title.replace("/", "_").replace("\\", "_") + suffix, safe="")
     return f"attachment; filename=\"{name}{suffix}\"; filename*=UTF-8''{whole}"
 
@@ -159,7 +159,7 @@ def _attachment(title: str, name: str, suffix: str) -> str:
 def container_suffix(head: bytes) -> str:
     """Return the end of the name that a file with these first bytes should have, or "".
 
-    The name under which it came is not kept, and would prove nothing.
+    The file's original name is not kept, and would prove nothing.
     """
     if head[4:8] == b"ftyp":
         return ".mov" if head[8:12] == b"qt  " else ".mp4"

@@ -1,4 +1,4 @@
-"""The operations of tus 1.0 on one upload, for whichever controller finds it.
+"""The operations of tus 1.0 on one upload, for the controllers that look it up.
 
 A controller inherits them and provides `upload` and `receiver`. They follow the protocol; their
 headers are described in `api.uploads.openapi`.

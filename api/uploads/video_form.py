@@ -118,7 +118,7 @@ async def _removed_on_failure(
 ) -> AsyncGenerator[None, None]:
     """Remove a video's objects if the block fails and the video was not recorded.
 
-    If the catalog cannot tell, they stay: the next start removes objects that belong to no row.
+    If the catalog does not answer, they stay: the cleanup of orphans removes what no row names.
     """
     try:
         yield

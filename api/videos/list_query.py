@@ -1,4 +1,4 @@
-"""What the list of a project's videos can be asked for: its query, read from a request."""
+"""Reads the query of the list of a project's videos from a request."""
 
 import re
 from collections.abc import Mapping

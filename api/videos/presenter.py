@@ -52,7 +52,7 @@ def iso8601_duration(length_us: int) -> str:
     return f"PT{text}"
 
 
-def _written(moment_us: int | None) -> str | None:
+def _optional_timestamp(moment_us: int | None) -> str | None:
     return None if moment_us is None else format_timestamp(moment_us)
 
 
@@ -134,13 +134,13 @@ class VideoPresenter(msgspec.Struct, frozen=True, kw_only=True):
             "width": record.width,
             "height": record.height,
             "video": addresses.video_playlist(hash_),
-            "uploaded_at": _written(record.uploaded_us),
+            "uploaded_at": _optional_timestamp(record.uploaded_us),
             "completed": record.state == "completed",
-            "completed_at": _written(record.completed_us),
+            "completed_at": _optional_timestamp(record.completed_us),
             "created_at": format_timestamp(record.created_us),
             "updated_at": format_timestamp(record.updated_us),
             "published": record.published,
-            "published_at": _written(record.published_us),
+            "published_at": _optional_timestamp(record.published_us),
             "image_urls": {
                 label: addresses.video_poster(hash_, label) for label in record.poster_labels
             },
@@ -152,10 +152,10 @@ class VideoPresenter(msgspec.Struct, frozen=True, kw_only=True):
         return {
             "uploading": record.state == "uploading",
             "transcoding_progress": record.progress,
-            "transcoding_at": _written(record.transcoding_us),
+            "transcoding_at": _optional_timestamp(record.transcoding_us),
             "transcoding_eta": record.eta,
             "published_url": self.addresses.published_video_playlist(record.hash),
-            "image_update_at": _written(record.image_us),
+            "image_update_at": _optional_timestamp(record.image_us),
             "storage_size": record.storage_size,
         }
 

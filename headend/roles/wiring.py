@@ -353,7 +353,7 @@ def _application(
             *status_handlers(
                 problems=problems,
                 limits=partial(_limits, context),
-                figures=metrics,
+                metrics_text=metrics,
                 guards=[guard, needs_all_projects],
             ),
             *signed_event_handlers(
@@ -381,7 +381,9 @@ async def _serve_status(
     """Serve health and metrics without a token; yield the URL, None without a socket for it."""
     sock = context.sockets.status
     app = status_app(
-        problems=_problems(context, presence), limits=partial(_limits, context), figures=metrics
+        problems=_problems(context, presence),
+        limits=partial(_limits, context),
+        metrics_text=metrics,
     )
     async with _serve_http(app, sock, ConnectionLimiter(_STATUS_CONNECTIONS)):
         yield None if sock is None else public_base("", "http", listen, port_of(sock), "")

@@ -24,7 +24,7 @@ def ask(
 
     async def play() -> None:
         app: Any = status_app(  # httpx' own types
-            problems=found, figures=lambda: b"figures 1\n", limits=limits
+            problems=found, metrics_text=lambda: b"figures 1\n", limits=limits
         )
         transport = httpx.ASGITransport(app=app)
         async with httpx.AsyncClient(transport=transport, base_url="http://status") as client:
@@ -85,7 +85,9 @@ async def test_metrics_on_a_public_listener_need_a_token_for_all_projects(tmp_pa
 
     def guarded(catalog: Catalog) -> Litestar:
         guards = [needs_token(catalog), needs_all_projects]
-        handlers = status_handlers(problems=found, figures=lambda: b"figures 1\n", guards=guards)
+        handlers = status_handlers(
+            problems=found, metrics_text=lambda: b"figures 1\n", guards=guards
+        )
         return Litestar(
             [*handlers], exception_handlers=HANDLERS, openapi_config=None, logging_config=None
         )
