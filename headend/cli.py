@@ -276,9 +276,9 @@ def doctor(
         except (DataFolderError, StorageError) as error:
             raise click.ClickException(str(error)) from error
         click.echo(f"removed: {removed}", err=True)
-    found = asyncio.run(examine(settings, wall_clock_us()))
-    click.echo(findings.as_json(found) if as_json else findings.as_text(found))
-    sys.exit(int(findings.needs_action(found)))
+    results = asyncio.run(examine(settings, wall_clock_us()))
+    click.echo(findings.as_json(results) if as_json else findings.as_text(results))
+    sys.exit(int(findings.needs_action(results)))
 
 
 @main.command()

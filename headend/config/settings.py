@@ -393,7 +393,7 @@ class LogSettings(_Section, frozen=True, kw_only=True):
 
 
 class RedisSettings(_Section, frozen=True, kw_only=True):
-    """What processes tell each other at once, and the live edge for those that serve it."""
+    """Notifications between processes, and the live edge for those that serve it."""
 
     url: Annotated[
         str,

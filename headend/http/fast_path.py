@@ -230,10 +230,10 @@ class FastPathProtocol(BoundedProtocol):
     async def _send_when_ready(
         self,
         cycle: RequestResponseCycle,
-        coming: Coroutine[Any, Any, HttpResponse | PendingResponse],
+        lookup: Coroutine[Any, Any, HttpResponse | PendingResponse],
     ) -> None:
         try:
-            answer = await coming
+            answer = await lookup
             if isinstance(answer, PendingResponse):
                 self._park_later(cycle, answer)
                 return

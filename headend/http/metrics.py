@@ -98,9 +98,9 @@ class CountedApplication:
         return None if answer is None else self._counted(path, answer)
 
     async def _counted(
-        self, path: str, coming: Coroutine[Any, Any, HttpResponse | PendingResponse]
+        self, path: str, lookup: Coroutine[Any, Any, HttpResponse | PendingResponse]
     ) -> HttpResponse | PendingResponse:
-        answer = await coming
+        answer = await lookup
         if isinstance(answer, PendingResponse):
             return _CountedPending(self._metrics, _room(path), answer)
         self._metrics.count(_room(path), answer.status)

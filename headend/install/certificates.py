@@ -321,8 +321,8 @@ class RtmpsCertificate:
 
 def _names(settings: ServiceSettings, addresses: Addresses) -> frozenset[str]:
     """Return every name under which encoders may connect to RTMPS, besides the machine's own."""
-    found = set(_LOOPBACK)
+    names = set(_LOOPBACK)
     for url in (addresses.http, addresses.rtmp, addresses.rtmps, addresses.rtmps_backup):
-        found.add(host_of(url))
+        names.add(host_of(url))
     host = parse(settings.rtmps.listen)[0] if settings.rtmps.listen else ""
-    return frozenset(found | {host}) - {"", "::", "0.0.0.0"}  # noqa: S104 # left out, not bound
+    return frozenset(names | {host}) - {"", "::", "0.0.0.0"}  # noqa: S104 # left out, not bound

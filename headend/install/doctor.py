@@ -72,12 +72,12 @@ async def examine(
     A check that fails is a finding, too. `wall_us` is compared with the clock of the database.
     """
     folder = Path(settings.data)
-    found = [await _engine(), _box(), _countries(settings)]
+    findings = [await _engine(), _box(), _countries(settings)]
     if not await asyncio.to_thread(folder.is_dir):
         text = f"{folder} does not exist; `headend migrate` creates it"
-        return (*found, Finding(topic="data folder", verdict="act", text=text))
-    found += [_room(folder, settings.storage.min_free_bytes)]
-    found += _certificates(settings, folder / "tls", now_us)
+        return (*findings, Finding(topic="data folder", verdict="act", text=text))
+    findings += [_room(folder, settings.storage.min_free_bytes)]
+    findings += _certificates(settings, folder / "tls", now_us)
     files = read_store(folder, bucket_of(settings))
     try:
         async with open_catalog(catalog_location(settings), migrate=False) as catalog:
@@ -91,10 +91,10 @@ async def examine(
                 partial(_uploads, catalog, files, now_us),
                 partial(_trash, files, settings.storage.trash_days),
             ):
-                found.append(await _checked(check))
+                findings.append(await _checked(check))
     except StorageError as error:
-        found.append(Finding(topic="database", verdict="act", text=str(error)))
-    return tuple(found)
+        findings.append(Finding(topic="database", verdict="act", text=str(error)))
+    return tuple(findings)
 
 
 async def examine_briefly(
@@ -220,12 +220,12 @@ def _certificate(path: Path, remedy: str, now_us: int) -> Finding:
     topic = f"certificate {path.name}"
     now = datetime.datetime.fromtimestamp(now_us / MICROSECONDS, datetime.UTC)
     try:
-        found = x509.load_pem_x509_certificate(path.read_bytes())
+        certificate = x509.load_pem_x509_certificate(path.read_bytes())
     except (OSError, ValueError):
         return Finding(topic=topic, verdict="act", text=f"{path} cannot be read")
-    ends = found.not_valid_after_utc
-    if found.not_valid_before_utc > now:
-        text = f"it is valid from {found.not_valid_before_utc:%Y-%m-%d} on: check the clock"
+    ends = certificate.not_valid_after_utc
+    if certificate.not_valid_before_utc > now:
+        text = f"it is valid from {certificate.not_valid_before_utc:%Y-%m-%d} on: check the clock"
     elif ends - now < datetime.timedelta(days=_CERTIFICATE_DAYS):
         text = f"it expires on {ends:%Y-%m-%d}: {remedy}"
     else:
@@ -324,17 +324,17 @@ async def _missing_of(files: StoredFiles, row: VideoReferences) -> list[FindingI
 
 async def _leftovers(catalog: Catalog, files: StoredFiles, now_us: int) -> Finding:
     unknown = await find_unknown(files, catalog.references, now_us)
-    found = [(each.address, each.what) for each in unknown.orphans]
+    removable = [(each.address, each.what) for each in unknown.orphans]
     if unknown.is_suspicious:
-        items = [FindingItem(path=f"objects/{address}", what=what) for address, what in found]
+        items = [FindingItem(path=f"objects/{address}", what=what) for address, what in removable]
         text = str(TooManyUnknown(unknown))
         return Finding(
             topic="leftovers", verdict="act", text=text, items=tuple(items[:_MOST_SHOWN])
         )
     async with aclosing(find_unused(files, catalog.references, now_us)) as leftovers:
         async for each in leftovers:
-            found.append((each.address, each.what))
-    return await _tidy("leftovers", files, found)
+            removable.append((each.address, each.what))
+    return await _tidy("leftovers", files, removable)
 
 
 async def _trash(files: StoredFiles, days: int) -> Finding:
@@ -350,11 +350,11 @@ async def _trash(files: StoredFiles, days: int) -> Finding:
 
 async def _uploads(catalog: Catalog, files: StoredFiles, now_us: int) -> Finding:
     """Find expired uploads, and bytes of no upload."""
-    found = [
+    removable = [
         (addresses.upload(name), "expired upload")
         for name in await catalog.uploads.find_expired(now_us, _BATCH)
     ]
-    expired = {address for address, _ in found}
+    expired = {address for address, _ in removable}
     names = [each.rpartition("/")[2] for each in await files.addresses(addresses.UPLOADS)]
     for start in range(0, len(names), _BATCH):
         batch = names[start : start + _BATCH]
@@ -362,24 +362,24 @@ async def _uploads(catalog: Catalog, files: StoredFiles, now_us: int) -> Finding
         for address in (addresses.upload(name) for name in batch if name not in known):
             stat = await files.stat(address)
             if address not in expired and stat is not None and stat.modified_us < now_us - AGE_US:
-                found.append((address, "bytes of no upload"))
+                removable.append((address, "bytes of no upload"))
     pieces = await files.folders(addresses.PIECES)
     names = sorted(pieces)
     for start in range(0, len(names), _BATCH):
         batch = names[start : start + _BATCH]
         known = await catalog.uploads.find_open(batch)
-        found += [
+        removable += [
             (addresses.upload_pieces(name), "bytes of no upload")
             for name in batch
             if name not in known and pieces[name] < now_us - AGE_US
         ]
-    return await _tidy("uploads", files, found)
+    return await _tidy("uploads", files, removable)
 
 
-async def _tidy(topic: str, files: StoredFiles, found: Iterable[tuple[str, str]]) -> Finding:
+async def _tidy(topic: str, files: StoredFiles, removable: Iterable[tuple[str, str]]) -> Finding:
     things = [
         FindingItem(path=f"objects/{address}", what=what, bytes=await files.size(address))
-        for address, what in found
+        for address, what in removable
     ]
     if not things:
         return Finding(topic=topic, verdict="well", text="none")

@@ -46,7 +46,7 @@ def as_json(findings: Sequence[Finding]) -> str:
 def as_text(findings: Sequence[Finding]) -> str:
     """Return the findings as lines for a terminal; those that need an operator come last."""
     lines: list[str] = []
-    for each in sorted(findings, key=lambda found: found.verdict == "act"):
+    for each in sorted(findings, key=lambda each: each.verdict == "act"):
         lines.append(f"{_MARKS[each.verdict]} {each.topic}: {each.text}")
         for thing in each.items:
             size = "" if thing.bytes is None else f" {size_text(thing.bytes)}"

@@ -1,4 +1,4 @@
-"""One stream from its encoders to its run: who may publish, what viewers get, what is recorded.
+"""One stream from its encoders to its run: admission, what viewers get, what is recorded.
 
 `ports` names what this package needs of the rest of the service; the service binds it at start-up.
 The RTMP protocol is in `ingest.rtmp`, the sockets are in `ingest.server`.

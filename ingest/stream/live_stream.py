@@ -100,13 +100,13 @@ class LiveStream:
             if silent >= ALIVE_SECONDS:
                 self._replace(holder, publisher)
                 break
-            left = ANSWER_SECONDS - self._lag.elapsed(began, now)
-            if left <= 0:
+            remaining = ANSWER_SECONDS - self._lag.elapsed(began, now)
+            if remaining <= 0:
                 self._refuse(grant.slot)
                 raise SlotOccupied
             self._freed.clear()
             try:
-                async with asyncio.timeout(min(left, ALIVE_SECONDS - silent)):
+                async with asyncio.timeout(min(remaining, ALIVE_SECONDS - silent)):
                     await self._freed.wait()
             except TimeoutError:
                 continue
@@ -345,7 +345,7 @@ class LiveStream:
                 return
 
     async def _wait_and_update(self) -> None:
-        """Wait for a change, a stall or a tick, then decide who is on air and store the state."""
+        """Wait for a change, a stall or a tick, then choose the source and store the state."""
         stalls_in = self._switcher.seconds_to_stall(self._clock())
         # A sum of times that falls short by a rounding error would wake it again and again.
         wait = stalls_in + _ROUNDING_SECONDS if stalls_in else _TICK_SECONDS

@@ -50,7 +50,7 @@ class _Drill(msgspec.Struct, frozen=True):
 class Switcher:
     """Decides which of a stream's sessions is on air.
 
-    `on_event` receives what the owner may want to know: a kind and its facts. `lag` is that of the
+    `on_event` receives events for the stream's owner: a kind and its facts. `lag` is that of the
     loop that reads the sessions' publishers: their health is judged as of when they were read.
     """
 

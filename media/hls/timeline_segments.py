@@ -145,7 +145,7 @@ class SegmentPage(msgspec.Struct, frozen=True):
 
     def without(self, count: int) -> "SegmentPage":
         """Return the page without its `count` oldest segments."""
-        gone, rest = self.segments[:count], self.segments[count:]
+        removed, rest = self.segments[:count], self.segments[count:]
         if self.is_split:
             portions = self.portions[count:]
         else:
@@ -153,8 +153,8 @@ class SegmentPage(msgspec.Struct, frozen=True):
         return SegmentPage(
             rest,
             portions,
-            self.duration - sum(segment.duration for segment in gone),
-            self.discontinuities - sum(segment.discontinuity for segment in gone),
+            self.duration - sum(segment.duration for segment in removed),
+            self.discontinuities - sum(segment.discontinuity for segment in removed),
         )
 
 
