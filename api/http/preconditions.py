@@ -45,7 +45,8 @@ def unless_edited(if_match: str | None, tag_of: Callable[[R], str]) -> Callable[
     """Return the check of an edit with this `If-Match` header; None without the header.
 
     The check takes the record as it is before the edit, and raises `ApiError` (412) if the header
-    names another version of it.
+    names another version of it. A tag that a proxy weakened (nginx does so when it compresses)
+    counts like the strong one, though RFC 9110, 13.1.1 would refuse it.
     """
     if if_match is None:
         return None
