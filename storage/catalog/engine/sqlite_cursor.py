@@ -125,7 +125,7 @@ def retry_while_locked(
 ) -> None:
     """Do something, waiting for a lock that another process holds; to be called on a thread.
 
-    `gone` says that nobody wants it any more.
+    It is not tried again once `cancelled` is set.
 
     Raises:
         sqlite3.Error: the database refused, or the lock was not let go in time.
@@ -145,9 +145,9 @@ def retry_while_locked(
 async def wait_or_interrupt(
     running: "asyncio.Future[None]", raw: sqlite3.Connection, cancelled: threading.Event
 ) -> None:
-    """Wait for what a thread does; who is cancelled has it broken off, and waits until it is over.
+    """Wait for what a thread does; if cancelled, interrupt it and wait until it is over.
 
-    The thread has the connection: nobody may have it back before that.
+    The thread has the connection, which must not be used again before that.
 
     Raises:
         sqlite3.Error: the database refused.
@@ -161,5 +161,5 @@ async def wait_or_interrupt(
             with contextlib.suppress(TimeoutError, sqlite3.Error):
                 async with asyncio.timeout(_LOOK_SECONDS):
                     await asyncio.shield(running)
-        running.exception()  # nobody asks for it any more
+        running.exception()  # the caller is gone
         raise

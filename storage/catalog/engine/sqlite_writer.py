@@ -1,10 +1,9 @@
 """A connection that writes a file of SQLite, on a thread of its own, and survives being cancelled.
 
 SQLAlchemy takes it for one of aiosqlite's, whose form it has. That one goes wrong where its caller
-is cancelled: the thread goes on with the statement, the connection is closed under it, and a
-statement that nobody finished keeps the closed connection's transaction, and with it the write
-lock: nobody could write any more. Here the statement is interrupted and waited for, and closing
-undoes the transaction first.
+is cancelled: the thread goes on with the statement, the connection is closed under it, and the
+unfinished statement keeps the closed connection's transaction, and with it the write lock, for
+ever. Here the statement is interrupted and waited for, and closing undoes the transaction first.
 """
 
 import asyncio
@@ -56,7 +55,7 @@ class SqliteWriter:
 
     def stop(self) -> None:
         """Close the connection, where nothing can be waited for."""
-        # Nothing runs on the thread: `do` waits for what it began, however it ends.
+        # Nothing runs on the thread: `run` waits for what it began, however it ends.
         with contextlib.suppress(sqlite3.Error):
             self.raw.rollback()
         self.raw.close()
@@ -67,7 +66,7 @@ class SqliteWriter:
         self.raw.create_function(*arguments, **options)
 
     async def run(self, act: Callable[[], None]) -> None:
-        """Do something on the thread; whoever is cancelled meanwhile waits until it is over.
+        """Do something on the thread; a caller that is cancelled waits until it is over.
 
         Raises:
             sqlite3.Error: the database refused.
