@@ -1,4 +1,4 @@
-"""Media are made here: live runs, uploaded files, and the engine process that does the work.
+"""Transcoding: live runs, uploaded files, and the engine process that does the work.
 
 The parent side is `live`, `vod`, `imports` and `inspect`; they start engines and store what these
 report. `protocol` is what parent and engine exchange, `sandbox` how an engine confines itself, and

@@ -1,8 +1,8 @@
 """`python -m transcode.engine`: see `transcode.engine.main`.
 
-An engine that has done its work leaves the rest to the kernel: to take the interpreter and FFmpeg's
-libraries apart would cost a short engine a seventh of its processor time. The garbage collector,
-which would look at all that is loaded again and again, would cost it as much.
+A finished engine exits without tearing down the interpreter and FFmpeg's libraries, which would
+cost a short engine a seventh of its processor time. The garbage collector, which would scan all
+loaded modules again and again, would cost as much.
 """
 
 import contextlib
@@ -21,6 +21,6 @@ for thread in threading.enumerate():
     if thread is not threading.current_thread() and not thread.daemon:
         thread.join()
 for stream in (sys.stdout, sys.stderr):
-    with contextlib.suppress(OSError):  # nobody reads any more
+    with contextlib.suppress(OSError):  # the reader has closed the pipe
         stream.flush()
 os._exit(status)

@@ -1,7 +1,7 @@
 """The engine's process: sandboxed, orders on standard input, reports on standard output.
 
     python -m transcode.engine live [LABEL]      LABEL is for the process list only
-    python -m transcode.engine probe             report what the file on standard input is
+    python -m transcode.engine probe             describe the file on standard input
     python -m transcode.engine video ORDER       its renditions, by the live engine's ladder
     python -m transcode.engine asset ORDER       survey it; make what is made in one piece
     python -m transcode.engine span ORDER        make some segments of its renditions
@@ -10,8 +10,8 @@
     python -m transcode.engine subtitles         its subtitles
     python -m transcode.engine still ORDER       posters of a picture on standard input
 
-ORDER is JSON. The exit status is 0 when the input ends, 1 for a failure of ours, 2 for a wrong call
-or invalid orders. A bad file is no failure of the engine: a report says so.
+ORDER is JSON. The exit status is 0 when the input ends, 1 for an internal failure, 2 for a wrong
+call or invalid orders. A bad file is reported, and is no failure of the engine.
 """
 
 import os
@@ -59,7 +59,7 @@ _NICE: Final = 5
 _FILE_NICE: Final = 10  # files can wait, live streams cannot
 # A file without an index is read to its end: half a second of processor time for 100 MB of MPEG-TS.
 _BYTES_PER_CPU_SECOND: Final = 50_000_000
-_BROKE, _WRONG_CALL = 1, 2
+_FAILED, _WRONG_CALL = 1, 2
 # The colour lookup tables are read when a file needs them, and nothing else is.
 _READABLE: Final = tuple((Path(__file__).parent / "codec").glob("*.cube"))
 
@@ -68,7 +68,7 @@ class _Sandbox(msgspec.Struct, frozen=True, kw_only=True):
     """The limits for a kind of engine.
 
     `cpu_seconds` is for a small file; a large one may take longer (see `_enter_sandbox`). Where it
-    is None, the engine is live, or limits itself by what the file promises. `closed` forbids
+    is None, the engine is live, or limits itself by what the file declares. `closed` forbids
     opening files for reading, even if the kernel cannot hide them.
     """
 
@@ -119,21 +119,21 @@ def main(arguments: list[str]) -> int:
         _enter_sandbox(_SANDBOXES[kind], os.fstat(sys.stdin.fileno()).st_size)
     except SandboxError as error:
         sys.stderr.write(f"the engine cannot enter its sandbox: {error}\n")
-        return _BROKE
+        return _FAILED
     # Signals that end a service reach all its processes; this one ends when its parent closes it.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
-    threading.excepthook = _stage_broke
+    threading.excepthook = _end_after_failure
     # Anything that prints goes to standard error: the original output is for reports alone.
-    reports = os.dup(sys.stdout.fileno())
+    descriptor = os.dup(sys.stdout.fileno())
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     # The library's log about damaged media would flood it; its errors come as exceptions.
     av.logging.set_level(None)
     try:
-        outlet = ReportWriter(reports)
-        return _live(outlet) if kind == "live" else _read(kind, arguments[1:], outlet)
+        reports = ReportWriter(descriptor)
+        return _live(reports) if kind == "live" else _read(kind, arguments[1:], reports)
     except BrokenPipeError:
-        return _BROKE
+        return _FAILED
 
 
 def _enter_sandbox(limits: _Sandbox, input_bytes: int) -> None:
@@ -158,8 +158,8 @@ def _enter_sandbox(limits: _Sandbox, input_bytes: int) -> None:
 def _read(kind: str, wanted: list[str], reports: ReportWriter) -> int:
     """Carry out an order for the file on standard input."""
     try:
-        form = _ORDERS.get(kind, FileOrder)
-        make = msgspec.json.decode(wanted[0], type=form) if wanted else None
+        order_type = _ORDERS.get(kind, FileOrder)
+        make = msgspec.json.decode(wanted[0], type=order_type) if wanted else None
         return _make(kind, make, sys.stdin.fileno(), reports)
     except (msgspec.MsgspecError, WireError) as error:
         sys.stderr.write(f"invalid order: {error}\n")
@@ -190,14 +190,14 @@ def _make(
             for report in make_previews(file, make):
                 reports.send(report)
         case ("subtitles", None) | ("poster" | "still", FileOrder()):
-            for report in _found(kind, make, file, reports):
+            for report in _posters_or_subtitles(kind, make, file, reports):
                 reports.send(report)
         case _:
             return _WRONG_CALL
     return 0
 
 
-def _found(
+def _posters_or_subtitles(
     kind: str, make: FileOrder | None, file: int, reports: ReportWriter
 ) -> Iterable[EngineReport]:
     """Return the posters or subtitles of a file."""
@@ -225,9 +225,9 @@ def _live(reports: ReportWriter) -> int:
     return 0
 
 
-def _stage_broke(broken: threading.ExceptHookArgs) -> None:
+def _end_after_failure(broken: threading.ExceptHookArgs) -> None:
     """End the engine: without one of its stages the others would wait forever."""
     if not isinstance(broken.exc_value, BrokenPipeError):
         threading.__excepthook__(broken)
         sys.stderr.flush()
-    os._exit(_BROKE)
+    os._exit(_FAILED)

@@ -30,7 +30,7 @@ _LENGTH: Final = re.compile(r"\d{1,18}")
 _STRONG_TAG: Final = re.compile(r'"[\x21\x23-\x7e]*"')
 # A date is a strong validator if the file was this old when the date was sent (8.8.2.2).
 _OLD_ENOUGH: Final = timedelta(seconds=60)
-# An attempt that received this much, and as much as the limit of speed asks for, resets the count
+# An attempt that received this much, and as much as the limit of speed requires, resets the count
 # of failed attempts.
 _PROGRESS_BYTES: Final = 1 << 20
 
@@ -55,9 +55,9 @@ class Inflow(Protocol):
 
 
 class FileVersion(msgspec.Struct):
-    """The version of the file that the bytes so far are of: its `validator` for `If-Range`.
+    """The version of the file that was downloaded so far: its `validator` for `If-Range`.
 
-    None if there are none, or if the server cannot resume.
+    None if there are no bytes yet, or if the server cannot resume.
     """
 
     validator: str | None = None
@@ -75,7 +75,7 @@ class DownloadLimits(msgspec.Struct, frozen=True, kw_only=True):
     ports: frozenset[int]
     seconds: float = 6 * 3600.0  # 50 GiB at 20 Mbit/s
     quiet_seconds: float = 30.0
-    least_bytes: int = 30 * (64 << 10)  # 64 KiB/s: a film of 2 GB takes 9 hours at that
+    least_bytes: int = 30 * (64 << 10)  # 64 KiB/s: a video of 2 GB takes 9 hours at that
     tries: int = 3
     pause_seconds: float = 2.0
     redirects: int = 5
@@ -92,7 +92,7 @@ async def download(
 ) -> None:
     """Download the whole file at `address` into `inflow`.
 
-    Bytes that `inflow` has already are kept if they are of `version` and the server has it still;
+    Bytes already in `inflow` are kept if they are of `version` and the server still has it;
     `version` is kept up to date. `on_progress` is called as bytes arrive; an exception that it
     raises ends the download.
 
@@ -108,7 +108,7 @@ async def download(
         async with asyncio.timeout(limits.seconds):
             await fetching.run()
     except TimeoutError as error:
-        reason = f"The file did not come within {_span(limits.seconds)}."
+        reason = f"The file did not come within {_duration_text(limits.seconds)}."
         raise FetchRefused(reason) from error
     except IncomingFileTooLarge as error:
         raise _too_large(limits) from error
@@ -139,7 +139,7 @@ class _Download:
         failures, furthest = 0, self._inflow.size
         while True:
             try:
-                await self._try()
+                await self._fetch()
             except FetchInterrupted as error:
                 enough = max(_PROGRESS_BYTES, self._limits.least_bytes)
                 progressed = self._inflow.size - furthest >= enough
@@ -157,7 +157,7 @@ class _Download:
         self._size = self._version.validator = None
         await self._inflow.restart()
 
-    async def _try(self) -> None:
+    async def _fetch(self) -> None:
         """Request the missing bytes, following redirects."""
         address = self._address
         for _ in range(self._limits.redirects + 1):
@@ -220,14 +220,14 @@ class _Download:
         return size > 0 and headers.get("content-range", "") == f"bytes */{size}"
 
     async def _check_range(self, headers: Mapping[str, str]) -> None:
-        found = _RANGE.fullmatch(headers.get("content-range", ""))
-        start, end, size = (int(text) for text in found.groups()) if found else (0, 0, 0)
+        match = _RANGE.fullmatch(headers.get("content-range", ""))
+        start, end, size = (int(text) for text in match.groups()) if match else (0, 0, 0)
         tag = headers.get("etag", self._version.validator)
-        goes_on = found is not None and start == self._inflow.size and end == size - 1
+        continues = match is not None and start == self._inflow.size and end == size - 1
         same = self._size in (None, size) and (
             tag == self._version.validator or not _is_tag(self._version.validator)
         )
-        if not goes_on or not same:
+        if not continues or not same:
             await self._restart()
             raise FetchInterrupted("The server does not go on with the file where it broke off.")
         self._size = size
@@ -237,14 +237,14 @@ class _Download:
         loop = asyncio.get_running_loop()
         quiet, recent = self._limits.quiet_seconds, 0
         try:
-            async with asyncio.timeout(quiet) as patience:
+            async with asyncio.timeout(quiet) as deadline:
                 async for data in response.aiter_stream():
                     await self._inflow.write(data)
                     await self._on_progress(self._inflow.size, self._size)
                     recent += len(data)
                     if recent >= self._limits.least_bytes:
                         recent = 0
-                        patience.reschedule(loop.time() + quiet)
+                        deadline.reschedule(loop.time() + quiet)
         except TimeoutError as error:
             least = self._limits.least_bytes
             reason = f"The server is too slow: less than {least} bytes came within {quiet:g} s."
@@ -253,10 +253,10 @@ class _Download:
 
 def _headers(response: httpcore.Response) -> dict[str, str]:
     """Return the headers by lower-case name; the first one if a name is repeated."""
-    found: dict[str, str] = {}
+    by_name: dict[str, str] = {}
     for name, value in response.headers:
-        found.setdefault(name.decode("latin-1").lower(), value.decode("utf-8", "replace").strip())
-    return found
+        by_name.setdefault(name.decode("latin-1").lower(), value.decode("utf-8", "replace").strip())
+    return by_name
 
 
 def _validator(headers: Mapping[str, str]) -> str | None:
@@ -278,15 +278,15 @@ def _is_tag(validator: str | None) -> bool:
 
 def _parse_date(text: str | None) -> datetime | None:
     try:
-        found = parsedate_to_datetime(text or "")
+        date = parsedate_to_datetime(text or "")
     except ValueError:
         return None
-    return found if found.tzinfo is not None else None
+    return date if date.tzinfo is not None else None
 
 
 def _too_large(limits: DownloadLimits) -> FetchRefused:
     return FetchRefused(f"The file is larger than {limits.max_bytes} bytes.")
 
 
-def _span(seconds: float) -> str:
+def _duration_text(seconds: float) -> str:
     return f"{seconds / 3600:g} hours" if seconds >= 3600 else f"{seconds:g} s"

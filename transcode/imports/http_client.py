@@ -48,8 +48,8 @@ async def resolve_host(host: str, port: int) -> Sequence[str]:
         OSError: the name has no address, or cannot be resolved.
     """
     loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return [str(place[0]) for *_, place in found]
+    results = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return [str(place[0]) for *_, place in results]
 
 
 class _CheckedBackend(httpcore.AsyncNetworkBackend):
@@ -58,9 +58,9 @@ class _CheckedBackend(httpcore.AsyncNetworkBackend):
     def __init__(self, resolve: Resolve, allowed: Sequence[Network]) -> None:
         self._resolve = resolve
         self._allowed = allowed
-        made: object = httpcore.AnyIOBackend()
+        inner: object = httpcore.AnyIOBackend()
         # cast: the library types it for an environment without anyio, too
-        self._inner = cast("httpcore.AsyncNetworkBackend", made)
+        self._inner = cast("httpcore.AsyncNetworkBackend", inner)
         self.stream: httpcore.AsyncNetworkStream | None = None
 
     async def connect_tcp(
@@ -73,10 +73,10 @@ class _CheckedBackend(httpcore.AsyncNetworkBackend):
     ) -> httpcore.AsyncNetworkStream:
         try:
             async with asyncio.timeout(_CONNECT_SECONDS):
-                found = await self._resolve(host, port)
+                resolved = await self._resolve(host, port)
         except (OSError, UnicodeError) as error:
             raise FetchInterrupted("The address names a server that cannot be found.") from error
-        addresses = [address for address in found if is_fetchable(address, self._allowed)]
+        addresses = [address for address in resolved if is_fetchable(address, self._allowed)]
         if not addresses:
             raise FetchRefused("The address leads to a private network.")
         for address in addresses[:_MOST_TRIED]:

@@ -41,10 +41,10 @@ __all__ = ["ImportJob", "Importer"]
 log = logging.getLogger(__name__)
 
 _PROGRESS_SECONDS: Final = 1.0  # each is a transaction
-# As many as run at once by default, so that a single project's four go on side by side.
+# As many as run at once by default, so that a single project's four run side by side.
 _PLACES: Final = 8
-# While only imports of projects with their share are due, the queue is asked this seldom: each
-# question takes the write lock.
+# While only imports of projects that have their share are due, the queue is queried this seldom:
+# each query takes the write lock.
 _BUSY_PAUSE_SECONDS: Final = 2.0
 _FULL: Final = "There is no room for the file."
 _NOT_KEPT: Final = "The file could not be stored."
@@ -70,7 +70,7 @@ class ImportContext(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Idle(msgspec.Struct, frozen=True):
-    """Until when nothing is to be leased while these projects are busy."""
+    """The time before which nothing can be leased while these projects are busy."""
 
     busy: frozenset[int]
     until: float
@@ -82,8 +82,8 @@ class Importer:
     At most `places` run at once, of one project as many as are free for others: one project's
     imports leave places for those of another. `least_free` bytes of the disk stay free; `clock` is
     monotonic, in seconds; leases last `lease_us` unless they are extended. An attempt that breaks
-    off while the store is not well by `health` does not count. `refuse_file` checks the quotas of
-    a project: before a download, when its size is known, and when the file is here.
+    off while the store is not well by `health` does not count. `refuse_file` checks the quotas of a
+    project: before a download, when its size is known, and when the file has arrived.
     """
 
     def __init__(  # noqa: PLR0913  # the catalog's repositories and the environment, each by name
@@ -124,7 +124,7 @@ class Importer:
         self._idle = _Idle(frozenset(), 0.0)
 
     async def lease(self, owner: str) -> HeldJob | None:
-        """Lease what is to be fetched next, of the projects in turn; `owner` is a new random name.
+        """Lease the next import, taking the projects in turn; `owner` is a new random name.
 
         None if nothing is due, or only imports of projects that have their share of the places.
 
@@ -219,7 +219,7 @@ class ImportJob(LeasedTask[HeldJob, VideoFile]):
             address = parse_web_address(self._work.url, context.limits.ports)
         except BadWebAddress as error:
             raise FetchRefused(error.reason) from error
-        bounds = context.limits
+        limits = context.limits
         work = self._work
         await self._require_quota(0 if work.received else 1)
         async with open_partial_file(
@@ -227,7 +227,7 @@ class ImportJob(LeasedTask[HeldJob, VideoFile]):
             work.hash,
             attempt=self.held.attempt,
             received=work.received if work.validator is not None else 0,
-            max_bytes=bounds.max_bytes,
+            max_bytes=limits.max_bytes,
             min_free_bytes=context.least_free,
         ) as inflow:
             version = FileVersion(validator=work.validator if inflow.size else None)
@@ -237,17 +237,17 @@ class ImportJob(LeasedTask[HeldJob, VideoFile]):
                 address,
                 inflow,
                 client=context.client,
-                limits=bounds,
+                limits=limits,
                 on_progress=partial(self._record_progress, inflow, version),
                 version=version,
             )
             await inflow.flush()
             await self._require_quota(0 if self._is_size_recorded else inflow.size)
-            landed = await probe_source(context.probe, inflow.path, self._source, inflow.size)
+            video_file = await probe_source(context.probe, inflow.path, self._source, inflow.size)
             # If the lease is lost, the file should not be put where it has to be removed again.
             await self.extend_lease()
             await inflow.keep(self._source)
-            return landed
+            return video_file
 
     async def _require_quota(self, size: int) -> None:
         """Check that the project may have so many bytes more than are recorded for it.
@@ -271,7 +271,7 @@ class ImportJob(LeasedTask[HeldJob, VideoFile]):
         await self._context.imports.fail(self.held, reason, self._context.now_us())
 
     async def clean_up(self) -> None:
-        """Remove the files of this and older attempts, but the one that the video has."""
+        """Remove the files of this and older attempts, except the one that the video has."""
         # And no others: the owner may have given the video another file by now.
         attempts = range(self.held.attempt + 1)
         hash_ = self._work.hash

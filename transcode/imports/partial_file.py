@@ -100,7 +100,7 @@ async def open_partial_file(
         FileStillLocked: the attempt's own file is held, too.
         StoreFull, StoreFailed: the file cannot be created.
     """
-    opened = partial(
+    open_file = partial(
         open_resumable_file,
         objects,
         final_address=addresses.imported_source(hash_, attempt),
@@ -109,10 +109,10 @@ async def open_partial_file(
     )
     async with AsyncExitStack() as stack:
         try:
-            file = await stack.enter_async_context(opened(addresses.partial_import(hash_)))
+            file = await stack.enter_async_context(open_file(addresses.partial_import(hash_)))
         except FileStillLocked:
             own = addresses.partial_import(hash_, attempt)
-            file = await stack.enter_async_context(opened(own))
+            file = await stack.enter_async_context(open_file(own))
             received = 0
         await file.truncate(received)
         yield PartialFile(file, max_bytes)

@@ -48,7 +48,8 @@ async def probe(
 ) -> Probed:
     """Return the tracks, size and length of a file.
 
-    With `seconds` None it takes as long as it reads, and no slot: then uploads do not wait for it.
+    With `seconds` None there is no limit while it reads, and it needs no slot: uploads do not wait
+    for it.
 
     Raises:
         NotMedia: the file cannot be played or transcoded.
@@ -72,13 +73,13 @@ async def probe(
 
 
 async def _run_engine(file: int, silent_seconds: float) -> Probed:
-    found: Probed | Refused | None = None
+    result: Probed | Refused | None = None
     broken = silent = unread = False
     async with spawn_engine("probe", "probe", file=file) as child:
         try:
             async for report in child.reports(silent_seconds=silent_seconds):
                 if isinstance(report, Probed | Refused):
-                    found = report
+                    result = report
                     break
                 if isinstance(report, Trouble) and report.what == FILE_NOT_READ:
                     unread = True
@@ -90,10 +91,10 @@ async def _run_engine(file: int, silent_seconds: float) -> Probed:
         status = await child.wait()
     if unread:
         raise ProbeTimeout("the file could not be read")
-    if isinstance(found, Probed):
-        return found
-    if found is not None:
-        raise NotMedia(found.reason)
+    if isinstance(result, Probed):
+        return result
+    if result is not None:
+        raise NotMedia(result.reason)
     if silent:
         raise ProbeTimeout(f"nothing was read for {silent_seconds:g} s")
     if (

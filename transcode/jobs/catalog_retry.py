@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 
 def longest_wait(lease_us: int) -> float:
-    """Return for how many seconds work with such a lease goes on while the database is away."""
+    """Return for how many seconds work with such a lease continues while the database is away."""
     return _MOST_LEASES * lease_us / MICROSECONDS
 
 

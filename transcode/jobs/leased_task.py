@@ -4,7 +4,7 @@ It finishes; it fails for good, because of its input; it is put back to be tried
 failed too often; it is given back at once when the process stops; or its lease is lost, and what
 the attempt made is removed. An attempt that broke off because the store or the database was away is
 put back and does not count. Each end is recorded until the database answers. Subclasses of
-`LeasedTask` say what each step is. Which work is leased next is not decided here: see
+`LeasedTask` define the steps. Which work is leased next is not decided here: see
 `transcode.jobs.worker_pool`.
 """
 
@@ -26,7 +26,7 @@ __all__ = ["AttemptFailed", "InputRefused", "LeasedTask", "TaskEvents"]
 
 log = logging.getLogger(__name__)
 
-# In the length of a lease: two may fail, one for a busy database and one for a slow disk.
+# Within one lease: two may fail, one for a busy database and one for a slow disk.
 _HEARTBEATS: Final = 3
 _AWAY_SECONDS: Final = 2.0  # between two tries while the database is away
 _NO_CATALOG: Final = "The catalog did not answer."
@@ -74,10 +74,10 @@ class TaskEvents(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LeasedTask(ABC, Generic[HeldT, OutcomeT]):
-    """One attempt at what `held` is; `facts` are logged with each of its events.
+    """One attempt at the leased work `held`; `facts` are logged with each of its events.
 
-    `spent_reason` is the sentence for the owner when all attempts so far ended without a word; it
-    has a place for their number. `clock` is in seconds and monotonic; `health` is that of the store
+    `spent_reason` is the sentence for the owner when no attempt so far recorded its end; it has a
+    placeholder for their number. `clock` is in seconds and monotonic; `health` is that of the store
     that the work is read from and written to.
     """
 
@@ -148,7 +148,7 @@ class LeasedTask(ABC, Generic[HeldT, OutcomeT]):
             await self._give_back()
             raise
         except (JobLost, SpanLost):
-            # An end that was not answered may have been recorded, and what was made be in use.
+            # An end that was not answered may have been recorded, and what was made may be in use.
             if not self._end_unanswered:
                 await self.discard()
             raise

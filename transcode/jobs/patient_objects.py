@@ -28,7 +28,7 @@ class PatientObjects:
         await self._health.write(lambda: self._objects.put_all(objects, vital=vital))
 
     async def version(self, address: str) -> str | None:
-        """Return what names the present version of an object, or None if there is none."""
+        """Return the identifier of an object's present version, or None if there is none."""
         return await self._objects.version(address)
 
     async def put_if(
@@ -45,7 +45,7 @@ class PatientObjects:
         await self._health.write(lambda: self._objects.link(source, target))
 
     async def make_durable(self, address: str) -> None:
-        """Have what was written survive a power cut.
+        """Make what was written survive a power cut.
 
         It is not repeated: after a sync that failed, the kernel may have dropped what was written.
         """

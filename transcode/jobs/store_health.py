@@ -29,7 +29,7 @@ T = TypeVar("T")
 class StoreCheck(Protocol):
     """Raises `StorageError` while the store is not well.
 
-    `thorough` asks for more than a look: something is written and read back.
+    With `thorough`, something is written and read back.
     """
 
     async def __call__(self, *, thorough: bool) -> None:
@@ -38,7 +38,7 @@ class StoreCheck(Protocol):
 
 
 async def _always_well(*, thorough: bool) -> None:
-    """Find the store well, whatever is asked."""
+    """Treat the store as well."""
     del thorough
 
 

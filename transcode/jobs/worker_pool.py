@@ -38,9 +38,9 @@ class WorkSource(Protocol[HeldT]):
 class WorkerPool(Generic[HeldT]):
     """At most `size` workers at a time over one source of work.
 
-    `new_owner` makes random names. Nothing new is begun while `may_begin` returns False; what is
-    under way goes on, and while the store is not well by `health`. Each piece of work is leased and
-    done within a block of `slot`. `prefix` is put before the names of log events.
+    `new_owner` makes random names. No new work is begun while `may_begin` returns False, or the
+    store is not well by `health`; work under way continues. Each piece of work is leased and done
+    within a block of `slot`. `prefix` is put before the names of log events.
     """
 
     def __init__(

@@ -110,7 +110,7 @@ class Backlog:
         return True
 
     def restart_source(self, now: float) -> None:
-        """Let the source start anew with the next packet."""
+        """Restart the source with the next packet."""
         self.dropping = False
         if self._source is not None:
             self._source = msgspec.structs.replace(
@@ -158,7 +158,7 @@ class Backlog:
             self._queue.appendleft((msgspec.structs.replace(source, wall_us=wall_us), arrived))
 
     def resume_slate(self, source: SourceStart, now: float) -> None:
-        """Go on with the slate in a new engine, in the renditions of `source`."""
+        """Continue the slate in a new engine, in the renditions of `source`."""
         if not (self._queue and isinstance(self._queue[0][0], SourceStart | Finish)):
             source = msgspec.structs.replace(source, wall_us=self._wall_us())
             self._queue.extendleft(((NoSource(since=now), now), (source, now)))

@@ -97,7 +97,7 @@ class LiveRun:
         self._closing = asyncio.Event()
         self._owned_elsewhere = False
         self._keyframe_monitor = KeyframeMonitor()
-        self._sound_offset_ms = 0  # as its owner knows it
+        self._sound_offset_ms = 0  # as last recorded for its owner
 
     # -- the sink ---------------------------------------------------------------------------------
 
@@ -109,7 +109,7 @@ class LiveRun:
     def begin(self, tracks: tuple[Track, ...], late: float = 0.0, *, splice: bool = False) -> None:
         """Start a source, or start it again; its first packet came `late` seconds ago.
 
-        With `splice` it replaces the source that is on air and goes on where that one ends.
+        With `splice` it replaces the source that is on air and continues where that one ends.
         """
         self.metrics.begin_source(tracks)
         self._keyframe_monitor.stop()
@@ -169,7 +169,7 @@ class LiveRun:
         return self.metrics.load(self.stream, epochs.encoded, min_rungs=epochs.min_rungs)
 
     def shed_rungs(self, off: frozenset[str]) -> None:
-        """Have the engine make all rungs except `off`, from the next cut on."""
+        """Make the engine encode all rungs except `off`, from the next cut on."""
         shed, back = sorted(off - self.metrics.off), sorted(self.metrics.off - off)
         self.metrics.off = off
         self.metrics.sheds += len(shed)
@@ -288,7 +288,7 @@ class LiveRun:
                     late_us = max(0, self._services.wall_us() - waiting.wall_us)
                     await self._extend_slate(child, self._slate_since + late_us / MICROSECONDS)
                 self._slate_since = None
-                self._engine_has_source = False  # while the disk is waited for
+                self._engine_has_source = False  # while waiting for the disk
                 await child.send(await self._begin_message(waiting))
                 self._engine_has_source = True
             case NoSource():
@@ -308,7 +308,7 @@ class LiveRun:
                 await child.send(waiting)
 
     async def _extend_slate(self, child: EngineProcess, since: float) -> None:
-        """Have the slate shown up to now; `since` is when it began."""
+        """Extend the slate up to now; `since` is when it began."""
         elapsed = max(0.0, self._clock() - since)
         await child.send(ExtendSlate(elapsed=round(elapsed * VIDEO_SCALE)))
 
@@ -358,7 +358,7 @@ class LiveRun:
                 await self._publish(self._publication, report)
             case Prepared() if self._publication is not None:
                 await self._prepare(self._publication, report)
-            case Spliced():  # the playlists go on without a discontinuity
+            case Spliced():  # the playlists continue without a discontinuity
                 self._epochs.start(report)
                 if self._publication is not None:
                     self._publication.expect_length(report.sequence, report.length)
@@ -366,7 +366,7 @@ class LiveRun:
             case Progress():
                 self._progress(report)
             case TakenOver() | SoundMoved():
-                self._tell_owner(report)
+                self._record_odd_source(report)
             case Trouble():
                 self._log("engine trouble", what=report.what, detail=report.detail)
             case Posters() if self._posters is not None:
@@ -387,7 +387,7 @@ class LiveRun:
         )
         self._log("renditions", rendition=",".join(report.names), reused=report.reused)
 
-    def _tell_owner(self, report: TakenOver | SoundMoved) -> None:
+    def _record_odd_source(self, report: TakenOver | SoundMoved) -> None:
         """Record what the engine had to do about an odd source."""
         match report:
             case TakenOver():
@@ -447,7 +447,7 @@ class LiveRun:
                 child.kill()
 
     async def _engine_lost(self, lost: BaseExceptionGroup[Exception], began: float) -> None:
-        """Prepare for the engine after one that began then; re-raise `lost` if too many die."""
+        """Handle the loss of an engine that started at `began`; re-raise `lost` after too many."""
         causes = "; ".join(str(error) for error in _leaves(lost))
         if lost.subgroup(OwnershipLost) is not None:
             # No engine is at fault, and the next one could do no more. This run will be cancelled.

@@ -5,7 +5,7 @@ the rest fits into the CPU that its engine gets. Each run is decided for itself:
 little, each sheds its own share. A rung returns when the machine has had idle cores for it for a
 while, the cheapest first, one at a time over all runs. A rung that is shed again soon after its
 return waits twice as long the next time. A run that is behind, or that waits longer, does not delay
-the others' rungs: the idle cores alone say what there is room for.
+the others' rungs: the idle cores alone determine what there is room for.
 
 Costs and idle CPU are in cores: CPU seconds for a second of media, or of the clock.
 """
@@ -110,10 +110,10 @@ class LoadShedder:
             missing -= run.costs[name]
             if missing <= 0:
                 break
-        self._note_shed(now, run.stream)
+        self._record_shed(now, run.stream)
         return frozenset(off)
 
-    def _note_shed(self, now: float, stream: str) -> None:
+    def _record_shed(self, now: float, stream: str) -> None:
         history = self._histories.setdefault(stream, _RunHistory(changed=now))
         history.changed, history.room_since = now, None
         if history.returned is not None and now - history.returned < RETURN_SECONDS:
@@ -123,7 +123,7 @@ class LoadShedder:
     def _return(
         self, now: float, runs: Sequence[RunLoad], idle_cores: float
     ) -> dict[str, frozenset[str]]:
-        """Return the run, if any, that gets a rung back now, and the rungs it still goes without.
+        """Return the run, if any, that gets a rung back now, and the rungs that stay off.
 
         Each return takes up room, so afterwards every run waits for its own anew.
         """

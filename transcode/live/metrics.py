@@ -16,10 +16,10 @@ __all__ = ["RunMetrics"]
 
 # The weight of the newest report in a mean, which so covers about the last three seconds.
 _NEWEST: Final = 0.4
-# Two reports closer together say nothing about the pace.
+# Two reports closer together are no measure of the pace.
 _MIN_SECONDS: Final = 0.2
 # Packets of a track are closer together than this, in ms: even a slide show sends one a second. A
-# longer step is a hole or a jump of the source's clock, which nothing has to be made for.
+# longer step is a hole or a jump of the source's clock, for which nothing has to be made.
 _MOST_STEP: Final = 2_000
 
 
@@ -50,7 +50,7 @@ class RunMetrics:
         self._picture_leads = True
         self._first: int | None = None
         self._newest = 0
-        self._before: tuple[float, Progress] | None = None
+        self._last_report: tuple[float, Progress] | None = None
         self._bytes_before = 0
 
     def count_packet(self, packet: MediaPacket) -> None:
@@ -87,15 +87,16 @@ class RunMetrics:
 
     def begin_engine(self) -> None:
         """Note that a new engine counts from 0."""
-        self._before = None
+        self._last_report = None
         self.pace = self.cores = 0.0
 
     def update(self, progress: Progress, now: float, *, current: bool) -> None:
         """Update from an engine's report; `current` if it is about the newest source."""
-        before, self._before = self._before, (now, progress)
+        before, self._last_report = self._last_report, (now, progress)
         self.memory_bytes = progress.memory_bytes
         if current and self._first is not None:
-            # What was made before a jump of the source's clock says nothing of the time after it.
+            # What was made before a jump of the source's clock does not count for the time after
+            # it.
             made = max(progress.made, self._first) if progress.made else self._first
             self.lag = max(0.0, (self._newest - made) / 1000)
         old = Progress(epoch=-1, taken=0, made=0, frames=0, cpu_ms=0, memory_bytes=0)

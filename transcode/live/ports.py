@@ -60,7 +60,7 @@ class RunServices(Protocol):
         ...
 
     def on_stored(self, stream: str, until_us: int, /) -> None:
-        """Handle that media are stored that arrived until then, in microseconds since 1970."""
+        """Handle that media which arrived until `until_us` (since 1970) are stored."""
         ...
 
     def record_event(self, stream: str, kind: str, facts: dict[str, object], /) -> None:

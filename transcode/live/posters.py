@@ -22,7 +22,7 @@ __all__ = ["LivePosters", "RecordPoster"]
 log = logging.getLogger(__name__)
 
 # A database that does not answer must not hold up the posters of other streams.
-_NOTE_SECONDS: Final = 5.0
+_RECORD_SECONDS: Final = 5.0
 
 # Stream, labels, size of the largest; returns False if the stream does not exist any more.
 RecordPoster = Callable[[PublicHash, Sequence[str], tuple[int, int]], Awaitable[bool]]
@@ -74,9 +74,9 @@ class LivePosters:
 
     async def _store(self, stream: PublicHash, posters: Posters) -> None:
         folder = live_posters(stream)
-        there = await self._objects.addresses(folder)
+        stored = await self._objects.addresses(folder)
         if posters.poor:
-            if there and stream not in self._replaceable:
+            if stored and stream not in self._replaceable:
                 return  # the poster of an earlier run shows more
             self._replaceable.add(stream)
         else:
@@ -86,7 +86,7 @@ class LivePosters:
         largest = posters.posters[0]
         # Smallest first, as for videos.
         labels = [poster.label for poster in reversed(posters.posters)]
-        async with asyncio.timeout(_NOTE_SECONDS):
+        async with asyncio.timeout(_RECORD_SECONDS):
             known = await self._record(stream, labels, (largest.width, largest.height))
         if not known:
             # The stream was deleted since the engine made the poster.
@@ -94,6 +94,6 @@ class LivePosters:
             await self._objects.delete_tree(folder)
             return
         kept = {live_poster(stream, label) for label in labels}
-        for address in there:
+        for address in stored:
             if address not in kept:  # a label of another ladder
                 await self._objects.delete(address)

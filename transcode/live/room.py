@@ -1,4 +1,4 @@
-"""How many more streams a machine has room for, judged by those that it makes. Pure.
+"""How many more streams a machine has room for, judged by those that it transcodes. Pure.
 
 Costs and idle CPU are in cores. What a stream costs depends on its size and on the machine: those
 on air are the best measure, those that were on air last the next best. Before the first one there
@@ -24,11 +24,11 @@ _WEIGHT: Final = 1 / 20
 
 
 class RoomMeter:
-    """Averages what is idle and what streams cost; told once a second."""
+    """Averages the idle cores and the cost of a stream; updated once a second."""
 
     def __init__(self) -> None:
         self.basis: RoomBasis = "usual"
-        """What `more` is judged by."""
+        """What `more` is based on."""
         self._idle: float | None = None
         self._cost = USUAL_CORES
         self._shedding = False
@@ -47,7 +47,7 @@ class RoomMeter:
 
     @property
     def more(self) -> int | None:
-        """So many more streams have room, each like the mean of the `basis`; None: unknown."""
+        """How many more streams have room, each like the mean of the `basis`; None: unknown."""
         if self._idle is None:
             return None
         return 0 if self._shedding else int(self._idle / (ROOM_FACTOR * self._cost))

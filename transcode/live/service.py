@@ -51,11 +51,11 @@ class LiveTranscoding:
     `posters` stores posters of the streams (None: none are made); `recorder` turns runs into videos
     (None: none are recorded). `lag` is that of the event loop. With `fenced` other hosts may write
     to the same store. `wall_us` is this host's clock. `now_us` is the one that all these hosts
-    share, by which runs are named and their ages judged; None: this host's.
+    share, by which runs are named and dated; None: this host's.
 
     Attributes:
-        on_lost: Called with a stream and the generation by which this host owned it, once it is
-            found that another host has taken its run over.
+        on_lost: Called with a stream and the generation by which this host owned it, once another
+            host is found to have taken its run over.
         on_stored: Called with a stream and the time until which its media are stored, by their
             arrival, in microseconds since the Unix epoch.
     """
@@ -114,7 +114,7 @@ class LiveTranscoding:
 
     async def shed_load(self) -> None:
         """Shed rungs of runs that fall behind and let them return, until cancelled."""
-        governor, meter = LoadShedder(), IdleMeter()
+        shedder, meter = LoadShedder(), IdleMeter()
         before = time.monotonic()
         while True:
             await asyncio.sleep(_SHEDDING_SECONDS)
@@ -122,7 +122,7 @@ class LiveTranscoding:
             idle, before = meter.idle(now - before), now
             loads = [load for run in self.runs.values() if (load := run.load()) is not None]
             self.room.note(loads, idle)
-            for stream, off in governor.decide(now, loads, idle).items():
+            for stream, off in shedder.decide(now, loads, idle).items():
                 self.runs[stream].shed_rungs(off)
 
     async def open_publication(
@@ -163,7 +163,7 @@ class LiveTranscoding:
         )
 
     def _record(self, publication: Publication) -> None:
-        """Have a run recorded if its stream is; resume a recording that a restart interrupted."""
+        """Record a run if its stream is recorded; resume a recording that a restart interrupted."""
         if self._recorder is not None:
             days = self._keep_days.get(publication.hash)
             self._recorder.follow(publication, may_begin=days is not None, keep_days=days or 0)
@@ -172,14 +172,14 @@ class LiveTranscoding:
     async def end_older(self, streams: Collection[str], window: float) -> None:
         """End the runs that a stop interrupted more than `window` seconds ago.
 
-        Viewers get the younger ones as they were told of them; only after that may anybody ask for
-        their playlists, since those that are stored have normal latency.
+        Viewers get the younger ones as they knew them. Playlists must not be served before this
+        returns, since those that are stored have normal latency.
         """
         for stream in streams:
             await self._end_if_older(stream, window)
 
     async def end_abandoned(self, streams: Collection[str], window: float) -> None:
-        """End the runs whose publishers have not come back `window` seconds from now.
+        """End the runs whose publishers have not reconnected `window` seconds from now.
 
         Players would otherwise wait for ever in a playlist without an end.
         """
@@ -216,13 +216,15 @@ class LiveTranscoding:
         owner = self._owner(stream, generation)
         async with self._opening(stream):
             resumed = stream in self.runs or await self._resume(stream, window, self._window, owner)
-            left = None if resumed else await self._resume(stream, _ANY_AGE, self._window, owner)
-            if left is not None:
-                await left.finish()
-                log.info("run ended", extra={"stream": stream, "run": left.run})
+            interrupted = (
+                None if resumed else await self._resume(stream, _ANY_AGE, self._window, owner)
+            )
+            if interrupted is not None:
+                await interrupted.finish()
+                log.info("run ended", extra={"stream": stream, "run": interrupted.run})
                 if self._recorder is not None:
                     self._recorder.check_ended()
-            return left is not None
+            return interrupted is not None
 
     async def _resume(
         self,
@@ -270,8 +272,8 @@ class LiveTranscoding:
             posters=self._posters,
             slate=slate,
         )
-        kept = self._recording(stream, keep_days if record else None)
-        async with kept, asyncio.TaskGroup() as tasks:
+        recording = self._recording(stream, keep_days if record else None)
+        async with recording, asyncio.TaskGroup() as tasks:
             serving = tasks.create_task(run.serve())
             self.runs[stream] = run
             try:

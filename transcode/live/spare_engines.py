@@ -18,18 +18,19 @@ log = logging.getLogger(__name__)
 
 # An owner that is gone is replaced within 5 s; the search for one ends after 10 s.
 _KEPT_SECONDS: Final = 15.0
-# An owner that is merely slow may be silent to all who relay to it: engines for all of its streams
-# would slow this host down for nothing. These are as many as save a machine of few cores its wait.
-_MOST: Final = 4
+# An owner that is merely slow may be silent to all hosts that relay to it: engines for all of its
+# streams would slow this host down for nothing. This many are enough to save a machine of few cores
+# the wait.
+_MOST_SPARES: Final = 4
 
 
 class _Spare:
-    """An engine that waits. Its keeper starts and ends it, whoever uses it in between."""
+    """An engine that waits for a run; `SpareEngines._keep` starts and ends it."""
 
     def __init__(self) -> None:
         self.child: asyncio.Future[EngineProcess] = asyncio.get_running_loop().create_future()
         self.taken = asyncio.Event()
-        self.done = asyncio.Event()  # its user needs it no more
+        self.done = asyncio.Event()  # the run needs it no more
         self.over = asyncio.Event()  # it has ended
 
 
@@ -44,15 +45,15 @@ class SpareEngines:
         return len(self._spares)
 
     def expect(self, stream: str) -> None:
-        """Have an engine start that the stream's next run begins with, if it begins soon."""
+        """Start an engine for the stream's next run, in case that begins soon."""
         self._wanted.put_nowait(stream)
 
     async def run(self) -> None:
-        """Start engines that are expected, and end those that nobody took, until cancelled."""
+        """Start engines that are expected, and end those that stay unused, until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             while True:
                 stream = await self._wanted.get()
-                if stream not in self._spares and len(self._spares) < _MOST:
+                if stream not in self._spares and len(self._spares) < _MOST_SPARES:
                     self._spares[stream] = spare = _Spare()
                     tasks.create_task(self._keep(stream, spare))
 

@@ -1,4 +1,4 @@
-"""The parent's handle on one engine process: spawn it, send to it, read from it, see it end.
+"""The parent's handle on one engine process: spawn it, send to it, read from it, wait for its end.
 
 The engine is a child process with three pipes: orders in, reports out, and its standard error. An
 engine that works on a file has that file, already open, in place of the orders.

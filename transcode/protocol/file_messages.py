@@ -90,12 +90,12 @@ class PosterKeyframe(msgspec.Struct, frozen=True, kw_only=True, tag="poster keyf
 
 
 class Surveyed(msgspec.Struct, frozen=True, kw_only=True, tag="surveyed"):
-    """The result of reading all packets of a file, before anything is made.
+    """The result of reading all packets of a file, before anything is encoded.
 
     `audible` is True if there is sound, and so an audio rendition. `reused` is the rung that its
     own packets make; `kept` is True if its own sound can be used as it is, `mono` if that has one
-    channel. `spans` has more than one item only if other engines are to make them. `reason` says
-    why a long asset is not divided, "" if that needs no reason. `segments` counts the segments, and
+    channel. `spans` has more than one item only if other engines are to make them. `reason` is why
+    a long asset is not divided, "" if that needs no reason. `segments` counts the segments, and
     `length` is their duration in all.
     """
 

@@ -74,7 +74,7 @@ MAX_FRAME: Final = (
 _LENGTH: Final = struct.Struct(">I")
 
 
-# A `Trouble` of an engine whose file the disk did not give: what it made of the rest is no good.
+# The `Trouble` of an engine that could not read its file: what it made of the rest is unusable.
 FILE_NOT_READ: Final = "file not read"
 
 
@@ -127,7 +127,7 @@ class Packet(msgspec.Struct, frozen=True, kw_only=True, tag="packet", gc=False):
 
 
 class Finish(msgspec.Struct, frozen=True, kw_only=True, tag="finish"):
-    """The epoch's source has ended: make everything out of its packets and close the segment."""
+    """The epoch's source has ended: encode all of its packets and close the segment."""
 
 
 class ShowSlate(msgspec.Struct, frozen=True, kw_only=True, tag="slate"):
@@ -211,7 +211,7 @@ class SoundMoved(msgspec.Struct, frozen=True, kw_only=True, tag="sound moved"):
 
 
 class EpochFinished(msgspec.Struct, frozen=True, kw_only=True, tag="finished"):
-    """All of the epoch is out; `end` is where its output ended (ticks of 90 000 a second)."""
+    """The epoch's output is complete; `end` is where it ended (ticks of 90 000 a second)."""
 
     epoch: int
     end: int
@@ -325,7 +325,7 @@ class Posters(msgspec.Struct, frozen=True, kw_only=True, tag="posters"):
 
 
 class Refused(msgspec.Struct, frozen=True, kw_only=True, tag="refused"):
-    """Nothing can be made of the file, now or later: a sentence for its owner. The last report."""
+    """The file cannot be used, now or later: a sentence for its owner. The last report."""
 
     reason: str
 
@@ -377,7 +377,7 @@ class WireReader(Generic[M]):
             WireError: a frame is longer than `MAX_FRAME`, or is no message of this direction.
         """
         self._buffer += data
-        found: list[M] = []
+        messages: list[M] = []
         place = 0
         with memoryview(self._buffer) as view:
             while place + _LENGTH.size <= len(view):
@@ -388,9 +388,9 @@ class WireReader(Generic[M]):
                 if end > len(view):
                     break
                 try:
-                    found.append(self._decoder.decode(view[place + _LENGTH.size : end]))
+                    messages.append(self._decoder.decode(view[place + _LENGTH.size : end]))
                 except msgspec.MsgspecError as error:
                     raise WireError(str(error)) from error
                 place = end
         del self._buffer[:place]
-        return found
+        return messages

@@ -1,7 +1,7 @@
 """Landlock: hides files from an engine.
 
-Files that are open already can be used as before. Synchronous, and free of everything but the
-operating system. On a kernel without Landlock, only the service unit's restrictions hide files.
+Files that are open already can be used as before. Synchronous, and dependent on the operating
+system alone. On a kernel without Landlock, only the service unit's restrictions hide files.
 Sources: landlock(7); Linux's Documentation/userspace-api/landlock.rst and
 include/uapi/linux/landlock.h, up to ABI 7.
 """
@@ -20,11 +20,12 @@ __all__ = ["hide_files", "landlock_abi", "landlock_text"]
 
 # The same numbers on all machines: calls have been numbered alike since Linux 5.1.
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
-_ASK_VERSION: Final = 1
+_QUERY_VERSION: Final = 1
 _RULE_PATH: Final = 1
 _READ_FILE: Final = 1 << 2
 # The rights over files, by the ABI that introduced them: execute, write and read files, list
-# folders, remove and make of each kind; link and rename across folders; truncate; ioctl of devices.
+# folders, remove and create each kind of file; link and rename across folders; truncate; ioctl of
+# devices.
 _FILES: Final = ((1, (1 << 13) - 1), (2, 1 << 13), (3, 1 << 14), (5, 1 << 15))
 _TCP: Final = 0b11  # bind, connect
 _TCP_ABI: Final = 4
@@ -37,14 +38,14 @@ _ABSENT: Final = frozenset({errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM})
 def landlock_abi() -> int:
     """Return the version of Landlock that the kernel offers; 0 if it offers none.
 
-    It is also 0 in a sandbox that forbids the question.
+    It is also 0 in a sandbox that forbids the query.
 
     Raises:
         SandboxError: the kernel gives an unexpected answer.
     """
-    found, number = _call(_CREATE_RULESET, None, 0, _ASK_VERSION)
-    if found >= 0:
-        return found
+    version, number = _call(_CREATE_RULESET, None, 0, _QUERY_VERSION)
+    if version >= 0:
+        return version
     if number in _ABSENT:
         return 0
     raise _cannot("ask for Landlock", number)
@@ -60,8 +61,7 @@ def landlock_text(abi: int) -> str:
 
 
 def hide_files(readable: Iterable[Path] = ()) -> int:
-    """Deny this process to open any file but the `readable`, and those for reading only,
-    irrevocably.
+    """Forbid this process to open any file except the `readable`, for reading only, irrevocably.
 
     Files cannot be created, listed, executed, renamed or removed either; TCP connections, and
     signals and sockets that lead out of the sandbox, are denied if the kernel can do so. Whether a

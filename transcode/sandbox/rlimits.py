@@ -1,8 +1,8 @@
-"""Resource limits of an engine, and its life with its parent.
+"""Resource limits of an engine, and its end with its parent.
 
 The sandbox bounds what an engine can do if a decoder is taken over by hostile media: no network, no
 other process, no file to write, and limited memory. `seccomp` and `landlock` are its other parts.
-Synchronous, and free of everything but the operating system, since an engine imports it first.
+Synchronous, and dependent on the operating system alone, since an engine imports it first.
 Sources: prctl(2), setrlimit(2).
 """
 

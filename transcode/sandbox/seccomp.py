@@ -4,8 +4,8 @@ The filters list what is denied, not what is allowed: which calls decoders and e
 on FFmpeg, the C library and the kernel of each machine, and a call that is missing from a list of
 allowed ones would end a stream after an update of one of them.
 
-Filters are classic BPF programs over the system call's number and arguments. Synchronous, and free
-of everything but the operating system, since an engine imports it first.
+Filters are classic BPF programs over the system call's number and arguments. Synchronous, and
+dependent on the operating system alone, since an engine imports it first.
 Sources: seccomp(2), prctl(2); Linux's include/uapi/linux/{filter,seccomp,audit}.h.
 """
 
@@ -35,7 +35,7 @@ _SECCOMP_MODE_FILTER: Final = 2
 _SECCOMP_SET_MODE_FILTER: Final = 1
 _SECCOMP_FILTER_FLAG_TSYNC: Final = 1
 
-# AUDIT_ARCH and the place of a machine's numbers in the tables below. Both are little-endian.
+# AUDIT_ARCH and the column of a machine's numbers in the tables below. Both are little-endian.
 _MACHINES: Final[Mapping[str, tuple[int, int]]] = {
     "x86_64": (0xC000_003E, 0),
     "aarch64": (0xC000_00B7, 1),
@@ -154,17 +154,19 @@ _UNKNOWN: Final = _step(_RETURN, _FAIL | errno.ENOSYS)
 _PERMIT: Final = _step(_RETURN, _ALLOW)
 
 
-def _refuse(calls: Iterable[tuple[int, int]], place: int, answer: bytes = _DENY) -> list[bytes]:
-    numbers = [call[place] for call in calls if call[place] != _NONE]
+def _refuse(calls: Iterable[tuple[int, int]], column: int, answer: bytes = _DENY) -> list[bytes]:
+    numbers = [call[column] for call in calls if call[column] != _NONE]
     return [step for number in numbers for step in (_step(_IF_EQUAL, number, 0, 1), answer)]
 
 
-def _check_argument(call: tuple[int, int], place: int, argument: int, *tests: bytes) -> list[bytes]:
+def _check_argument(
+    call: tuple[int, int], column: int, argument: int, *tests: bytes
+) -> list[bytes]:
     """Return the steps for one call: `tests` on an argument's lower half, then deny, then allow."""
-    if call[place] == _NONE:
+    if call[column] == _NONE:
         return []
     load = _step(_LOAD, _ARGUMENTS + 8 * argument)
-    return [_step(_IF_EQUAL, call[place], 0, len(tests) + 3), load, *tests, _DENY, _PERMIT]
+    return [_step(_IF_EQUAL, call[column], 0, len(tests) + 3), load, *tests, _DENY, _PERMIT]
 
 
 def _none_of(values: tuple[int, ...]) -> list[bytes]:
@@ -182,22 +184,22 @@ def network_filter(machine: str, process: int) -> bytes:
     Raises:
         SandboxError: the system calls of this machine are not known.
     """
-    steps, place = _start(machine)
-    steps += _refuse(_OUTSIDE.values(), place)
+    steps, column = _start(machine)
+    steps += _refuse(_OUTSIDE.values(), column)
     # Threads are allowed, processes are not. clone3's flags are in memory, which no filter can
     # read: ENOSYS makes the C library use clone instead.
-    steps += _refuse([_CLONE3], place, _UNKNOWN)
-    steps += _check_argument(_CLONE, place, 0, _step(_IF_ANY_BIT, _CLONE_THREAD, 1, 0))
+    steps += _refuse([_CLONE3], column, _UNKNOWN)
+    steps += _check_argument(_CLONE, column, 0, _step(_IF_ANY_BIT, _CLONE_THREAD, 1, 0))
     # abort() and raise() signal the process itself.
     for call in _ITSELF.values():
-        steps += _check_argument(call, place, 0, _step(_IF_EQUAL, process, 1, 0))
+        steps += _check_argument(call, column, 0, _step(_IF_EQUAL, process, 1, 0))
     itself = (_step(_IF_EQUAL, 0, 2, 0), _step(_IF_EQUAL, process, 1, 0))
-    steps += _check_argument(_PRLIMIT, place, 0, *itself)
+    steps += _check_argument(_PRLIMIT, column, 0, *itself)
     # An engine lowers its own priority: of a process (0), this one (0).
     own = _step(_IF_EQUAL, 0, 0, 2), _step(_LOAD, _ARGUMENTS + 8), _step(_IF_EQUAL, 0, 1, 0)
-    steps += _check_argument(_SETPRIORITY, place, 0, *own)
+    steps += _check_argument(_SETPRIORITY, column, 0, *own)
     for call, argument, values in _PARTLY.values():
-        steps += _check_argument(call, place, argument, *_none_of(values))
+        steps += _check_argument(call, column, argument, *_none_of(values))
     return b"".join((*steps, _PERMIT))
 
 
@@ -207,11 +209,11 @@ def change_filter(machine: str) -> bytes:
     Raises:
         SandboxError: the system calls of this machine are not known.
     """
-    steps, place = _start(machine)
-    steps += _refuse(_CHANGES.values(), place)
-    steps += _refuse([_OPENAT2], place, _UNKNOWN)
+    steps, column = _start(machine)
+    steps += _refuse(_CHANGES.values(), column)
+    steps += _refuse([_OPENAT2], column, _UNKNOWN)
     for call, argument in _OPENING.values():
-        steps += _check_argument(call, place, argument, _step(_IF_ANY_BIT, _CHANGING, 0, 1))
+        steps += _check_argument(call, column, argument, _step(_IF_ANY_BIT, _CHANGING, 0, 1))
     return b"".join((*steps, _PERMIT))
 
 
@@ -221,9 +223,9 @@ def opening_filter(machine: str) -> bytes:
     Raises:
         SandboxError: the system calls of this machine are not known.
     """
-    steps, place = _start(machine)
-    steps += _refuse([_OPENAT2], place, _UNKNOWN)
-    steps += _refuse([call for call, _ in _OPENING.values()], place)
+    steps, column = _start(machine)
+    steps += _refuse([_OPENAT2], column, _UNKNOWN)
+    steps += _refuse([call for call, _ in _OPENING.values()], column)
     return b"".join((*steps, _PERMIT))
 
 
@@ -232,9 +234,8 @@ def deny_network() -> None:
 
     Sockets of all families, io_uring, new processes and programs, other processes' memory, signals
     and priorities, shared memory and messages, scheduling, mounts, keys, kernel programs and the
-    settings of the machine fail with EPERM; threads, files and pipes work as
-    before. A call by another architecture's numbers kills the process. All threads are confined, or
-    the call fails.
+    settings of the machine fail with EPERM; threads, files and pipes work as before. A call by
+    another architecture's numbers kills the process. All threads are confined, or the call fails.
 
     Raises:
         SandboxError: the kernel has no seccomp filters, or does not allow one to be set.
@@ -243,7 +244,7 @@ def deny_network() -> None:
 
 
 def deny_changes() -> None:
-    """Deny this process to create, open for writing, rename or remove files, irrevocably.
+    """Forbid this process to create, open for writing, rename or remove files, irrevocably.
 
     Open descriptors keep working: pipes are written as before, and `set_limits` bounds what files
     can take. /dev/null counts as a file.
@@ -255,7 +256,7 @@ def deny_changes() -> None:
 
 
 def deny_openings() -> None:
-    """Deny this process to open any file, even for reading, irrevocably.
+    """Forbid this process to open any file, even for reading, irrevocably.
 
     Open files can still be read. Modules that are not loaded yet, and files that libraries read on
     demand, are out of reach from now on.
@@ -270,7 +271,7 @@ def _start(machine: str) -> tuple[list[bytes], int]:
     """Return a filter's first steps, which load the call's number, and the machine's column."""
     if machine not in _MACHINES:
         raise SandboxError(errno.ENOSYS, f"no list of system calls for {machine}")
-    audit, place = _MACHINES[machine]
+    audit, column = _MACHINES[machine]
     steps = [
         _step(_LOAD, _ARCHITECTURE),
         _step(_IF_EQUAL, audit, 1, 0),
@@ -279,7 +280,7 @@ def _start(machine: str) -> tuple[list[bytes], int]:
     ]
     if machine == "x86_64":
         steps += [_step(_IF_AT_LEAST, _X32, 0, 1), _step(_RETURN, _KILL)]
-    return steps, place
+    return steps, column
 
 
 def _install(code: bytes) -> None:

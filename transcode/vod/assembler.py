@@ -1,4 +1,4 @@
-"""One job's way from a file to a video: the pieces are made, then listed in playlists.
+"""Turns a job's file into a video: makes the pieces, then lists them in playlists.
 
 A short asset is made in one piece. The spans of a long one are made by all workers
 (`transcode.vod.span_job`), and assembled when all are done. How the job ends is decided in
@@ -73,14 +73,14 @@ class VideoAssembler:
         spans = self._context.spans
         made = await spans.outcomes(held)
         if not made or made[0] is None:
-            filming = AssetAttempt(self._context, work, held)
-            original = await filming.make()
-            if not filming.is_planned:
+            attempt = AssetAttempt(self._context, work, held)
+            original = await attempt.make()
+            if not attempt.is_planned:
                 return await self._assemble(work, held, original, ())
             outcome = msgspec.json.encode(original).decode()
             await self._context.objects.make_durable(video(work.hash))
             self.may_have_recorded = True
-            if not await self._context.written(
+            if not await self._context.retry_write(
                 lambda: spans.finish_original(held, outcome, self._context.now_us()), held
             ):
                 return None

@@ -84,7 +84,7 @@ class TranscodeContext(msgspec.Struct, frozen=True, kw_only=True):
     clock: Callable[[], float]
     on_work_queued: Callable[[], None]
 
-    async def written(self, write: Callable[[], Awaitable[T]], held: HeldJob) -> T:
+    async def retry_write(self, write: Callable[[], Awaitable[T]], held: HeldJob) -> T:
         """Write to the catalog until it answers (see `until_answered`), while the job is held."""
         facts = {"job": held.id, "attempt": held.attempt}
         within = longest_wait(held.lease_us)
@@ -108,7 +108,7 @@ class AssetAttempt:
         self._progress = AssetProgress(0, 0.0)
         self._renditions: RenditionStore | None = None
         self._is_short = False
-        self._extra_cores = AsyncExitStack()  # cores
+        self._extra_cores = AsyncExitStack()
 
     async def make(self) -> Original:
         """Make what is made in one piece, and its posters, previews and subtitles.
@@ -155,7 +155,7 @@ class AssetAttempt:
             PlannedRung(number=BOX_NUMBERS[rung.name], width=rung.width, height=rung.height)
             for rung in rungs
         ]
-        await self._context.written(
+        await self._context.retry_write(
             lambda: self._context.transcoding.plan(
                 self._held,
                 planned,
@@ -177,9 +177,9 @@ class AssetAttempt:
         self._is_short = probed.length_us <= _SHORT_US
         most = _MOST_EXTRA_CORES if self._is_short else _EXTRA_CORES_OF_LONG
         async with self._extra_cores as held:
-            more = self._context.cores.idle_ones(0 if waiting else most)
-            besides = await held.enter_async_context(more)
-            order = msgspec.structs.replace(order, threads=1 + besides if self._is_short else 1)
+            idle_cores = self._context.cores.idle_ones(0 if waiting else most)
+            extra = await held.enter_async_context(idle_cores)
+            order = msgspec.structs.replace(order, threads=1 + extra if self._is_short else 1)
             return await run_engine("asset", self._work.hash, order, path, self._handle)
 
     def _piece(self, outcome: EngineOutcome) -> MadePiece:
@@ -218,7 +218,7 @@ class AssetAttempt:
         if len(survey.spans) > 1:
             self.is_planned = True
             spans = planned_spans(survey.spans)
-            await self._context.written(
+            await self._context.retry_write(
                 lambda: self._context.spans.plan(self._held, spans, self._context.now_us()),
                 self._held,
             )
@@ -269,7 +269,7 @@ class AssetAttempt:
             by=(self._media_folder,),
         )
         await self._context.objects.make_durable(video(self._work.hash))
-        await self._context.written(
+        await self._context.retry_write(
             lambda: self._context.transcoding.publish_partial(
                 self._held, early, self._context.now_us()
             ),

@@ -37,9 +37,9 @@ _DECODED_PER_ENCODED: Final = 5
 class Original(msgspec.Struct, frozen=True, kw_only=True):
     """What was made in one piece, as the job keeps it until the spans are done.
 
-    Stored as JSON. `audible` is True if there is an audio rendition. `reused` names the
-    rung made of the file's own packets, `length_us` is what the
-    container claims, and `advance` is the size in bytes of the playlists that let it play early.
+    Stored as JSON. `audible` is True if there is an audio rendition. `reused` names the rung made
+    of the file's own packets, `length_us` is what the container claims, and `advance` is the size
+    in bytes of the playlists that let it play early.
     """
 
     ladder: Ladder | None
@@ -108,26 +108,26 @@ def span_folder(held: HeldSpan) -> str:
     return f"{held.generation}-s{held.job}-{held.number}-{held.attempt}"
 
 
-def order_for(found: Probed) -> AssetOrder:
+def order_for(probed: Probed) -> AssetOrder:
     """Return the engine's order for a file: the standard rungs, none larger than the source."""
-    if not found.width:
+    if not probed.width:
         return AssetOrder(ladder=None)
-    upright = (found.width, found.height) == (found.codec_width, found.codec_height)
+    upright = (probed.width, probed.height) == (probed.codec_width, probed.codec_height)
     return AssetOrder(
-        ladder=ladder_for(found.width, found.height, STANDARD_LABELS),
-        reuse=upright and not found.rotation,
+        ladder=ladder_for(probed.width, probed.height, STANDARD_LABELS),
+        reuse=upright and not probed.rotation,
     )
 
 
 def planned_spans(spans: tuple[SpanOrder, ...]) -> list[PlannedSpan]:
     """Return the spans to queue for a job; their costs are counted in frames."""
-    found: list[PlannedSpan] = []
+    planned: list[PlannedSpan] = []
     for number, each in enumerate(spans, 1):
         early = max(0, each.cuts[0] - each.key) * each.rate // (VIDEO_SCALE * 1000)
         cost = each.pictures + early // _DECODED_PER_ENCODED
         facts = msgspec.json.encode(each).decode()
-        found.append(PlannedSpan(number=number, cost=max(1, cost), facts=facts))
-    return found
+        planned.append(PlannedSpan(number=number, cost=max(1, cost), facts=facts))
+    return planned
 
 
 def length_and_warnings(claimed_us: int, ticks: int) -> tuple[int, list[str]]:
@@ -139,7 +139,7 @@ def length_and_warnings(claimed_us: int, ticks: int) -> tuple[int, list[str]]:
         return claimed_us, []
     if made_us >= claimed_us * _WHOLE or claimed_us - made_us < MICROSECONDS:
         return made_us, []
-    claimed, there = claimed_us / MICROSECONDS, made_us / MICROSECONDS
+    claimed, actual = claimed_us / MICROSECONDS, made_us / MICROSECONDS
     return made_us, [
-        f"The file claims {claimed:.1f} s, but ends after {there:.1f} s: it may be cut off."
+        f"The file claims {claimed:.1f} s, but ends after {actual:.1f} s: it may be cut off."
     ]

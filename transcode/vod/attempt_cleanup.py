@@ -1,4 +1,4 @@
-"""Removes the folders of a video's older attempts, which nothing names any more.
+"""Removes the folders of a video's older attempts, which nothing references any more.
 
 A folder's name holds the generation of the file and the attempt; that of a span holds the
 generation, the job, the span's number and its attempt. So a folder that another attempt is about to
@@ -23,9 +23,9 @@ __all__ = [
 
 log = logging.getLogger(__name__)
 
-_OF_ATTEMPT: Final = re.compile(r"(?:poster-|previews-)?([0-9]+)-([0-9]+)")
+_ATTEMPT_FOLDER: Final = re.compile(r"(?:poster-|previews-)?([0-9]+)-([0-9]+)")
 _INDEX: Final = "index.m3u8"
-_OF_SPAN: Final = re.compile(r"([0-9]+)-s([0-9]+)-[0-9]+-[0-9]+")
+_SPAN_FOLDER: Final = re.compile(r"([0-9]+)-s([0-9]+)-[0-9]+-[0-9]+")
 
 
 async def remove_old_attempts(
@@ -51,9 +51,9 @@ async def remove_old_attempts(
     older: list[str] = []
     marked = {name for name in folders if video_replaced_mark(hash_, name) in found}
     for name in sorted(folders.difference(keep, marked)):
-        for form, last in ((_OF_ATTEMPT, attempt), (_OF_SPAN, job)):
-            of = form.fullmatch(name)
-            if of and int(of[1]) in generations and int(of[2]) <= last:
+        for pattern, last in ((_ATTEMPT_FOLDER, attempt), (_SPAN_FOLDER, job)):
+            match = pattern.fullmatch(name)
+            if match and int(match[1]) in generations and int(match[2]) <= last:
                 older.append(name)
     await remove_folders(objects, hash_, older)
 
@@ -77,8 +77,8 @@ async def mark_replaced(
             found = await objects.addresses(video(hash_))
             folders = {address.split("/")[2] for address in found if address.count("/") > 1}
         for name in sorted(folders):
-            of = _OF_ATTEMPT.fullmatch(name) or _OF_SPAN.fullmatch(name)
-            if of and of[1] == older:
+            match = _ATTEMPT_FOLDER.fullmatch(name) or _SPAN_FOLDER.fullmatch(name)
+            if match and match[1] == older:
                 await objects.put(video_replaced_mark(hash_, name), b"")
     except ObjectError as error:
         log.warning("replaced media not marked", extra={"video": hash_, "cause": str(error)})
@@ -89,7 +89,7 @@ async def remove_unlisted(objects: Objects, hash_: str, media: str | None) -> No
 
     An attempt that failed left them there, beside what it had published early.
     """
-    if media is None or not _OF_ATTEMPT.fullmatch(media):
+    if media is None or not _ATTEMPT_FOLDER.fullmatch(media):
         return
     folder = video_media(hash_, media)
     try:
@@ -103,10 +103,10 @@ async def remove_unlisted(objects: Objects, hash_: str, media: str | None) -> No
 
 
 async def remove_attempt(objects: Objects, hash_: str, folders: Sequence[str]) -> None:
-    """Remove folders of an attempt that lost its job, but those that are marked as replaced.
+    """Remove folders of an attempt that lost its job, except those that are marked as replaced.
 
-    It may have slept after what it made played, until another attempt made the video: viewers can
-    go on watching that.
+    It may have been suspended after its early media played, until another attempt made the video:
+    viewers can go on watching those media.
     """
     try:
         found = set(await objects.addresses(video(hash_)))

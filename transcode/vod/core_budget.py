@@ -16,7 +16,7 @@ class CoreBudget:
     def __init__(self, total: int) -> None:
         self.total = max(1, total)
         self._used = 0
-        self._turn = asyncio.Semaphore(self.total)
+        self._cores = asyncio.Semaphore(self.total)
 
     @property
     def idle(self) -> int:
@@ -26,7 +26,7 @@ class CoreBudget:
     @asynccontextmanager
     async def one(self) -> AsyncGenerator[None, None]:
         """Wait for a core and hold it for the length of the block."""
-        async with self._turn:
+        async with self._cores:
             self._used += 1
             try:
                 yield
@@ -37,8 +37,8 @@ class CoreBudget:
     async def idle_ones(self, most: int) -> AsyncGenerator[int, None]:
         """Hold up to `most` idle cores without waiting; yield their number."""
         taken = 0
-        while taken < most and not self._turn.locked():
-            await self._turn.acquire()
+        while taken < most and not self._cores.locked():
+            await self._cores.acquire()
             taken += 1
         self._used += taken
         try:
@@ -46,4 +46,4 @@ class CoreBudget:
         finally:
             self._used -= taken
             for _ in range(taken):
-                self._turn.release()
+                self._cores.release()

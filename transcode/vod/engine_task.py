@@ -1,4 +1,4 @@
-"""Runs one engine over one file, hands on its reports, and kills it if it falls silent."""
+"""Runs one engine over one file, passes on its reports, and kills it if it falls silent."""
 
 import asyncio
 import errno
@@ -69,8 +69,8 @@ class EngineOutcome(msgspec.Struct):
 
 def warning_sentences(warnings: dict[str, int]) -> list[str]:
     """Return an engine's troubles as sentences for the owner."""
-    found = [sentence for what, sentence in _WARNING_SENTENCES.items() if what in warnings]
-    return list(dict.fromkeys(found))
+    sentences = [sentence for what, sentence in _WARNING_SENTENCES.items() if what in warnings]
+    return list(dict.fromkeys(sentences))
 
 
 async def run_engine(

@@ -1,7 +1,7 @@
 """Uploaded files become adaptive playlists with posters: jobs, and the spans of long videos.
 
 `VideoTranscoder` decides what is leased next; `VideoJob` is one attempt at a job. Media are written
-to folders of the attempt's own, which nothing names before a transaction does. An attempt that
+to folders of the attempt's own, which nothing references before a transaction does. An attempt that
 fails or loses its lease removes its folders.
 """
 
@@ -44,8 +44,8 @@ __all__ = ["VideoJob", "VideoTranscoder"]
 
 log = logging.getLogger(__name__)
 
-# Every fourth lease is a span of a video that plays already: while files pour in, its other
-# renditions come slower, but they come.
+# Every fourth lease is a span of a video that plays already: while many files arrive, its other
+# renditions are made slower, but they are made.
 _MOST_JOBS_IN_A_ROW: Final = 3
 
 
@@ -180,11 +180,11 @@ class VideoJob(LeasedTask[HeldJob, Assembled | None]):
         """Make the video, or None if its spans are still to be made (see `VideoAssembler.make`)."""
         work, held = self._work, self.held
         # The rows of a job that is over are gone: without this check, a worker that slept until
-        # then would take the folders that the video was made of for leftovers.
+        # then would treat the folders that the video was made of as orphans.
         await self.extend_lease()
         if await self._original() is None:
-            # Folders of workers that were killed; one that only sleeps removes its own.
-            await self._sweep(
+            # Folders of workers that were killed; one that was only suspended removes its own.
+            await self._remove_old(
                 (work.media, work.posters, work.previews), held.attempt - 1, held.id - 1
             )
         try:
@@ -219,18 +219,18 @@ class VideoJob(LeasedTask[HeldJob, Assembled | None]):
         await self._context.transcoding.fail(self.held, reason, self._context.now_us())
 
     async def clean_up(self) -> None:
-        """Remove what this and older attempts left, but what plays."""
+        """Remove what this and older attempts left, except what plays."""
         if self._waits_for_spans:
             return
         if self._kept is not None:
-            await self._sweep(self._kept, self.held.attempt, self.held.id)
+            await self._remove_old(self._kept, self.held.attempt, self.held.id)
             return
         try:
             shown = await self._context.transcoding.find_folders(self.held.video)
         except CatalogError as error:  # then `storage.cleanup.orphans` removes them
             log.warning("leftovers stay", extra={**self.facts, "cause": str(error)})
             return
-        await self._sweep(shown, self.held.attempt, self.held.id)
+        await self._remove_old(shown, self.held.attempt, self.held.id)
         media = shown[0] if shown else None
         if media is not None and media.startswith(f"{self._work.generation}-"):
             await remove_unlisted(self._context.objects, self._work.hash, media)
@@ -240,7 +240,7 @@ class VideoJob(LeasedTask[HeldJob, Assembled | None]):
         await self._context.transcoding.requeue(self.held, self._context.now_us(), failed=failed)
 
     async def discard(self) -> None:
-        """Remove the folders of this attempt, but those that play or that a span job needs."""
+        """Remove the folders of this attempt, except those that play or that a span job needs."""
         try:
             keep = {*await self._context.transcoding.find_folders(self.held.video)}
             original = await self._original()
@@ -261,7 +261,7 @@ class VideoJob(LeasedTask[HeldJob, Assembled | None]):
         made = await self._context.spans.outcomes(self.held)
         return msgspec.json.decode(made[0], type=Original) if made and made[0] else None
 
-    async def _sweep(self, keep: Collection[str | None], attempt: int, job: int) -> None:
+    async def _remove_old(self, keep: Collection[str | None], attempt: int, job: int) -> None:
         """Remove folders of this generation; media of an older file stay for its viewers."""
         generation = self._work.generation
         await remove_old_attempts(

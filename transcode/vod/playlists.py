@@ -1,7 +1,7 @@
 """The playlists of a VOD asset, which list the segments of all its pieces in order.
 
-Pieces that were encoded apart share one init section if theirs are equal; if not, all renditions
-have a discontinuity at the same segment.
+Pieces that were encoded separately share one init section if theirs are equal; if not, all
+renditions have a discontinuity at the same segment.
 """
 
 import asyncio
@@ -31,9 +31,9 @@ __all__ = ["VodPlaylists", "store_playlists", "vod_playlists", "write_playlists"
 
 _INDEX: Final = "index.m3u8"
 _GROUP: Final = "subtitles"
-# A shorter segment says little about the frame rate.
+# A shorter segment is a poor measure of the frame rate.
 _STEADY: Final = VIDEO_SCALE // 2
-_ALIKE: Final = Fraction(51, 50)
+_SIMILAR: Final = Fraction(51, 50)
 
 
 class _StoredSegment(msgspec.Struct, frozen=True):
@@ -75,15 +75,19 @@ def vod_playlists(
         OutOfStep: the renditions do not have the same segments.
     """
     names = (*(rung.name for rung in rungs), *((AUDIO_RENDITION,) if audible else ()))
-    found = {name: _in_order(name, pieces) for name in names}
-    first = [each.segment.sequence for each in found[names[0]]]
-    for name, places in found.items():
-        have = [each.segment.sequence for each in places]
-        if not have or have != first or have != list(range(have[0], have[0] + len(have))):
-            raise OutOfStep(f"{name} has {len(have)} segments, not {len(first)}")
-    seams = frozenset(seam for places in found.values() for seam in _discontinuities(places))
-    playlists = {name: _media_playlist(media, name, found[name], seams) for name in names}
-    measures = {name: _measure(found[name], playlists[name].target) for name in names}
+    by_name = {name: _in_order(name, pieces) for name in names}
+    first = [each.segment.sequence for each in by_name[names[0]]]
+    for name, places in by_name.items():
+        numbers = [each.segment.sequence for each in places]
+        if (
+            not numbers
+            or numbers != first
+            or numbers != list(range(numbers[0], numbers[0] + len(numbers)))
+        ):
+            raise OutOfStep(f"{name} has {len(numbers)} segments, not {len(first)}")
+    seams = frozenset(seam for places in by_name.values() for seam in _discontinuities(places))
+    playlists = {name: _media_playlist(media, name, by_name[name], seams) for name in names}
+    measures = {name: _measure(by_name[name], playlists[name].target) for name in names}
     codecs = {
         each.name: each.codecs
         for piece in pieces
@@ -164,25 +168,25 @@ def _pieces_of(name: str, pieces: Sequence[MadePiece]) -> list[MadeRendition]:
 
 
 def _in_order(name: str, pieces: Sequence[MadePiece]) -> list[_StoredSegment]:
-    found = [
+    stored = [
         _StoredSegment(piece.folder, each.inits[segment.init], segment)
         for piece in pieces
         for each in piece.renditions
         if each.name == name
         for segment in each.segments
     ]
-    return sorted(found, key=lambda place: place.segment.sequence)
+    return sorted(stored, key=lambda place: place.segment.sequence)
 
 
 def _discontinuities(places: list[_StoredSegment]) -> list[int]:
     """Return the numbers of the segments that do not continue their predecessors."""
     digest = places[0].digest
-    found: list[int] = []
+    numbers: list[int] = []
     for place in places:
         if place.segment.discontinuity or place.digest != digest:
-            found.append(place.segment.sequence)
+            numbers.append(place.segment.sequence)
         digest = place.digest
-    return found
+    return numbers
 
 
 def _measure(places: list[_StoredSegment], target: int) -> RenditionMeasure:
@@ -224,11 +228,11 @@ def _bit_rate(size: int, length: int) -> int:
 
 def _fastest(segments: Sequence[MadeSegment]) -> tuple[int, int]:
     """Return the frames and ticks of the segments that have about the most frames a second."""
-    found = [segment for segment in segments if segment.duration >= _STEADY] or list(segments)
+    long_enough = [segment for segment in segments if segment.duration >= _STEADY] or list(segments)
     most = max(
-        (Fraction(each.frames, max(1, each.duration)) for each in found), default=Fraction(0)
+        (Fraction(each.frames, max(1, each.duration)) for each in long_enough), default=Fraction(0)
     )
-    fast = [each for each in found if each.frames * _ALIKE >= most * each.duration]
+    fast = [each for each in long_enough if each.frames * _SIMILAR >= most * each.duration]
     return sum(each.frames for each in fast), sum(each.duration for each in fast)
 
 

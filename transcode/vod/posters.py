@@ -37,7 +37,7 @@ class VodImages(msgspec.Struct, frozen=True, kw_only=True):
 async def make_posters(
     path: Path, ladder: Ladder | None, *, length_us: int = 0, seconds: float = SILENT_SECONDS
 ) -> VodImages:
-    """Return the images of a video that is `length_us` long (0: as its container says).
+    """Return the images of a video that is `length_us` long (0: as its container declares).
 
     Without a ladder the file is audio only: its cover art becomes the poster, or else a card.
 

@@ -61,8 +61,8 @@ __all__ = [
 
 log = logging.getLogger(__name__)
 
-# Of so many keyframes the best becomes the poster: each costs 20 ms at 1080p, 80 ms at 2160p.
-_JUDGED: Final = 8
+# The best of this many keyframes becomes the poster: each costs 20 ms at 1080p, 80 ms at 2160p.
+_POSTER_CANDIDATES: Final = 8
 _HEAD_BYTES: Final = 1 << 16  # the head of a chunk is 16 bytes for each of its pictures
 _MOST_CHUNK_BYTES: Final = 16 << 20  # half a second of 160 Mbit/s is 10 MB
 _BROKE: Final = "The engine broke off."
@@ -85,14 +85,14 @@ def sampled_segments(playlist: MediaPlaylist) -> list[SampledSegment]:
     for segment in playlist.segments:
         starts.append(length)
         length += segment.duration
-    found: dict[int, SampledSegment] = {}
+    by_number: dict[int, SampledSegment] = {}
     for at_us in sample_times(rescale(length, VIDEO_SCALE, MICROSECONDS)):
         number = bisect_right(starts, rescale(at_us, MICROSECONDS, VIDEO_SCALE)) - 1
         segment = playlist.segments[number] if number >= 0 else None
         if segment is not None and segment.map_uri is not None:  # not a gap
             at = rescale(starts[number], VIDEO_SCALE, MILLISECONDS)
-            found[number] = SampledSegment(at, segment.map_uri, segment.uri)
-    return list(found.values())
+            by_number[number] = SampledSegment(at, segment.map_uri, segment.uri)
+    return list(by_number.values())
 
 
 def read_keyframe(init: Path, media: Path) -> bytes | None:
@@ -166,7 +166,7 @@ class PreviewMaker:
         )
 
     async def lease(self, owner: str) -> HeldJob | None:
-        """Lease the next job, of the projects in turn; `owner` is a new random name.
+        """Lease the next job, taking the projects in turn; `owner` is a new random name.
 
         Raises:
             CatalogError: the database did not answer.
@@ -302,7 +302,7 @@ class PreviewJob(LeasedTask[HeldJob, MadePreviews]):
         smallest: _SampledRendition,
         largest: _SampledRendition | None,
     ) -> _MadeImages:
-        """Have images made of the keyframes of `smallest`, and posters of those of `largest`."""
+        """Make previews of the keyframes of `smallest`, and posters of those of `largest`."""
         order = PreviewOrder(width=shown[-1].width, height=shown[-1].height, rungs=_rungs(shown))
         previews: Previews | None = None
         posters: list[Poster] = []
@@ -335,8 +335,8 @@ class PreviewJob(LeasedTask[HeldJob, MadePreviews]):
     async def _send_candidates(self, engine: EngineProcess, rendition: _SampledRendition) -> None:
         """Send the keyframes of which the best becomes the poster, from all over the video."""
         samples = rendition.samples
-        step = max(1, len(samples) // _JUDGED)
-        for sample in samples[step // 2 :: step][:_JUDGED]:
+        step = max(1, len(samples) // _POSTER_CANDIDATES)
+        for sample in samples[step // 2 :: step][:_POSTER_CANDIDATES]:
             data = await self._read(rendition, sample)
             if data is not None:
                 async with asyncio.timeout(self._seconds):
@@ -365,7 +365,7 @@ class PreviewJob(LeasedTask[HeldJob, MadePreviews]):
             return None
 
     async def finish(self, outcome: MadePreviews) -> None:
-        """Name the images in the video's row; see `LeasedTask.finish`."""
+        """Record the images in the video's row; see `LeasedTask.finish`."""
         now_us = self._context.now_us()
         self._unused = await self._context.previews.finish(self.held, outcome, now_us)
         facts = {"bytes": outcome.size, "posters": len(outcome.poster_labels)}
@@ -377,8 +377,10 @@ class PreviewJob(LeasedTask[HeldJob, MadePreviews]):
         await self._context.previews.fail(self.held)
 
     async def clean_up(self) -> None:
-        """Remove the folders of older attempts, whose workers were killed, and of no use."""
-        folders = [each for attempt in range(1, self.held.attempt) for each in self._of(attempt)]
+        """Remove the folders of older attempts, whose workers were killed, and an unused one."""
+        folders = [
+            each for attempt in range(1, self.held.attempt) for each in self._folders(attempt)
+        ]
         folders += [] if self._unused is None else [self._unused]
         await remove_folders(self._context.objects, self._work.hash, folders)
 
@@ -388,10 +390,10 @@ class PreviewJob(LeasedTask[HeldJob, MadePreviews]):
 
     async def discard(self) -> None:
         """Remove the folders of this attempt."""
-        folders = self._of(self.held.attempt)
+        folders = self._folders(self.held.attempt)
         await remove_folders(self._context.objects, self._work.hash, folders)
 
-    def _of(self, attempt: int) -> list[str]:
+    def _folders(self, attempt: int) -> list[str]:
         """Return the folders that an attempt makes."""
         return [
             self._folder(attempt),

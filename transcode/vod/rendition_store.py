@@ -1,4 +1,4 @@
-"""Stores the renditions of a file as an engine makes them, and remembers what is stored.
+"""Stores the renditions of a file as an engine makes them, and records what is stored.
 
 Segments are stored as they come; `transcode.vod.playlists` writes the playlists when all segments
 are stored, so everything that a playlist names can be read. One task at a time may use a store.
@@ -78,7 +78,7 @@ class MadePiece(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _StoredRendition(msgspec.Struct):
-    """What is stored of one rendition so far, and the parts of the segment that is coming."""
+    """What is stored of one rendition so far, and the parts of its unfinished segment."""
 
     codecs: str = ""
     parts: list[Part] = []

@@ -115,20 +115,20 @@ class SpanJob(LeasedTask[HeldSpan, MadePiece]):
         self._remaining = await self._context.spans.fail(self.held, reason, self._context.now_us())
 
     async def clean_up(self) -> None:
-        """Remove all that was made for a video that failed, but what plays."""
-        held, left = self.held, self._remaining
-        if left is None:
+        """Remove all that was made for a video that failed, except what plays."""
+        held, remaining = self.held, self._remaining
+        if remaining is None:
             return
         await remove_old_attempts(
             self._context.objects,
             held.hash,
-            keep=(left.media, left.posters, left.previews),
+            keep=(remaining.media, remaining.posters, remaining.previews),
             generations=range(held.generation, held.generation + 1),
-            attempt=left.attempt,
+            attempt=remaining.attempt,
             job=held.job,
         )
-        if left.media is not None and left.media.startswith(f"{held.generation}-"):
-            await remove_unlisted(self._context.objects, held.hash, left.media)
+        if remaining.media is not None and remaining.media.startswith(f"{held.generation}-"):
+            await remove_unlisted(self._context.objects, held.hash, remaining.media)
 
     async def put_back(self, *, failed: bool) -> None:
         """See `LeasedTask.put_back`."""

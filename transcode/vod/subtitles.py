@@ -40,25 +40,25 @@ async def read_subtitles(
     """
     file = await asyncio.to_thread(os.open, path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        found, status = await _run_engine(name, file, warnings, seconds)
+        tracks, status = await _run_engine(name, file, warnings, seconds)
     finally:
         os.close(file)
     if status != 0:
         log.warning("subtitles not read", extra={"video": name, "status": status})
         warnings["subtitles not read"] = 1
-    return found
+    return tracks
 
 
 async def _run_engine(
     name: str, file: int, warnings: dict[str, int], seconds: float
 ) -> tuple[tuple[SubtitleTrack, ...], int | None]:
-    found: list[SubtitleTrack] = []
+    tracks: list[SubtitleTrack] = []
     async with spawn_engine("subtitles", name, file=file) as child:
         try:
             async for report in child.reports(silent_seconds=seconds):
                 match report:
                     case SubtitleTrack():
-                        found.append(report)
+                        tracks.append(report)
                     case Trouble():
                         warnings[report.what] = 1
                     case Refused():
@@ -68,11 +68,11 @@ async def _run_engine(
         except (WireError, TimeoutError):
             child.kill()
         status = await child.wait()
-    return tuple(found), status
+    return tuple(tracks), status
 
 
 async def store_subtitles(
-    objects: Objects, hash_: str, folder: str, found: Sequence[SubtitleTrack]
+    objects: Objects, hash_: str, folder: str, tracks: Sequence[SubtitleTrack]
 ) -> tuple[MadeSubtitles, ...]:
     """Store subtitles below a folder of a video and return what was stored.
 
@@ -81,7 +81,7 @@ async def store_subtitles(
     """
     made: list[MadeSubtitles] = []
     names: set[str] = set()
-    for number, each in enumerate(found, 1):
+    for number, each in enumerate(tracks, 1):
         # The cues begin at the video's first frame, which is at ORIGIN_SECONDS on the media clock.
         data = render(each.cues, ticks=ORIGIN_SECONDS * VIDEO_SCALE).encode()
         rendition = f"words{number}"
@@ -105,8 +105,8 @@ def _unique_title(title: str, others: set[str]) -> str:
     """Return a title that no other track has, without what a playlist cannot carry."""
     plain = "".join(each if each.isprintable() and each != '"' else " " for each in title)
     plain = " ".join(plain.split()) or _UNNAMED
-    found, number = plain, 1
-    while found in others:
+    candidate, number = plain, 1
+    while candidate in others:
         number += 1
-        found = f"{plain} ({number})"
-    return found
+        candidate = f"{plain} ({number})"
+    return candidate

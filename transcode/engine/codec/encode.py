@@ -149,7 +149,7 @@ def _low_delay(rate: Fraction) -> str:
     """Return the parameters, added to the usual ones, that bound the delay at a frame rate.
 
     With them an encoder holds back two pictures, one of which is a B-frame; four from 48 a second
-    on, two of which are looked at in advance; none below 24.
+    on, two of which are its lookahead; none below 24.
     """
     held = int(_MOST_DELAY * rate)
     ahead = 3 if held >= _HELD_WITH_LOOKAHEAD else 0

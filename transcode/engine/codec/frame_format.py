@@ -20,7 +20,7 @@ __all__ = ["Filter", "FrameFormat", "frame_format", "rotation_of"]
 Filter = tuple[str, dict[str, str]]
 """A filter's name and its options."""
 
-# Numbers of ISO/IEC 23091-2, which FFmpeg's are.
+# Numbers of ISO/IEC 23091-2, which FFmpeg uses.
 _BT709, _UNKNOWN, _BT2020, _BT2020_CONSTANT = 1, 2, 9, 10
 _PQ, _HLG = 16, 18
 _FULL_RANGE: Final = 2  # AVCOL_RANGE_JPEG
@@ -29,7 +29,7 @@ _CUBES: Final = Path(__file__).parent
 _MATRIX: Final = struct.Struct("=9i")
 _MATRIX_ONE: Final = 1 << 16
 # From (a, b, c, d) of a display matrix, which takes x to ax + cy and y to bx + dy, downwards.
-_TURNS: Final[dict[tuple[int, int, int, int], tuple[str, ...]]] = {
+_ROTATIONS: Final[dict[tuple[int, int, int, int], tuple[str, ...]]] = {
     (-1, 0, 0, 1): ("hflip",),
     (1, 0, 0, -1): ("vflip",),
     (-1, 0, 0, -1): ("hflip", "vflip"),
@@ -102,8 +102,8 @@ class FrameFormat(msgspec.Struct, frozen=True, kw_only=True):
         """Return the name of the colour lookup table, if one is needed."""
         if self.transfer in (_PQ, _HLG):
             return "pq" if self.transfer == _PQ else "hlg"
-        untold = self.primaries == _UNKNOWN and self.matrix in (_BT2020, _BT2020_CONSTANT)
-        return "wide" if self.primaries == _BT2020 or untold else None
+        is_implied = self.primaries == _UNKNOWN and self.matrix in (_BT2020, _BT2020_CONSTANT)
+        return "wide" if self.primaries == _BT2020 or is_implied else None
 
     def _is_rgb(self) -> bool:
         return self.pixel_format.startswith(
@@ -144,9 +144,9 @@ def rotation_of(frame: VideoFrame) -> tuple[str, ...]:
         return ()
     try:
         # PyAV's stub knows one kind of side data only.
-        found = bytes(frame.side_data["DISPLAYMATRIX"])  # pyright: ignore[reportGeneralTypeIssues, reportUnknownArgumentType]
+        matrix = bytes(frame.side_data["DISPLAYMATRIX"])  # pyright: ignore[reportGeneralTypeIssues, reportUnknownArgumentType]
     except (KeyError, ValueError):  # the library does not know all kinds of side data
         return ()
-    a, b, _, c, d, *_ = _MATRIX.unpack(found[: _MATRIX.size])
+    a, b, _, c, d, *_ = _MATRIX.unpack(matrix[: _MATRIX.size])
     rounded = (round(a / _MATRIX_ONE), round(b / _MATRIX_ONE))
-    return _TURNS.get((*rounded, round(c / _MATRIX_ONE), round(d / _MATRIX_ONE)), ())
+    return _ROTATIONS.get((*rounded, round(c / _MATRIX_ONE), round(d / _MATRIX_ONE)), ())

@@ -47,7 +47,7 @@ class Cascade:
         self._sizes = sizes
         self._form: FrameFormat | None = None
         self._turn: tuple[str, ...] = ()
-        self._fields: _Deinterlacer | None = None
+        self._deinterlacer: _Deinterlacer | None = None
         self._graph: Graph | None = None  # kept: the filters live as long as it does
         self._source: FilterContext | None = None
         self._sinks: list[FilterContext] = []
@@ -63,14 +63,14 @@ class Cascade:
         form = frame_format(frame, aspect, self._turn)
         source = self._source
         if form != self._form or source is None:
-            self._source = self._fields = None
+            self._source = self._deinterlacer = None
             source = self._build(form)
             self._form = form
         if frame.interlaced_frame:
-            self._fields = self._fields or _Deinterlacer(form)
-            frame = self._fields.deinterlace(frame)
+            self._deinterlacer = self._deinterlacer or _Deinterlacer(form)
+            frame = self._deinterlacer.deinterlace(frame)
         else:
-            self._fields = None
+            self._deinterlacer = None
         source.push(frame)
         return [picture for sink in self._sinks if isinstance(picture := sink.pull(), VideoFrame)]
 
@@ -118,7 +118,7 @@ class _Deinterlacer:
         graph.link_nodes(self._source, whole, sink)
         graph.configure()
         self._sink = sink
-        self._due = 1  # the first frame has none before it that would be returned with it
+        self._pulls = 1  # the first frame has none before it that would be returned with it
 
     def deinterlace(self, frame: VideoFrame) -> VideoFrame:
         """Return the progressive picture, with the frame's time.
@@ -129,10 +129,10 @@ class _Deinterlacer:
         self._source.push(frame)
         self._source.push(frame)
         made = frame
-        for _ in range(self._due):
+        for _ in range(self._pulls):
             if isinstance(pulled := self._sink.pull(), VideoFrame):
                 made = pulled
-        self._due = 2
+        self._pulls = 2
         made.pts, made.time_base = frame.pts, TIME_BASE
         return made
 

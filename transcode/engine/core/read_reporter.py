@@ -1,4 +1,4 @@
-"""Reports how much of a file was read, so that an engine is seen to work before it makes anything.
+"""Reports how much of a file was read, which shows that an engine works before it produces media.
 
 One reporter serves one pass through a file. Its clock is in seconds and monotonic.
 """
@@ -11,24 +11,24 @@ from transcode.protocol.messages import FILE_NOT_READ, BytesRead, Trouble
 __all__ = ["REPORT_SECONDS", "ReadReporter"]
 
 REPORT_SECONDS: Final = 1.0
-# A file whose tracks lie apart is read in both places by turns, 256 KiB for each packet: that is
-# about sixty times its size if a twentieth of it is sound. A hostile file can lead a demuxer in a
-# circle for ever: beyond this, reading is no sign of life any more.
-_MOST_READ_AGAIN: Final = 200
+# A file whose tracks lie apart is read in both places alternately, 256 KiB for each packet: about
+# sixty times its size if a twentieth of it is sound. A hostile file can make a demuxer loop for
+# ever: beyond this, reading is no sign of progress.
+_MOST_REREADS: Final = 200
 _LEAST_BYTES: Final = 1 << 30
 
 
 class ReadReporter:
     """Counts the bytes read of a file of `size` bytes, and sends a report every second at most.
 
-    None is sent once 200 times the file, and 1 GiB more, was read.
+    Reports stop once 200 times the file's size plus 1 GiB was read.
     """
 
     def __init__(
         self, send: Callable[[BytesRead | Trouble], None], size: int, clock: Callable[[], float]
     ) -> None:
         self._send = send
-        self._most = _MOST_READ_AGAIN * size + _LEAST_BYTES
+        self._most = _MOST_REREADS * size + _LEAST_BYTES
         self._clock = clock
         self._reported = clock()
         self._total = 0

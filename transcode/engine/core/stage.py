@@ -30,7 +30,7 @@ class PipelineStage(Generic[T]):
 
     @property
     def waiting(self) -> int:
-        """How many items wait, about."""
+        """The approximate number of waiting items."""
         return 0 if self._queue is None else self._queue.qsize()
 
     def put(self, item: T) -> None:

@@ -42,11 +42,11 @@ def make_covers(descriptor: int, reports: ReportWriter) -> Iterator[Poster]:
         BadUpload: the file cannot be read.
     """
     with open_upload(descriptor, reports) as upload:
-        found = _cover(upload)
+        cover = _cover(upload)
     pictures = None
-    if found is not None:
+    if cover is not None:
         try:
-            pictures = Cascade(tuple(_SIZES.values())).scale(found, Fraction(1))
+            pictures = Cascade(tuple(_SIZES.values())).scale(cover, Fraction(1))
         except FFmpegError:  # a format that the filters do not know
             pictures = None
     pictures = pictures or [draw_card(size) for size in _SIZES.values()]
@@ -77,14 +77,14 @@ def draw_card(size: Size) -> VideoFrame:
 def _cover(upload: Upload) -> VideoFrame | None:
     for stream in upload.streams.video:
         if stream.disposition & Disposition.attached_pic:
-            frame = _decoded(upload, stream)
+            frame = _decode_cover(upload, stream)
             if frame is not None:
                 return frame
     return None
 
 
-def _decoded(upload: Upload, stream: VideoStream) -> VideoFrame | None:
-    # None if the library has no decoder; its stub does not tell.
+def _decode_cover(upload: Upload, stream: VideoStream) -> VideoFrame | None:
+    # None if the library has no decoder, though its stub does not say so.
     if getattr(stream, "codec_context", None) is None:
         return None
     stream.codec_context.thread_count = 1

@@ -73,8 +73,8 @@ def entropy(levels: bytes) -> float:
     """Return the bits of information in a level, from 0 (all alike) to 5."""
     if not levels:
         return 0.0
-    found = levels.translate(_BIN)
-    shares = [found.count(level) / len(found) for level in range(_BINS)]
+    binned = levels.translate(_BIN)
+    shares = [binned.count(level) / len(binned) for level in range(_BINS)]
     return -sum(share * math.log2(share) for share in shares if share)
 
 

@@ -31,7 +31,7 @@ __all__ = [
 
 _MOST_PACKETS: Final = 300
 # Packets are not in presentation order; no codec holds back more than 16 pictures.
-_ORDER: Final = 32
+_MOST_REORDERED: Final = 32
 
 
 class SampledKeyframe(msgspec.Struct, frozen=True):
@@ -43,7 +43,7 @@ class SampledKeyframe(msgspec.Struct, frozen=True):
 
 def first_picture_time(upload: Upload, picture: VideoStream) -> int:
     """Return when a file's first picture is shown, in ticks of 90 000 a second; reads from 0 on."""
-    first = (packet_times(packet) for packet in islice(demux(upload, [picture]), _ORDER))
+    first = (packet_times(packet) for packet in islice(demux(upload, [picture]), _MOST_REORDERED))
     return min((times[1] for times in first if times is not None), default=0)
 
 
@@ -72,12 +72,12 @@ def sample_keyframes(
         except FFmpegError:
             if number:
                 continue
-        keyframe = _next(upload, picture, start, seen)
+        keyframe = _next_keyframe(upload, picture, start, seen)
         if keyframe is not None:
             yield keyframe
 
 
-def _next(
+def _next_keyframe(
     upload: Upload, picture: VideoStream, start: int, seen: set[int]
 ) -> SampledKeyframe | None:
     """Return the next keyframe from here on; None if it is far away or already seen."""
@@ -93,7 +93,7 @@ def _next(
         if frame is not None:
             return _keyframe(frame, picture, start, seen)
         since_key += bool(since_key)
-        if since_key > _ORDER or count > _MOST_PACKETS:
+        if since_key > _MOST_REORDERED or count > _MOST_PACKETS:
             break
     # A decoder holds a picture back until it knows which one is shown before it.
     frame = decode_whole(picture, None)

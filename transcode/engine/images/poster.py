@@ -27,7 +27,7 @@ from transcode.protocol.messages import FileOrder, Poster, Previews
 __all__ = ["luma_and_detail", "make_posters", "scaled_posters"]
 
 # Keyframes among which the poster is chosen. In trials, more of them gave no better posters.
-_JUDGED: Final = 60
+_MOST_CANDIDATES: Final = 60
 # Limits for the sampling: the sandbox ends an engine at 60 s of CPU, and the parent waits at most
 # 180 s. A file in 2160p without an index, where each seek is slow, may reach them.
 _CPU_SECONDS: Final = 30.0
@@ -56,15 +56,17 @@ def make_posters(
         if picture is None:
             raise BadUpload("The file has no picture.")
         aspect = pixel_aspect(picture)
-        found = sample_keyframes(upload, picture, make.length_us or upload.duration or 0, is_over)
+        keyframes = sample_keyframes(
+            upload, picture, make.length_us or upload.duration or 0, is_over
+        )
         thumbnails = Thumbnails(rungs[0].width, rungs[0].height)
         candidates = _Candidates(aspect, thumbnails)
-        for moment in islice(found, _JUDGED):
-            candidates.judge(moment)
+        for keyframe in islice(keyframes, _MOST_CANDIDATES):
+            candidates.judge(keyframe)
         best = candidates.best() or _any_picture(descriptor, reports)
         yield from scaled_posters(best, aspect, rungs)
-        for moment in found:
-            candidates.keep(moment)
+        for keyframe in keyframes:
+            candidates.keep(keyframe)
     previews = thumbnails.previews()
     if previews is not None:
         yield previews
@@ -104,21 +106,21 @@ class _Candidates:
     def __init__(self, aspect: Fraction, thumbnails: Thumbnails) -> None:
         self._aspect = aspect
         self._thumbnails = thumbnails
-        self._merit = ImageScorer()
+        self._scorer = ImageScorer()
         self._best: tuple[float, VideoFrame] | None = None
 
-    def judge(self, moment: SampledKeyframe) -> None:
+    def judge(self, keyframe: SampledKeyframe) -> None:
         """Add a keyframe that may become the poster."""
-        copy = self.keep(moment)
+        copy = self.keep(keyframe)
         if copy is None:
             return
-        merit = self._merit.score(copy)
-        if self._best is None or merit > self._best[0]:
-            self._best = merit, moment.frame
+        score = self._scorer.score(copy)
+        if self._best is None or score > self._best[0]:
+            self._best = score, keyframe.frame
 
-    def keep(self, moment: SampledKeyframe) -> VideoFrame | None:
+    def keep(self, keyframe: SampledKeyframe) -> VideoFrame | None:
         """Add a keyframe; return a smaller copy, None if its format cannot be read."""
-        return self._thumbnails.add(moment.at, moment.frame, self._aspect)
+        return self._thumbnails.add(keyframe.at, keyframe.frame, self._aspect)
 
     def best(self) -> VideoFrame | None:
         """Return the picture for the poster; None if there was no keyframe."""

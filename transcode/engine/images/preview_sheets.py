@@ -50,16 +50,16 @@ class Thumbnails:
 
     def previews(self) -> Previews | None:
         """Return the thumbnails in order; None if there are fewer than two."""
-        found = sorted(self._small, key=lambda each: each[0])
-        if len(found) < 2:
+        thumbnails = sorted(self._small, key=lambda each: each[0])
+        if len(thumbnails) < 2:
             return None
         return Previews(
             width=self._size[0],
             height=self._size[1],
             columns=COLUMNS,
             per_sheet=PER_SHEET,
-            times=tuple(at for at, _ in found),
-            sheets=tuple(make_sheets([small for _, small in found])),
+            times=tuple(at for at, _ in thumbnails),
+            sheets=tuple(make_sheets([small for _, small in thumbnails])),
         )
 
 

@@ -50,7 +50,7 @@ class _TrackReader:
         self.cut = False
         self._letters = 0
 
-    def take(self, packet: "Packet[Stream]", start: int) -> None:
+    def add(self, packet: "Packet[Stream]", start: int) -> None:
         """Add a packet; `start` is the asset's beginning, in ticks of 90 000 a second."""
         times, base = packet_times(packet), packet.stream.time_base
         if times is None or not base or self.cut:
@@ -64,7 +64,7 @@ class _TrackReader:
                 return
             self.cues.append(Cue(at, at + length, text))
 
-    def found(self) -> SubtitleTrack:
+    def finish(self) -> SubtitleTrack:
         """Return the track with its cues, in order and within the asset."""
         metadata = self.stream.metadata
         title = (metadata.get("title") or metadata.get("name") or "").strip()
@@ -89,7 +89,7 @@ def read_subtitles(descriptor: int, reports: ReportWriter) -> Iterator[SubtitleT
         tracks = tracks[:MOST_TRACKS]
         _read(upload, tracks)
         # The streams may be used only while the file is open.
-        found = [track.found() for track in tracks]
+        found = [track.finish() for track in tracks]
     yield from (track for track in found if track.cues)
     if any(kind not in _TEXTS for _, kind in kinds):
         names = {kind or "unknown" for _, kind in kinds if kind not in _TEXTS}
@@ -99,7 +99,7 @@ def read_subtitles(descriptor: int, reports: ReportWriter) -> Iterator[SubtitleT
 
 
 def _kind(stream: SubtitleStream) -> str:
-    # None if the library has no decoder; its stub does not tell.
+    # None if the library has no decoder, though its stub does not say so.
     context = getattr(stream, "codec_context", None)
     return "" if context is None else context.name
 
@@ -120,19 +120,19 @@ def _read(upload: Upload, tracks: list[_TrackReader]) -> None:
         return
     streams: list[Stream] = [track.stream for track in tracks]
     for packet in demux(upload, streams):
-        by_index[packet.stream.index].take(packet, start)
+        by_index[packet.stream.index].add(packet, start)
         if all(track.cut for track in tracks):
             return
 
 
 def _texts(stream: SubtitleStream, packet: "Packet[Stream]") -> list[str]:
     try:
-        found = stream.decode(packet)
+        decoded = stream.decode(packet)
     except (FFmpegError, UnicodeDecodeError):
         return []
     rects = [
         rect
-        for each in found
+        for each in decoded
         for rect in (each.rects if isinstance(each, SubtitleSet) else (each,))
         if isinstance(rect, AssSubtitle)
     ]

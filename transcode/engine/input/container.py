@@ -49,7 +49,7 @@ Upload = InputContainer
 
 # FFmpeg's own limit. Releases with many languages have dozens of tracks, and each font that their
 # subtitles name is one more. A demuxer that reaches the limit breaks off in mid-header, so the rest
-# of what it says is of no use.
+# of its result is of no use.
 MOST_TRACKS: Final = 1_000
 # The demuxers' own names. They are matched by name, so the content cannot select another format.
 _FORMATS: Final = (
@@ -76,12 +76,12 @@ _UNREADABLE: Final = (
 ENCRYPTED: Final = "The file is encrypted (DRM): it can be played with a key only."
 _TOO_MANY: Final = f"The file has {MOST_TRACKS:,} tracks or more."
 _UNKNOWN_PICTURE: Final = "The picture has a format that cannot be decoded."
-# A single picture in one of these, beside a film, is a cover or a thumbnail, whatever its flags.
+# A single picture in one of these, beside a video, is a cover or a thumbnail, whatever its flags.
 _IMAGE_CODECS: Final = frozenset({"bmp", "gif", "mjpeg", "png", "tiff", "webp"})
 
 
 class BadUpload(Exception):
-    """Nothing can be made of the file; the text is a sentence for its owner."""
+    """The file cannot be used; the text is a sentence for its owner."""
 
 
 def _deny(*_: object, **__: object) -> None:
@@ -196,5 +196,5 @@ def _is_cover(stream: Stream) -> bool:
 
 
 def _is_known(stream: Stream) -> bool:
-    # None if the library has no decoder; its stub does not tell.
+    # None if the library has no decoder, though its stub does not say so.
     return getattr(stream, "codec_context", None) is not None

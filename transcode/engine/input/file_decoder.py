@@ -1,4 +1,4 @@
-"""A file's own decoders, of its tracks, on the calling thread."""
+"""The decoders that a file's container provides for its tracks, run on the calling thread."""
 
 # The library leaves the type parameter of its packets open, so pyright knows them in part only.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -27,8 +27,8 @@ class FileVideoDecoder:
         self._context.options = {"max_pixels": str(MOST_PIXELS)}
         self._aspect = pixel_aspect(stream)
         self._timed = timed
-        self._times: list[int] = []  # of what is inside, the earliest first
-        self._taken = self._given = 0
+        self._times: list[int] = []  # of the packets inside the decoder, earliest first
+        self._packets_in = self._pictures_out = 0
 
     @property
     def aspect(self) -> Fraction:
@@ -38,11 +38,11 @@ class FileVideoDecoder:
     @property
     def all_failed(self) -> bool:
         """True if packets went in and no picture ever came out."""
-        return self._taken > 0 and self._given == 0
+        return self._packets_in > 0 and self._pictures_out == 0
 
     def decode(self, data: bytes, dts: int, pts: int) -> list[VideoFrame]:
         """Decode one access unit."""
-        self._taken += 1
+        self._packets_in += 1
         heapq.heappush(self._times, pts)
         return self._stamped(self._context.decode(av_packet(data, dts, pts)))
 
@@ -51,9 +51,9 @@ class FileVideoDecoder:
         return self._stamped(self._context.decode(None))
 
     def _stamped(self, frames: list[VideoFrame]) -> list[VideoFrame]:
-        """Give frames without a time the earliest that is left: they come in presentation order."""
+        """Give frames without a time the earliest one left: they come in presentation order."""
         for frame in frames:
-            self._given += 1
+            self._pictures_out += 1
             if self._times and (not self._timed or frame.pts is None):
                 frame.pts = heapq.heappop(self._times)
             while self._times and frame.pts is not None and self._times[0] <= frame.pts:

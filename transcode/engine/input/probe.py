@@ -1,4 +1,4 @@
-"""The probe: the facts about an uploaded file, read before anything is made of it.
+"""The probe: the facts about an uploaded file, read before it is transcoded.
 
 One picture is decoded, so that a file whose picture cannot be shown is refused at once. All other
 facts (times, sizes, rates) come from the container and the decoder.
@@ -48,7 +48,7 @@ def probe(descriptor: int, reports: ReportWriter) -> Probed:
     """Return the facts about the file behind a descriptor.
 
     Raises:
-        BadUpload: nothing can be made of it.
+        BadUpload: it cannot be used.
     """
     with open_upload(descriptor, reports) as upload:
         picture, sound = video_stream(upload), audio_stream(upload)
@@ -78,7 +78,9 @@ def _with_picture(upload: Upload, picture: VideoStream, facts: Probed) -> Probed
         )
     frame = _first_picture(upload, picture)
     turn = rotation_of(frame)
-    shown = _shown(frame.width, frame.height, pixel_aspect(picture), sideways=_is_sideways(turn))
+    shown = _display_size(
+        frame.width, frame.height, pixel_aspect(picture), sideways=_is_sideways(turn)
+    )
     return Probed(
         container=facts.container,
         length_us=facts.length_us or _scanned_us(upload, picture),
@@ -118,7 +120,7 @@ def _is_sideways(turn: tuple[str, ...]) -> bool:
     return any(name.startswith("transpose") for name in turn)
 
 
-def _shown(width: int, height: int, aspect: Fraction, *, sideways: bool) -> tuple[int, int]:
+def _display_size(width: int, height: int, aspect: Fraction, *, sideways: bool) -> tuple[int, int]:
     """Return the size of the upright picture with square pixels."""
     wide = round(width * aspect)
     if not 0 < wide <= _MOST_SIDE:
@@ -127,8 +129,8 @@ def _shown(width: int, height: int, aspect: Fraction, *, sideways: bool) -> tupl
 
 
 def _rate(picture: VideoStream) -> int:
-    found = picture.average_rate or picture.guessed_rate
-    return round(found * 1000) if found and 0 < found <= _MOST_RATE else 0
+    rate = picture.average_rate or picture.guessed_rate
+    return round(rate * 1000) if rate and 0 < rate <= _MOST_RATE else 0
 
 
 def _length_us(upload: Upload) -> int:

@@ -24,7 +24,7 @@ _REORDERED: Final = 16
 _LEAP: Final = 2 * VIDEO_SCALE
 _GAP_SHARE: Final = 4
 _STEP: Final = VIDEO_SCALE // 30
-# Beyond, the file is so damaged that its times say nothing.
+# Beyond this, the file is so damaged that its times mean nothing.
 _MOST_RUNS: Final = 1_000
 
 
@@ -53,7 +53,7 @@ def time_line(times: Sequence[int]) -> TimeLine | None:
 
     `times` are the presentation times of a track's packets in decode order.
     """
-    if not _returns(times):
+    if not _goes_back(times):
         return None
     runs = _runs(times)
     if len(runs) > _MOST_RUNS:
@@ -101,7 +101,7 @@ class ClockJoiner:
         return self._offsets[len(newest) - 1]
 
 
-def _returns(times: Sequence[int]) -> bool:
+def _goes_back(times: Sequence[int]) -> bool:
     """Return whether the times ever go back by more than reordering explains."""
     newest: int | None = None
     for place in range(_REORDERED + 1, len(times)):
@@ -124,10 +124,10 @@ def _runs(times: Sequence[int]) -> list[_Run]:
 
 
 def _best_line(runs: Sequence[_Run]) -> list[int]:
-    """Return the numbers of the runs, each beginning after the last, with most time and least gaps.
+    """Return the indices of runs, each beginning after the last, with the most time and least gaps.
 
-    A part of the gaps is subtracted from the time that the runs cover: where a stray was, there is
-    a gap too, but a shorter one than to the stray.
+    A part of the gaps is subtracted from the time that the runs cover: a stray leaves a gap too,
+    but a shorter one than the gap to the stray itself.
     """
     best = [run.last - run.first for run in runs]
     previous = [-1] * len(runs)

@@ -2,5 +2,5 @@
 
 Read `session` with `first_packets`, then `epoch` (which decides), `source` with `sound_anchor`,
 `video_pipeline` and `audio_pipeline`. `slate` draws what is shown off air, `live_posters` makes
-posters, and `shedding` says which renditions can be left out.
+posters, and `shedding` determines which renditions can be left out.
 """

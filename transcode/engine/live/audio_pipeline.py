@@ -103,12 +103,12 @@ class AudioPipeline:
         self._first = rescale(origin, VIDEO_SCALE, AUDIO_SCALE)
         self._written = self._first
         self._encoded = self._first
-        self._decoder = self._opened(source)
+        self._decoder = self._open_decoder(source)
         self._is_missing = False  # silence has replaced the sound since its newest packet
         self._conformer: AudioConformer | None = None
         self._fifo = AudioFifo()
         self._silence = _frame(_SILENCE, (bytes(_SILENCE * _SAMPLE_BYTES),) * 2)
-        self._encoder = self._encoding()
+        self._encoder = self._open_encoder()
         self._held: deque[Sample] = deque()
         self._cuts: deque[Cut] = deque()
 
@@ -121,7 +121,7 @@ class AudioPipeline:
         """Continue seamlessly with another source's sound, or with silence."""
         self._drain_decoder()
         self._drain()
-        self._decoder = self._opened(source)
+        self._decoder = self._open_decoder(source)
         self._is_missing = False
 
     def decode(self, data: bytes, pts: int) -> None:
@@ -176,7 +176,7 @@ class AudioPipeline:
             frames = max(frames, -(-(last - self._first) // AAC_FRAME) + 1)
         stop = self._first + frames * AAC_FRAME
         self._fill(stop - self._written)
-        self._keep(self._encoder.encode(None))
+        self._hold(self._encoder.encode(None))
         while self._held and self._held[-1].pts >= stop:
             self._held.pop()
         if end is None:
@@ -187,7 +187,7 @@ class AudioPipeline:
 
     # -- source to samples ------------------------------------------------------------------------
 
-    def _opened(self, source: AudioTrack | None) -> AudioDecoder | None:
+    def _open_decoder(self, source: AudioTrack | None) -> AudioDecoder | None:
         if source is None:
             return None
         try:
@@ -242,11 +242,11 @@ class AudioPipeline:
         while (full := self._fifo.read(AAC_FRAME)) is not None:
             full.pts, full.time_base = self._encoded, AUDIO_TIME_BASE
             self._encoded += AAC_FRAME
-            self._keep(self._encoder.encode(full))
+            self._hold(self._encoder.encode(full))
 
     # -- samples to segments ----------------------------------------------------------------------
 
-    def _encoding(self) -> AudioEncoder:
+    def _open_encoder(self) -> AudioEncoder:
         encoder = AudioEncoder()
         self._track.describe(
             AudioSpecificConfig.parse(encoder.config).codecs,
@@ -254,8 +254,8 @@ class AudioPipeline:
         )
         return encoder
 
-    def _keep(self, samples: list[Sample]) -> None:
-        # The first one primes a decoder with the time before the beginning and is never heard.
+    def _hold(self, samples: list[Sample]) -> None:
+        # The first one primes a decoder with the time before the beginning and is never played.
         self._held += [sample for sample in samples if sample.pts >= self._first]
 
     def _send(self, sample: Sample) -> None:

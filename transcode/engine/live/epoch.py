@@ -48,8 +48,8 @@ __all__ = ["EpochPipeline"]
 _LAST_PICTURE: Final = 2 * VIDEO_SCALE
 # A source that is faster than another by less than this is fit to follow it.
 _FASTER: Final = Fraction(11, 10)
-# So many coded pictures wait in a pipeline that can go on until the next cut without falling far
-# behind: a quarter of a second at 30 a second.
+# With fewer coded pictures waiting than this, a pipeline can continue until the next cut without
+# falling far behind: a quarter of a second at 30 a second.
 _FEW_PICTURES: Final = 8
 # Raw frames that wait for an encoder: 1.4 MB each at 720p, 12 MB at 2160p. Enough to even out a
 # slow frame.
@@ -175,7 +175,7 @@ class EpochPipeline:
         return True
 
     def show_slate(self, picture: bytes | None) -> None:
-        """End the source; show its last picture, then a slate, as far as `extend_slate` says."""
+        """End the source; show its last picture, then a slate until `extend_slate`'s time."""
         if self._slate_start is not None:
             return
         at = self._slate_start = self._end_so_far() if self._started else self._origin
@@ -186,7 +186,7 @@ class EpochPipeline:
                 self._encoder_key = self._reused = None
                 self._start_pictures()
             for cut in self._grid.leave_source(at):
-                self._apply_cut(cut, told=False)
+                self._apply_cut(cut, report=False)
             if self._video is not None:
                 self._video.put(
                     StartSlate(at + _LAST_PICTURE, decode_slate(picture, self._reports))
@@ -218,14 +218,14 @@ class EpochPipeline:
         self._off = frozenset(off)
         if self._video is None:
             return
-        gone = self._omitted()[0]
+        omitted = self._omitted()[0]
         if self._copy is not None:
             # If nothing is decoded any more, no rendition can return before the next cut.
-            gone |= self._abandoned
+            omitted |= self._abandoned
         if self._begin.low_latency and self._video.waiting < _FEW_PICTURES:
             return  # with the next cut: viewers then have whole segments up to a gap
-        self._abandoned = gone
-        self._video.abandon(gone, self._grid.sequence, reuses=self._copy is not None)
+        self._abandoned = omitted
+        self._video.abandon(omitted, self._grid.sequence, reuses=self._copy is not None)
 
     def finish(self) -> EpochFinished:
         """Finish all renditions; return the epoch's sums."""
@@ -276,21 +276,25 @@ class EpochPipeline:
                 self._copy.describe(*init)
             self._copy.add(Sample(dts, pts, 0, entry, packet.data), cuts[0] if cuts else None)
         self._decode((packet.data, dts, pts), entry=entry)
-        posing = source.poster_source(self._renditions, self._begin.poster)
-        if access is not AccessPoint.OTHER and posing is not None and self._posters is not None:
-            self._posters.offer(posing, packet.data, pts)
+        poster_source = source.poster_source(self._renditions, self._begin.poster)
+        if (
+            access is not AccessPoint.OTHER
+            and poster_source is not None
+            and self._posters is not None
+        ):
+            self._posters.offer(poster_source, packet.data, pts)
         while source.early_sound and source.audio is not None:
             self._add_sound(source.early_sound.popleft(), source, source.audio.scale)
         due = source.sound_due(dts) if source.audio is not None else self._grid.newest
         self._audio.fill_to(due)
         self._release_sound()
 
-    def _apply_cut(self, cut: Cut, dts: int | None = None, *, told: bool = True) -> None:
+    def _apply_cut(self, cut: Cut, dts: int | None = None, *, report: bool = True) -> None:
         """Pass a cut to all renditions before the packet that caused it.
 
         `dts` is that packet's decode time, None if there is none: the last picture is held up to
-        the cut. If the encoder takes over, that is reported unless `told` is False, that is, unless
-        the source did not cause it.
+        the cut. If the encoder takes over, that is reported unless `report` is False, that is,
+        unless the source did not cause it.
         """
         if cut.takeover and self._copy is not None:
             # From here on the encoder's thread uses the segmenter.
@@ -300,7 +304,7 @@ class EpochPipeline:
                 self._copy.pause(cut.at, cut.at)
             self._copy = None
             source = self._source
-            if told:
+            if report:
                 self._reports.send(TakenOver(epoch=source.number, for_good=source.mismatched))
         off, self._decoded = self._omitted()
         self._abandoned = frozenset()
@@ -379,7 +383,8 @@ class EpochPipeline:
     def _expected_rate(self) -> Fraction | None:
         """Return the frame rate that the encoders expect: the higher one of measured and declared.
 
-        A source that begins slowly, as a telephone in the dark does, may become as fast as it says.
+        A source that begins slowly, as a telephone in the dark does, may become as fast as it
+        declares.
         """
         rates = [VIDEO_SCALE / self._interval.ticks] if self._interval is not None else []
         rates += [self._source.rate] if self._source.rate is not None else []
@@ -397,13 +402,13 @@ class EpochPipeline:
             return True
         if self._is_too_fast(source):
             return False
-        lends = source.reusable_rendition(ladder) is not None
+        reuses = source.reusable_rendition(ladder) is not None
         if self._copy is None:
-            return not lends and source.encoder_key == self._encoder_key
-        return lends and same_parameter_sets(self._source.config, source.config)
+            return not reuses and source.encoder_key == self._encoder_key
+        return reuses and same_parameter_sets(self._source.config, source.config)
 
     def _is_too_fast(self, source: LiveSource) -> bool:
-        """Return whether encoders with low delay, which go by the frame rate, would send more."""
+        """Return whether low-delay encoders, which rely on the frame rate, would send too much."""
         if not self._begin.low_latency or source.rate is None or self._encoder_rate is None:
             return False
         return source.rate > _FASTER * self._encoder_rate

@@ -24,9 +24,9 @@ _MOST_SOUND: Final = VIDEO_SCALE * 3 // 2
 # For times that do not rise: twice what 60 pictures and 50 packets of sound a second are.
 _MOST_PACKETS: Final = 220
 # An interval that is further from the median than this is a hole or a fault of the clock.
-_USUAL: Final = Fraction(1, 4)
+_TOLERANCE: Final = Fraction(1, 4)
 # A declared rate counts if it is so near: its own rounding to ticks, and ours to milliseconds.
-_NEAR: Final = Fraction(3, 100)
+_DECLARED_TOLERANCE: Final = Fraction(3, 100)
 
 
 class FirstPackets:
@@ -69,12 +69,16 @@ class FirstPackets:
         if not steps:
             return FrameInterval(declared) if declared is not None else None
         middle = median(steps)
-        usual = [step for step in steps if abs(step - middle) <= _USUAL * middle] or [round(middle)]
+        usual = [step for step in steps if abs(step - middle) <= _TOLERANCE * middle] or [
+            round(middle)
+        ]
         tick = Fraction(VIDEO_SCALE, self._scales[True])
         measured = FrameInterval(tick * sum(usual) / len(usual), tick / len(usual))
         if declared is None:
             return measured
-        near = abs(declared - measured.ticks) <= max(measured.error, _NEAR * measured.ticks)
+        near = abs(declared - measured.ticks) <= max(
+            measured.error, _DECLARED_TOLERANCE * measured.ticks
+        )
         return FrameInterval(declared) if near else measured
 
     def _span(self, *, pictures: bool) -> int:

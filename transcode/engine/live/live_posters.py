@@ -78,16 +78,16 @@ class PosterSchedule:
     """
 
     def __init__(self) -> None:
-        self._from: int | None = None  # where the round began or will begin
+        self._round_start: int | None = None  # where the round began or will begin
         self._rated: int | None = None
         self._good = False  # a good one was sent
         self._sent = -1.0  # the best score that was sent
 
     def is_due(self, at: int) -> bool:
         """Return whether the keyframe at that time is to be rated; if so, count it as rated."""
-        start, rated = self._from, self._rated
+        start, rated = self._round_start, self._rated
         if start is None:
-            start = self._from = at
+            start = self._round_start = at
         if at < start:
             return False
         if rated is not None:
@@ -102,20 +102,20 @@ class PosterSchedule:
         """True once a good poster was sent; from then on, poor ones never are."""
         return self._good
 
-    def should_send(self, look: PictureRating, at: int | None, every: int = 0) -> bool:
-        """Return whether a picture that was rated at a time is to be sent (None: none follows).
+    def should_send(self, rating: PictureRating, at: int | None, every: int = 0) -> bool:
+        """Return whether to send a picture that was rated at `at` (None: no other follows).
 
-        A good one always is. The best of the poor ones is sent if nothing good and nothing better
-        was sent before, and the round has lasted long enough.
+        A good one is always sent. The best of the poor ones is sent if neither a good nor a better
+        one was sent before, and the round has lasted long enough.
         """
-        if not look.poor:
-            self._good, self._from = True, None if at is None else at + every
+        if not rating.poor:
+            self._good, self._round_start = True, None if at is None else at + every
             return True
-        if self._good or look.score <= self._sent:
+        if self._good or rating.score <= self._sent:
             return False
-        if at is not None and self._from is not None and at - self._from < _PATIENCE:
+        if at is not None and self._round_start is not None and at - self._round_start < _PATIENCE:
             return False
-        self._sent = look.score
+        self._sent = rating.score
         return True
 
 
@@ -179,7 +179,7 @@ class PosterStage(PipelineStage[tuple[PosterSource, bytes, int]]):
             self._send(*seen)
 
     def _send(
-        self, source: PosterSource, frame: VideoFrame, aspect: Fraction, look: PictureRating
+        self, source: PosterSource, frame: VideoFrame, aspect: Fraction, rating: PictureRating
     ) -> None:
         sizes = tuple((rung.width, rung.height) for rung in source.rungs)
         made = Cascade(sizes).scale(frame, aspect)
@@ -187,4 +187,4 @@ class PosterStage(PipelineStage[tuple[PosterSource, bytes, int]]):
             Poster(label=rung.name, width=still.width, height=still.height, data=encode_jpeg(still))
             for rung, still in zip(source.rungs, made, strict=True)
         )
-        self._reports.send(Posters(posters=posters, poor=look.poor))
+        self._reports.send(Posters(posters=posters, poor=rating.poor))

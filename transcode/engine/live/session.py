@@ -52,7 +52,7 @@ class LiveSession:
         self._reports = reports
         self._decoders = decoders
         self._audible = audible
-        self._stills = PosterStage(reports) if decoders is None else None
+        self._posters = PosterStage(reports) if decoders is None else None
         self._first: FirstPackets | None = None  # of the next epoch, while they are held back
         self._epoch: EpochPipeline | None = None
         self._tracks: dict[str, LiveSegmenter] = {}
@@ -93,8 +93,8 @@ class LiveSession:
         self._at_work = True
         self._open_epoch()
         self._finish()
-        if self._stills is not None:
-            self._stills.finish()
+        if self._posters is not None:
+            self._posters.finish()
 
     def _begin(self, order: Begin) -> None:
         if order.splice and self._epoch is not None and self._epoch.splice(order):
@@ -126,7 +126,7 @@ class LiveSession:
             track_of=self._track,
             reports=self._reports,
             decoders=self._decoders,
-            posters=self._stills,
+            posters=self._posters,
         )
         self._epoch.leave_out(self._off)
         for packet in first.packets:

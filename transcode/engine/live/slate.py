@@ -96,7 +96,7 @@ def fit_picture(picture: VideoFrame, size: Size, colours: Colours) -> VideoFrame
 
 
 def draw_card(size: Size, colours: Colours) -> VideoFrame:
-    """Draw the card that promises more to come; both sides are even."""
+    """Draw the default slate; both sides are even."""
     width, height = size
     frame = VideoFrame(width, height, "yuv420p")
     luma, *chroma = frame.planes

@@ -5,7 +5,7 @@ belong together at about the same moment, so sound is compared with the picture 
 it. Up to `MOST_OFFSET` the time stamps count: the sound was only sent early or late. A larger
 offset that stays constant comes from an encoder with two clocks, and the sound is moved to the
 picture that arrives with it. An offset that changes is not moved: the encoder catches up, or its
-picture has stalled while the sound goes on.
+picture has stalled while the sound continues.
 """
 
 from typing import Final
@@ -22,7 +22,7 @@ MOST_OFFSET: Final = 4 * VIDEO_SCALE
 # half a second at most; an encoder that catches up does so at twice its speed or more.
 _CONFIRM: Final = VIDEO_SCALE
 _SPREAD: Final = VIDEO_SCALE // 2
-# The longest hole in a sound that goes on: the ingest begins a source anew after 5 s.
+# The longest hole in a sound that continues: the ingest begins a source anew after 5 s.
 _MOST_HOLE: Final = 5 * VIDEO_SCALE
 
 

@@ -18,7 +18,7 @@ from media.track import VideoCodec, VideoTrack
 from transcode.engine.core.clock import OutputClock
 from transcode.engine.core.reports import ReportWriter
 from transcode.engine.input.random_access import AccessPoint, AccessPointParser, fits_config
-from transcode.engine.live.live_posters import PosterSource as Posing
+from transcode.engine.live.live_posters import PosterSource
 from transcode.engine.live.sound_anchor import MOST_OFFSET, SoundAnchor
 from transcode.engine.live.video_pipeline import VideoFormat
 from transcode.protocol.messages import Begin, Packet, SoundMoved
@@ -38,7 +38,7 @@ _EARLY_SOUND: Final = 64
 # does not the wait grows, up to the time for which players do not notice held-back sound.
 _PATIENCE: Final = VIDEO_SCALE
 _MOST_PATIENCE: Final = MOST_OFFSET + _PATIENCE
-# Sound that has stayed away for this long is not waited for as long as when it came.
+# Once sound has been missing for this long, its earlier delay no longer counts.
 _SOUND_GONE: Final = 4 * VIDEO_SCALE
 # How long a picture is shown if that is unknown: a frame of 30 a second. More than a tenth of a
 # second is a hole, which the next source need not repeat.
@@ -71,12 +71,12 @@ class LiveSource:
         self._reuse = begin.reuse
         self._longest = begin.longest
         self._reports = reports
-        self.config = self._parsed(begin.video)
+        self.config = self._parse_config(begin.video)
         self.rate = _plausible_rate(self.config)
-        self._accesses = AccessPointParser(begin.video, self.config) if begin.video else None
+        self._parser = AccessPointParser(begin.video, self.config) if begin.video else None
         self._waits_since: int | None = None
         self._entry: int | None = None  # the first entry's time, until a later picture is shown
-        self._heard = 0
+        self._newest_sound = 0
         self._patience = _PATIENCE
         self._anchor = SoundAnchor()
         self._sound_delay = 0  # how far the sound arrives behind the picture that it belongs to
@@ -90,7 +90,7 @@ class LiveSource:
 
     @property
     def encoder_key(self) -> tuple[object, ...] | None:
-        """A key that is equal for two sources whose pictures the same encoders can take.
+        """A key that is equal for two sources whose pictures the same encoders can encode.
 
         Encoders keep the colours of the first picture that they were opened for. A configuration
         does not declare all of those, but encoders that feed one stream are set alike: with the
@@ -125,11 +125,11 @@ class LiveSource:
         data = video_init(config=track.config, width=size[0], height=size[1], aspect=aspect)
         return config.codecs, data
 
-    def poster_source(self, rungs: tuple[Rendition, ...], every: int) -> Posing | None:
+    def poster_source(self, rungs: tuple[Rendition, ...], every: int) -> PosterSource | None:
         """What is needed to make posters of it; None if it has no picture."""
         if self.video is None:
             return None
-        return Posing(track=self.video, aspect=self.aspect, rungs=rungs, every=every)
+        return PosterSource(track=self.video, aspect=self.aspect, rungs=rungs, every=every)
 
     def reusable_rendition(self, ladder: Ladder | None) -> Rendition | None:
         """Return the rendition that its own packets can make, or None."""
@@ -149,17 +149,17 @@ class LiveSource:
     def begin(self, first: int, scale: int, origin: int) -> OutputClock:
         """Place the leading track's first time at `origin`; return the clock that does so."""
         self.clock = OutputClock(first=first, scale=scale, origin=origin)
-        self._heard = origin
+        self._newest_sound = origin
         return self.clock
 
     # -- picture ----------------------------------------------------------------------------------
 
     def classify(self, packet: Packet, track: VideoTrack) -> AccessPoint | None:
         """Return the kind of a picture; None if it is not a picture or is unusable."""
-        if not packet.data or self._accesses is None:
+        if not packet.data or self._parser is None:
             return None
         try:
-            access = self._accesses.classify(packet.data, key=packet.key)
+            access = self._parser.classify(packet.data, key=packet.key)
         except AvcError as error:
             self._reports.count_trouble("packet not parsed", error)
             return None
@@ -186,7 +186,7 @@ class LiveSource:
         if (offset := self._anchor.add_picture(dts)) is not None:
             offset_ms = rescale(offset, VIDEO_SCALE, MILLISECONDS)
             self._reports.send(SoundMoved(epoch=self.number, offset_ms=offset_ms))
-        wait = min(self._heard - pts + _PATIENCE, _MOST_PATIENCE)
+        wait = min(self._newest_sound - pts + _PATIENCE, _MOST_PATIENCE)
         self._patience = max(self._patience, wait)
         return dts, pts
 
@@ -202,7 +202,7 @@ class LiveSource:
         return self._entry is None  # a start at a keyframe that is no IDR picture allows no copy
 
     def _is_awaited(self, packet: Packet, access: AccessPoint, track: VideoTrack) -> bool:
-        """Return False for what comes before the first entry, in time or in presentation order."""
+        """Return False for a packet before the first entry, in time or in presentation order."""
         if self.clock is None:
             self._waits_since = packet.dts if self._waits_since is None else self._waits_since
             waited = rescale(packet.dts - self._waits_since, track.scale, VIDEO_SCALE)
@@ -220,7 +220,7 @@ class LiveSource:
     # -- sound ------------------------------------------------------------------------------------
 
     def place_sound(self, pts: int) -> int | None:
-        """Return where sound belongs that was stamped `pts`, beside the picture.
+        """Return where sound with the timestamp `pts` belongs beside the picture.
 
         None: it is too far from the picture, and it is not known yet whether that is constant.
         """
@@ -247,11 +247,11 @@ class LiveSource:
         awaited.
         """
         # The lower of the last two: one absurd timestamp must not stop the picture for seconds.
-        until = min(pts, self._heard) - self._patience
-        self._heard = pts
+        until = min(pts, self._newest_sound) - self._patience
+        self._newest_sound = pts
         return until
 
-    def _parsed(self, track: VideoTrack | None) -> AvcConfig | None:
+    def _parse_config(self, track: VideoTrack | None) -> AvcConfig | None:
         if track is None or track.codec is not VideoCodec.AVC:
             return None
         try:

@@ -8,8 +8,8 @@ air the last picture is shown for some time, then a slate (see `slate`).
 
 A rendition that a cut leaves out gets a gap instead of pictures. If a cut leaves out all of them,
 nothing is decoded until the next cut that does not, which begins with an IDR picture. Load shedding
-takes effect before that cut arrives, since an overloaded machine cannot wait for it; `epoch` says
-when it can.
+takes effect before that cut arrives, since an overloaded machine cannot wait for it; `epoch`
+determines when it can.
 """
 
 from collections import deque
@@ -51,8 +51,8 @@ _DEPTH: Final = 240
 # A decoder holds back at most 16 frames (14496-10, A.3.1); a cut that has waited for this many
 # packets will not get a frame any more.
 _PATIENCE: Final = 32
-# The interval at which a held picture is repeated, about: the encoders hold back a dozen frames,
-# which would be a minute of a slide show, and 10 a second are cheap where nothing moves.
+# The approximate interval at which a held picture is repeated: the encoders hold back a dozen
+# frames, which would be a minute of a slide show, and 10 a second are cheap where nothing moves.
 HELD_INTERVAL: Final = FrameInterval(Fraction(VIDEO_SCALE, 10))
 
 CodedPicture = tuple[bytes, int, int]
@@ -201,7 +201,7 @@ class VideoPipeline(PipelineStage[CodedPicture | Cut | HoldUntil | StartSlate | 
             self._open_with_repeat(self._cuts.popleft()[1])
 
     def _hold_until(self, until: int) -> None:
-        """Repeat the last picture up to a time; frames that arrive later for before it are late."""
+        """Repeat the last picture up to `until`; a frame for an earlier time is late afterwards."""
         while self._cuts and self._cuts[0][1].at <= until:
             cut = self._cuts.popleft()[1]
             if self._slate is None:
@@ -333,19 +333,21 @@ class VideoPipeline(PipelineStage[CodedPicture | Cut | HoldUntil | StartSlate | 
         self._scaled = frame
 
     def _abandon_all(self) -> bool:
-        """Abandon the renditions that load shedding names; True if none is left to decode for."""
+        """Abandon the renditions that are shed; return True if no other one needs decoding."""
         names, until, reuses = self._abandoned
         if not names or self._applied_cut >= until:
             return False
-        gone = [stage for stage in self._active if stage.encoder.rendition.name in names]
-        for stage in gone:
+        abandoned = [stage for stage in self._active if stage.encoder.rendition.name in names]
+        for stage in abandoned:
             stage.put(Abandon())
-        if gone:
-            self._activate([stage for stage in self._active if stage not in gone])
+        if abandoned:
+            self._activate([stage for stage in self._active if stage not in abandoned])
         # The successor may have to take over among the cuts that wait.
-        to_come = () if reuses or self._successor is None else (self._successor,)
-        kept = any(stage.encoder.rendition.name not in names for stage in (*self._stages, *to_come))
-        if self._newest_cut >= until or kept:
+        waiting = () if reuses or self._successor is None else (self._successor,)
+        any_kept = any(
+            stage.encoder.rendition.name not in names for stage in (*self._stages, *waiting)
+        )
+        if self._newest_cut >= until or any_kept:
             return False
         while self._cuts and self._cuts[0][1].sequence < until:
             cut = self._cuts.popleft()[1]

@@ -1,4 +1,4 @@
-"""What becomes of decoded frames before they are encoded, live or from a file.
+"""Prepares decoded frames for the encoders, live or from a file.
 
 Frames are thinned to 60 a second, matched with the cuts that they have reached, and replaced by a
 black picture where they cannot be scaled. Times are ticks of 90 000 a second.
@@ -33,29 +33,29 @@ class FrameThinner:
 
     def __init__(self, rate: Fraction | None) -> None:
         self._fast = rate is not None and rate > _MOST_RATE
-        self._from: int | None = None
+        self._window_start: int | None = None
         self._count = 0
-        self._kept: int | None = None
+        self._last_kept: int | None = None
 
     def keeps(self, pts: int) -> bool:
         """Record the next frame's time, in presentation order; return False to leave it out."""
-        if self._from is None:
-            self._from = pts
-        elif pts - self._from >= VIDEO_SCALE:
+        if self._window_start is None:
+            self._window_start = pts
+        elif pts - self._window_start >= VIDEO_SCALE:
             self._fast = self._count > _MOST_RATE
-            self._from, self._count = pts, 0
+            self._window_start, self._count = pts, 0
         self._count += 1
-        if self._fast and self._kept is not None and pts - self._kept < _LEAST_STEP:
+        if self._fast and self._last_kept is not None and pts - self._last_kept < _LEAST_STEP:
             return False
-        self._kept = pts
+        self._last_kept = pts
         return True
 
 
 def split_due(due: Sequence[Cut], pts: int) -> tuple[Sequence[Cut], Cut | None]:
     """Return the cuts that a repeated picture opens, and the one that the picture at `pts` opens.
 
-    `due` are the cuts at or before `pts`, in order. A picture opens the newest of them alone, and
-    not if it is more than `HOLE` late.
+    `due` are the cuts at or before `pts`, in order. A picture opens only the newest of them, and
+    none if it is more than `HOLE` late.
     """
     if not due or pts - due[-1].at > HOLE:
         return due, None

@@ -26,7 +26,7 @@ _LEAST_SHARE: Final = Fraction(85, 100)
 _SHORTEST: Final = VIDEO_SCALE // 5
 _LONGEST: Final = VIDEO_SCALE
 _MILLISECOND: Final = VIDEO_SCALE // 1000
-# Of so many newest intervals between samples the median is expected next, so that a single hole
+# The median of this many newest intervals between samples is expected next, so that a single hole
 # never counts.
 _REMEMBERED: Final = 9
 # FLV's times are whole milliseconds: those of a part's ends, and the interval to the next sample.
@@ -44,7 +44,7 @@ def choose_target(wanted: int, interval: FrameInterval) -> int:
     """Return the part target: the multiple of a frame interval that is nearest to `wanted`.
 
     It is between 0.2 and 1 s, and rounded up to whole milliseconds; 1 s for slower sources. Of two
-    equally near the shorter. Ticks of 90 000 a second.
+    equally near, the shorter is chosen. Ticks of 90 000 a second.
     """
     shortest, longest = min(_SHORTEST, wanted), max(_LONGEST, wanted)
     if interval.ticks > longest:
@@ -77,11 +77,11 @@ class PartLengths:
         self._slack = 0
 
     def measure(self, dts: int, *, opens: bool = False) -> None:
-        """Record the time of the next sample, as the source says it.
+        """Record the time of the next sample according to the source.
 
         `expected` is the interval to the one after it, `shortest` the least to be expected. A
         sample that `opens` a segment may be a picture that is repeated there out of its turn: its
-        distance says nothing of those that follow.
+        distance is no measure of those that follow.
         """
         before, self._newest = self._newest, dts
         if before is None or dts <= before:
@@ -108,7 +108,7 @@ class PartLengths:
             self._intervals = deque(new, maxlen=_REMEMBERED)
 
     def interrupt(self) -> None:
-        """Record that the next sample comes after a gap, so that its distance says nothing."""
+        """Record that the next sample comes after a gap, so that its distance does not count."""
         self._newest = None
 
     def begin_segment(self, dts: int) -> None:
@@ -133,7 +133,7 @@ class PartLengths:
         return excess > self._slack and self._least - length <= excess
 
     def end_before(self, dts: int) -> int:
-        """Return where a part ends that the sample at `dts` comes too late for.
+        """Return where a part ends if the sample at `dts` comes too late for it.
 
         That is at the target if the next part has room for the rest of the time up to `dts`.
         """

@@ -224,7 +224,7 @@ class EncoderStage(PipelineStage[Pictures | Repeat | Gap | Abandon]):
         return encoder
 
     def handle(self, item: Pictures | Repeat | Gap | Abandon) -> None:
-        """Have each encoder do what an item says."""
+        """Apply an item to each encoder."""
         for place, encoder in enumerate(self._encoders):
             begun = time.thread_time_ns()
             match item:

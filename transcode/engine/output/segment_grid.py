@@ -60,7 +60,7 @@ class SegmentGrid:
         self._next = 0
         self._newest: int | None = None
         self._picture = 0  # the latest picture's time
-        self._still = False
+        self._holds_picture = False
         self._idr: int | None = None  # the source's latest IDR picture
         self._group = 0  # the time between its IDR pictures
         self._spliced = False
@@ -91,7 +91,7 @@ class SegmentGrid:
     @property
     def holds_picture(self) -> bool:
         """True while the picture is held because only the sound continues, from a cut in it on."""
-        return self._still
+        return self._holds_picture
 
     def add_picture(self, pts: int, *, idr: bool, own: bool = True) -> Sequence[Cut]:
         """Add the next picture's time, in decode order; return the cuts that it causes.
@@ -102,9 +102,9 @@ class SegmentGrid:
             self._group = self._group if self._idr is None else pts - self._idr
             self._idr = pts
         if self._newest is None:
-            return (self._first(pts, own=own),)
+            return (self._first_cut(pts, own=own),)
         if pts - self._picture <= HOLE:
-            self._still = False
+            self._holds_picture = False
         before, self._newest = self._newest, max(self._newest, pts)
         self._picture = max(self._picture, pts)
         if self._reuse and not own:
@@ -120,7 +120,7 @@ class SegmentGrid:
         Return how long the open segment is expected to be if that source has IDR pictures as often
         as the one before it; 0 if it is as long as the others.
         """
-        self._spliced, self._idr, self._still = True, None, False
+        self._spliced, self._idr, self._holds_picture = True, None, False
         if self._newest is None or not self._reuse:
             return 0
         length, group = at - self._last, self._group or self._cut
@@ -133,29 +133,29 @@ class SegmentGrid:
     def leave_source(self, at: int) -> Sequence[Cut]:
         """Continue by the clock without a source; its pictures are shown up to `at`."""
         if self._newest is None:
-            return (self._first(at, own=False),)
+            return (self._first_cut(at, own=False),)
         if not self._reuse:
             return ()
         return self._take_over(max(at, self._last + _LEAST), self._newest, self._newest)
 
     def cut_until(self, until: int) -> Sequence[Cut]:
-        """Give up waiting for pictures before `until`; return the cuts that this brings about.
+        """Give up waiting for pictures before `until`; return the cuts that this causes.
 
         While an IDR picture may come in time, it does nothing.
         """
         if self._newest is None or until <= self._newest:
             return ()
         if not self._reuse:
-            found = self._by_clock(until)
+            cuts = self._by_clock(until)
         elif until - self._last > self._longest + SLACK:
-            found = self._take_over(self._last + self._longest, self._newest, until)
+            cuts = self._take_over(self._last + self._longest, self._newest, until)
         else:
             return ()
         self._newest = until
-        self._still = self._still or bool(found)
-        return found
+        self._holds_picture = self._holds_picture or bool(cuts)
+        return cuts
 
-    def _first(self, pts: int, *, own: bool) -> Cut:
+    def _first_cut(self, pts: int, *, own: bool) -> Cut:
         self._newest = self._last = self._picture = pts
         self._next = pts - SLACK + self._cut
         takeover = self._reuse and not own
@@ -165,17 +165,17 @@ class SegmentGrid:
     def _by_clock(self, until: int) -> Sequence[Cut]:
         if until < self._next:
             return ()
-        found: list[Cut] = []
+        cuts: list[Cut] = []
         while self._next <= until:
-            found.append(self._cut_at(self._next))
+            cuts.append(self._cut_at(self._next))
             self._next += self._cut
-        return found
+        return cuts
 
     def _by_source(self, pts: int, before: int, *, idr: bool) -> Sequence[Cut]:
         length = pts - self._last
         hole = pts - before > HOLE
         late = length > self._longest + SLACK
-        if idr and length >= self._due(length) and not (hole and late):
+        if idr and length >= self._least_length(length) and not (hole and late):
             self._last = pts
             return (self._cut_at(pts),)
         if not late:
@@ -185,7 +185,7 @@ class SegmentGrid:
         at = self._last + self._longest if hole else before + 1
         return self._take_over(at, before, pts)
 
-    def _due(self, length: int) -> int:
+    def _least_length(self, length: int) -> int:
         """Return how long the segment must be for an IDR picture to end it.
 
         The source after a splice starts anywhere in a segment. If its next IDR picture would be too

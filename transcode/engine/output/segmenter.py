@@ -107,8 +107,8 @@ class Segmenter:
         raise NotImplementedError
 
     def _open(self, cut: Cut, start: int, *, gap: bool = False) -> None:
-        # A gap needs no init section, but the format asks for a number: the newest will most
-        # likely serve.
+        # A gap needs no init section, but the format needs a number: the newest is most likely
+        # right.
         self._segment = _OpenSegment(cut, start, max(0, self._next_init - 1), gap=gap)
 
     def _close(self, end: int) -> None:
@@ -133,7 +133,7 @@ class Segmenter:
         self.made = max(self.made, end)
 
     def _flush(self) -> None:
-        """Send the samples that wait."""
+        """Send the waiting samples."""
         raise NotImplementedError
 
     def _send_start(self, segment: _OpenSegment) -> None:
@@ -290,12 +290,12 @@ class LiveSegmenter(Segmenter):
         self._end = max(self._end, last.pts + _at_most(length, most))
 
     def _flush(self) -> None:
-        """Send the samples that wait as the last part of their segment."""
+        """Send the waiting samples as the last part of their segment."""
         if self._samples:
             self._send_samples(self._samples[-1].dts + self._samples[-1].duration, last=True)
 
     def _send_samples(self, end: int, *, last: bool) -> None:
-        """Send the samples that wait as a part, which lasts until the decode time `end`."""
+        """Send the waiting samples as a part, which lasts until the decode time `end`."""
         samples, self._samples, self._bytes = self._samples, [], 0
         self._sent_end = samples[-1].dts + samples[-1].duration
         if self._segment is not None:

@@ -5,7 +5,7 @@
 
 The order comes on standard input because its address holds a secret, which must not appear in
 arguments, logs or errors. It runs until its seconds are over, its standard input is closed, or
-SIGTERM. The exit status is 0, or 1 with one line on standard error.
+SIGTERM arrives. The exit status is 0, or 1 with one line on standard error.
 
 There are two processes: one publishes, the other watches it. FFmpeg is opened without a deadline
 and keeps the interpreter lock while it waits for a server (PyAV 18.1), so a thread could not watch.
@@ -76,16 +76,16 @@ def main() -> int:
     except msgspec.MsgspecError as error:
         return _fail(f"no order: {error}")
     watcher = os.getpid()
-    pulse, beat = os.pipe()
-    halt, stop = os.pipe()
+    beat_reader, beat_writer = os.pipe()
+    stop_reader, stop_writer = os.pipe()
     child = os.fork()
     if child == 0:
-        os.close(pulse)
-        os.close(stop)
-        os._exit(_publisher(order, watcher, beat, halt))
-    os.close(beat)
-    os.close(halt)
-    return _watch(child, pulse, stop)
+        os.close(beat_reader)
+        os.close(stop_writer)
+        os._exit(_publisher(order, watcher, beat_writer, stop_reader))
+    os.close(beat_writer)
+    os.close(stop_reader)
+    return _watch(child, beat_reader, stop_writer)
 
 
 def _first_line(source: int) -> bytes:
@@ -105,28 +105,28 @@ def _fail(text: str) -> int:
 # The watching process.
 
 
-def _watch(child: int, pulse: int, stop: int) -> int:
+def _watch(child: int, beat_reader: int, stop_writer: int) -> int:
     """Wait for the publisher; stop it on request, and kill it if it hangs."""
-    heard = time.monotonic()
-    asked: float | None = None
-    with _signals() as told:
-        sources = [0, pulse, told]
+    last_beat = time.monotonic()
+    stopped_at: float | None = None
+    with _signals() as signal_reader:
+        sources = [0, beat_reader, signal_reader]
         while True:
             ready, _, _ = select.select(sources, [], [], 0.5)
             now = time.monotonic()
-            if pulse in ready:
-                if not os.read(pulse, 64):
+            if beat_reader in ready:
+                if not os.read(beat_reader, 64):
                     break
-                heard = now
-            # What else comes on standard input is nothing to us; its end is.
-            if told in ready or (0 in ready and not os.read(0, 4096)):
-                sources = [pulse]
-                asked = now
-                os.close(stop)
-            if asked is not None and now - asked > _STOP:
+                last_beat = now
+            # Other input on standard input is ignored; only its end counts.
+            if signal_reader in ready or (0 in ready and not os.read(0, 4096)):
+                sources = [beat_reader]
+                stopped_at = now
+                os.close(stop_writer)
+            if stopped_at is not None and now - stopped_at > _STOP:
                 _end(child)
                 return 0
-            if now - heard > _SILENCE:
+            if now - last_beat > _SILENCE:
                 _end(child)
                 return _fail(f"no answer from the server for {_SILENCE:.0f} s")
     _, status = os.waitpid(child, 0)
@@ -142,13 +142,13 @@ def _end(child: int) -> None:
 @contextmanager
 def _signals() -> Generator[int]:
     """Yield a descriptor that becomes readable when SIGTERM or SIGINT arrives."""
-    told, tell = os.pipe()
-    os.set_blocking(tell, False)
-    signal.set_wakeup_fd(tell)
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    signal.set_wakeup_fd(writer)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda _number, _frame: None)
     try:
-        yield told
+        yield reader
     finally:
         signal.set_wakeup_fd(-1)
 
@@ -156,30 +156,30 @@ def _signals() -> Generator[int]:
 # The publishing process.
 
 
-def _publisher(order: PatternOrder, watcher: int, beat: int, halt: int) -> int:
+def _publisher(order: PatternOrder, watcher: int, beat_writer: int, stop_reader: int) -> int:
     """Publish and return the exit status; only the watcher handles signals."""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_IGN)
     die_with_parent(watcher)
     av_logging.set_level(av_logging.ERROR)
-    with av_logging.Capture(local=False) as told:
-        fate = "refused"
+    with av_logging.Capture(local=False) as logs:
+        outcome = "refused"
         try:
             with closing(_open(order)) as target:
-                fate = "lost"
-                os.write(beat, b".")
-                _publish(target, order, beat, halt)
+                outcome = "lost"
+                os.write(beat_writer, b".")
+                _publish(target, order, beat_writer, stop_reader)
         except (OSError, FFmpegError) as error:
-            return _fail(f"{fate}: " + _reason(order.url, error, [line for *_, line in told]))
+            return _fail(f"{outcome}: " + _reason(order.url, error, [line for *_, line in logs]))
     return 0
 
 
-def _reason(url: str, error: OSError | FFmpegError, told: list[str]) -> str:
+def _reason(url: str, error: OSError | FFmpegError, log_lines: list[str]) -> str:
     """Return the library's message for a failure, without the secrets in the address."""
-    words = [text.strip() for text in told if text.strip()]
+    lines = [text.strip() for text in log_lines if text.strip()]
     # "Server error: ..." is the server's own message. Otherwise the first line has the cause.
-    said = [text for text in words if text.startswith("Server error")]
-    chosen = next(iter((*said, *words)), str(error.strerror))
+    server_errors = [text for text in lines if text.startswith("Server error")]
+    chosen = next(iter((*server_errors, *lines)), str(error.strerror))
     parts = urlsplit(url)
     _, *names = parts.path.strip("/").split("/")
     secrets = {*names, *(half for name in names for half in name.split("_"))}
@@ -198,15 +198,17 @@ def _open(order: PatternOrder) -> OutputContainer:
     return target
 
 
-def _publish(target: OutputContainer, order: PatternOrder, beat: int, halt: int) -> None:
+def _publish(
+    target: OutputContainer, order: PatternOrder, beat_writer: int, stop_reader: int
+) -> None:
     video, audio = target.streams.video[0], target.streams.audio[0]
     card, tone = TestCard(*order.size, order.fps), Tone()
     # The first frame's time is whole in frames since the epoch, so that each whole second of the
     # clock is a frame's time.
     epoch = time.time()
     first = int(epoch * order.fps) + 1
-    heard = sample = 0
-    for number in _due(order, first, time.monotonic() - epoch, halt):
+    last_beat = sample = 0
+    for number in _due_frames(order, first, time.monotonic() - epoch, stop_reader):
         picture = card.frame(first + number)
         picture.pts, picture.time_base = number, Fraction(1, order.fps)
         _mux(target, video, picture)
@@ -218,23 +220,25 @@ def _publish(target: OutputContainer, order: PatternOrder, beat: int, halt: int)
             sound.pts, sound.time_base = sample, Fraction(1, AUDIO_SCALE)
             _mux(target, audio, sound)
             sample += _AUDIO_FRAME
-        if number >= heard + order.fps:
-            heard = number
-            os.write(beat, b".")
+        if number >= last_beat + order.fps:
+            last_beat = number
+            os.write(beat_writer, b".")
     _mux(target, video, None)
     _mux(target, audio, None)
 
 
-def _due(order: PatternOrder, first: int, began: float, halt: int) -> Iterator[int]:
+def _due_frames(
+    order: PatternOrder, first: int, epoch_at: float, stop_reader: int
+) -> Iterator[int]:
     """Yield the number of each frame when it is due, until the end or a request to stop.
 
-    `first` is the first frame's tick since the epoch and `began` the epoch on the monotonic clock:
-    each frame's time is computed from these, so that errors do not add up to a drift.
+    `first` is the first frame's tick since the epoch and `epoch_at` that epoch on the monotonic
+    clock: each frame's time is computed from these, so that errors do not add up to a drift.
     """
     number = 0
     while order.seconds is None or number < order.seconds * order.fps:
-        wait = (first + number) / order.fps + began - time.monotonic()
-        stopped, _, _ = select.select([halt], [], [], max(0.0, wait))
+        wait = (first + number) / order.fps + epoch_at - time.monotonic()
+        stopped, _, _ = select.select([stop_reader], [], [], max(0.0, wait))
         if stopped:
             return
         if -wait > _LATE:

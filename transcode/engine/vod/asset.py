@@ -1,6 +1,6 @@
-"""A whole file: survey it, make what its own media give, then its pictures or the plan for them.
+"""A whole file: survey it, report the plan, make what takes one pass, and encode a single span.
 
-A file whose times are unreliable goes through the live engine's ladder, which expects that
+A file whose times are unreliable is encoded by the live engine, which expects that
 (`transcode.engine.vod.live_fallback`).
 """
 
@@ -46,18 +46,20 @@ def make_asset(
     *,
     limit_cpu: CpuLimiter = do_nothing,
 ) -> None:
-    """Make of the file behind a descriptor what is made in one piece.
+    """Make those renditions of the file behind a descriptor that are made in one piece.
 
     Raises:
-        BadUpload: nothing can be made of it.
+        BadUpload: it cannot be used.
     """
     file_bytes = os.fstat(descriptor).st_size
     limit_cpu(survey_seconds(file_bytes))
     with open_upload(descriptor, reports) as upload:
-        found = survey(upload, order)
-        limit_cpu(_asset_seconds(file_bytes, upload, order, found))
-    if found is None or found.unreliable:
-        reason, audible = (found.unreliable, found.audible) if found is not None else ("", True)
+        surveyed = survey(upload, order)
+        limit_cpu(_asset_seconds(file_bytes, upload, order, surveyed))
+    if surveyed is None or surveyed.unreliable:
+        reason, audible = (
+            (surveyed.unreliable, surveyed.audible) if surveyed is not None else ("", True)
+        )
         reports.send(Surveyed(reason=reason, audible=audible))
         os.nice(NICE_ADVANTAGE)
         if reason == LEAP:
@@ -65,17 +67,17 @@ def make_asset(
         make = FileOrder(ladder=order.ladder, reuse=order.reuse)
         convert(descriptor, make, reports, audible=audible)
         return
-    reports.send(found.report())
-    if found.strays:
+    reports.send(surveyed.report())
+    if surveyed.strays:
         reports.count_trouble("times stray")
     with open_upload(descriptor, reports) as upload:
-        reports.send(Ready(names=make_originals(upload, found, reports)))
+        reports.send(Ready(names=make_originals(upload, surveyed, reports)))
     os.nice(NICE_ADVANTAGE)
-    if len(found.spans) == 1:
-        alone = msgspec.structs.replace(found.spans[0], threads=order.threads)
+    if len(surveyed.spans) == 1:
+        alone = msgspec.structs.replace(surveyed.spans[0], threads=order.threads)
         make_span(descriptor, alone, reports, alone=True)
     else:
-        _finish(reports, found.end, len(found.shown))
+        _finish(reports, surveyed.end, len(surveyed.shown))
 
 
 def make_span(
@@ -104,14 +106,14 @@ def make_span(
 
 
 def _asset_seconds(
-    file_bytes: int, upload: Upload, order: AssetOrder, found: Survey | None
+    file_bytes: int, upload: Upload, order: AssetOrder, surveyed: Survey | None
 ) -> float:
-    """Return the processor time for what the survey found; None: sound alone."""
-    if found is None or order.ladder is None:
+    """Return the processor time allowed after a survey (None: sound alone)."""
+    if surveyed is None or order.ladder is None:
         return cpu_seconds(file_bytes=file_bytes)
-    packets = len(found.shown)
-    seconds = (found.end - found.shown[0]) / VIDEO_SCALE
-    if found.unreliable:  # leaps are joined, and pictures may have the same time
+    packets = len(surveyed.shown)
+    seconds = (surveyed.end - surveyed.shown[0]) / VIDEO_SCALE
+    if surveyed.unreliable:  # leaps are joined, and pictures may have the same time
         seconds = max(min(seconds, packets), packets / _USUAL_RATE)
     return cpu_seconds(
         file_bytes=file_bytes,

@@ -1,7 +1,7 @@
 """The survey of a file's sound, packet by packet: where it ends, and whether it can be copied.
 
 Plain AAC-LC without a hole can be copied if every packet can be decoded: browsers abandon a video
-over one that cannot. Decoding costs 2 s of CPU for an hour.
+at one that cannot. Decoding costs 2 s of CPU for an hour.
 """
 
 # The library leaves the type parameter of its packets open, so pyright knows them in part only.
@@ -55,7 +55,7 @@ class AudioSurvey:
         self._length = 0  # of the newest packet
         self._config = _plain_config(sound)
         self._extradata = sound.codec_context.extradata or b""
-        self._sounds = FileAudioDecoder(sound) if self._config is not None else None
+        self._decoder = FileAudioDecoder(sound) if self._config is not None else None
         self._first = self._count = self._size = 0
 
     def add(self, packet: "Packet[Stream]") -> None:
@@ -71,30 +71,30 @@ class AudioSurvey:
             self._end = max(pts + length, pts if self._end is None else self._end)
             self._length = length
         if self._config is not None:
-            self._try(bytes(packet), pts)
+            self._check(bytes(packet), pts)
 
     def end(self) -> int | None:
         """Return where the sound ends, strays left out; None if there was no packet."""
         line = time_line(self._times)
         return line.last + self._length if line is not None and line.strays else self._end
 
-    def _try(self, data: bytes, pts: int) -> None:
+    def _check(self, data: bytes, pts: int) -> None:
         if not self._count:
             self._first = pts
-        if abs(pts - self._due()) > _SLACK or not self._decodes(data, pts):
+        if abs(pts - self._expected_time()) > _SLACK or not self._decodes(data, pts):
             self._config = None
         self._count += 1
         self._size += len(data)
 
     def _decodes(self, data: bytes, pts: int) -> bool:
         try:
-            if self._sounds is not None:
-                self._sounds.decode(data, pts)
+            if self._decoder is not None:
+                self._decoder.decode(data, pts)
         except FFmpegError:
             return False
         return True
 
-    def _due(self) -> int:
+    def _expected_time(self) -> int:
         """Return where the next packet belongs."""
         rate = self._config.rate if self._config is not None else PLAIN_RATES[0]
         return self._first + self._count * _AAC_FRAME * VIDEO_SCALE // rate
@@ -107,7 +107,7 @@ class AudioSurvey:
         config = self._config
         if config is None or not self._count:
             return None
-        first, stop = self._first + offset, self._due() + offset
+        first, stop = self._first + offset, self._expected_time() + offset
         rate = self._size * 8 * VIDEO_SCALE // max(1, stop - first)
         if first - start > _LATE or end - stop > _SHORT or rate > _MOST_RATE:
             return None
@@ -126,9 +126,9 @@ def _plain_config(sound: AudioStream) -> AudioSpecificConfig | None:
     if sound.codec_context.name != "aac":
         return None
     try:
-        found = AudioSpecificConfig.parse(sound.codec_context.extradata or b"")
+        config = AudioSpecificConfig.parse(sound.codec_context.extradata or b"")
     except AacError:
         return None
-    plain = found.object_type == AAC_LC and not found.sbr and not found.ps and not found.program
-    usual = found.rate in PLAIN_RATES and found.channels in (1, 2)
-    return found if plain and usual and found.frame_length == _AAC_FRAME else None
+    plain = config.object_type == AAC_LC and not config.sbr and not config.ps and not config.program
+    usual = config.rate in PLAIN_RATES and config.channels in (1, 2)
+    return config if plain and usual and config.frame_length == _AAC_FRAME else None

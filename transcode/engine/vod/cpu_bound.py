@@ -1,7 +1,7 @@
-"""How much processor time an engine may take for an uploaded file, by what the file promises.
+"""How much processor time an engine may use for an uploaded file, by what the file declares.
 
 Without a bound a hostile file could keep a core busy for ever while its engine reports progress.
-The promise is what the survey counted: pictures and their pixels, decoded and encoded. Lengths are
+That is what the survey counted: pictures and their pixels, decoded and encoded. Lengths are
 believed as far as there are packets or bytes for them. Pure.
 """
 
@@ -49,12 +49,12 @@ def cpu_seconds(
     is not known.
     """
     credible = max(packets * _LONGEST_PICTURE, file_bytes / _SOUND_BYTES)
-    promised = credible if seconds is None else min(seconds, credible)
-    pictures = max(promised * _LEAST_RATE, min(packets, promised * _MOST_RATE)) if packets else 0
+    declared = credible if seconds is None else min(seconds, credible)
+    pictures = max(declared * _LEAST_RATE, min(packets, declared * _MOST_RATE)) if packets else 0
     decoded = max(size[0] * size[1], _LEAST_PIXELS)
     megapixels = (decoded + sum(rung.width * rung.height for rung in rungs)) / 1e6
     return (
         survey_seconds(file_bytes)
         + pictures * megapixels * _PER_MEGAPIXEL
-        + promised * _PER_SOUND_SECOND
+        + declared * _PER_SOUND_SECOND
     )

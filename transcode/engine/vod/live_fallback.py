@@ -1,4 +1,4 @@
-"""An uploaded file through the live engine's ladder, as the source of one epoch.
+"""Encodes an uploaded file with the live engine, as the source of one epoch.
 
 The file is read twice: first for the times of its packets, which decide whether its own picture can
 make the top rung, then for its media, as fast as the encoders take them. Its own decoders are used,
@@ -40,8 +40,8 @@ __all__ = ["PacketScan", "convert", "decode_times", "has_short_segments", "inter
 
 # An epoch parses only packets of H.264 and HEVC with length prefixes. This codec represents all
 # that it does not parse, whose keyframes are those that the file declares.
-_UNREAD: Final = VideoCodec.VP9
-_READ: Final = {"h264": VideoCodec.AVC, "hevc": VideoCodec.HEVC}
+_UNPARSED_CODEC: Final = VideoCodec.VP9
+_PARSED_CODECS: Final = {"h264": VideoCodec.AVC, "hevc": VideoCodec.HEVC}
 # The sound's codec does not matter, since the file's own decoder is used.
 _SOUND: Final = AudioCodec.AAC
 _LENGTHS_FOLLOW: Final = 1  # the first octet of avcC and hvcC; Annex B begins with a 0
@@ -73,7 +73,7 @@ def convert(
     """Make the renditions of the file behind a descriptor; no audio one if it is not `audible`.
 
     Raises:
-        BadUpload: nothing can be made of it.
+        BadUpload: it cannot be used.
     """
     with open_upload(descriptor, reports) as upload:
         scan = _scan(upload)
@@ -150,10 +150,10 @@ def _is_lean(make: FileOrder, scan: PacketScan) -> bool:
 
 def _video_track(picture: VideoStream) -> VideoTrack:
     config = picture.codec_context.extradata or b""
-    read = _READ.get(picture.codec_context.name) if config[:1] == b"\x01" else None
+    parsed = _PARSED_CODECS.get(picture.codec_context.name) if config[:1] == b"\x01" else None
     return VideoTrack(
-        codec=read or _UNREAD,
-        config=config if read else b"",
+        codec=parsed or _UNPARSED_CODEC,
+        config=config if parsed else b"",
         width=picture.width,
         height=picture.height,
         scale=VIDEO_SCALE,

@@ -31,7 +31,7 @@ from transcode.engine.vod.survey import Survey, own_config
 __all__ = ["make_originals"]
 
 _AAC_FRAME: Final = 1024
-_EVER: Final = 1 << 62
+_FOREVER: Final = 1 << 62
 _PART: Final = 100 * VIDEO_SCALE  # sound is sent in whole segments
 
 
@@ -177,7 +177,7 @@ class _AudioTranscoder:
         pts = times[1] + self._survey.offset
         if pts < self._survey.end + VIDEO_SCALE:  # later sound is not used
             self._sound.decode(bytes(packet), pts)
-            self._sound.release(_EVER)
+            self._sound.release(_FOREVER)
 
     def close(self) -> None:
         """Fill up to the picture's end, and send the remaining samples."""

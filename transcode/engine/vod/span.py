@@ -44,11 +44,11 @@ __all__ = ["SpanPipeline"]
 _MOST_RATE: Final = 60
 _DEPTH: Final = 4  # raw pictures that wait for an encoder: 12 MB each at 2160p
 _LAST_PICTURE: Final = VIDEO_SCALE // 25  # how long the repeated picture at the asset's end lasts
-_WIDE_RANGE: Final = (16, 18)  # PQ and HLG, as ISO/IEC 23091-2 counts them
+_WIDE_RANGE: Final = (16, 18)  # PQ and HLG: numbers of ISO/IEC 23091-2
 
 
 class SpanPipeline:
-    """Makes the renditions of `span`; `made` counts the pictures that are through."""
+    """Makes the renditions of `span`; `made` counts the pictures that are done."""
 
     def __init__(self, upload: Upload, span: SpanOrder, reports: ReportWriter) -> None:
         self._upload = upload
@@ -129,7 +129,7 @@ class SpanPipeline:
 
     def _decoded(self, picture: VideoStream, decoder: FileVideoDecoder) -> Iterator[VideoFrame]:
         span = self._span
-        left = span.pictures
+        remaining = span.pictures
         if span.sequence:
             base = picture.time_base or TIME_BASE
             self._upload.seek(seek_time(span, base), stream=picture)
@@ -140,11 +140,11 @@ class SpanPipeline:
                 continue
             dts, pts = (each + span.offset for each in times)
             yield from self._decode(decoder, bytes(packet), dts, pts)
-            left -= first <= pts < span.until
-            if not left:
+            remaining -= first <= pts < span.until
+            if not remaining:
                 break
         else:
-            self._reports.count_trouble("pictures missing", left)
+            self._reports.count_trouble("pictures missing", remaining)
         yield from self._decode(decoder, None, 0, 0)
 
     def _decode(
@@ -222,7 +222,7 @@ def _encoder(rendition: Rendition, span: SpanOrder, reports: ReportWriter) -> Re
 
 
 def _stages(encoders: list[RenditionEncoder], threads: int) -> list[tuple[list[int], EncoderStage]]:
-    """Share the encoders among the threads that are left besides the one that decodes.
+    """Share the encoders among the threads other than the one that decodes.
 
     Each stage comes with the places of its encoders in the ladder. The largest rendition left goes
     to the stage with the fewest pixels.

@@ -1,7 +1,8 @@
 """Where a file's segments begin, and which segments form a span that one worker encodes.
 
 Pure. Times are ticks of 90 000 a second on one clock. All renditions of a file are cut at the same
-times, which are known before anything is encoded, so spans that are encoded apart fit together.
+times, which are known before anything is encoded, so spans that are encoded separately fit
+together.
 """
 
 from bisect import bisect_left, bisect_right
@@ -96,13 +97,13 @@ def plan_spans(
     length = end - cuts[0]
     target = _TARGET_OF_LONG if length > _LONG else min(_TARGET, max(_SHORTEST, length // 2))
 
-    def of_the_rest(last: int) -> int:
+    def target_after(last: int) -> int:
         if length <= _PART_OF_REST * target:
             return target
         return min(target, max(_SHORTEST, (end - cuts[last]) // _PART_OF_REST))
 
     while (
-        place := _next(last := places[-1], cuts, shown, keys, end, of_the_rest(last))
+        place := _next_span(last := places[-1], cuts, shown, keys, end, target_after(last))
     ) is not None:
         places.append(place)
     return tuple(
@@ -111,7 +112,7 @@ def plan_spans(
     )
 
 
-def _next(
+def _next_span(
     last: int,
     cuts: Sequence[int],
     shown: Sequence[int],
@@ -122,20 +123,20 @@ def _next(
     """Return the number of the cut at which the next span begins, or None if none follows."""
     if 2 * (end - cuts[last]) <= 3 * target:
         return None
-    found: tuple[int, int] | None = None
+    best: tuple[int, int] | None = None
     for place in range(bisect_left(cuts, cuts[last] + target - SLACK), len(cuts)):
         if 2 * (end - cuts[place]) < target:
             break
-        if found is not None and cuts[place] - cuts[last] > 2 * target:
+        if best is not None and cuts[place] - cuts[last] > 2 * target:
             break
         if not _is_steady(place, cuts, shown):
             continue
-        early = _decode_lead(shown[bisect_left(shown, cuts[place])], keys)
-        if early <= target and (found is None or early < found[0]):
-            found = early, place
-        if not early:
+        lead = _decode_lead(shown[bisect_left(shown, cuts[place])], keys)
+        if lead <= target and (best is None or lead < best[0]):
+            best = lead, place
+        if not lead:
             break
-    return None if found is None else found[1]
+    return None if best is None else best[1]
 
 
 def _is_steady(place: int, cuts: Sequence[int], shown: Sequence[int]) -> bool:

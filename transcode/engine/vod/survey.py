@@ -1,9 +1,9 @@
-"""The survey: all packets of a file are read before anything is made, to decide what can be copied.
+"""The survey: reads all packets of a file before anything is encoded, to decide what can be copied.
 
 The file's own pictures make the top rung if every player can play them and their keyframes bound
 every segment; `audio_survey` decides about its sound. The times of all pictures determine where
-segments begin and which spans can be made apart (`span_planner`). The last picture is held while
-sound continues.
+segments begin and which spans can be encoded separately (`span_planner`). The last picture is held
+while sound continues.
 """
 
 # The library leaves the type parameter of its packets open, so pyright knows them in part only.
@@ -42,7 +42,7 @@ _MOST_BITS: Final = 2
 LEAP: Final = "the times jump"
 _JUMP: Final = 20 * VIDEO_SCALE
 # Formats with an index of keyframes; others must be read from the beginning.
-_ENTERED: Final = ("mov", "mp4", "matroska", "webm")
+_INDEXED: Final = ("mov", "mp4", "matroska", "webm")
 _USUAL_STEP: Final = VIDEO_SCALE // 30
 _LONG: Final = 20 * VIDEO_SCALE  # shorter assets are not worth more than one span
 
@@ -50,13 +50,13 @@ _LONG: Final = 20 * VIDEO_SCALE  # shorter assets are not worth more than one sp
 class Survey(msgspec.Struct, kw_only=True):
     """The facts about a file's pictures; times are on the output clock.
 
-    `unreliable` says why the packets' times cannot be relied on, "" if they can. `decoded` are
-    decode times if the file leaves some out. Adding `offset` brings the file's own times, in ticks,
-    to the output clock. The last picture is shown up to `end`, which is later than `pictures_end`
-    if the sound is longer. `audible` is True if there is sound at all, and `sound` is what can be
-    copied. `hidden` is the last picture before the first that is to be shown, in
-    the file's own time: an edit list leaves it out. `strays` is True if some pictures were left out
-    because their times are damaged (see `transcode.engine.input.stray_times`).
+    `unreliable` is why the packets' times cannot be relied on, "" if they can. `decoded` are decode
+    times if the file leaves some out. Adding `offset` brings the file's own times, in ticks, to the
+    output clock. The last picture is shown up to `end`, which is later than `pictures_end` if the
+    sound is longer. `audible` is True if there is sound at all, and `sound` is what can be copied.
+    `hidden` is the last picture before the first that is to be shown, in the file's own time: an
+    edit list leaves it out. `strays` is True if some pictures were left out because their times are
+    damaged (see `transcode.engine.input.stray_times`).
     """
 
     offset: int
@@ -118,26 +118,26 @@ def survey(upload: Upload, order: AssetOrder) -> Survey | None:
             video.add(packet)
         elif audio is not None:
             audio.add(packet)
-    found = video.found()
+    result = video.facts()
     sound_end = audio.end() if audio is not None else None
-    found.audible = sound_end is not None
-    if found.unreliable:
-        return found
+    result.audible = sound_end is not None
+    if result.unreliable:
+        return result
     if sound_end is not None:
-        audio_end = sound_end + found.offset
-        found.end = audio_end if audio_end - found.end > HOLE else found.end
+        audio_end = sound_end + result.offset
+        result.end = audio_end if audio_end - result.end > HOLE else result.end
     ladder = order.ladder.renditions
-    cuts = video.cuts(ladder[0], found) if order.reuse else None
+    cuts = video.cuts(ladder[0], result) if order.reuse else None
     if cuts is not None:
-        found.reused = ladder[0]
-    found.cuts = cuts or cuts_by_clock(found.shown[0], found.newest)
+        result.reused = ladder[0]
+    result.cuts = cuts or cuts_by_clock(result.shown[0], result.newest)
     if audio is not None:
-        found.sound = audio.usable(found.offset, found.shown[0], found.cuts[-1], found.end)
+        result.sound = audio.usable(result.offset, result.shown[0], result.cuts[-1], result.end)
     rungs = ladder[1:] if cuts is not None else ladder
     if rungs:
-        found.spans = _spans(found, rungs)
-        _check_entries(upload, picture, found)
-    return found
+        result.spans = _spans(result, rungs)
+        _check_seeking(upload, picture, result)
+    return result
 
 
 class _VideoSurvey:
@@ -151,7 +151,7 @@ class _VideoSurvey:
         self._hidden: list[int] = []
         self._size = self._end = 0
         self._timed = self._ordered = True
-        self._own = self._config is not None
+        self._copyable = self._config is not None
 
     def add(self, packet: "Packet[Stream]") -> None:
         """Add a packet; one that an edit list leaves out is only needed for decoding."""
@@ -159,15 +159,15 @@ class _VideoSurvey:
         if times is None:
             self._timed = False
             return
-        self._own = self._own and not (packet.is_discard or packet.is_corrupt)
+        self._copyable = self._copyable and not (packet.is_discard or packet.is_corrupt)
         if not packet.is_discard:
-            self._see(packet, times[1])
+            self._add_shown(packet, times[1])
             return
         self._hidden.append(times[1])
         if packet.is_keyframe:
             self._keys.append(times[1])
 
-    def _see(self, packet: "Packet[Stream]", pts: int) -> None:
+    def _add_shown(self, packet: "Packet[Stream]", pts: int) -> None:
         self._timed = self._timed and packet.pts is not None
         self._ordered = self._ordered and packet.dts is not None
         self._shown.append(pts)
@@ -178,14 +178,14 @@ class _VideoSurvey:
         )
         if packet.is_keyframe:
             self._keys.append(pts)
-        if self._own and self._config is not None:
+        if self._copyable and self._config is not None:
             try:
                 key = packet.is_keyframe
-                self._own = self._serves(bytes(packet), pts, self._config, key=key)
+                self._copyable = self._can_copy(bytes(packet), pts, self._config, key=key)
             except AvcError:
-                self._own = False
+                self._copyable = False
 
-    def _serves(self, data: bytes, pts: int, config: AvcConfig, *, key: bool) -> bool:
+    def _can_copy(self, data: bytes, pts: int, config: AvcConfig, *, key: bool) -> bool:
         """Return whether a packet can be copied."""
         if not is_picture(data, config.length_size):
             return False
@@ -194,7 +194,7 @@ class _VideoSurvey:
         self._entries.append(pts)
         return not is_rotated(data, config.length_size) and fits_config(data, config)
 
-    def found(self) -> Survey:
+    def facts(self) -> Survey:
         """Return the facts about the pictures.
 
         Raises:
@@ -231,12 +231,17 @@ class _VideoSurvey:
         self._shown = array("q", (time for time in self._shown if first <= time <= last))
         self._keys = [time for time in self._keys if first <= time <= last]
         self._end = last
-        self._own = False
+        self._copyable = False
 
     def cuts(self, rung: Rendition, survey: Survey) -> tuple[int, ...] | None:
         """Return the cuts for the file's own packets as the top rung; None if they cannot be."""
         config = self._config
-        if config is None or not self._own or not rung.source_size or not config.plays_everywhere:
+        if (
+            config is None
+            or not self._copyable
+            or not rung.source_size
+            or not config.plays_everywhere
+        ):
             return None
         length = survey.end - survey.shown[0]
         if (
@@ -273,40 +278,40 @@ def _unreliability(shown: Sequence[int], *, timed: bool, keys: bool) -> str:
     return ""
 
 
-def _spans(found: Survey, rungs: tuple[Rendition, ...]) -> tuple[SpanOrder, ...]:
-    step = found.shown[1] - found.shown[0] if len(found.shown) > 1 else _USUAL_STEP
-    if found.hidden is not None:
-        step = min(step, found.shown[0] - found.offset - found.hidden)
-    bounds = plan_spans(found.cuts, found.shown, found.keys, found.end)
+def _spans(result: Survey, rungs: tuple[Rendition, ...]) -> tuple[SpanOrder, ...]:
+    step = result.shown[1] - result.shown[0] if len(result.shown) > 1 else _USUAL_STEP
+    if result.hidden is not None:
+        step = min(step, result.shown[0] - result.offset - result.hidden)
+    bounds = plan_spans(result.cuts, result.shown, result.keys, result.end)
     return tuple(
         SpanOrder(
             rungs=rungs,
             sequence=each.first,
-            cuts=found.cuts[each.first : each.last],
+            cuts=result.cuts[each.first : each.last],
             end=each.end,
-            until=found.cuts[each.last] if each.last < len(found.cuts) else found.end,
-            before=found.shown[0] - step if each.before is None else each.before,
+            until=result.cuts[each.last] if each.last < len(result.cuts) else result.end,
+            before=result.shown[0] - step if each.before is None else each.before,
             key=each.key,
             pictures=each.pictures,
-            offset=found.offset,
-            rate=found.rate,
+            offset=result.offset,
+            rate=result.rate,
         )
         for each in bounds
     )
 
 
-def _check_entries(upload: Upload, picture: VideoStream, found: Survey) -> None:
-    """Join the spans into one if the file cannot be entered in the middle."""
-    many = len(found.spans) > 1
-    length = found.end - found.shown[0]
-    if many and not any(name in upload.format.name.split(",") for name in _ENTERED):
-        found.reason = "its container has no index of keyframes"
-    elif many and not all(_seeks_to_key(upload, picture, each) for each in found.spans[1:]):
-        found.reason = "its keyframes are not found by its index"
+def _check_seeking(upload: Upload, picture: VideoStream, result: Survey) -> None:
+    """Join the spans into one if decoding cannot begin in the middle of the file."""
+    many = len(result.spans) > 1
+    length = result.end - result.shown[0]
+    if many and not any(name in upload.format.name.split(",") for name in _INDEXED):
+        result.reason = "its container has no index of keyframes"
+    elif many and not all(_seeks_to_key(upload, picture, each) for each in result.spans[1:]):
+        result.reason = "its keyframes are not found by its index"
     elif not many and length > _LONG:
-        found.reason = "its keyframes are too far apart"
-    if many and found.reason:
-        found.spans = (_joined(found.spans),)
+        result.reason = "its keyframes are too far apart"
+    if many and result.reason:
+        result.spans = (_joined(result.spans),)
 
 
 def _seeks_to_key(upload: Upload, picture: VideoStream, span: SpanOrder) -> bool:
