@@ -156,12 +156,12 @@ def parse_web_address(url: str, ports: Collection[int]) -> WebAddress:
 def _host(name: str) -> str:
     if ":" in name:
         try:
-            found = IPv6Address(name)
+            literal = IPv6Address(name)
         except ValueError as error:
             raise BadWebAddress("The address names no host.") from error
-        if found.scope_id is not None:
+        if literal.scope_id is not None:
             raise BadWebAddress("The address names no host.")
-        return str(found)
+        return str(literal)
     try:
         plain = name.encode("idna").decode().lower().removesuffix(".")
     except UnicodeError as error:
@@ -186,14 +186,14 @@ def is_fetchable(address: str, allowed: Iterable[Network] = ()) -> bool:
     Public addresses are, and those in the `allowed` networks.
     """
     try:
-        found = ip_address(address)
+        parsed = ip_address(address)
     except ValueError:
         return False
-    if any(found in network for network in allowed if network.version == found.version):
+    if any(parsed in network for network in allowed if network.version == parsed.version):
         return True
-    if isinstance(found, IPv4Address):
-        return not any(found in network for network in _REFUSED_4)
-    return found in _PUBLIC_6 and not any(found in network for network in _REFUSED_6)
+    if isinstance(parsed, IPv4Address):
+        return not any(parsed in network for network in _REFUSED_4)
+    return parsed in _PUBLIC_6 and not any(parsed in network for network in _REFUSED_6)
 
 
 def parse_networks(text: str) -> tuple[Network, ...]:

@@ -2,7 +2,7 @@
 
 However a file arrives (a form, a resumable upload, an import from an address), it is complete at a
 temporary path first. `probe_source` inspects it in a sandboxed child process and returns the facts
-that its video starts with. The caller then renames the file to `Landed.source`, and the catalog
+that its video starts with. The caller then renames the file to `VideoFile.source`, and the catalog
 writes video, resolutions, job and event in one transaction (`storage.catalog.videos.creation`).
 """
 

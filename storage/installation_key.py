@@ -2,7 +2,7 @@
 
 The key is a random text, kept in the catalog's row of the installation and in the store's object
 `installation`. It is an identity, not a secret. To a catalog that is empty or foreign, all media
-look unneeded: therefore no process starts, and no cleanup runs, on the store of another
+appear unneeded: therefore no process starts, and no cleanup runs, on the store of another
 installation.
 
 The first start writes the key to both. A missing half is added at any start: the store of a version
@@ -106,7 +106,7 @@ class KeyStore(MediaFolders, ReadableKey, Protocol):
         ...
 
     async def make_durable(self, address: str) -> None:
-        """Have an object survive a power cut."""
+        """Make an object survive a power cut."""
         ...
 
 
@@ -162,7 +162,7 @@ async def refuse_media(files: MediaFolders, *, store: str, catalog: str) -> None
 async def bind(
     objects: KeyStore, keys: KeyCatalog, known: KnownMedia, *, store: str, catalog: str
 ) -> None:
-    """Check that a catalog and a store belong together; write the halves of the key that miss.
+    """Check that a catalog and a store belong together; write the missing halves of the key.
 
     A store that cannot be written to now, such as one on a full disk, gets its half at a later
     start. `store` and `catalog` are their places, for the message.

@@ -1,8 +1,9 @@
 """Quotas of projects: how many streams, bytes and minutes of files each may have.
 
-What exceeds a quota is refused when it is added; what is there stays. `api.library.quotas` checks
-requests, and the importer what it fetches. Recordings are not stopped, though their bytes count. So
-do those of clips, although they take room of their own only when what they were cut out of is gone.
+What exceeds a quota is refused when it is added; what exists already stays. `api.library.quotas`
+checks requests, and the importer what it fetches. Recordings are not stopped, though their bytes
+count. So do those of clips, although they take room of their own only when what they were cut out
+of is gone.
 """
 
 from collections.abc import Callable

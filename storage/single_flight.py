@@ -1,4 +1,4 @@
-"""One call for all who ask for the same thing at the same time."""
+"""Shares one call among concurrent callers that need the same result."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -10,15 +10,15 @@ T = TypeVar("T")
 
 
 class SingleFlight(Generic[T]):
-    """The calls under way, by key. It remembers nothing: a call that is over is made anew."""
+    """The calls under way, by key. No result is kept: after a call has ended, it is made anew."""
 
     def __init__(self) -> None:
         self._calls: dict[str, asyncio.Future[T]] = {}
 
     async def run(self, key: str, call: Callable[[], Awaitable[T]]) -> T:
-        """Return the result of the call under way, or make one; its error is everybody's.
+        """Return the result of the call under way, or make one; all its callers get its error.
 
-        If whoever makes it is cancelled, one of the others makes another.
+        If the caller that makes it is cancelled, one of the others makes another.
         """
         while (under_way := self._calls.get(key)) is not None:
             await asyncio.wait([under_way])
@@ -29,7 +29,7 @@ class SingleFlight(Generic[T]):
             made.set_result(await call())
         except Exception as error:
             made.set_exception(error)
-            made.exception()  # it may be that nobody waits
+            made.exception()  # counts as retrieved: there may be no other caller
             raise
         finally:
             del self._calls[key]

@@ -1,6 +1,6 @@
 """Removes resumable uploads that have expired.
 
-Their rows are removed, the videos that they were meant for, and their bytes. Bytes without a row,
+It removes their rows, the videos that they were meant for, and their bytes. Bytes without a row,
 which a process that died in between left behind, are moved to the trash.
 """
 
@@ -156,9 +156,9 @@ async def _remove(
                     await remove_upload(files, name)
                 except ObjectError as error:
                     failures.add(error)
-    found = [place.rpartition("/")[2] for place in await files.addresses(addresses.UPLOADS)]
-    for start in range(0, len(found), _AT_ONCE):
-        some = found[start : start + _AT_ONCE]
+    stored = [place.rpartition("/")[2] for place in await files.addresses(addresses.UPLOADS)]
+    for start in range(0, len(stored), _AT_ONCE):
+        some = stored[start : start + _AT_ONCE]
         known = await uploads.find_open(some)
         for name in some:
             if name not in known:

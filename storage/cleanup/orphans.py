@@ -1,12 +1,12 @@
-"""Finds orphans, objects that no row of the catalog names, and moves them to the trash.
+"""Finds orphans, objects that no row of the catalog references, and moves them to the trash.
 
 An upload stores its file before it adds the video's row, and a deletion removes the row before the
 files. So a crash in between leaves files without a row, but never a row without its files. Objects
 younger than `AGE_US` are kept, since their rows may be about to be written. Unfinished uploads are
 handled by `storage.cleanup.expired_uploads`.
 
-A crash leaves few orphans. Where much of the store is unknown to the catalog, the catalog is rather
-an old or a wrong one: then nothing is removed until an operator confirms it.
+A crash leaves few orphans. Where much of the store is unknown to the catalog, the catalog is more
+likely an old or a wrong one: then nothing is removed until an operator confirms it.
 """
 
 import asyncio
@@ -55,8 +55,9 @@ _AGAIN_SECONDS: Final = 6 * 3600.0
 _DAY_US: Final = 86_400 * MICROSECONDS
 _AT_ONCE: Final = 500
 _MAX_ERRORS: Final = 20  # errors: such a disk fails altogether, and takes 20 s each time
-# A crash leaves what was just being added or deleted: ten are more than it ever does, so fewer are
-# not worth an operator's time. One in ten of all is more than any disk error during deletions left.
+# A crash leaves what was just being added or deleted: ten are more than it ever leaves, so fewer
+# are not worth an operator's time. One in ten of all is more than any disk error during deletions
+# left.
 _USUALLY_UNKNOWN: Final = 10
 _USUAL_SHARE: Final = 0.1
 # Other folders belong to the operator or to the file system (`lost+found`).
@@ -66,7 +67,7 @@ _OWNER: Final = re.compile(r"[ps]-[0-9A-Za-z]{12}")
 _TRANSCODED: Final = re.compile(
     r"(?:poster-|previews-)?[0-9]+-[0-9]+|[0-9]+-s[0-9]+-[0-9]+-[0-9]+|own-[0-9A-Za-z]{1,64}"
 )
-# How a playlist over spans names files in other folders of the video.
+# How a playlist over spans refers to files in other folders of the video.
 _OTHER_FOLDER: Final = re.compile(r"\.\./\.\./([0-9A-Za-z_.-]+)/")
 _INDEX: Final = "index.m3u8"
 
@@ -74,7 +75,7 @@ T = TypeVar("T")
 
 
 class Orphan(msgspec.Struct, frozen=True, kw_only=True):
-    """An object or folder that no row names; `what` describes it to people."""
+    """An object or folder that no row references; `what` describes it to people."""
 
     address: str
     kind: Literal["folder", "object"]
@@ -93,7 +94,7 @@ class UnknownMedia(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_suspicious(self) -> bool:
-        """Whether they are so many that the catalog is rather an old or a wrong one."""
+        """Whether they are so many that the catalog is more likely an old or a wrong one."""
         return self.unknown > max(_USUALLY_UNKNOWN, _USUAL_SHARE * self.total)
 
 
@@ -179,11 +180,11 @@ async def find_unknown(
         ("videos", known.videos, "media of no video"),
         ("live", known.streams, "media of no stream"),
     ):
-        found = {name: at for name, at in (await files.folders(folder)).items() if is_hash(name)}
-        total.update(found)
-        for batch in _batches([name for name, at_us in found.items() if at_us < before_us]):
-            there = await existing(batch)
-            missing = [name for name in batch if name not in there]
+        folders = {name: at for name, at in (await files.folders(folder)).items() if is_hash(name)}
+        total.update(folders)
+        for batch in _batches([name for name, at_us in folders.items() if at_us < before_us]):
+            present = await existing(batch)
+            missing = [name for name in batch if name not in present]
             unknown.update(missing)
             orphans += [
                 Orphan(address=f"{folder}/{name}", kind="folder", what=what) for name in missing
@@ -212,9 +213,9 @@ async def _pictures(
     """Yield slate pictures that are not in use."""
     owners = [name for name in await files.folders("slates") if _OWNER.fullmatch(name)]
     for batch in _batches(owners):
-        found = [each for owner in batch for each in await files.addresses(f"slates/{owner}")]
+        pictures = [each for owner in batch for each in await files.addresses(f"slates/{owner}")]
         named = await known.slates(batch)
-        for address in found:
+        for address in pictures:
             if address in named:
                 continue
             stat = await files.stat(address)
@@ -227,8 +228,8 @@ async def _of_videos(
 ) -> AsyncGenerator[Orphan]:
     """Yield files and folders that older attempts left in the folders of finished videos."""
     # A video that was only uploaded has no folder below `videos` yet.
-    found = {*await files.folders("videos"), *await files.folders("sources")}
-    hashes = sorted(name for name in found if is_hash(name))
+    names = {*await files.folders("videos"), *await files.folders("sources")}
+    hashes = sorted(name for name in names if is_hash(name))
     for batch in _batches(hashes):
         listed = {name: await files.folders(f"videos/{name}") for name in batch}
         # A recording in progress is not a video yet, so it is not among these rows.
@@ -237,7 +238,9 @@ async def _of_videos(
                 yield each
             if row.at_work:
                 continue
-            for name in await _unnamed(files, row, _old(listed[row.hash], before_us, _TRANSCODED)):
+            for name in await _unreferenced(
+                files, row, _old(listed[row.hash], before_us, _TRANSCODED)
+            ):
                 address = video_media(row.hash, name)
                 yield Orphan(address=address, kind="folder", what="media of an older attempt")
 
@@ -247,39 +250,45 @@ async def _files(
 ) -> AsyncGenerator[Orphan]:
     """Yield uploaded files of a video that were replaced, or whose video failed without one."""
     if row.source is None and (row.at_work or row.state != "failed"):
-        return  # the row may be about to name its first file
+        return  # the row may be about to reference its first file
     for address in await files.addresses(video_sources(row.hash)):
         stat = None if address == row.source else await files.stat(address)
         if stat is not None and stat.modified_us < before_us:
             yield Orphan(address=address, kind="object", what="file of a video that has another")
 
 
-async def _unnamed(files: ReadableObjects, row: VideoReferences, old: Sequence[str]) -> list[str]:
-    """Return those of a video's folders that neither its row nor its playlists name."""
+async def _unreferenced(
+    files: ReadableObjects, row: VideoReferences, old: Sequence[str]
+) -> list[str]:
+    """Return those of a video's folders that neither its row nor its playlists reference."""
     named = (row.media, row.posters, row.previews)
-    left = [name for name in old if name not in named and name not in row.subtitles]
-    if not left or row.media is None:
-        return left
-    playing = await _playing(files, row.hash, row.media)
-    return [] if playing is None else [name for name in left if name not in playing]
+    unnamed = [name for name in old if name not in named and name not in row.subtitles]
+    if not unnamed or row.media is None:
+        return unnamed
+    listed = await _listed_folders(files, row.hash, row.media)
+    return [] if listed is None else [name for name in unnamed if name not in listed]
 
 
-async def _playing(files: ReadableObjects, hash_: PublicHash, media: str) -> frozenset[str] | None:
-    """Return the folders that the playlists of `media` name; None if one cannot be read."""
+async def _listed_folders(
+    files: ReadableObjects, hash_: PublicHash, media: str
+) -> frozenset[str] | None:
+    """Return the folders that the playlists of `media` refer to; None if one cannot be read."""
     folder = video_media(hash_, media)
     renditions = [name for name in await files.folders(folder) if name != "record"]
-    found: set[str] = set()
+    folders: set[str] = set()
     for rendition in renditions:
         try:
             text = await files.get(f"{folder}/{rendition}/{_INDEX}")
         except ObjectMissing:
             return None
-        found.update(_OTHER_FOLDER.findall(text.decode(errors="replace")))
-    return frozenset(found) if renditions else None
+        folders.update(_OTHER_FOLDER.findall(text.decode(errors="replace")))
+    return frozenset(folders) if renditions else None
 
 
-def _old(found: dict[str, int], before_us: int, form: re.Pattern[str]) -> list[str]:
-    return [name for name, at_us in found.items() if at_us < before_us and form.fullmatch(name)]
+def _old(folders: dict[str, int], before_us: int, pattern: re.Pattern[str]) -> list[str]:
+    return [
+        name for name, at_us in folders.items() if at_us < before_us and pattern.fullmatch(name)
+    ]
 
 
 def _batches(names: Sequence[T]) -> Iterator[Sequence[T]]:
@@ -292,7 +301,7 @@ async def remove_orphans(
 ) -> int:
     """Move all orphans to the trash and return how many folders and objects that were.
 
-    An orphan that cannot be moved does not stop the others, up to `_MAX_ERRORS`. `confirmed` says
+    An orphan that cannot be moved does not stop the others, up to `_MAX_ERRORS`. `confirmed` means
     that an operator knows that many are unknown.
 
     Raises:

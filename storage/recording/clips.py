@@ -1,12 +1,12 @@
 """Cuts clips: parts of a run that become videos of their own, without being encoded.
 
-A clip is asked for by a time of the stream's clock, as EXT-X-PROGRAM-DATE-TIME shows it, and
+A clip is requested by a time of the stream's clock, as EXT-X-PROGRAM-DATE-TIME shows it, and
 consists of the whole segments that overlap this time: it begins at a keyframe, and may be longer
-than was asked for by up to a segment at either end. Its segments are hard links, as those of a
+than requested by up to a segment at either end. Its segments are hard links, as those of a
 recording, so it lasts when the live window moves on or the recording is deleted.
 
-It is cut out of a recording that is a video, out of one under way, or out of the live window; what
-is at the edge alone (the segment that is being made) is not part of it.
+It is cut out of a recording that is a video, out of one under way, or out of the live window; media
+that are at the edge alone (the segment that is being made) are not part of it.
 """
 
 import contextlib
@@ -44,14 +44,14 @@ from storage.recording.recording_store import (
 
 __all__ = ["ClipSource", "NotAvailable", "SourceCatalog", "find_source", "make_clip"]
 
-# Playlists show times in milliseconds: what is asked for by one of theirs may be off by as much.
-_BLUR_US: Final = 1000
+# Playlists show times in milliseconds, so a requested time may be off by as much.
+_TOLERANCE_US: Final = 1000
 
 
 class NotAvailable(StorageError):
-    """There is no media of a time that was asked for; `available` is of when there is, if any.
+    """There are no media of a requested time; `available` are the times that there are media of.
 
-    Times of recordings and of the live window, the newest first.
+    These are times of recordings and of the live window, the newest first.
     """
 
     def __init__(self, available: Sequence[TimeRange]) -> None:
@@ -60,7 +60,7 @@ class NotAvailable(StorageError):
 
 
 class SourceCatalog(Protocol):
-    """Knows what clips can be cut out of (`storage.catalog.videos.clips.Clips`)."""
+    """Finds what clips can be cut out of (`storage.catalog.videos.clips.Clips`)."""
 
     async def find_sources(self, stream: int, from_us: int, to_us: int) -> ClipSources:
         """Return what a clip of a stream can be cut out of, besides its live window."""
@@ -106,11 +106,13 @@ async def find_source(
         StorageError: the disk or the catalog failed.
     """
     # In this order: a recording that becomes a video meanwhile is found either way.
-    sources = await catalog.find_sources(stream, wanted.from_us + _BLUR_US, wanted.to_us - _BLUR_US)
+    sources = await catalog.find_sources(
+        stream, wanted.from_us + _TOLERANCE_US, wanted.to_us - _TOLERANCE_US
+    )
     if sources.recorded is not None:
-        found = await _of_video(objects, sources.recorded, wanted)
-        if found is not None:
-            return found
+        source = await _of_video(objects, sources.recorded, wanted)
+        if source is not None:
+            return source
     run = await newest_run(objects, hash_)
     available: list[TimeRange] = []
     if run is not None:
@@ -126,8 +128,8 @@ async def _of_video(
     objects: Objects, recorded: RecordedTime, wanted: TimeRange
 ) -> ClipSource | None:
     store = await RecordingStore.load(objects, recorded.hash)
-    found = await store.find_steps(wanted)
-    steps = await FILES.run(partial(_overlapping, found, wanted))  # as in `_of_run`
+    candidates = await store.find_steps(wanted)
+    steps = await FILES.run(partial(_overlapping, candidates, wanted))  # as in `_of_run`
     folder = video_media(recorded.hash, MEDIA)
     posters = recorded.posters
     if not steps:
@@ -169,7 +171,7 @@ async def _of_run(
 
 
 class _OlderSteps(msgspec.Struct, frozen=True, kw_only=True):
-    """What the pages of a log say: when they begin, and the steps around the time asked for.
+    """The content of a log's pages: when they begin, and the steps around the requested time.
 
     `since` is the number of the oldest step that may be part of a clip, `folders` have their media.
     """
@@ -181,14 +183,14 @@ class _OlderSteps(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def _of_window(objects: Objects, run: StoredRun, wanted: TimeRange) -> _OlderSteps:
-    """Return what the log of a run says of its live window: what left it may be deleted soon."""
+    """Return the steps in the live window of a run's log; media outside may be deleted soon."""
     state, log = run.state, run_log(objects, run.hash, run.run)
     newest = state.tail[0].sequence if state.tail else state.first
     pages = range(state.first // PAGE_STEPS, newest // PAGE_STEPS)
-    found = await find_steps(log, pages, wanted)
+    steps = await find_steps(log, pages, wanted)
     return _OlderSteps(
         begin_us=await find_begin_us(log, pages, state.first),
-        steps=[step for step in found if step.sequence >= state.first and step.playable],
+        steps=[step for step in steps if step.sequence >= state.first and step.playable],
         folders=(live_run(run.hash, run.run),),
         since=state.first,
     )
@@ -208,8 +210,8 @@ def _cut(
     first_us = time_of(steps[0]).from_us if older.begin_us is None else older.begin_us
     time = TimeRange(first_us, time_of(steps[-1]).to_us)
     chosen = _overlapping(steps, wanted)
-    begins_late = wanted.from_us < time.from_us - _BLUR_US
-    if begins_late or wanted.to_us > time.to_us + _BLUR_US or not chosen:
+    begins_late = wanted.from_us < time.from_us - _TOLERANCE_US
+    if begins_late or wanted.to_us > time.to_us + _TOLERANCE_US or not chosen:
         return None, time
     places = dict.fromkeys((step.sequence for step in older.steps), older.folders)
     places |= dict.fromkeys((step.sequence for step in newest), folders)
@@ -228,10 +230,15 @@ def _overlapping(steps: Sequence[Step], wanted: TimeRange) -> tuple[Step, ...]:
     """Return the steps from the first that ends after a time begins to the last before its end."""
     times = [time_of(step) for step in steps]
     first = next(
-        (n for n, time in enumerate(times) if time.to_us > wanted.from_us + _BLUR_US), len(steps)
+        (n for n, time in enumerate(times) if time.to_us > wanted.from_us + _TOLERANCE_US),
+        len(steps),
     )
     last = next(
-        (n for n, time in reversed([*enumerate(times)]) if time.from_us < wanted.to_us - _BLUR_US),
+        (
+            n
+            for n, time in reversed([*enumerate(times)])
+            if time.from_us < wanted.to_us - _TOLERANCE_US
+        ),
         -1,
     )
     return tuple(steps[first : last + 1])
@@ -240,8 +247,8 @@ def _overlapping(steps: Sequence[Step], wanted: TimeRange) -> tuple[Step, ...]:
 async def make_clip(objects: Objects, source: ClipSource, hash_: PublicHash) -> MadeRecording:
     """Link the media of a clip to the video `hash_`, which has no row yet; write its playlists.
 
-    When this returns, all of it survives a power cut. If the process is killed before the row is
-    there, the cleanup of orphans removes it; on any failure it is removed at once.
+    When this returns, all of it survives a power cut. If the process is killed before the row
+    exists, the cleanup of orphans removes it; on any failure it is removed at once.
 
     Raises:
         ObjectError: the disk failed, or the media were deleted meanwhile.
@@ -267,7 +274,7 @@ async def _make(objects: Objects, source: ClipSource, hash_: PublicHash) -> Made
     ]
     for start in range(0, len(listed), PAGE_STEPS):
         error = await store.append_all(listed[start : start + PAGE_STEPS])
-        if error is not None:  # a recording goes on with a gap; whoever asks for a clip asks again
+        if error is not None:  # a recording continues with a gap; a clip can be requested again
             raise error
         if store.is_page_due:
             await store.write_page()

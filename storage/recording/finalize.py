@@ -1,6 +1,6 @@
 """Turns the recording of an ended run into a video: playlists, posters, a row in the catalog.
 
-What clips have in common with it is here, too.
+What clips share with it is here, too.
 """
 
 import logging
@@ -28,7 +28,7 @@ __all__ = ["MIN_TICKS", "RecordingFinisher", "describe", "finalize", "link_poste
 
 log = logging.getLogger(__name__)
 
-# Less than one usual segment is not a programme: somebody tested an encoder.
+# Less than one usual segment is no programme, but the test of an encoder.
 MIN_TICKS: Final = 2 * VIDEO_SCALE
 _POSTERS: Final = f"poster-{MEDIA}"
 
@@ -99,7 +99,7 @@ async def finalize(
 def describe(
     store: RecordingStore, playlists: WrittenPlaylists, posters: str, labels: tuple[str, ...]
 ) -> MadeRecording:
-    """Return what the catalog says of a recording.
+    """Return what the catalog stores about a recording.
 
     `posters` is the folder of its posters, which have these labels.
     """

@@ -126,7 +126,7 @@ class RecordingTotals(msgspec.Struct, frozen=True, kw_only=True):
 class RecordingPage(msgspec.Struct, frozen=True, kw_only=True):
     """Consecutive steps of a recording, and the totals up to their end.
 
-    With `closed` nothing follows, although the run may go on.
+    With `closed` nothing follows, although the run may continue.
     """
 
     form: int = 1

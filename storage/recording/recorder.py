@@ -357,8 +357,8 @@ class Recorder:
         """
         if state is not None and state.ended:
             return True
-        found = await newest_run(self._objects, row.stream)
-        if found is not None and found.run != row.run:
-            return state is not None or found.run > row.run
+        newest = await newest_run(self._objects, row.stream)
+        if newest is not None and newest.run != row.run:
+            return state is not None or newest.run > row.run
         # Without a state, another host may have just begun it, and stores its first one.
         return state is None and (begun or self._now_us() - row.created_us >= _BEGINNING_US)

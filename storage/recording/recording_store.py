@@ -3,7 +3,7 @@
 Segments and init sections are hard-linked from the run's folder into the video's, so they use no
 more room and remain when the run's own are deleted. After a crash, steps that were linked but not
 yet written into a page are linked again from the state of the run. The pages of a recording remain
-with its video: they say which segments were on air at a time, which clips are made by.
+with its video: clips are made from them, since they record which segments were on air at a time.
 """
 
 from collections.abc import Mapping, Sequence
@@ -60,7 +60,7 @@ MEDIA: Final = "1-1"  # the folder below the video's: generation 1, attempt 1
 class ListedStep(msgspec.Struct, frozen=True, kw_only=True):
     """A listed step, with the rungs of its run and the codecs that are known by rendition.
 
-    `folders` may have its media; the first one that has an object gives it.
+    `folders` may have its media; the first one that has an object is used.
     """
 
     step: Step
@@ -110,8 +110,8 @@ class RecordingStore:
 
     async def _count(self) -> int:
         """Return the number of pages; they are numbered from 0."""
-        found = await self._objects.addresses(video_pages(self.hash, MEDIA))
-        numbers = [address.rpartition("/")[2].removesuffix(".json") for address in found]
+        pages = await self._objects.addresses(video_pages(self.hash, MEDIA))
+        numbers = [address.rpartition("/")[2].removesuffix(".json") for address in pages]
         return 1 + max((int(number) for number in numbers if number.isdecimal()), default=-1)
 
     # -- appending --------------------------------------------------------------------------------
@@ -154,7 +154,7 @@ class RecordingStore:
     async def _append_linked(
         self, listed: ListedStep, errors: Mapping[str, StorageError]
     ) -> StorageError | None:
-        """Append a step whose segments are linked, but for those with `errors` by address."""
+        """Append a step whose segments are linked, except those with `errors` by address."""
         lost: dict[str, StorageError] = {}
         init_sizes: dict[str, int] = {}
         for name, segment in listed.step.segments.items():
@@ -203,8 +203,8 @@ class RecordingStore:
         """Link an init section and return its size; there are a few in a run."""
         target = video_init(self.hash, MEDIA, name, init)
         await self._link_first([media_init(each, name, init) for each in listed.folders], target)
-        found = await self._objects.stat(target)
-        return 0 if found is None else found.size
+        stat = await self._objects.stat(target)
+        return 0 if stat is None else stat.size
 
     async def _link_first(self, sources: Sequence[str], target: str) -> None:
         """Link the first of some objects that exists.
@@ -246,9 +246,10 @@ class RecordingStore:
         raise ObjectChanged(video_page(self.hash, MEDIA, self._pages))
 
     async def _follow_pages(self) -> None:
-        """Go on after pages that were written meanwhile.
+        """Continue after pages that were written meanwhile.
 
-        By another host that records the run, or by this one, in a request that seemed to fail.
+        They were written by another host that records the run, or by this one, in a request that
+        seemed to fail.
         """
         await self._read_pages()
         waiting = [listed for _, listed in self._unwritten]
@@ -316,14 +317,14 @@ async def find_steps(
     Raises:
         ObjectError: the disk failed.
     """
-    found: list[Step] = []
+    steps: list[Step] = []
     first = await _first_page(log, numbers, wanted.from_us)
     async with aclosing(log.read_all(range(first, numbers.stop))) as pages:
         async for page in pages:
-            found += () if page is None else page.steps
-            if found and time_of(found[-1]).to_us >= wanted.to_us:
+            steps += () if page is None else page.steps
+            if steps and time_of(steps[-1]).to_us >= wanted.to_us:
                 break
-    return found
+    return steps
 
 
 async def _first_page(
