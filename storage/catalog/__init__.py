@@ -66,7 +66,7 @@ class Catalog:
         self.is_shared = database.is_shared
         """Whether processes on other machines may use it, too: then hosts own streams."""
         self.clock = DatabaseClock(database.now_us)
-        """By which leases are made and judged; whoever leases work reads it now and then."""
+        """The clock by which leases are made and judged; processes that lease read it regularly."""
         self.installation = Installation(database)
         self.projects = Projects(database)
         self.usage = Usage(database)

@@ -1,4 +1,4 @@
-"""What the web-socket broadcaster is to tell: numbered rows, written where a state changes.
+"""The outbox of the web-socket broadcaster: numbered rows, written when a state changes.
 
 An event's row is written in the transaction that changes the state, so that neither is visible
 without the other; each process with sockets reads the rows after the last that it delivered.
@@ -57,7 +57,7 @@ class OutboxRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OutboxEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """An event that is no state of ours, for each of some channels; the socket as in a notice."""
+    """An event other than a state change, for each of `channels`; the socket is as in a notice."""
 
     channels: tuple[str, ...]
     event: str
@@ -160,7 +160,7 @@ async def enqueue_video(
 ) -> None:
     """Broadcast a video's state after its row was changed; nothing if it was deleted.
 
-    `event` is one of progress, completed, failed; `extra` is what is to stand in its data too.
+    `event` is one of progress, completed, failed; `extra` is added to its data.
     """
     table = videos.c
     row = (
@@ -208,8 +208,8 @@ async def read_after(
 ) -> tuple[tuple[OutboxRecord, ...], bool]:
     """Return up to `most` notices after number `last`, and whether some before them are gone.
 
-    They are gone where the oldest that is kept is not the next one: so `last` must be a notice's
-    number, or that of a moment at which there was none.
+    Some are gone if the oldest one kept is not the next one, so `last` must be a notice's number,
+    or 0 from a time when there was none.
     """
     table = notices.c
     rows = await connection.execute(
@@ -218,23 +218,23 @@ async def read_after(
         .order_by(table.id)
         .limit(most)
     )
-    found = tuple(
+    records = tuple(
         OutboxRecord(id=number, channel=channel, event=event, body=body, except_socket=besides)
         for number, channel, event, body, besides in rows
     )
-    if not found or found[0].id == last + 1 or last == 0:
-        return found, False
+    if not records or records[0].id == last + 1 or last == 0:
+        return records, False
     # A transaction that was undone leaves a hole in the numbers too; what was trimmed takes the
     # oldest rows, so there is no row left at or before `last`.
     older = select(table.id).where(table.id <= last).limit(1)
-    return found, (await connection.execute(older)).one_or_none() is None
+    return records, (await connection.execute(older)).one_or_none() is None
 
 
 async def _project_of(connection: AsyncConnection, kind: str, hash_: str) -> int | None:
     table = videos if kind == "video" else streams
     present = project_lookup.is_of_present(table.c.project_id)
-    asked = select(table.c.project_id).where(table.c.hash == hash_, present)
-    return (await connection.execute(asked)).scalar_one_or_none()
+    query = select(table.c.project_id).where(table.c.hash == hash_, present)
+    return (await connection.execute(query)).scalar_one_or_none()
 
 
 class BroadcastOutbox:
@@ -262,15 +262,15 @@ class BroadcastOutbox:
     async def publish(self, events: Sequence[OutboxEvent], now_us: int) -> None:
         """Write events to the outbox, all or none."""
         async with self._database.writing() as connection:
-            for told in events:
-                for channel in told.channels:
+            for event in events:
+                for channel in event.channels:
                     await enqueue(
                         connection,
                         channel,
-                        told.event,
-                        told.body,
+                        event.event,
+                        event.body,
                         now_us,
-                        except_socket=told.except_socket,
+                        except_socket=event.except_socket,
                     )
 
     async def find_project(self, kind: str, name: str) -> int | None:

@@ -69,9 +69,9 @@ async def _next_number(connection: AsyncConnection, subject: PublicHash) -> int 
     """Return the number of a stream's next event; None if the event is not about a stream."""
     if not subject:
         return None
-    raised = update(streams).where(streams.c.hash == subject)
-    raised = raised.values(event_number=streams.c.event_number + 1)
-    row = await connection.execute(raised.returning(streams.c.event_number))
+    increment = update(streams).where(streams.c.hash == subject)
+    increment = increment.values(event_number=streams.c.event_number + 1)
+    row = await connection.execute(increment.returning(streams.c.event_number))
     return row.scalar_one_or_none()
 
 

@@ -1,4 +1,4 @@
-"""Which host is to own a new stream: the one that its encoder came to, or another with room.
+"""Which host is to own a new stream: the one that its encoder connected to, or another with room.
 
 Running streams stay where they are.
 """
@@ -16,9 +16,9 @@ __all__ = ["HostLoad", "choose_host", "find_loads"]
 
 
 class HostLoad(msgspec.Struct, frozen=True, kw_only=True):
-    """A living host: how many streams it owns, and may own at most (None: as many as come).
+    """A living host: how many streams it owns, and may own at most (None: unlimited).
 
-    One that stops may own none any more. Others can reach it if it has an `address`.
+    One that is stopping may own no more. Others can reach it if it has an `address`.
     """
 
     host: int
@@ -34,10 +34,10 @@ class HostLoad(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def choose_host(first: HostLoad, others: Iterable[HostLoad]) -> HostLoad:
-    """Return who is to own a stream whose encoder came to `first`.
+    """Return the host that is to own a stream whose encoder connected to `first`.
 
-    That is `first` if it has room, or if nobody has: a stream too many is better than none. Of
-    several with room it is the one of whose limit the least is used; those without one come last.
+    That is `first` if it has room, or if no host has: a stream too many is better than none. Of
+    several with room it is the one that uses the least of its limit; those without one come last.
     """
     if first.has_room:
         return first
@@ -57,8 +57,8 @@ async def find_loads(connection: AsyncConnection, dead_seconds: float) -> list[H
     table = hosts.c
     owned = select(func.count()).where(stream_owners.c.host_id == table.id).correlate(hosts)
     columns = select(table.id, table.name, table.address, owned.scalar_subquery(), table.capacity)
-    asked = columns.where(is_living(connection, dead_seconds))
+    query = columns.where(is_living(connection, dead_seconds))
     return [
         HostLoad(host=host, name=name, address=address, streams=streams, capacity=capacity)
-        for host, name, address, streams, capacity in await connection.execute(asked)
+        for host, name, address, streams, capacity in await connection.execute(query)
     ]

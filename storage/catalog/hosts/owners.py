@@ -1,9 +1,10 @@
 """Owners of streams (`catalog.owners`): which host runs the engine of a stream and publishes.
 
-The `generation` of a stream rises with each owner, so that what an older owner still writes is told
-from what the present one writes. It is the time of the claim by the database's clock, in seconds,
-or one more than the last generation if that is later. So a database that was restored from a backup
-gives later generations than it gave before the restore, which the media in the bucket name.
+The `generation` of a stream rises with each owner, so that what an older owner still writes is
+distinguished from what the present one writes. It is the time of the claim by the database's clock,
+in seconds, or one more than the last generation if that is later. So a database that was restored
+from a backup gives later generations than before the restore, which are in the names of media in
+the bucket.
 """
 
 from collections.abc import Sequence
@@ -28,8 +29,8 @@ __all__ = ["LEFT_AT_ONCE", "LeftStream", "StreamOwner", "StreamOwners"]
 
 # The first start after hosts were introduced finds every stream that was ever live.
 LEFT_AT_ONCE: Final = 500
-# Two witnesses need less time than one: each host is seen once a second, and says something twice a
-# second to those that relay to it.
+# Two witnesses need less time than one: each host is seen once a second, and sends something twice
+# a second to those that relay to it.
 _SILENT_SHARE: Final = 1 / 2
 _NO_HOST: Final = 0  # numbers of hosts begin with 1
 # Generations count seconds from 2020 on: the column holds them until 2088.
@@ -84,7 +85,7 @@ class StreamOwners:
 
         It may where no host owns the stream, or where the owner was not seen for `dead_seconds`, or
         where the owner has the generation `gone`: the caller knows that its process has ended. An
-        owner of the generation `silent` has said nothing to the caller for seconds: half of
+        owner of the generation `silent` has sent nothing to the caller for seconds: half of
         `dead_seconds` is enough then. The new generation is a later one. Of several hosts that
         claim at once, one becomes the owner, and the others get that one.
 
@@ -98,7 +99,7 @@ class StreamOwners:
             HostGone: the claiming host is not registered.
         """
         async with self._database.writing() as connection:
-            # First, as whoever removes a host locks it before its streams' rows.
+            # First, since the removal of a host locks it before its streams' rows.
             claiming, is_steady = await _lock_host(connection, host, dead_seconds)
             owner, generation = await _lock_owner(connection, stream)
             if owner == host:
@@ -110,37 +111,37 @@ class StreamOwners:
                     return _record(present, generation)
             if hand_over:
                 claiming = await _with_room(connection, claiming, owner, dead_seconds)
-            taken = update(stream_owners).where(stream_owners.c.stream_id == stream)
+            claimed = update(stream_owners).where(stream_owners.c.stream_id == stream)
             following = _next_generation(connection)
-            taken = taken.values(
+            claimed = claimed.values(
                 host_id=claiming[0], generation=following, taken_us=now_in(connection)
             )
-            given = await connection.execute(taken.returning(stream_owners.c.generation))
-            return _record(claiming, given.scalar_one())
+            row = await connection.execute(claimed.returning(stream_owners.c.generation))
+            return _record(claiming, row.scalar_one())
 
     async def release(self, stream: int, host: int, generation: int, *, ended: bool = True) -> None:
-        """Let go of a stream that the host owns by this generation; else nothing changes.
+        """Release a stream that the host owns by this generation; otherwise nothing changes.
 
-        Without `ended` it may have a run that is open still: see `find_left`.
+        Without `ended` it may still have an open run: see `find_left`.
         """
         owners = stream_owners.c
         mine = (owners.stream_id == stream, owners.host_id == host, owners.generation == generation)
         async with self._database.writing() as connection:
-            left = null() if ended else _NO_HOST
-            await connection.execute(update(stream_owners).where(*mine).values(host_id=left))
+            owner = null() if ended else _NO_HOST
+            await connection.execute(update(stream_owners).where(*mine).values(host_id=owner))
 
     async def owned_by(self, host: int) -> dict[int, int]:
         """Return the generations by which a host owns streams, by the streams' numbers."""
         owners = stream_owners.c
-        asked = select(owners.stream_id, owners.generation).where(owners.host_id == host)
-        # A host asks for it with each beat.
+        query = select(owners.stream_id, owners.generation).where(owners.host_id == host)
+        # Each heartbeat of a host runs this query.
         async with self._database.beating() as connection:
-            return dict((await connection.execute(asked)).all())
+            return dict((await connection.execute(query)).all())
 
     async def find_left(
         self, host: int, dead_seconds: float, *, after: int = 0
     ) -> tuple[LeftStream, ...]:
-        """Return streams whose owners are gone; all but the first living host get none.
+        """Return streams whose owners are gone; only the first living host gets any.
 
         The first one has the smallest number. The streams come in the order of their numbers,
         `LEFT_AT_ONCE` at a time, those with a number greater than `after`.
@@ -159,11 +160,11 @@ class StreamOwners:
             lives = is_living(connection, dead_seconds)
             living = select(hosts.c.id).where(lives)
             first = select(func.min(hosts.c.id)).where(lives).scalar_subquery()
-            left = (owners.host_id.is_not(None), owners.host_id.not_in(living), first == host)
+            orphaned = (owners.host_id.is_not(None), owners.host_id.not_in(living), first == host)
             joined = columns.join_from(stream_owners, streams, streams.c.id == owners.stream_id)
             joined = joined.join(projects, projects.c.id == streams.c.project_id)
-            asked = joined.where(*left, streams.c.id > after)
-            asked = asked.order_by(streams.c.id).limit(LEFT_AT_ONCE)
+            query = joined.where(*orphaned, streams.c.id > after)
+            query = query.order_by(streams.c.id).limit(LEFT_AT_ONCE)
             return tuple(
                 LeftStream(
                     stream=number,
@@ -183,13 +184,13 @@ class StreamOwners:
                     paused,
                     settings,
                     defaults,
-                ) in await connection.execute(asked)
+                ) in await connection.execute(query)
             )
 
     async def forget(self, left: Sequence[LeftStream]) -> None:
-        """Record of streams that were let go that they have no open run.
+        """Record that released streams have no open run.
 
-        Nothing changes of one that was claimed meanwhile.
+        A stream that was claimed meanwhile is not changed.
         """
         owners = stream_owners.c
         free = update(stream_owners).where(
@@ -220,50 +221,50 @@ def _record(host: _Host, generation: int) -> StreamOwner:
 async def _lock_host(
     connection: AsyncConnection, host: int, dead_seconds: float
 ) -> tuple[_Host, bool]:
-    """Keep a host from being removed; it may be seen meanwhile. Return if it is seen steadily."""
+    """Lock a host against removal, not against heartbeats; return whether it is seen steadily."""
     # One that was not seen yet since the database is back has an old `steady_us`.
     is_steady = and_(
         is_living(connection, dead_seconds),
         now_in(connection) - hosts.c.steady_us >= round(dead_seconds * MICROSECONDS),
     )
-    asked = select(hosts.c.id, hosts.c.name, hosts.c.address, is_steady).where(hosts.c.id == host)
-    row = await connection.execute(asked.with_for_update(read=True, key_share=True))
-    found = row.one_or_none()
-    if found is None:
+    query = select(hosts.c.id, hosts.c.name, hosts.c.address, is_steady).where(hosts.c.id == host)
+    row = await connection.execute(query.with_for_update(read=True, key_share=True))
+    values = row.one_or_none()
+    if values is None:
         raise HostGone(host)
-    number, name, address, steady = found
+    number, name, address, steady = values
     return (number, name, address), steady
 
 
 async def _lock_owner(connection: AsyncConnection, stream: int) -> tuple[int | None, int]:
     """Lock the row of a stream's owner, added if it is missing: its host and its generation."""
     owners = stream_owners.c
-    asked = select(owners.host_id, owners.generation).where(owners.stream_id == stream)
-    locked = asked.with_for_update()
-    found = (await connection.execute(locked)).one_or_none()
-    if found is None:
+    query = select(owners.host_id, owners.generation).where(owners.stream_id == stream)
+    locked = query.with_for_update()
+    owner = (await connection.execute(locked)).one_or_none()
+    if owner is None:
         row = {"stream_id": stream, "generation": 0, "taken_us": 0}
         await connection.execute(insert_missing(connection, stream_owners, row))
-        found = (await connection.execute(locked)).one()
-    return found
+        owner = (await connection.execute(locked)).one()
+    return owner
 
 
 async def _with_room(
-    connection: AsyncConnection, claiming: _Host, left: int | None, dead_seconds: float
+    connection: AsyncConnection, claiming: _Host, former: int | None, dead_seconds: float
 ) -> _Host:
-    """Return the host that is to own a stream; not the host `left`, which may only seem to live.
+    """Return the host that is to own a stream; not the host `former`, which may only seem to live.
 
-    One that ends meanwhile owns it in name only: the next claim finds that nobody does.
+    One that ends meanwhile owns it in name only: the next claim finds no owner.
     """
-    asked = select(hosts.c.capacity).where(hosts.c.id == claiming[0])
-    if (await connection.execute(asked)).scalar_one() is None:
-        return claiming  # as many as come: the usual case, and the cheapest
+    query = select(hosts.c.capacity).where(hosts.c.id == claiming[0])
+    if (await connection.execute(query)).scalar_one() is None:
+        return claiming  # unlimited: the usual case, and the cheapest
     loads = {each.host: each for each in await find_loads(connection, dead_seconds)}
     first = loads.pop(claiming[0], None)
     if first is None:
         return claiming
-    if left is not None:
-        loads.pop(left, None)
+    if former is not None:
+        loads.pop(former, None)
     chosen = choose_host(first, loads.values())
     return chosen.host, chosen.name, chosen.address
 
@@ -272,7 +273,7 @@ async def _find_owner(
     connection: AsyncConnection, host: int | None, dead_seconds: float, *, silent: bool
 ) -> _Host | None:
     """Return a host that lives, or with `silent` that may live; None where there is none."""
-    asked = select(hosts.c.id, hosts.c.name, hosts.c.address).where(hosts.c.id == host)
+    query = select(hosts.c.id, hosts.c.name, hosts.c.address).where(hosts.c.id == host)
     if not silent:
-        asked = asked.where(is_living(connection, dead_seconds))
-    return (await connection.execute(asked)).one_or_none()
+        query = query.where(is_living(connection, dead_seconds))
+    return (await connection.execute(query)).one_or_none()

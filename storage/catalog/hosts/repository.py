@@ -16,7 +16,7 @@ from storage.catalog.schema.tables import hosts, stream_owners, streams
 
 __all__ = ["HostRecord", "Hosts"]
 
-# Of rows that nobody removed: a host that was killed may never return under its name.
+# For rows that were not removed: a host that was killed may never return under its name.
 _KEPT_US: Final = 86_400 * MICROSECONDS
 
 
@@ -24,8 +24,8 @@ class HostRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A process that receives streams.
 
     Other hosts connect to it at `address`; None: they cannot. `silent_us` is how long ago it was
-    last seen, `streams` how many streams it owns, `capacity` how many it may own at most (None: as
-    many as come; 0: it stops). One that is not `alive` owns them in name only.
+    last seen, `streams` how many streams it owns, `capacity` how many it may own at most (None:
+    unlimited; 0: it is stopping). One that is not `alive` owns them in name only.
     """
 
     id: int
@@ -51,10 +51,10 @@ class Hosts:
     ) -> int:
         """Add a host that has just started, and return its number, which was never given before.
 
-        It may own `capacity` streams at most, None: as many as come (see `storage.catalog.hosts.
-        capacity`).
+        It may own `capacity` streams at most (None: unlimited; see
+        `storage.catalog.hosts.capacity`).
 
-        A host of the same name is removed, and so nobody owns its streams any more. Hosts that were
+        A host of the same name is removed, and its streams have no owner any more. Hosts that were
         not seen for a day are removed, too, and the owners of streams that were deleted.
         """
         table, owners = hosts.c, stream_owners.c
@@ -66,8 +66,8 @@ class Hosts:
             await connection.execute(delete(hosts).where(table.id.in_(numbers)))
             deleted = ~select(streams.c.id).where(streams.c.id == owners.stream_id).exists()
             gone = or_(owners.host_id.is_(None), owners.host_id.not_in(select(table.id)))
-            left = (gone, owners.taken_us < now - _KEPT_US, deleted)
-            await connection.execute(delete(stream_owners).where(*left))
+            is_unused = (gone, owners.taken_us < now - _KEPT_US, deleted)
+            await connection.execute(delete(stream_owners).where(*is_unused))
             row = {"name": name, "role": role, "address": address, "version": version}
             row |= {"capacity": capacity}
             added = insert(hosts).values(**row, started_us=now, seen_us=now, steady_us=now)
@@ -77,7 +77,8 @@ class Hosts:
         """Record that a host was seen now; return False if its row is gone.
 
         A database that was restored from a backup may give its number to a host of another `name`.
-        Where it was not seen for `dead_seconds` before, it begins anew to be seen without a break.
+        If it was not seen for `dead_seconds` before, its time of being seen without a break starts
+        anew.
         """
         async with self._database.beating() as connection:
             now = now_in(connection)
@@ -93,7 +94,7 @@ class Hosts:
             await connection.execute(mine.values(capacity=capacity))
 
     async def leave(self, host: int) -> None:
-        """Remove a host that ends; nobody owns its streams any more."""
+        """Remove a host that ends; its streams have no owner any more."""
         async with self._database.writing() as connection:
             await connection.execute(delete(hosts).where(hosts.c.id == host))
 
@@ -107,7 +108,7 @@ class Hosts:
             .scalar_subquery()
         )
         async with self._database.reading() as connection:
-            asked = select(
+            query = select(
                 table.id,
                 table.name,
                 table.role,
@@ -143,5 +144,5 @@ class Hosts:
                     alive,
                     count,
                     capacity,
-                ) in await connection.execute(asked)
+                ) in await connection.execute(query)
             )

@@ -1,4 +1,4 @@
-"""What is locked before a tag, a category or a player is changed or deleted.
+"""The locks that precede changing or deleting a tag, a category or a player.
 
 The order is that of `storage.catalog.engine.lock_order`. Each function runs within the caller's
 transaction.
@@ -21,8 +21,8 @@ async def lock_project(connection: AsyncConnection, table: Table, label: int) ->
     deletes.
     """
     of_it = select(table.c.project_id).where(table.c.id == label).scalar_subquery()
-    asked = select(projects.c.id).where(projects.c.id == of_it)
-    await connection.execute(asked.with_for_update(read=True, key_share=True))
+    query = select(projects.c.id).where(projects.c.id == of_it)
+    await connection.execute(query.with_for_update(read=True, key_share=True))
 
 
 async def lock_records(

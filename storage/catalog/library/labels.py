@@ -51,13 +51,13 @@ _TRIES: Final = 3
 
 
 class TagById(msgspec.Struct, frozen=True):
-    """A tag that there is."""
+    """An existing tag."""
 
     id: int
 
 
 class TagByName(msgspec.Struct, frozen=True):
-    """A tag by its name, to be made where there is none yet."""
+    """A tag by its name, which is added if there is none yet."""
 
     name: str
 
@@ -90,11 +90,11 @@ async def add(
     *,
     active: bool = True,
 ) -> LabelRecord:
-    """Make a label.
+    """Add a label.
 
     Raises:
         NoSuchProject: there is no such project.
-        NameTaken: the project has one of that name; the transaction cannot go on.
+        NameTaken: the project has one of that name; the transaction cannot continue.
     """
     await project_lookup.require(connection, project)
     table = _TABLES[kind]
@@ -117,12 +117,12 @@ async def edit(
     active: bool | None = None,
     check: Callable[[LabelRecord], None] | None = None,
 ) -> LabelRecord | None:
-    """Change what is not None; None where there is no such label (any more).
+    """Change what is not None; return None if there is no such label (any more).
 
     `check` may raise to keep the label as it is; it gets the record before the change.
 
     Raises:
-        NameTaken: the project has another of that name; the transaction cannot go on.
+        NameTaken: the project has another of that name; the transaction cannot continue.
     """
     table = _TABLES[kind]
     values: dict[str, object] = {"version": table.c.version + 1, "updated_us": now_us}
@@ -145,7 +145,7 @@ async def edit(
 
 
 async def remove(connection: AsyncConnection, kind: Kind, label: int) -> LabelRecord | None:
-    """Delete a label, and return what it was; what had it loses it."""
+    """Delete a label and return it; records that had it lose it."""
     table = _TABLES[kind]
     if kind == "category":
         await label_locks.lock_records(connection, "category_id", label)
@@ -166,70 +166,71 @@ async def link_tags(
     wanted: Sequence[TagWanted],
     now_us: int,
 ) -> None:
-    """Replace a record's tags; each counts once, and a name that is new makes a tag.
+    """Replace a record's tags; each counts once, and a new name adds a tag.
 
     The caller holds the record's row.
 
     Raises:
         NoSuchLabel: a number is that of no tag of the project.
-        CatalogBusy: others make and delete tags of these names all the while.
+        CatalogBusy: other processes keep adding and deleting tags of these names.
     """
     links, owner = _LINKS[table]
-    asked = [tag.id for tag in wanted if isinstance(tag, TagById)]
-    numbers = await _held(connection, project, asked)
-    for number in asked:
+    ids = [tag.id for tag in wanted if isinstance(tag, TagById)]
+    numbers = await _lock(connection, project, ids)
+    for number in ids:
         if number not in numbers:
             raise NoSuchLabel("tag", number)
-    # By their folded names: the first writing of a name is the one that counts.
+    # By their folded names: the first spelling of a name counts.
     names: dict[str, str] = {}
     for tag in wanted:
         if isinstance(tag, TagByName):
             names.setdefault(fold(tag.name), tag.name)
-    numbers |= await _named(connection, project, names, now_us)
+    numbers |= await _find_or_add(connection, project, names, now_us)
     await connection.execute(delete(links).where(links.c[owner] == record))
     if numbers:
         rows = [{owner: record, "tag_id": number} for number in sorted(numbers)]
         await connection.execute(insert(links), rows)
 
 
-async def _held(connection: AsyncConnection, project: int, asked: Collection[int]) -> set[int]:
-    """Return those numbers that are of tags of the project, which nobody can delete meanwhile."""
+async def _lock(connection: AsyncConnection, project: int, ids: Collection[int]) -> set[int]:
+    """Return those ids that are of tags of the project, locked against deletion."""
     found: set[int] = set()
-    numbers = sorted({number for number in asked if 0 < number <= named_rows.MAX_ID})
+    numbers = sorted({number for number in ids if 0 < number <= named_rows.MAX_ID})
     for start in range(0, len(numbers), _AT_ONCE):
         some = numbers[start : start + _AT_ONCE]
         mine = select(tags.c.id).where(tags.c.project_id == project, tags.c.id.in_(some))
-        # In one order everywhere, so that two who hold several never wait for each other.
+        # In one order everywhere, so that two transactions with several locks never wait for each
+        # other.
         held = mine.order_by(tags.c.id).with_for_update(read=True, key_share=True)
         found |= set((await connection.execute(held)).scalars())
     return found
 
 
-async def _named(
+async def _find_or_add(
     connection: AsyncConnection, project: int, names: dict[str, str], now_us: int
 ) -> set[int]:
-    """Return the numbers of the tags with these names (by their folded forms), made where new."""
+    """Return the numbers of the tags with these names (by folded form); add the missing ones."""
     found: dict[str, int] = {}
-    made = 0
+    added = 0
     for _ in range(_TRIES):
-        found |= await _with_folds(connection, project, set(names) - set(found))
+        found |= await _find_by_folds(connection, project, set(names) - set(found))
         # In one order everywhere, as above.
         for folded in sorted(set(names) - set(found)):
-            number = await _make(connection, _row(project, names[folded], True, now_us))
+            number = await _insert(connection, _row(project, names[folded], True, now_us))
             if number is not None:
                 found[folded] = number
-                made += 1
+                added += 1
         if len(found) == len(names):
             break
-        # Another process made the rest between our look and our try: we look again.
+        # Another process added the rest after the query: query again.
     else:
         raise CatalogBusy("the tags change too fast")
-    if made:
-        counters.add(connection, project, tags.name, made)
+    if added:
+        counters.add(connection, project, tags.name, added)
     return set(found.values())
 
 
-async def _with_folds(
+async def _find_by_folds(
     connection: AsyncConnection, project: int, folds: Collection[str]
 ) -> dict[str, int]:
     found: dict[str, int] = {}
@@ -245,8 +246,8 @@ async def _with_folds(
     return found
 
 
-async def _make(connection: AsyncConnection, row: dict[str, object]) -> int | None:
-    """Make a tag; None where there is one of that name (a failing insert would undo the rest)."""
+async def _insert(connection: AsyncConnection, row: dict[str, object]) -> int | None:
+    """Add a tag; return None if its name exists (a failing insert would undo the rest)."""
     statement = insert_missing(connection, tags, row).returning(tags.c.id)
     return (await connection.execute(statement)).scalar_one_or_none()
 
@@ -259,30 +260,30 @@ async def tags_of(
     found: dict[int, list[TagRecord]] = {record: [] for record in records}
     for start in range(0, len(records), _AT_ONCE):
         some = records[start : start + _AT_ONCE]
-        asked = (
+        query = (
             select(links.c[owner].label("record"), tags)
             .join(tags, tags.c.id == links.c.tag_id)
             .where(links.c[owner].in_(some))
         )
-        for row in await connection.execute(asked.order_by(tags.c.name_fold, tags.c.id)):
+        for row in await connection.execute(query.order_by(tags.c.name_fold, tags.c.id)):
             found[row.record].append(_record(row))
     return {record: tuple(labels) for record, labels in found.items()}
 
 
 async def require_category(connection: AsyncConnection, project: int, category: int) -> None:
-    """See that the project has a category with that number, and hold it.
+    """Check that the project has a category with that number, and lock it.
 
     Raises:
         NoSuchLabel: it has none.
     """
-    asked = (
+    query = (
         select(categories.c.id)
         .where(categories.c.id == category, categories.c.project_id == project)
         .with_for_update(read=True, key_share=True)
     )
     if (
         not 0 < category <= named_rows.MAX_ID
-        or (await connection.execute(asked)).scalar_one_or_none() is None
+        or (await connection.execute(query)).scalar_one_or_none() is None
     ):
         raise NoSuchLabel("category", category)
 
@@ -303,7 +304,7 @@ async def categories_of(
 class Labels:
     """The catalog's tags and categories: each call is a transaction of its own.
 
-    `by` is the number of the token whose bearer asked.
+    `by` is the number of the caller's token.
     """
 
     def __init__(self, database: Database) -> None:
@@ -316,8 +317,8 @@ class Labels:
                 return None
             table = _TABLES[kind]
             present = project_lookup.is_of_present(table.c.project_id)
-            asked = select(table).where(table.c.id == label, present)
-            row = (await connection.execute(asked)).one_or_none()
+            query = select(table).where(table.c.id == label, present)
+            row = (await connection.execute(query)).one_or_none()
             return None if row is None else _record(row)
 
     async def find_page(
@@ -340,7 +341,7 @@ class Labels:
     async def add(
         self, kind: Kind, project: int, name: str, *, active: bool, by: int | None, now_us: int
     ) -> LabelRecord:
-        """Make a label.
+        """Add a label.
 
         Raises:
             NoSuchProject: there is no such project.
@@ -363,10 +364,10 @@ class Labels:
         now_us: int,
         check: Callable[[LabelRecord], None] | None = None,
     ) -> LabelRecord | None:
-        """Change what is not None; None where there is no such label.
+        """Change what is not None; return None if there is no such label.
 
-        `check` may raise to keep the label as it is; it gets the record before the change, which
-        nobody else changes meanwhile.
+        `check` may raise to keep the label as it is; it gets the record before the change, locked
+        against other changes.
 
         Raises:
             NameTaken: the project has another of that name.
@@ -387,7 +388,7 @@ class Labels:
             return record
 
     async def remove(self, kind: Kind, label: int, *, by: int | None, now_us: int) -> bool:
-        """Delete a label from its project and from what had it; False where there is none."""
+        """Delete a label, also from records that had it; return False if there is none."""
         async with self._database.writing() as connection:
             record = await remove(connection, kind, label)
             if record is None:

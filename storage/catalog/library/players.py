@@ -21,7 +21,7 @@ from storage.errors import NoSuchLabel
 
 __all__ = ["STANDARD", "Players", "add", "edit", "names_of", "remove", "require"]
 
-# What a new player does where its owner says nothing.
+# The options of a new player where its owner sets none.
 STANDARD: Final = PlayerOptions()
 # How many numbers one statement names: SQLite takes 32 766, older ones 999.
 _AT_ONCE: Final = 500
@@ -43,40 +43,40 @@ def _record(row: Row[Any]) -> PlayerRecord:  # Any: the row of a whole table has
 
 
 async def require(connection: AsyncConnection, project: int, player: int) -> None:
-    """See that the project has a player with that number, and hold it.
+    """Check that the project has a player with that number, and lock it.
 
     Raises:
         NoSuchLabel: it has none.
     """
-    asked = (
+    query = (
         select(players.c.id)
         .where(players.c.id == player, players.c.project_id == project)
         .with_for_update(read=True, key_share=True)
     )
     if (
         not 0 < player <= named_rows.MAX_ID
-        or (await connection.execute(asked)).scalar_one_or_none() is None
+        or (await connection.execute(query)).scalar_one_or_none() is None
     ):
         raise NoSuchLabel("player", player)
 
 
 async def names_of(connection: AsyncConnection, ids: Collection[int]) -> dict[int, str]:
     """Return the names of the players with these numbers, by number."""
-    found: dict[int, str] = {}
+    names: dict[int, str] = {}
     numbers = sorted(set(ids))
     for start in range(0, len(numbers), _AT_ONCE):
         some = players.c.id.in_(numbers[start : start + _AT_ONCE])
         for number, name in await connection.execute(
             select(players.c.id, players.c.name).where(some)
         ):
-            found[number] = name
-    return found
+            names[number] = name
+    return names
 
 
 async def add(
     connection: AsyncConnection, project: int, name: str, options: PlayerOptions, now_us: int
 ) -> PlayerRecord:
-    """Make a player.
+    """Add a player.
 
     Raises:
         NoSuchProject: there is no such project.
@@ -105,7 +105,7 @@ async def edit(
     options: dict[str, bool | str | None],
     check: Callable[[PlayerRecord], None] | None = None,
 ) -> PlayerRecord | None:
-    """Change the name, where it is not None, and those options; None: there is no such player.
+    """Change the name unless it is None, and those options; return None if there is none.
 
     `check` may raise to keep the player as it is; it gets the record before the change.
     """
@@ -128,7 +128,7 @@ async def edit(
 
 
 async def remove(connection: AsyncConnection, player: int) -> PlayerRecord | None:
-    """Delete a player, and return what it was; what was shown in it is in the standard one."""
+    """Delete a player and return it; records that used it get the standard player."""
     await label_locks.lock_records(connection, "player_id", player)
     await label_locks.lock_project(connection, players, player)
     statement = delete(players).where(players.c.id == player).returning(players)
@@ -142,7 +142,7 @@ async def remove(connection: AsyncConnection, player: int) -> PlayerRecord | Non
 class Players:
     """The catalog's players: each call is a transaction of its own.
 
-    `by` is the number of the token whose bearer asked.
+    `by` is the number of the caller's token.
     """
 
     def __init__(self, database: Database) -> None:
@@ -152,9 +152,9 @@ class Players:
         """Return the player with that number."""
         async with self._database.reading() as connection:
             present = project_lookup.is_of_present(players.c.project_id)
-            asked = select(players).where(players.c.id == player, present)
+            query = select(players).where(players.c.id == player, present)
             row = (
-                (await connection.execute(asked)).one_or_none()
+                (await connection.execute(query)).one_or_none()
                 if player <= named_rows.MAX_ID
                 else None
             )
@@ -185,7 +185,7 @@ class Players:
     async def add(
         self, project: int, name: str, options: PlayerOptions, *, by: int | None, now_us: int
     ) -> PlayerRecord:
-        """Make a player.
+        """Add a player.
 
         Raises:
             NoSuchProject: there is no such project.
@@ -206,10 +206,10 @@ class Players:
         now_us: int,
         check: Callable[[PlayerRecord], None] | None = None,
     ) -> PlayerRecord | None:
-        """Change the name, where it is not None, and those options; None: there is no such player.
+        """Change the name unless it is None, and those options; return None if there is none.
 
         `options` are fields of `PlayerOptions` with their new values. `check` may raise to keep the
-        player as it is; it gets the record before the change, which nobody else changes meanwhile.
+        player as it is; it gets the record before the change, locked against other changes.
         """
         keys = [*(["name"] if name is not None else []), *options]
         if not keys:
@@ -223,7 +223,7 @@ class Players:
             return record
 
     async def remove(self, player: int, *, by: int | None, now_us: int) -> bool:
-        """Delete a player; False where there is none."""
+        """Delete a player; return False if there is none."""
         async with self._database.writing() as connection:
             record = await remove(connection, player)
             if record is None:

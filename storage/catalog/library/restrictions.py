@@ -42,10 +42,10 @@ class Restrictions:
         kinds: tuple[Literal["stream"], Literal["video"]] = ("stream", "video")
         found: list[RestrictedRecord] = []
         async with self._database.reading() as connection:
-            for kind, asked, table in zip(
+            for kind, query, table in zip(
                 kinds, (of_streams, of_videos), (streams, videos), strict=True
             ):
-                rows = await connection.execute(asked.order_by(table.c.id.desc()).limit(most))
+                rows = await connection.execute(query.order_by(table.c.id.desc()).limit(most))
                 found += [
                     RestrictedRecord(
                         kind=kind, id=number, title=name, countries=decode_countries(countries)
