@@ -1,7 +1,7 @@
 """Browsers that are signed in (`catalog.sessions`), and the links that sign in once.
 
-A session is a token's, and ends with it: whoever signs in shows the token once, and the browser
-keeps a secret of its own instead. Secrets are 32 random bytes, of which only the SHA-256 is stored.
+A session belongs to a token and ends with it: the token is needed once, to sign in, and the browser
+then keeps a secret of its own. Secrets are 32 random bytes, of which only the SHA-256 is stored.
 """
 
 import secrets
@@ -25,9 +25,9 @@ LIFE_SECONDS: Final = 90 * 86_400
 _IDLE_US: Final = 14 * 86_400 * MICROSECONDS
 # From the terminal to a browser on another machine.
 LINK_SECONDS: Final = 15 * 60
-# So often at most a session is written, however often it is used.
+# A session's row is written at most this often, however often it is used.
 _SEEN_EVERY_US: Final = 3600 * MICROSECONDS
-# A token has no more sessions and links: more browsers than its bearer has. The oldest go first.
+# The sessions and links of a token: more browsers than its owner has. The oldest go first.
 _MOST: Final = 100
 
 # Run at each request of a browser: built once.
@@ -67,22 +67,22 @@ class Sessions:
             return await _add(connection, token, now_us)
 
     async def authenticate(self, secret: str, now_us: int) -> Principal | None:
-        """Return the principal of a session that has not ended, and note that it is used."""
-        found = {"of": digest(secret), "now": now_us, "idle": now_us - _IDLE_US}
-        row = await self._database.row(_BY_ID, found)
+        """Return the principal of a session that has not ended, and record that it is used."""
+        parameters = {"of": digest(secret), "now": now_us, "idle": now_us - _IDLE_US}
+        row = await self._database.row(_BY_ID, parameters)
         if row is None:
             return None
         if now_us - row.seen_us > _SEEN_EVERY_US:
-            await self._note(found["of"], now_us)
+            await self._record_use(parameters["of"], now_us)
         return Principal(id=row.id, name=row.name, project=row.project_id, write=row.write)
 
-    async def _note(self, session: object, now_us: int) -> None:
+    async def _record_use(self, session: object, now_us: int) -> None:
         seen = update(sessions).where(sessions.c.id == session).values(seen_us=now_us)
         try:
             async with self._database.writing() as connection:
                 await connection.execute(seen)
         except CatalogBusy:
-            return  # the next request notes it
+            return  # the next request records it
 
     async def remove(self, secret: str) -> None:
         """End a session, if there is one of that secret."""
@@ -163,19 +163,19 @@ async def _keep_newest(
 
 
 async def _remove(connection: AsyncConnection, table: Table, which: ColumnElement[bool]) -> None:
-    """Delete rows, but for those that another transaction deletes at this moment."""
+    """Delete rows, except those that another transaction is deleting."""
     # Locked in one order, so that two transactions never wait for each other.
     locked = select(table.c.id).where(which).order_by(table.c.id).with_for_update(skip_locked=True)
-    found = (await connection.execute(locked)).scalars().all()
-    if found:
-        await connection.execute(delete(table).where(table.c.id.in_(found)))
+    ids = (await connection.execute(locked)).scalars().all()
+    if ids:
+        await connection.execute(delete(table).where(table.c.id.in_(ids)))
 
 
 async def require_valid(connection: AsyncConnection, token: int) -> None:
     """Keep a token from being revoked until the transaction ends.
 
     Raises:
-        TokenRevoked: it has been revoked already, or is not there.
+        TokenRevoked: it has been revoked already, or does not exist.
     """
     valid = select(tokens.c.id).where(tokens.c.id == token, tokens.c.revoked_us.is_(None))
     if (

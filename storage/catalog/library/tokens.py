@@ -1,7 +1,8 @@
 """API tokens (`catalog.tokens`), of which only the SHA-256 is stored.
 
 A token is 32 random bytes, so a plain digest is enough: there is no dictionary to try. The database
-looks the digest up; how long that takes tells a guesser about the digest, not about the token.
+looks the digest up; how long that takes reveals something of the digest to a guesser, not of the
+token.
 """
 
 import secrets

@@ -1,8 +1,8 @@
 """Copies a whole catalog from a file of SQLite into an empty database of PostgreSQL.
 
-Rows keep their numbers, and so do the media that they name and the installation key. Numbers that
-were given once are not given again in the copy either. Hosts and the owners of streams stay behind.
-It is one transaction: the target has the whole catalog, or nothing of it.
+Rows keep their numbers, and so do the media that they reference and the installation key. Numbers
+that were given once are not given again in the copy either. Hosts and the owners of streams are not
+copied. It is one transaction: the target has the whole catalog, or nothing of it.
 """
 
 from pathlib import Path
@@ -25,7 +25,7 @@ __all__ = ["CatalogCopy", "copy_catalog"]
 _NOT_COPIED: Final = (hosts, stream_owners)
 # A run that is open meanwhile counts as left by a host that is gone (there is none with that
 # number). Which streams have one is not known here: any that was ever live may.
-_LEFT: Final = insert(stream_owners).from_select(
+_ORPHANED_STREAMS: Final = insert(stream_owners).from_select(
     ("stream_id", "host_id", "generation", "taken_us"),
     select(streams.c.id, literal(0), literal(0), literal(0)).where(
         or_(streams.c.published_us.is_not(None), streams.c.hidden)
@@ -45,7 +45,7 @@ async def copy_catalog(source: Path, target: str, *, busy_ms: int = BUSY_MS) -> 
     """Copy the catalog in a file of SQLite to the database of PostgreSQL with that URL.
 
     Nothing may use either meanwhile: the file's write lock and the tables are held. `busy_ms` is
-    how long others are waited for.
+    how long to wait for other processes.
 
     Raises:
         SchemaMismatch: the source has another form than this code needs, or none.
@@ -63,50 +63,50 @@ async def copy_catalog(source: Path, target: str, *, busy_ms: int = BUSY_MS) -> 
     ):
         await migrations.check(origin, exactly=True)
         # Transactions without a time limit.
-        async with origin.migrating() as rows, copy.migrating() as made:
-            await _prepare(made, copy)
-            return CatalogCopy(place=copy.place, rows=await _copy(rows, made))
+        async with origin.migrating() as reader, copy.migrating() as writer:
+            await _prepare(writer, copy)
+            return CatalogCopy(place=copy.place, rows=await _copy(reader, writer))
 
 
-async def _prepare(made: AsyncConnection, copy: Database) -> None:
+async def _prepare(writer: AsyncConnection, copy: Database) -> None:
     """Create the tables of the target, which must hold no row."""
-    await made.run_sync(lock_schema, copy.place)
-    for name in await made.run_sync(lambda connection: inspect(connection).get_table_names()):
-        found = select(literal(1)).select_from(table(name))
-        if name != "alembic_version" and (await made.execute(found.limit(1))).first():
+    await writer.run_sync(lock_schema, copy.place)
+    for name in await writer.run_sync(lambda connection: inspect(connection).get_table_names()):
+        rows = select(literal(1)).select_from(table(name))
+        if name != "alembic_version" and (await writer.execute(rows.limit(1))).first():
             raise CatalogNotEmpty(copy.place)
-    await made.run_sync(migrations.migrate_within, copy.place)
+    await writer.run_sync(migrations.migrate_within, copy.place)
 
 
-async def _copy(rows: AsyncConnection, made: AsyncConnection) -> int:
+async def _copy(reader: AsyncConnection, writer: AsyncConnection) -> int:
     copied = 0
-    numbered = await rows.execute(text("SELECT name, seq FROM sqlite_sequence"))
+    numbered = await reader.execute(text("SELECT name, seq FROM sqlite_sequence"))
     given: dict[str, int] = {row.name: row.seq for row in numbered}
     for each in METADATA.sorted_tables:
         if each in _NOT_COPIED:
             continue
-        number = await _copy_table(rows, made, each)
+        number = await _copy_table(reader, writer, each)
         counted = select(func.count()).select_from(each)
-        wanted = (await rows.execute(counted)).scalar_one()
-        if not number == wanted == (await made.execute(counted)).scalar_one():
+        wanted = (await reader.execute(counted)).scalar_one()
+        if not number == wanted == (await writer.execute(counted)).scalar_one():
             raise CatalogError(f"{number} of the {wanted} rows of {each.name} were copied")
-        await _go_on_numbering(made, each, given.get(each.name, 0))
+        await _continue_numbering(writer, each, given.get(each.name, 0))
         copied += number
-    await made.execute(_LEFT)
+    await writer.execute(_ORPHANED_STREAMS)
     return copied
 
 
-async def _copy_table(rows: AsyncConnection, made: AsyncConnection, each: Table) -> int:
+async def _copy_table(reader: AsyncConnection, writer: AsyncConnection, each: Table) -> int:
     """Copy a table's rows in the order of their keys; return how many."""
     copied = 0
     key = tuple_(*each.primary_key.columns)
     names = [one.name for one in each.primary_key.columns]
     chosen = select(each).order_by(*each.primary_key.columns).limit(_AT_ONCE)
     part = chosen
-    while found := (await rows.execute(part)).mappings().all():
-        await made.execute(insert(each), [_row(dict(one)) for one in found])
-        copied += len(found)
-        part = chosen.where(key > tuple(found[-1][name] for name in names))
+    while rows := (await reader.execute(part)).mappings().all():
+        await writer.execute(insert(each), [_row(dict(one)) for one in rows])
+        copied += len(rows)
+        part = chosen.where(key > tuple(rows[-1][name] for name in names))
     return copied
 
 
@@ -118,8 +118,8 @@ def _row(values: dict[str, Any]) -> dict[str, Any]:  # Any: columns of any type
     }
 
 
-async def _go_on_numbering(made: AsyncConnection, each: Table, given: int) -> None:
+async def _continue_numbering(writer: AsyncConnection, each: Table, given: int) -> None:
     """Let a table's next number be greater than any that was given."""
     if "id" in each.c and given:
         sequence = func.pg_get_serial_sequence(each.name, "id")
-        await made.execute(select(func.setval(sequence, given)))
+        await writer.execute(select(func.setval(sequence, given)))

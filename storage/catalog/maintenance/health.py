@@ -19,15 +19,15 @@ from storage.catalog.streams.settings import project_slate, stream_slate
 
 __all__ = ["HealthChecks", "StuckJob"]
 
-# Any worker takes a job whose lease is over within seconds, where one has nothing else to do.
-_UNLED_US: Final = 600 * MICROSECONDS
+# A worker that has nothing else to do leases a job within seconds once its lease is over.
+_ABANDONED_US: Final = 600 * MICROSECONDS
 _QUEUED, _RUNNING, _WAITING = "queued", "running", "waiting"
-# The first few say what is to be done.
+# The first few show what is to be done.
 _MOST: Final = 20
 
 
 class StuckJob(msgspec.Struct, frozen=True, kw_only=True):
-    """A job that goes on by itself no more; `video` is the video's hash."""
+    """A job that does not continue by itself; `video` is the video's hash."""
 
     job: int
     kind: str
@@ -48,10 +48,10 @@ class HealthChecks:
         """Return the database's name with its version, and the revision of the tables."""
         async with self._database.reading_all() as connection:
             if connection.dialect.name == "sqlite":
-                asked = text("SELECT 'SQLite ' || sqlite_version()")
+                query = text("SELECT 'SQLite ' || sqlite_version()")
             else:
-                asked = text("SELECT 'PostgreSQL ' || current_setting('server_version')")
-            return str((await connection.execute(asked)).scalar_one()), REVISION
+                query = text("SELECT 'PostgreSQL ' || current_setting('server_version')")
+            return str((await connection.execute(query)).scalar_one()), REVISION
 
     async def find_damage(self) -> tuple[str, ...]:
         """Return what is broken in a file of SQLite; PostgreSQL checks its own pages."""
@@ -68,12 +68,12 @@ class HealthChecks:
         return tuple(found)
 
     async def find_stuck_jobs(self, now_us: int) -> tuple[StuckJob, ...]:
-        """Return jobs that nobody works at, though they are due, and those that wait in vain.
+        """Return due jobs that no worker works on, and those that wait in vain.
 
-        While some worker works the others are waited for: they are in its queue.
+        While some worker is at work, due jobs do not count: they are in its queue.
         """
         table = jobs.c
-        old_us = now_us - _UNLED_US
+        old_us = now_us - _ABANDONED_US
         open_spans = select(spans.c.id).where(
             spans.c.job_id == table.id, spans.c.state.in_((_QUEUED, _RUNNING))
         )
@@ -83,11 +83,11 @@ class HealthChecks:
             (table.state == _RUNNING) & (table.leased_until_us < old_us),
             (table.state == _WAITING) & (table.updated_us < old_us),
         )
-        asked = select(table.id, table.kind, videos.c.hash, table.state).join_from(jobs, videos)
+        query = select(table.id, table.kind, videos.c.hash, table.state).join_from(jobs, videos)
         async with self._database.reading_all() as connection:
             at_work = await _is_at_work(connection, old_us)
             rows = await connection.execute(
-                asked.where(vain if at_work else idle).order_by(table.id).limit(_MOST)
+                query.where(vain if at_work else idle).order_by(table.id).limit(_MOST)
             )
             return tuple(
                 StuckJob(job=job, kind=kind, video=video, state=state)
@@ -100,21 +100,21 @@ class HealthChecks:
             return await _is_at_work(connection, now_us)
 
     async def find_newest_us(self) -> int:
-        """Return the latest moment that was written down as past; 0 for none.
+        """Return the latest time that was recorded as past; 0 for none.
 
-        It lies ahead of a clock that runs late, or that another process's is ahead of.
+        It is ahead of the clock if this clock is late, or if another process's is ahead.
         """
-        asked = (
+        queries = (
             select(events.c.created_us).order_by(events.c.id.desc()).limit(1),
             select(videos.c.created_us).order_by(videos.c.id.desc()).limit(1),
             select(func.max(jobs.c.updated_us)).where(jobs.c.state == _RUNNING),
         )
         async with self._database.reading_all() as connection:
-            found = [(await connection.execute(each)).scalar_one_or_none() for each in asked]
+            found = [(await connection.execute(each)).scalar_one_or_none() for each in queries]
         return max((moment for moment in found if moment is not None), default=0)
 
     async def find_slates(self) -> tuple[str, ...]:
-        """Return the addresses of all pictures that stand in for streams."""
+        """Return the addresses of all slate pictures, of streams and of projects."""
         async with self._database.reading_all() as connection:
             present = project_lookup.is_of_present(streams.c.project_id)
             mine = select(streams.c.hash, streams.c.slate).where(

@@ -23,9 +23,9 @@ __all__ = ["References", "VideoReferences"]
 
 
 class VideoReferences(msgspec.Struct, frozen=True, kw_only=True):
-    """What a video's row names: folders below its own, and its file's address.
+    """What a video's row references: folders below its own, and its file's address.
 
-    `at_work` says that a job of it is not over: then other folders are in use, too.
+    `at_work` is True while a job of it is not over: then other folders are in use, too.
     """
 
     hash: PublicHash
@@ -39,7 +39,7 @@ class VideoReferences(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class References:
-    """What the janitor asks (`catalog.references`); lists hold a few hundred names at most.
+    """The references that cleanups read (`catalog.references`), for a few hundred names a call.
 
     Every method raises `storage.errors.CatalogError` where the database does not answer.
     """
@@ -53,12 +53,12 @@ class References:
             return await videos.find_known(connection, hashes)
 
     async def streams(self, hashes: Sequence[PublicHash]) -> frozenset[PublicHash]:
-        """Return those of some hashes whose streams there are, or are still being recorded."""
+        """Return those of some hashes whose streams exist, or are still being recorded."""
         found: set[PublicHash] = set()
         async with self._database.reading_all() as connection:
             for column in (recordings.c.stream_hash, streams.c.hash):
-                asked = select(column).where(column.in_(hashes))
-                found.update((await connection.execute(asked)).scalars())
+                query = select(column).where(column.in_(hashes))
+                found.update((await connection.execute(query)).scalars())
         return frozenset(found)
 
     async def slates(self, owners: Sequence[str]) -> frozenset[str]:
@@ -73,14 +73,14 @@ class References:
         return frozenset(address for address in found if address is not None)
 
     async def standing(self, hashes: Sequence[PublicHash]) -> tuple[VideoReferences, ...]:
-        """Return what the rows of some videos name."""
+        """Return what the rows of some videos reference."""
         async with self._database.reading_all() as connection:
             return await self._standing(connection, videos_table.c.hash.in_(hashes), len(hashes))
 
     async def page(self, after: PublicHash, most: int) -> tuple[VideoReferences, ...]:
-        """Return what the rows of up to `most` videos name, by their hashes, those after `after`.
+        """Return what the rows of up to `most` videos reference, in order of hash, after `after`.
 
-        Its last hash is where to go on; there are no more where none is returned.
+        The next page begins after its last hash; an empty one is the end.
         """
         async with self._database.reading_all() as connection:
             # The media of a deleted project are removed before its rows.
@@ -92,7 +92,7 @@ class References:
     ) -> tuple[VideoReferences, ...]:
         table = videos_table.c
         busy = select(jobs.c.id).where(jobs.c.video_id == table.id)
-        asked = (
+        query = (
             select(
                 table.hash,
                 table.state,
@@ -127,5 +127,5 @@ class References:
                 previews,
                 subtitles,
                 at_work,
-            ) in await connection.execute(asked)
+            ) in await connection.execute(query)
         )

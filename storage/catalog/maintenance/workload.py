@@ -57,7 +57,7 @@ class Workload:
     async def find(self, most: int) -> WorkloadRecord:
         """Return the work of projects that are not being deleted.
 
-        At most `most` jobs are listed: those that run come first, then the oldest.
+        At most `most` jobs are listed: running ones come first, then the oldest.
         """
         of_present = project_lookup.is_of_present(jobs.c.project_id)
         number = func.count()

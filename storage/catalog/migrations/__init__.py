@@ -1,8 +1,9 @@
-"""The steps by which a catalog comes to its present form, and the check that it has it.
+"""Migrates a catalog to its present form, and checks that it has that form.
 
-The steps are Alembic's, one module each in `versions`; nobody needs its command line. A new catalog
-takes none of them: its tables are made as `storage.catalog.schema` has them, which is quicker. A
-catalog that another version of Headend shaped is refused in one sentence, never read by guess.
+The steps are Alembic's, one module each in `versions`; its command line is not needed. A new
+catalog takes none of them: its tables are created as `storage.catalog.schema` has them, which is
+quicker. A catalog in the form of another version of Headend is refused with one sentence, never
+read by guess.
 
 Where the revision of a step has a point, such as `0021.1`, the step only adds to the form `0021`:
 tables, indexes, and columns that older code may leave out. Versions of Headend that know the same
@@ -30,7 +31,7 @@ from storage.errors import SchemaMissing, SchemaNewer, SchemaOlder
 
 __all__ = ["REVISION", "check", "migrate", "migrate_within", "upgrade"]
 
-# The newest step; a test holds it against the modules in `versions`.
+# The newest step; a test compares it with the modules in `versions`.
 REVISION: Final = "0016.1"
 # Where Alembic keeps a catalog's revision. It is as Alembic makes it; a test compares them.
 _VERSION: Final = Table(
@@ -46,7 +47,7 @@ def _has_revision(connection: Connection) -> bool:
     return inspect(connection).has_table(_VERSION.name)
 
 
-def _found(connection: Connection) -> str | None:
+def _find_revision(connection: Connection) -> str | None:
     """Return the revision of the catalog; None for a database without one."""
     if not _has_revision(connection):
         return None
@@ -76,7 +77,7 @@ def _refusal(
 
 
 async def check(database: Database, wanted: str = REVISION, *, exactly: bool = False) -> None:
-    """See that the catalog has the form that this code reads and writes.
+    """Check that the catalog has the form that this code reads and writes.
 
     With `exactly` nothing may have been added to it either.
 
@@ -84,7 +85,7 @@ async def check(database: Database, wanted: str = REVISION, *, exactly: bool = F
         SchemaMismatch: it has another, or there is none.
     """
     async with database.reading() as connection:
-        found = await connection.run_sync(_found)
+        found = await connection.run_sync(_find_revision)
     refusal = _refusal(database.place, found, wanted)
     if refusal is None and exactly and found is not None and found != wanted:
         refusal = SchemaNewer(database.place, found, wanted)
@@ -99,8 +100,8 @@ def upgrade(connection: Connection, revision: str = "head") -> None:
     steps.upgrade(connection, revision)
 
 
-def _make(connection: Connection) -> None:
-    """Make the tables of a new catalog; none of them may be there."""
+def _create(connection: Connection) -> None:
+    """Create the tables of a new catalog; none of them may exist."""
     METADATA.create_all(connection, checkfirst=False)
     _VERSION.create(connection)
     connection.execute(insert(_VERSION).values(version_num=REVISION))
@@ -111,9 +112,9 @@ def migrate_within(connection: Connection, place: str) -> None:
 
     Raises:
         CatalogBusy: a running Headend uses the tables that are to be changed.
-        SchemaNewer: a newer Headend has been here.
+        SchemaNewer: a newer Headend has migrated it.
     """
-    found = _found(connection)
+    found = _find_revision(connection)
     refusal = _refusal(place, found, REVISION)
     if isinstance(refusal, SchemaNewer):
         raise refusal
@@ -124,17 +125,17 @@ def migrate_within(connection: Connection, place: str) -> None:
     if _has_revision(connection):
         upgrade(connection)
     else:
-        _make(connection)
+        _create(connection)
 
 
 async def migrate(database: Database) -> None:
     """Bring the catalog to its present form, all in one transaction.
 
-    One process at a time is let in, so of two that start at once the second finds the work done.
+    One process at a time may migrate, so of two that start at once the second finds the work done.
 
     Raises:
         CatalogBusy: a running Headend uses the tables that are to be changed.
-        SchemaNewer: a newer Headend has been here.
+        SchemaNewer: a newer Headend has migrated it.
     """
     async with database.migrating() as connection:
         await connection.run_sync(migrate_within, database.place)

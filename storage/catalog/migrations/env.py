@@ -1,4 +1,4 @@
-"""What Alembic runs the steps in: the connection, and with it the transaction, of the caller."""
+"""Alembic's environment for the steps: the connection, and so the transaction, of the caller."""
 
 from alembic import context
 from sqlalchemy import Connection

@@ -1,4 +1,4 @@
-"""The steps as Alembic knows them: which there are, and taking them.
+"""Lists the steps and takes them, by way of Alembic.
 
 Loading Alembic takes a start a tenth of its time, and most starts take no step: so
 `storage.catalog.migrations` imports this module only when a catalog has another form.

@@ -21,7 +21,7 @@ __all__ = ["Installation"]
 _PROJECT: Final = "default"
 _TOKEN: Final = "owner"  # noqa: S105  # the token's name
 _STREAM: Final = "My first stream"
-_KEY_BYTES: Final = 10  # 20 hexadecimal digits, as clients of this protocol are used to
+_KEY_BYTES: Final = 10  # 20 hexadecimal digits, as clients of this protocol expect
 _SECRET_BYTES: Final = 20
 _RELAY_SECRET_BYTES: Final = 32
 _FIRST: Final = "1"
@@ -58,8 +58,8 @@ class Installation:
     async def find_key(self) -> str:
         """Return the installation key (`storage.installation_key`); "" if there is none yet."""
         async with self._database.reading() as connection:
-            found = (await connection.execute(select(installation.c.key))).scalar_one_or_none()
-            return found or ""
+            key = (await connection.execute(select(installation.c.key))).scalar_one_or_none()
+            return key or ""
 
     async def add_key(self, key: str) -> str:
         """Store the installation key unless there is one; return the one that is stored then."""

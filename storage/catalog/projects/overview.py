@@ -1,4 +1,4 @@
-"""What is going on in the projects that a caller reaches (`catalog.overviews`)."""
+"""The activity in the projects that a caller may access (`catalog.overviews`)."""
 
 from typing import Final
 
@@ -16,14 +16,14 @@ from storage.catalog.videos import queries as video_queries
 __all__ = ["MOST", "Overview", "Overviews"]
 
 MOST: Final = 24
-"""So many of a kind are shown: what fits on a page."""
+"""How many of a kind are shown: what fits on a page."""
 
 
 class Overview(msgspec.Struct, frozen=True, kw_only=True):
     """The newest of each kind, at most `MOST`; `keys` are those of the projects by number.
 
-    `troubled` are streams that are live and have not their primary encoder on air: on a backup, or
-    on the slate without having been paused.
+    `troubled` are streams that are live and do not have their primary encoder on air: on a backup,
+    or on the slate without having been paused.
     """
 
     live: tuple[StreamRecord, ...]
@@ -34,7 +34,7 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Overviews:
-    """Questions over many projects; each method is one transaction."""
+    """Queries over many projects; each method is one transaction."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

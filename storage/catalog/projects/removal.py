@@ -1,9 +1,9 @@
 """Removes the rows of deleted projects, a few in a transaction (`catalog.removed_projects`).
 
-`Projects.remove` hides a project; from then on nothing is added to it. What has media is found
-first, so that the caller removes these before the rows: whoever is killed in between finds the rest
-again. Jobs go before all of this, so that no worker adds media, and everything else after it; the
-project's own row is the last.
+`Projects.remove` hides a project; from then on nothing is added to it. Rows with media are found
+first, so that the caller removes the media before the rows: after a kill in between, the rest is
+found again. Jobs go before all of this, so that no worker adds media, and everything else after it;
+the project's own row is the last.
 """
 
 from typing import Any, Final
@@ -75,21 +75,21 @@ class RemovedProjects:
 
     async def find_rows(self, project: int) -> RemovedRows | None:
         """Return up to `MAX_MEDIA_ROWS` of its rows that have media; None if it has none."""
-        found: dict[str, list[int]] = {}
+        by_table: dict[str, list[int]] = {}
         hashes: list[PublicHash] = []
         names: list[str] = []
-        left = MAX_MEDIA_ROWS
+        remaining = MAX_MEDIA_ROWS
         async with self._database.reading() as connection:
             for table in _WITH_MEDIA:
                 address = table.c.name if table is uploads else table.c.hash
                 own = select(table.c.id, address).where(table.c.project_id == project)
-                rows = (await connection.execute(own.order_by(table.c.id).limit(left))).all()
-                found[table.name] = [number for number, _ in rows]
+                rows = (await connection.execute(own.order_by(table.c.id).limit(remaining))).all()
+                by_table[table.name] = [number for number, _ in rows]
                 (names if table is uploads else hashes).extend(each for _, each in rows)
-                left -= len(rows)
-        if left == MAX_MEDIA_ROWS:
+                remaining -= len(rows)
+        if remaining == MAX_MEDIA_ROWS:
             return None
-        ids = {name: tuple(numbers) for name, numbers in found.items()}
+        ids = {name: tuple(numbers) for name, numbers in by_table.items()}
         return RemovedRows(**ids, hashes=tuple(hashes), names=tuple(names))
 
     async def remove_jobs(self, project: int) -> bool:

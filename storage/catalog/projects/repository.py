@@ -84,8 +84,8 @@ class Projects:
     ) -> ProjectRecord | None:
         """Change a project's name, its upload origins or both; None if there is no such project.
 
-        `check` may raise to keep the project as it is; it gets the record before the change, which
-        nobody else changes meanwhile.
+        `check` may raise to keep the project as it is; it gets the record before the change, locked
+        against other changes.
         """
         values: dict[str, str] = {} if name is None else {"name": name}
         if origins is not None:

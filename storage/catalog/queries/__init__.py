@@ -2,5 +2,5 @@
 
 `project_lookup` finds projects, `named_rows` pages of named rows, `counters` keeps totals,
 `casefold` and `digest` prepare texts and secrets for lookups, `visibility` reads what viewers may
-see, `insert_missing` adds rows that may be there, `living_hosts` says which hosts live.
+see, `insert_missing` adds rows that may exist, `living_hosts` determines which hosts live.
 """

@@ -27,7 +27,7 @@ KINDS: Final = (
     "categories",
     "players",
 )
-# Asked with nearly each page of a list: made once, as making it costs more than the answer.
+# Run for nearly each page of a list: built once, as building it costs more than running it.
 _ONE: Final = select(totals.c.number).where(
     totals.c.project_id == bindparam("of"), totals.c.kind == bindparam("which")
 )
@@ -63,11 +63,11 @@ async def find(connection: AsyncConnection, project: int, kinds: Collection[str]
         (kind,) = kinds
         one = await connection.execute(_ONE, {"of": project, "which": kind})
         return one.scalar_one_or_none() or 0
-    asked = select(func.coalesce(func.sum(totals.c.number), 0))
+    query = select(func.coalesce(func.sum(totals.c.number), 0))
     return int(
         (
             await connection.execute(
-                asked.where(totals.c.project_id == project, totals.c.kind.in_(kinds))
+                query.where(totals.c.project_id == project, totals.c.kind.in_(kinds))
             )
         ).scalar_one()
     )

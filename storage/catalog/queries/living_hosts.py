@@ -21,7 +21,7 @@ def is_living(connection: AsyncConnection, dead_seconds: float) -> ColumnElement
 
 
 def select_owned(connection: AsyncConnection, dead_seconds: float) -> Select[int]:
-    """Return the question for the numbers of the streams that living hosts own."""
+    """Return the query for the numbers of the streams that living hosts own."""
     owned = select(stream_owners.c.stream_id)
     return owned.join(hosts, hosts.c.id == stream_owners.c.host_id).where(
         is_living(connection, dead_seconds)

@@ -64,7 +64,7 @@ async def page_of(
         total = (await connection.execute(counted)).scalar_one()
     offset = (page - 1) * size
     items: tuple[R, ...] = ()
-    # Beyond the end nothing is asked for: a huge page number is no offset that a database takes.
+    # Beyond the end nothing is queried: a huge page number is no offset that a database takes.
     if offset < total:
         chosen = select(table).where(*wanted).order_by(*order).limit(size).offset(offset)
         items = tuple(read(row) for row in (await connection.execute(chosen)).all())
@@ -72,7 +72,7 @@ async def page_of(
 
 
 def _order(table: Table, sort: Sort) -> list[ColumnElement[Any]]:  # Any: a column of any type
-    """Return the order; what is equal stands by number, so that no page shows a row twice."""
+    """Return the order; equal rows are ordered by number, so that no page shows a row twice."""
     columns = [table.c.id]
     if sort.column == "name":
         columns.insert(0, table.c.name_fold)

@@ -1,6 +1,6 @@
 """Find a project by its number or its key, and lock it against deletion.
 
-A deleted project is found no more, and neither is what it holds, although their rows remain for a
+A deleted project is not found any more, nor is what it holds, although their rows remain for a
 while (`storage.catalog.projects.removal`). Each function runs within the caller's transaction.
 """
 

@@ -1,6 +1,6 @@
-"""What the catalog answers with: frozen values, free of any database's words.
+"""The values that the catalog returns: frozen, without any database type.
 
-Times are microseconds since the Unix epoch (`_us`). Keys hide themselves in `repr`.
+Times are microseconds since the Unix epoch (`_us`). Keys are hidden in `repr`.
 """
 
 from typing import Generic, Literal, TypeVar
@@ -50,7 +50,7 @@ class ProjectRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LabelRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A tag or a category: a name that is there once in its project, whatever its case."""
+    """A tag or a category: a name that is unique in its project, ignoring case."""
 
     id: int
     project: int
@@ -94,7 +94,7 @@ class ResolutionChoice(msgspec.Struct, frozen=True, kw_only=True):
 class BackupRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A second ingest address; `number` names its application and is never used twice.
 
-    `live` says that its encoder is sending, `on_air` that viewers get it now.
+    `live` means that its encoder is sending, `on_air` that viewers get it now.
     """
 
     id: int
@@ -113,9 +113,9 @@ class Named(msgspec.Struct, frozen=True, kw_only=True):
 class StreamRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A live stream as its owner sees it.
 
-    `hidden` says that the owner unpublished it. `on_air` is the number of the slot that viewers
+    `hidden` means that the owner unpublished it. `on_air` is the number of the slot that viewers
     get (0 = primary), None while they get none. `version` rises with each change. It may be played
-    in all `countries`, everywhere where there are none.
+    in all `countries`, or everywhere if there are none.
     """
 
     id: int
@@ -153,9 +153,9 @@ class IngestRecord(msgspec.Struct, frozen=True, kw_only=True):
     """What ingest needs of a stream whose key was right.
 
     `slots` are the numbers of the slots that exist (0 = primary), `active` the labels of the
-    resolutions that are on. `proof` is another one once the key is. `settings` are those of the
-    stream, with its project's where it has none of its own. `slate` is the address of the picture
-    that is shown while no encoder is on air, None for the card.
+    resolutions that are on. `proof` changes with the key. `settings` are those of the stream, with
+    its project's where it has none of its own. `slate` is the address of the picture that is shown
+    while no encoder is on air, None for the card.
     """
 
     id: int
@@ -173,13 +173,13 @@ class IngestRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PublicRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """What a viewer may come to know of a stream or a video; `hidden` = unpublished by its owner.
+    """What a viewer may know of a stream or a video; `hidden` = unpublished by its owner.
 
     `countries` are two letters each; none is everywhere. `player` None leaves it to the page. Of a
     video: `media` is the folder that plays (None: nothing yet), `posters` and `previews` those of
-    its stills; `failed` says that it could not be made. `poster_labels` go from
-    the smallest up; a stream's `width` and `height` are its largest poster's. `latency` is what was
-    set for a stream or its project (None: nothing was).
+    its stills; `failed` means that it could not be made. `poster_labels` go from the smallest up; a
+    stream's `width` and `height` are its largest poster's. `latency` is what was set for a stream
+    or its project (None: nothing was).
     """
 
     hash: PublicHash
@@ -205,7 +205,7 @@ class PublicRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Principal(msgspec.Struct, frozen=True, kw_only=True):
-    """Who calls: the token with this id and name; `project` None reaches all projects."""
+    """The caller: the token with this id and name; `project` None reaches all projects."""
 
     id: int
     name: str
@@ -213,7 +213,7 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
     write: bool
 
     def reaches(self, project: int) -> bool:
-        """Say whether the records of a project are this caller's to see."""
+        """Return whether the caller may see the records of a project."""
         return self.project is None or self.project == project
 
 
@@ -257,8 +257,8 @@ class EventRecord(msgspec.Struct, frozen=True, kw_only=True):
     """Something that happened; `kind` is a fixed phrase.
 
     `subject` is the hash of the stream or video that it happened to, "" for neither; `token` the
-    number of the token whose bearer did it, None where nobody asked for it. `number` counts the
-    events of a stream from 1 on without a gap, None for those of nobody's stream.
+    number of the token that caused it, None if no request did. `number` counts the events of a
+    stream from 1 on without a gap, None for an event of no stream.
     """
 
     id: int

@@ -1,4 +1,4 @@
-"""What the catalog and those who make videos say to each other: frozen values."""
+"""The values that the catalog exchanges with the workers that make videos: frozen."""
 
 import msgspec
 
@@ -20,7 +20,7 @@ __all__ = [
 class VideoWork(msgspec.Struct, frozen=True, kw_only=True):
     """What is to be made into a playlist: the object `source`, the `generation`-th of its files.
 
-    `media`, `posters` and `previews` are the folders that it has already, where it has.
+    `media`, `posters` and `previews` are the folders that it has already, if any.
     """
 
     video: int
@@ -102,13 +102,13 @@ class MadeVideo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReplacedFolders(msgspec.Struct, frozen=True, kw_only=True):
-    """Folders that nothing names any more, below the video's own."""
+    """Folders that nothing references any more, below the video's own."""
 
     folders: tuple[str, ...]
 
 
 class RemainingMedia(msgspec.Struct, frozen=True, kw_only=True):
-    """What a job that ended leaves: the folders that are shown, and the newest attempt's number."""
+    """What a job that ended leaves: the folders in use, and the newest attempt's number."""
 
     media: str | None
     posters: str | None

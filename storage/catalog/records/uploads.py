@@ -1,4 +1,4 @@
-"""What the catalog answers about resumable uploads and upload links: frozen values.
+"""The values that the catalog returns for resumable uploads and upload links: frozen.
 
 Times are microseconds since the Unix epoch (`_us`), sizes bytes.
 """
@@ -13,10 +13,10 @@ __all__ = ["LinkRecord", "ListedLink", "NewUpload", "UploadDetails", "UploadReco
 
 
 class UploadDetails(msgspec.Struct, frozen=True, kw_only=True):
-    """What is said of a video before its file is there.
+    """What a client specifies of a video before its file has arrived.
 
     `title` None is the file's name. `countries` are numeric codes (ISO 3166-1); a tag is a number,
-    or a name that is linked or made.
+    or a name that is linked or added.
     """
 
     title: str | None = None
@@ -29,10 +29,10 @@ class UploadDetails(msgspec.Struct, frozen=True, kw_only=True):
 class NewUpload(msgspec.Struct, frozen=True, kw_only=True):
     """An upload as it begins; `length` is None where the client does not know it yet.
 
-    `name` is its address and `metadata` what its client said, as it did; `hash`, `file_title` and
+    `name` is its address and `metadata` what its client sent, unchanged; `hash`, `file_title` and
     `slug` are its video's. `link` is the number of the upload link that it comes through.
-    `replaces` is the number of the video whose file it replaces: then no video is made, and what
-    would be said of that one counts for nothing.
+    `replaces` is the number of the video whose file it replaces: then no video is added, and the
+    fields for a new one are ignored.
     """
 
     name: str
@@ -51,7 +51,7 @@ class NewUpload(msgspec.Struct, frozen=True, kw_only=True):
 class UploadRecord(msgspec.Struct, frozen=True, kw_only=True):
     """An upload; `received` is how much of it is safe, `hash` its video's.
 
-    It is done once its video has its file. `replaces` says that the video had another before.
+    It is done once its video has its file. `replaces` means that the video had another before.
     """
 
     project: int
@@ -74,12 +74,12 @@ class UploadRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def whole(self) -> bool:
-        """Whether all of it has come."""
+        """Whether all of it has arrived."""
         return self.received == self.length
 
 
 class ListedLink(msgspec.Struct, frozen=True, kw_only=True):
-    """An upload link as a list has it; `video` is the one whose file it replaces."""
+    """An upload link as it is listed; `video` is the one whose file it replaces."""
 
     id: int
     wanted: UploadDetails
@@ -91,7 +91,7 @@ class ListedLink(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LinkRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """An upload link; what its address holds is kept nowhere.
+    """An upload link; the secret in its address is not stored.
 
     `video` is the number of the one whose file it replaces; None: it makes a new one.
     """

@@ -1,4 +1,4 @@
-"""What the catalog answers about videos: frozen values, free of any database's words.
+"""The values that the catalog returns for videos: frozen, without any database type.
 
 Times are microseconds since the Unix epoch (`_us`), lengths microseconds.
 """
@@ -31,10 +31,11 @@ class VideoRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A video as lists show it, and what every other form has too.
 
     `own_title` is None where its owner gave none: then `file_title` shows, the file's name. `state`
-    is uploading, queued, transcoding, completed or failed. `hidden` says that the owner unpublished
-    it, `media` names the folder of what plays (None: nothing yet), `posters` and `previews` those
-    of its posters and previews. `source` is the address of its file, None for a recording; `reason`
-    is why it failed. A recording that is not kept for ever is deleted at `expires_us`.
+    is uploading, queued, transcoding, completed or failed. `hidden` means that the owner
+    unpublished it, `media` names the folder of what plays (None: nothing yet), `posters` and
+    `previews` those of its posters and previews. `source` is the address of its file, None for a
+    recording; `reason` is why it failed. A recording that is not kept for ever is deleted at
+    `expires_us`.
     """
 
     id: int
@@ -83,7 +84,7 @@ class VideoRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class VideoRung(msgspec.Struct, frozen=True, kw_only=True):
-    """A resolution of a video: `number` is the public one, `transcoded` says that it plays."""
+    """A resolution of a video: `number` is the public one, `transcoded` means that it plays."""
 
     number: int
     width: int
@@ -106,7 +107,7 @@ class WholeVideo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class VideoStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a video's making is; `eta` in seconds, `attempt` 0 where none began."""
+    """The progress of transcoding a video; `eta` in seconds, `attempt` 0 where none began."""
 
     project: int
     state: str
@@ -118,7 +119,7 @@ class VideoStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class VideoQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """What a list of videos is asked for: a phase, titles with `search`, a span of creation.
+    """The filters of a list of videos: a phase, titles with `search`, a span of creation.
 
     Without a `sort`, videos of a span are in the order of creation, and others in that of their
     numbers, newest first. The columns of a sort are id, title, length and size.
@@ -155,7 +156,7 @@ class NewVideo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class VideoFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A whole file of an expected video, and what it is; `size` in bytes, else as in `Arrived`."""
+    """A whole file of an expected video, and what it is; `size` in bytes, else as in `NewVideo`."""
 
     source: str
     size: int

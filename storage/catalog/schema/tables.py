@@ -205,7 +205,7 @@ Index("ix_players_project_id_id", players.c.project_id, players.c.id)
 # that no index gives away how much of a guess was right. `next_backup` is the number of the next
 # backup. `on_air` is a slot's number (0 = primary). `countries` are ISO 3166-1 numeric codes with
 # commas between them, "" for everywhere. `settings` is a JSON object: what differs from its
-# project's. `paused` says that the owner holds the output. `event_number` is the number of its
+# project's. `paused` means that the owner holds the output. `event_number` is the number of its
 # newest event, `slate` as in projects. `poster_labels` are as of videos, `image_width` and
 # `image_height` the largest poster's, `image_us` its time.
 streams = Table(
@@ -244,10 +244,10 @@ streams = Table(
     Column("image_height", Integer, nullable=False, server_default="0"),
     sqlite_autoincrement=True,
 )
-# The two orders that lists are asked for in.
+# The two orders of lists.
 Index("ix_streams_project_id_id", streams.c.project_id, streams.c.id)
 Index("ix_streams_project_id_title_fold", streams.c.project_id, streams.c.title_fold, streams.c.id)
-# What a category or a player is deleted from.
+# For the deletion of a category or a player.
 Index("ix_streams_category_id", streams.c.category_id)
 Index("ix_streams_player_id", streams.c.player_id)
 
@@ -285,7 +285,7 @@ Index("ix_stream_tags_tag_id", stream_tags.c.tag_id)
 # the video's own (null: nothing plays yet), `posters` that of its posters with their labels in
 # `poster_labels`, with commas between. `source` is the address of the uploaded file. `reason` is
 # why it failed, `warnings` a JSON array of sentences. `generation` counts the files it had.
-# `expires_us` is when a recording goes. `previews` is the folder of its preview pictures,
+# `expires_us` is when a recording is deleted. `previews` is the folder of its preview pictures,
 # `subtitles` a JSON array of its subtitles' renditions. `attempt` is the number of the last attempt
 # of its jobs that are over.
 videos = Table(
@@ -350,7 +350,7 @@ video_tags = Table(
 Index("ix_video_tags_tag_id", video_tags.c.tag_id)
 
 # A rung of a video's ladder; `number` is the resolution's public one. `size` in bytes,
-# `transcode_seconds` what making it took; `transcoded` says that it plays.
+# `transcode_seconds` what making it took; `transcoded` means that it plays.
 video_resolutions = Table(
     "video_resolutions",
     METADATA,
@@ -407,9 +407,9 @@ Index(
 Index("ix_jobs_video_id", jobs.c.video_id)
 
 # What happened in a project, for its owner: to a stream, to a video, or done by the bearer of a
-# token; `facts` is a JSON object. Without foreign keys to streams, videos and tokens: that one was
-# deleted must outlive it. `subject` is the hash of the stream or video, "" for neither; `number`
-# counts the events of a stream, null where it is about none.
+# token; `facts` is a JSON object. Without foreign keys to streams, videos and tokens: the event of
+# a deletion must outlive what was deleted. `subject` is the hash of the stream or video, "" for
+# neither; `number` counts the events of a stream, null where it is about none.
 events = Table(
     "events",
     METADATA,
@@ -440,8 +440,8 @@ notices = Table(
     sqlite_autoincrement=True,
 )
 
-# What one process asks of another, as of the one that takes a stream in; `answer` is null until it
-# was done. A command outlives its stream, as the command to end it must.
+# What one process requests of another, such as of the one that receives a stream; `answer` is null
+# until it was done. A command outlives its stream: the one to end it must.
 commands = Table(
     "commands",
     METADATA,

@@ -47,7 +47,7 @@ recordings = Table(
     sqlite_autoincrement=True,
 )
 
-# When a video that was recorded was live: a time of the stream's clock, which clips are found by.
+# When a video that was recorded was live: a time of the stream's clock, by which clips are found.
 # Without a foreign key to streams, as above.
 recorded_times = Table(
     "recorded_times",
@@ -79,9 +79,9 @@ Index("ix_upload_links_project_id", upload_links.c.project_id)
 Index("ix_upload_links_video_id", upload_links.c.video_id)
 
 # A resumable upload: `name` is its address, `length` null until it is known, `received` what of it
-# is safe, `writer` who appends to it just now or did last, `video_id` the video that it is to be,
-# or whose file it `replaces`. Until `held_until_us`, by the database's clock, a host makes a file
-# of what has come whole.
+# is safe, `writer` the one that appends to it now or did last, `video_id` the video that it is to
+# be, or whose file it `replaces`. Until `held_until_us`, by the database's clock, a host makes a
+# file of what has arrived whole.
 uploads = Table(
     "uploads",
     METADATA,
@@ -118,10 +118,10 @@ upload_pieces = Table(
     Column("token", String(32), nullable=False),
 )
 
-# Where a video's file is fetched from, until it is there. `url` may hold secrets. Without a foreign
-# key to tokens: `token_id` is whose bearer asked, for the event. `received` bytes of the file are
-# on the disk, of the version that `validator` names (an entity tag or a date; null: none that a
-# server would continue).
+# Where a video's file is fetched from, until it has arrived. `url` may hold secrets. Without a
+# foreign key to tokens: `token_id` is the token of the request, for the event. `received` bytes of
+# the file are on the disk, of the version that `validator` names (an entity tag or a date; null:
+# none that a server would continue).
 imports = Table(
     "imports",
     METADATA,
@@ -133,12 +133,11 @@ imports = Table(
     Column("validator", Text),
 )
 
-# A stretch of a video that one worker makes; leased as `jobs` are, and `failures` counted apart.
-# It ends with its job.
-# `run_after_us` is when it was begun, once it was.
-# Number 0 is what the holder of the job makes itself: it is never leased. `cost` is what a span is
-# to take beside the others, `done` how much of that is done; `facts` is what is to be made and
-# `outcome` what was, both JSON that those who make it understand.
+# A span of a video that one worker makes; leased as `jobs` are, and `failures` counted apart. It
+# ends with its job. `run_after_us` is when it was begun, once it was. Number 0 is what the holder
+# of the job makes itself: it is never leased. `cost` is its expected work relative to the others,
+# `done` how much of that is done; `facts` is what is to be made and `outcome` what was, both JSON
+# for its workers.
 spans = Table(
     "spans",
     METADATA,

@@ -1,12 +1,12 @@
-"""What an API process asks of the process that takes streams in: rows, taken and answered.
+"""Commands from API processes to the process that receives streams: rows, taken and answered.
 
 A command is written in the transaction that makes it due (a key that was changed, a stream that was
 deleted), so it exists exactly when the change does. The ingest reads what waits, takes one before
-it acts and answers it when it has acted; who wrote it reads the answer.
+it acts and answers it when it has acted; its writer reads the answer.
 
 A command with a deadline is not taken after it: to end a stream is meant for the run that its owner
-saw. One without acts on how things stand when it is taken (whose key is no longer right, which
-stream is gone), so it does no harm late, and what it removes must go some day.
+saw. One without a deadline acts on the state when it is taken (whose key is no longer right, which
+stream is gone), so it does no harm late, and what it removes must be removed some day.
 
 Each function runs within the caller's transaction; `Commands` opens them.
 """
@@ -40,7 +40,7 @@ __all__ = [
 
 _DEADLINE: Final = "deadline_us"
 _MOST: Final = 100  # read at once
-# Answers are read within seconds; what nobody took for weeks belongs to streams long gone.
+# Answers are read within seconds; what was not taken for weeks belongs to streams long gone.
 _KEPT_US: Final = 3600 * MICROSECONDS
 _FORGOTTEN_US: Final = 30 * 86_400 * MICROSECONDS
 _COLUMNS: Final = (
@@ -57,7 +57,7 @@ _UNANSWERED: Final = (
 
 
 class CommandKind(StrEnum):
-    """What can be asked about a stream."""
+    """What can be commanded about a stream."""
 
     END = "end"  # its run is over now
     DISCONNECT = "disconnect"  # encoders whose key is no longer the stream's are closed
@@ -69,19 +69,19 @@ class CommandKind(StrEnum):
 
 
 class CommandStatus(StrEnum):
-    """How a command stands."""
+    """The status of a command."""
 
     WAITING = "waiting"
     TAKEN = "taken"
     DONE = "done"
-    LATE = "late"  # nobody took it in time, so nobody will
+    LATE = "late"  # it was not taken in time, so it never will be
 
 
 class StreamCommand(msgspec.Struct, frozen=True, kw_only=True):
-    """What is asked; `hash` is the stream's, which may be deleted by the time it is read.
+    """A command to add; `hash` is the stream's, which may be deleted by the time it is read.
 
     `deadline_us` is the last moment at which it may be taken, None for any time. `by` is the number
-    of the token whose bearer asks.
+    of the caller's token.
     """
 
     stream: int
@@ -92,7 +92,7 @@ class StreamCommand(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CommandRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A command that was written down, and what came of it."""
+    """A command that was added, and its outcome."""
 
     id: int
     command: StreamCommand
@@ -102,12 +102,12 @@ class CommandRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 def _record(row: Row[int, int, str, str, int | None, str | None]) -> CommandRecord:
     number, stream, kind, facts, answered_us, answer = row
-    known = cast("dict[str, Any]", json.loads(facts))  # written by `ask` alone
-    told = cast("dict[str, Any]", json.loads(answer or "{}"))  # written below alone
+    known = cast("dict[str, Any]", json.loads(facts))  # written by `_values` alone
+    parsed = cast("dict[str, Any]", json.loads(answer or "{}"))  # written below alone
     if answered_us is not None:
-        standing = CommandStatus.LATE if told.pop("late", False) else CommandStatus.DONE
+        status = CommandStatus.LATE if parsed.pop("late", False) else CommandStatus.DONE
     else:
-        standing = CommandStatus.TAKEN if told.pop("taken", False) else CommandStatus.WAITING
+        status = CommandStatus.TAKEN if parsed.pop("taken", False) else CommandStatus.WAITING
     command = StreamCommand(
         stream=stream,
         hash=str(known["hash"]),
@@ -115,12 +115,12 @@ def _record(row: Row[int, int, str, str, int | None, str | None]) -> CommandReco
         deadline_us=known.get(_DEADLINE),
         by=known.get("by"),
     )
-    return CommandRecord(id=number, command=command, status=standing, answer=told)
+    return CommandRecord(id=number, command=command, status=status, answer=parsed)
 
 
 async def add(connection: AsyncConnection, command: StreamCommand, now_us: int) -> int:
-    """Write a command down; returns its number. What is old is swept out."""
-    await _sweep(connection, now_us)
+    """Add a command and return its number; remove old ones."""
+    await _remove_old(connection, now_us)
     statement = insert(commands).values(_values(command, now_us))
     return (await connection.execute(statement.returning(commands.c.id))).scalar_one()
 
@@ -128,8 +128,8 @@ async def add(connection: AsyncConnection, command: StreamCommand, now_us: int) 
 async def forget(
     connection: AsyncConnection, gone: Sequence[tuple[int, PublicHash]], now_us: int
 ) -> None:
-    """Have ingest forget streams that are deleted, by their numbers and hashes."""
-    await _sweep(connection, now_us)
+    """Command ingest to forget streams that are deleted, by their numbers and hashes."""
+    await _remove_old(connection, now_us)
     rows = [
         _values(StreamCommand(stream=stream, hash=hash_, kind=CommandKind.FORGET), now_us)
         for stream, hash_ in gone
@@ -138,7 +138,7 @@ async def forget(
         await connection.execute(insert(commands), rows)
 
 
-async def _sweep(connection: AsyncConnection, now_us: int) -> None:
+async def _remove_old(connection: AsyncConnection, now_us: int) -> None:
     old = or_(
         commands.c.answered_us < now_us - _KEPT_US,
         commands.c.answered_us.is_(None) & (commands.c.created_us < now_us - _FORGOTTEN_US),
@@ -165,7 +165,7 @@ class Commands:
         self._database = database
 
     async def add(self, command: StreamCommand, now_us: int) -> int:
-        """Write a command down by itself; returns its number."""
+        """Add a command by itself; return its number."""
         async with self._database.writing() as connection:
             return await add(connection, command, now_us)
 
@@ -184,22 +184,22 @@ class Commands:
         async with self._database.reading() as connection:
             first = select(func.min(hosts.c.id)).where(is_living(connection, dead_seconds))
             mine = stream.in_(select(owners.stream_id).where(owners.host_id == host))
-            nobodys = stream.not_in(select_owned(connection, dead_seconds))
+            unowned = stream.not_in(select_owned(connection, dead_seconds))
             is_first = first.scalar_subquery() == host
-            asked = _UNANSWERED.where(or_(mine, and_(is_first, nobodys)))
-            return tuple(_record(row) for row in await connection.execute(asked))
+            query = _UNANSWERED.where(or_(mine, and_(is_first, unowned)))
+            return tuple(_record(row) for row in await connection.execute(query))
 
     async def find(self, number: int) -> CommandRecord | None:
-        """Return a command and how it stands; None where there is none, or not any more."""
+        """Return a command with its status; None if there is none (any more)."""
         async with self._database.reading() as connection:
             row = await connection.execute(select(*_COLUMNS).where(commands.c.id == number))
-            found = row.one_or_none()
-            return None if found is None else _record(found)
+            values = row.one_or_none()
+            return None if values is None else _record(values)
 
     async def start(self, number: int, now_us: int) -> bool:
-        """Say that the command is carried out from now on; False where it must not be.
+        """Record that the command is carried out from now on; return False if it must not be.
 
-        It must not where it was answered, withdrawn, or its deadline has passed.
+        It must not if it was answered or withdrawn, or if its deadline has passed.
         """
         async with self._database.writing() as connection:
             record = await _locked(connection, number)
@@ -213,29 +213,29 @@ class Commands:
             return in_time
 
     async def answer(self, number: int, answer: Mapping[str, object], now_us: int) -> None:
-        """Say that the command was carried out, and what came of it; fit for JSON.
+        """Record that the command was carried out, and its outcome, which must be fit for JSON.
 
-        That a run was ended, or that a drill went through, is written among the events, as only
-        now it is known.
+        The end of a run, or a drill that succeeded, becomes an event, since it is known only now.
         """
         async with self._database.writing() as connection:
-            # The stream's row first, as who asks has it: what is told of it below changes it.
+            # The stream's row first, as callers that add commands lock it: the event below changes
+            # it.
             whose = select(commands.c.stream_id).where(commands.c.id == number).scalar_subquery()
-            asked = select(streams.c.id, streams.c.project_id, streams.c.paused)
-            asked = asked.where(streams.c.id == whose).with_for_update()
-            stream = (await connection.execute(asked)).one_or_none()
+            query = select(streams.c.id, streams.c.project_id, streams.c.paused)
+            query = query.where(streams.c.id == whose).with_for_update()
+            stream = (await connection.execute(query)).one_or_none()
             record = await _locked(connection, number)
             if record is None:
                 return
             await _write(connection, number, answer)
             await _close(connection, number, now_us)
             if stream is not None:
-                await _note(connection, stream.project_id, record.command, answer, now_us)
+                await _record_event(connection, stream.project_id, record.command, answer, now_us)
             if stream is not None and _pauses_nothing(record.command.kind, answer):
                 await _unpause(connection, stream, record.command, now_us)
 
     async def withdraw(self, number: int, now_us: int) -> bool:
-        """See that nobody takes the command any more; False where somebody has."""
+        """Withdraw a command, so that it is never taken; return False if it was taken already."""
         async with self._database.writing() as connection:
             record = await _locked(connection, number)
             if record is None or record.status is not CommandStatus.WAITING:
@@ -245,13 +245,13 @@ class Commands:
             return True
 
     async def remove(self, number: int) -> None:
-        """Remove a command that nobody waits for any more, answered or not."""
+        """Remove a command whose answer is not awaited any more, answered or not."""
         async with self._database.writing() as connection:
             await connection.execute(delete(commands).where(commands.c.id == number))
 
 
 def _done_kind(kind: CommandKind, answer: Mapping[str, object]) -> str | None:
-    """Return which event it is that a command was carried out; None: none."""
+    """Return the kind of event that a command becomes once carried out; None for none."""
     if kind is CommandKind.END and answer.get("ended"):
         return "stream ended"
     if kind is CommandKind.DRILL and "refused" not in answer:
@@ -259,14 +259,14 @@ def _done_kind(kind: CommandKind, answer: Mapping[str, object]) -> str | None:
     return None
 
 
-async def _note(
+async def _record_event(
     connection: AsyncConnection,
     project: int,
     command: StreamCommand,
     answer: Mapping[str, object],
     now_us: int,
 ) -> None:
-    """Write down that a command was carried out, where that is an event."""
+    """Record that a command was carried out, if that is an event."""
     kind = _done_kind(command.kind, answer)
     if kind is None:
         return
@@ -279,7 +279,7 @@ async def _note(
 
 
 def _pauses_nothing(kind: CommandKind, answer: Mapping[str, object]) -> bool:
-    """Say whether a run was to be paused that had ended by then."""
+    """Return whether a run was to be paused that had ended by then."""
     return kind is CommandKind.PAUSE and not answer.get("done")
 
 
@@ -289,7 +289,7 @@ async def _unpause(
     command: StreamCommand,
     now_us: int,
 ) -> None:
-    """Take back that a stream is paused, where nobody has yet."""
+    """Clear the paused state of a stream, unless that was done already."""
     number, project, paused = stream
     if not paused:
         return
@@ -301,8 +301,8 @@ async def _unpause(
 
 
 async def _locked(connection: AsyncConnection, number: int) -> CommandRecord | None:
-    asked = select(*_COLUMNS).where(commands.c.id == number).with_for_update()
-    row = (await connection.execute(asked)).one_or_none()
+    query = select(*_COLUMNS).where(commands.c.id == number).with_for_update()
+    row = (await connection.execute(query)).one_or_none()
     return None if row is None else _record(row)
 
 

@@ -125,9 +125,9 @@ class LiveStates:
         )
         async with self._database.reading() as connection:
             row = (await connection.execute(statement)).one_or_none()
-            found = _NO_STREAM if row is None else _KeyRow(*row)
-            right = key.matches(found.secret) and row is not None
-            stream = found.id if right else _NO_STREAM.id
+            candidate = _NO_STREAM if row is None else _KeyRow(*row)
+            right = key.matches(candidate.secret) and row is not None
+            stream = candidate.id if right else _NO_STREAM.id
             backups = await connection.execute(
                 select(stream_backups.c.number).where(stream_backups.c.stream_id == stream)
             )
@@ -140,20 +140,20 @@ class LiveStates:
         labels = frozenset(
             BOX_LABELS[number] for number in active.scalars() if number in BOX_LABELS
         )
-        settings = effective_settings(found.settings, found.defaults)
-        own = stream_slate(found.hash, found.slate)
-        default = project_slate(found.project_key, found.project_slate)
+        settings = effective_settings(candidate.settings, candidate.defaults)
+        own = stream_slate(candidate.hash, candidate.slate)
+        default = project_slate(candidate.project_key, candidate.project_slate)
         if not right:
             return None
         return IngestRecord(
             id=stream,
-            project=found.project,
-            hash=found.hash,
+            project=candidate.project,
+            hash=candidate.hash,
             slots=slots,
             active=labels,
-            proof=found.digest,
+            proof=candidate.digest,
             settings=settings,
-            paused=found.paused,
+            paused=candidate.paused,
             slate=own or default,
         )
 
@@ -266,7 +266,7 @@ class LiveStates:
     async def reset_unowned(
         self, now_us: int, *, dead_seconds: float, besides: int | None = None
     ) -> int:
-        """Mark streams off air that had an owner which does not live; return their number.
+        """Mark streams off air whose owners do not live; return their number.
 
         Where no host lives but the host `besides`, which has just started, these are all streams.
         """
@@ -277,12 +277,12 @@ class LiveStates:
             gone = or_(owners.host_id.is_(None), owners.host_id.not_in(living))
             unowned = streams.c.id.in_(select(owners.stream_id).where(gone))
             rows = await _lock_stale(connection, or_(unowned, ~others.exists()))
-            # One that was taken while its row was waited for may be on air again.
-            taken = (await connection.execute(select_owned(connection, dead_seconds))).scalars()
-            owned = frozenset(taken)
-            left = [row for row in rows if row.id not in owned]
-            await _reset(connection, left, now_us)
-            return len(left)
+            # One that was claimed during the wait for its row may be on air again.
+            claimed = (await connection.execute(select_owned(connection, dead_seconds))).scalars()
+            owned = frozenset(claimed)
+            unclaimed = [row for row in rows if row.id not in owned]
+            await _reset(connection, unclaimed, now_us)
+            return len(unclaimed)
 
     async def end_pauses(self, hashes: Collection[PublicHash], now_us: int) -> None:
         """End the pauses of those of these streams that have no run any more."""
@@ -306,8 +306,8 @@ async def _is_older(connection: AsyncConnection, stream: int, generation: int) -
     """Return whether another host became the owner of a stream after this generation."""
     if not generation:
         return False
-    asked = select(stream_owners.c.generation).where(stream_owners.c.stream_id == stream)
-    present = (await connection.execute(asked)).scalar_one_or_none()
+    query = select(stream_owners.c.generation).where(stream_owners.c.stream_id == stream)
+    present = (await connection.execute(query)).scalar_one_or_none()
     return present is not None and present > generation
 
 
@@ -322,7 +322,7 @@ class _StaleRow(NamedTuple):
 
 
 async def _lock_stale(connection: AsyncConnection, *which: ColumnElement[bool]) -> list[_StaleRow]:
-    """Lock those of these streams whose rows say that they are on air."""
+    """Lock those of these streams that are on air according to their rows."""
     table = streams.c
     stale = or_(
         table.live,

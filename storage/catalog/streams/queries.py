@@ -101,13 +101,13 @@ async def to_records(
     """Return the records of rows of `streams`, in the same order, with their labels and backups."""
     numbers = [row.id for row in rows]
     backups: dict[int, list[Row[int, int, int, bool]]] = {number: [] for number in numbers}
-    asked = select(
+    query = select(
         stream_backups.c.stream_id,
         stream_backups.c.id,
         stream_backups.c.number,
         stream_backups.c.live,
     ).where(stream_backups.c.stream_id.in_(numbers))
-    for backup in await connection.execute(asked.order_by(stream_backups.c.number)):
+    for backup in await connection.execute(query.order_by(stream_backups.c.number)):
         backups[backup[0]].append(backup)
     choices: dict[int, list[ResolutionChoice]] = {number: [] for number in numbers}
     tags = await labels.tags_of(connection, "stream", numbers)
@@ -124,7 +124,7 @@ async def to_records(
         active_or_not.where(table.stream_id.in_(numbers)).order_by(table.number)
     ):
         choices[stream].append(ResolutionChoice(number=number, active=active))
-    found = (_record(row, backups[row.id], choices[row.id]) for row in rows)
+    records = (_record(row, backups[row.id], choices[row.id]) for row in rows)
     return tuple(
         msgspec.structs.replace(
             record,
@@ -132,7 +132,7 @@ async def to_records(
             category=_named(row.category_id, categories),
             player=_named(row.player_id, names),
         )
-        for record, row in zip(found, rows, strict=True)
+        for record, row in zip(records, rows, strict=True)
     )
 
 

@@ -146,8 +146,8 @@ class Streams:
     ) -> StreamRecord | None:
         """Change a stream's texts, labels, player, countries or resolutions.
 
-        `check` may raise to keep the stream as it is; it gets the record before the change, which
-        nobody else changes meanwhile.
+        `check` may raise to keep the stream as it is; it gets the record before the change, locked
+        against other changes.
 
         Raises:
             NoSuchLabel: A category, a tag or a player is not one of the stream's project.
@@ -375,7 +375,7 @@ def _of_state(state: str) -> list[ColumnElement[bool]]:
 
 
 def _order(sort: Sort) -> list[ColumnElement[Any]]:  # Any: a column of either type
-    """Return the order; equal titles go by number, so that no page repeats a stream."""
+    """Return the order; equal titles are ordered by number, so that no page repeats a stream."""
     columns = [streams.c.id]
     if sort.column == "title":
         columns.insert(0, streams.c.title_fold)

@@ -76,7 +76,7 @@ class SettingsRepository:
 
     `by` is the number of the token that made the request. None is returned if there is no such
     stream or project. `check` may raise to keep the settings as they are; it gets them as they are
-    before the change, and nobody else changes them meanwhile.
+    before the change, locked against other changes.
     """
 
     def __init__(self, database: Database) -> None:

@@ -1,4 +1,4 @@
-"""Resumable uploads as they begin: what each is to be, and what is said of it beforehand.
+"""Adds resumable uploads, each with the video that it becomes or whose file it replaces.
 
 Each function runs within the caller's transaction.
 """
@@ -19,8 +19,7 @@ from storage.errors import TooManyUploads
 
 __all__ = ["MAX_OPEN_UPLOADS", "begin"]
 
-# Of a project: each is a row, a video in the lists and a file. Who uploads a thousand at once has
-# lost count.
+# Of a project: each is a row, a video in the lists and a file. No client needs a thousand at once.
 MAX_OPEN_UPLOADS: Final = 1000
 _TABLE: Final = uploads.c
 _OPEN: Final = "open"
@@ -29,7 +28,7 @@ _OPEN: Final = "open"
 async def begin(
     connection: AsyncConnection, project: int, new: NewUpload, now_us: int
 ) -> UploadRecord:
-    """Write down an upload of which nothing came yet, and its video where it makes one.
+    """Add an upload of which nothing has arrived yet, and its video if that is new.
 
     Raises:
         NoSuchProject, NoSuchLabel, HashTaken, UploadLinkSpent, TooManyUploads, NoSuchVideo,
@@ -77,11 +76,11 @@ async def begin(
 async def _video_of(
     connection: AsyncConnection, project: int, new: NewUpload, now_us: int
 ) -> tuple[int, PublicHash]:
-    """Return the video that an upload is to be, which is made, or whose file it replaces."""
+    """Return the video of an upload: a new one, or the one whose file it replaces."""
     if new.replaces is not None:
         return new.replaces, await replacement.require(connection, project, new.replaces)
     wanted = new.wanted
-    coming = NewVideo(
+    new_video = NewVideo(
         hash=new.hash,
         title=wanted.title,
         file_title=new.file_title,
@@ -89,6 +88,6 @@ async def _video_of(
         name=new.slug,
         size=new.length or 0,
     )
-    video = await video_creation.expect(connection, project, coming, now_us)
+    video = await video_creation.expect(connection, project, new_video, now_us)
     await video_creation.link_labels(connection, project, video, wanted, now_us)
     return video, new.hash

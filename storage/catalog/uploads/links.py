@@ -1,4 +1,4 @@
-"""Upload links: leave for a stranger to upload one file, kept as a digest of what opens it.
+"""Upload links: each lets its holder upload one file; only a digest of its secret is stored.
 
 Each function runs within the caller's transaction; `UploadLinks` opens them.
 """
@@ -26,7 +26,7 @@ __all__ = ["UploadLinks", "use"]
 
 _TABLE: Final = upload_links.c
 _BYTES: Final = 24  # of randomness in a link, as in a token
-# A link that is over is told from one that never was for so long.
+# For so long a link that is over is distinguished from one that never existed.
 _KEPT_US: Final = 7 * 24 * 3600 * MICROSECONDS
 _LONGEST: Final = 128  # ours have 32 characters
 
@@ -87,7 +87,7 @@ class UploadLinks:
         by: int | None,
         video: int | None = None,
     ) -> tuple[int, str]:
-        """Make a link; returns its number and its secret, which is told this once.
+        """Add a link; returns its number and its secret, which is returned this once.
 
         `video` is the one whose file may be replaced through it.
 
@@ -100,7 +100,7 @@ class UploadLinks:
         async with self._database.writing() as connection:
             subject = ""
             if video is not None:
-                subject = (await replacement.hold_of(connection, project, video)).hash
+                subject = (await replacement.lock_in_project(connection, project, video)).hash
             await project_lookup.require(connection, project)
             statement = insert(upload_links).values(
                 project_id=project,
@@ -111,22 +111,22 @@ class UploadLinks:
                 created_us=now_us,
                 video_id=video,
             )
-            made = await connection.execute(statement.returning(_TABLE.id))
-            number = made.scalar_one()
+            inserted = await connection.execute(statement.returning(_TABLE.id))
+            number = inserted.scalar_one()
             facts = {"link": number, "most_bytes": most_bytes}
             kind = "upload link added"
             await event_log.record(connection, project, kind, facts, now_us, subject=subject, by=by)
         return number, secret
 
     async def find(self, secret: str) -> LinkRecord | None:
-        """Return the link that a secret opens, a used one too; None where it opens none.
+        """Return the link with that secret, also if it was used; None if there is none.
 
         Raises:
             CatalogError: the database does not answer.
         """
         if len(secret) > _LONGEST:
             return None
-        asked = (
+        query = (
             select(
                 _TABLE.id,
                 _TABLE.project_id,
@@ -142,7 +142,7 @@ class UploadLinks:
             .where(_TABLE.digest == digest(secret), project_lookup.IS_PRESENT)
         )
         async with self._database.reading() as connection:
-            row = (await connection.execute(asked)).one_or_none()
+            row = (await connection.execute(query)).one_or_none()
         return None if row is None else _record(row)
 
     async def find_page(self, project: int, page: int) -> Page[ListedLink]:

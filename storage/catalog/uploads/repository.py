@@ -1,9 +1,9 @@
-"""Resumable uploads: how much of each is safe, who appends to it, and the video it is to be.
+"""Resumable uploads: how much of each is safe, its writer, and the video that it becomes.
 
 An upload and its video, in the state `uploading`, begin and end together; one that replaces the
-file of a video leaves that one as it is until the last byte. Who appends claims the upload first:
-from then on whoever did before can change nothing (`writer`), in this process and in any other.
-`received` is written after the bytes are on the disk, so it is true after any death.
+file of a video leaves that one as it is until the last byte. A writer claims the upload before it
+appends: from then on the writer before it can change nothing, in this process and in any other.
+`received` is written after the bytes are on the disk, so it is true after any crash.
 
 Each function runs within the caller's transaction; `Uploads` opens them.
 """
@@ -58,7 +58,7 @@ _ROW: Final = (
         _TABLE.expires_us,
         _TABLE.replaces,
     )
-    # Of a video that was deleted there is no upload any more, whatever its row says.
+    # The upload of a deleted video does not exist any more, whatever its row holds.
     .join_from(uploads, videos_table, videos_table.c.id == _TABLE.video_id)
     .where(project_lookup.is_of_present(_TABLE.project_id))
 )
@@ -88,17 +88,17 @@ async def _find(connection: AsyncConnection, name: str) -> UploadRecord | None:
     return None if row is None else _record(row)
 
 
-async def _hold_video(connection: AsyncConnection, name: str) -> None:
-    """Hold an upload's video: who takes both rows takes them in this order, as a deletion does."""
+async def _lock_video(connection: AsyncConnection, name: str) -> None:
+    """Lock an upload's video: both rows are always locked in this order, as by a deletion."""
     of_it = select(_TABLE.video_id).where(_TABLE.name == name).scalar_subquery()
-    asked = select(videos_table.c.id).where(videos_table.c.id == of_it)
-    await connection.execute(asked.with_for_update())
+    query = select(videos_table.c.id).where(videos_table.c.id == of_it)
+    await connection.execute(query.with_for_update())
 
 
 async def _change(
     connection: AsyncConnection, name: str, writer: str, values: dict[str, object]
 ) -> int | None:
-    """Change an open upload whose writer this is; returns its video, None where it is not."""
+    """Change an open upload of this writer; return its video, or None if the writer is another."""
     statement = (
         update(uploads)
         .where(
@@ -127,7 +127,7 @@ async def _add_pieces(
         await connection.execute(insert(upload_pieces), rows)
 
 
-async def _forget_pieces(connection: AsyncConnection, name: str) -> None:
+async def _remove_pieces(connection: AsyncConnection, name: str) -> None:
     of_it = select(_TABLE.id).where(_TABLE.name == name).scalar_subquery()
     await connection.execute(delete(upload_pieces).where(upload_pieces.c.upload_id == of_it))
 
@@ -141,14 +141,14 @@ async def _remove(
     by: int | None,
     before_us: int | None = None,
 ) -> bool:
-    """Take an upload away and its video, unless that has a file; `kind` is the event's.
+    """Remove an upload, and its video unless that has a file; `kind` is the event's.
 
-    `before_us`: only where it expired by then.
+    `before_us`: only if it expired by then.
     """
     wanted = [_TABLE.name == name]
     if before_us is not None:
         wanted.append(or_(_TABLE.expires_us <= before_us, _TABLE.video_id.is_(None)))
-    await _hold_video(connection, name)
+    await _lock_video(connection, name)
     gone = delete(uploads).where(*wanted)
     gone = gone.returning(_TABLE.state, _TABLE.video_id, _TABLE.replaces)
     row = (await connection.execute(gone)).one_or_none()
@@ -159,10 +159,10 @@ async def _remove(
         return True
     if not replaces:
         await video_queries.remove(connection, video, now_us, by=by, kind=kind)
-    elif (of := await replacement.hold(connection, video)) is not None:
+    elif (row := await replacement.lock(connection, video)) is not None:
         facts = {"replacing": True}
         await event_log.record(
-            connection, of.project_id, kind, facts, now_us, subject=of.hash, by=by
+            connection, row.project_id, kind, facts, now_us, subject=row.hash, by=by
         )
     return True
 
@@ -171,23 +171,23 @@ class Uploads:
     """The resumable uploads of an open catalog (`catalog.uploads`).
 
     Every method raises `storage.errors.CatalogError` where the database does not answer. `writer`
-    is a random name of who appends, `by` the number of the token whose bearer asks.
+    is the random name of a writer, `by` the number of the caller's token.
     """
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def begin(self, project: int, new: NewUpload, now_us: int) -> UploadRecord:
-        """Write down an upload of which nothing came yet, and its video.
+        """Add an upload of which nothing has arrived yet, and its video.
 
         Raises:
             NoSuchProject: there is no such project.
-            NoSuchLabel: a tag or the category is none of the project.
+            NoSuchLabel: a tag or the category is not of the project.
             HashTaken: another video or stream has the hash by now.
             UploadLinkSpent: the link was used, or its time is over.
             TooManyUploads: the project has too many under way.
-            NoSuchVideo: the project has no such video as it replaces the file of.
-            UploadInProgress: that one's first file is not there yet.
+            NoSuchVideo: the video whose file it replaces is not in the project.
+            UploadInProgress: the first file of that video has not arrived yet.
         """
         async with self._database.writing() as connection:
             return await upload_creation.begin(connection, project, new, now_us)
@@ -195,7 +195,7 @@ class Uploads:
     async def add(
         self, project: int, link: int, file: NewVideo, wanted: UploadDetails, now_us: int
     ) -> WholeVideo:
-        """Make a video of a file that came whole through a link (see `arriving.add`).
+        """Add a video for a file that arrived whole through a link (see `creation.add`).
 
         Raises:
             UploadLinkSpent: the link was used, or its time is over.
@@ -210,14 +210,14 @@ class Uploads:
     async def replace_through(
         self, link: int, video: int, file: VideoFile, now_us: int
     ) -> tuple[WholeVideo, str | None] | None:
-        """Give a video a file that came whole through a link for it (see `replacing.replace`).
+        """Replace a video's file by one that arrived through a link (see `replacement.replace`).
 
         Raises:
             UploadLinkSpent: the link was used, or its time is over.
             UploadInProgress: as in `begin`.
         """
         async with self._database.writing() as connection:
-            if await replacement.hold(connection, video) is None:
+            if await replacement.lock(connection, video) is None:
                 return None
             await uploadlinks.use(connection, link, now_us)
             return await replacement.replace(connection, video, file, now_us, by=None)
@@ -228,12 +228,12 @@ class Uploads:
             return await _find(connection, name)
 
     async def claim(self, name: str, writer: str) -> UploadRecord | None:
-        """Be the one who appends, in place of who did before; None: there is no such upload.
+        """Become the writer of an upload in place of the last one; None if there is no such upload.
 
         One that is done is returned as it is.
 
         Raises:
-            UploadHeld: who did before makes a file of it (`hold`).
+            UploadHeld: the writer before is making a file of it (`hold`).
         """
         async with self._database.writing() as connection:
             now, held = now_in(connection), _TABLE.held_until_us
@@ -241,13 +241,13 @@ class Uploads:
             free = or_(held.is_(None), held <= now, held > now + _LONGEST_HOLD_US)
             claimed = update(uploads).where(_TABLE.name == name, _TABLE.state == _OPEN, free)
             changed = await connection.execute(claimed.values(writer=writer, held_until_us=None))
-            found = await _find(connection, name)
-            if found is not None and not found.done and not changed.rowcount:
+            record = await _find(connection, name)
+            if record is not None and not record.done and not changed.rowcount:
                 raise UploadHeld
-            return found
+            return record
 
     async def hold(self, name: str, writer: str, seconds: float) -> bool:
-        """Let nobody claim an upload for so long; False where this is not who appends.
+        """Prevent claims of an upload for so long; return False if the writer is another.
 
         At most a minute. 0 lets others claim it again.
         """
@@ -256,21 +256,21 @@ class Uploads:
             return await _change(connection, name, writer, {"held_until_us": until}) is not None
 
     async def find_claimed(self, name: str, writer: str) -> UploadRecord | None:
-        """Return the upload as it stands, where this is who appends; None where it is not."""
+        """Return the upload if this is its writer, or if it is done; else None."""
         async with self._database.reading() as connection:
-            asked = _ROW.where(_TABLE.name == name)
-            asked = asked.where(or_(_TABLE.writer == writer, _TABLE.state == _DONE))
-            row = (await connection.execute(asked)).one_or_none()
+            query = _ROW.where(_TABLE.name == name)
+            query = query.where(or_(_TABLE.writer == writer, _TABLE.state == _DONE))
+            row = (await connection.execute(query)).one_or_none()
             return None if row is None else _record(row)
 
     async def set_length(self, name: str, writer: str, length: int, now_us: int) -> bool:
-        """Write down how long an upload is to be; False where this is not who appends."""
+        """Record the length of an upload; return False if the writer is another."""
         async with self._database.writing() as connection:
-            await _hold_video(connection, name)
+            await _lock_video(connection, name)
             video = await _change(connection, name, writer, {"length": length})
             if video is None:
                 return False
-            # A video that has a file is as large as that until the other one is there.
+            # A video that has a file keeps its size until the new file has arrived.
             sized = update(videos_table).where(
                 videos_table.c.id == video, videos_table.c.state == video_creation.UPLOADING
             )
@@ -286,14 +286,14 @@ class Uploads:
         now_us: int,
         pieces: Sequence[UploadPiece] = (),
     ) -> bool:
-        """Write down how much is safe, and tell it; False where this is not who appends.
+        """Record and broadcast how much is safe; return False if the writer is another.
 
         `pieces` have the bytes from what was safe before up to `received`, where several hosts may
-        receive them. What replaces a file is told of when it is there: until then its video is at
-        another one.
+        receive them. A file that replaces another is not broadcast before it has arrived, since its
+        video is about the other one until then.
         """
         async with self._database.writing() as connection:
-            await _hold_video(connection, record.name)
+            await _lock_video(connection, record.name)
             values: dict[str, object] = {"received": received, "expires_us": expires_us}
             video = await _change(connection, record.name, writer, values)
             if video is not None and (pieces or received < record.received):
@@ -313,61 +313,61 @@ class Uploads:
         *,
         by: int | None,
     ) -> WholeVideo | None:
-        """Give the upload's video its file, which stands at its address.
+        """Attach the file, which is at its address, to the upload's video.
 
-        None where this is not who appends, or there is no such video any more.
+        None if the writer is another, or if there is no such video any more.
         """
         async with self._database.writing() as connection:
-            await _hold_video(connection, name)
+            await _lock_video(connection, name)
             values: dict[str, object] = {"state": _DONE, "received": file.size}
             video = await _change(connection, name, writer, values)
             if video is None:
                 return None
-            await _forget_pieces(connection, name)
+            await _remove_pieces(connection, name)
             return await video_creation.attach_file(connection, video, file, now_us, by=by)
 
     async def replace(
         self, record: UploadRecord, writer: str, file: VideoFile, now_us: int, *, by: int | None
     ) -> tuple[WholeVideo, str | None] | None:
-        """Give the video whose file an upload replaces that file (see `replacing.replace`).
+        """Replace a video's file by that of an upload (see `replacement.replace`).
 
         Raises:
-            UploadLost: this is not who appends, or the upload was taken away.
+            UploadLost: the writer is another, or the upload was removed.
             UploadInProgress: as in `begin`.
         """
         async with self._database.writing() as connection:
-            if await replacement.hold(connection, record.video) is None:
+            if await replacement.lock(connection, record.video) is None:
                 return None
             values: dict[str, object] = {"state": _DONE, "received": file.size}
             if await _change(connection, record.name, writer, values) is None:
                 raise UploadLost
-            await _forget_pieces(connection, record.name)
+            await _remove_pieces(connection, record.name)
             return await replacement.replace(connection, record.video, file, now_us, by=by)
 
     async def find_pieces(self, name: str) -> tuple[UploadPiece, ...]:
         """Return the pieces of an upload in their order."""
         async with self._database.reading() as connection:
             table = upload_pieces.c
-            asked = select(table.start, table.size, table.token).where(_TABLE.name == name)
-            asked = asked.join_from(upload_pieces, uploads).order_by(table.start)
-            rows = (await connection.execute(asked)).all()
+            query = select(table.start, table.size, table.token).where(_TABLE.name == name)
+            query = query.join_from(upload_pieces, uploads).order_by(table.start)
+            rows = (await connection.execute(query)).all()
             return tuple(UploadPiece(start, size, token) for start, size, token in rows)
 
     async def count_stored(self, name: str) -> int:
         """Return how many bytes of an upload are in pieces."""
         async with self._database.reading() as connection:
-            asked = select(func.coalesce(func.sum(upload_pieces.c.size), 0))
-            asked = asked.join_from(upload_pieces, uploads).where(_TABLE.name == name)
-            return int((await connection.execute(asked)).scalar_one())
+            query = select(func.coalesce(func.sum(upload_pieces.c.size), 0))
+            query = query.join_from(upload_pieces, uploads).where(_TABLE.name == name)
+            return int((await connection.execute(query)).scalar_one())
 
     async def remove(
         self, name: str, kind: str, now_us: int, *, by: int | None, expired: bool = False
     ) -> bool:
-        """Take an upload away, with its video where that has no file; False where there is none.
+        """Remove an upload, and its video if that has no file; return False if there is none.
 
-        Of one that was to replace a file the event tells, too, and the video stays.
+        An upload that was to replace a file has an event, too, and its video stays.
 
-        `kind` is the event's. `expired`: only where its time is over, or its video is gone.
+        `kind` is the event's. `expired`: only if its time is over, or its video is gone.
         """
         async with self._database.writing() as connection:
             before_us = now_us if expired else None
@@ -376,7 +376,7 @@ class Uploads:
     async def remove_link(
         self, project: int, link: int, now_us: int, *, by: int | None
     ) -> tuple[str, ...] | None:
-        """Take an upload link away; returns the names of what was still coming through it.
+        """Remove an upload link; return the names of the uploads that were open through it.
 
         Those end with it, and their videos, which have no file. None: the project has no such link.
         """
@@ -384,10 +384,12 @@ class Uploads:
             return None
         async with self._database.writing() as connection:
             ours = (upload_links.c.id == link, upload_links.c.project_id == project)
-            of = (await connection.execute(select(upload_links.c.video_id).where(*ours))).scalar()
-            if of is not None:  # before the link, as whoever deletes the video does
-                await replacement.hold(connection, of)
-            # Held, so that nothing begins through it meanwhile: its row would go, its video stay.
+            video = (
+                await connection.execute(select(upload_links.c.video_id).where(*ours))
+            ).scalar()
+            if video is not None:  # before the link, as a deletion of the video does
+                await replacement.lock(connection, video)
+            # Locked, so that no upload begins through it: its row would go, and its video stay.
             held = select(upload_links.c.id).where(*ours).with_for_update()
             if (await connection.execute(held)).one_or_none() is None:
                 return None
@@ -405,11 +407,11 @@ class Uploads:
         async with self._database.reading() as connection:
             over = _TABLE.expires_us <= now_us
             orphaned = and_(_TABLE.video_id.is_(None), _TABLE.created_us < now_us)
-            asked = select(_TABLE.name).where(or_(over, orphaned)).order_by(_TABLE.id).limit(most)
-            return tuple((await connection.execute(asked)).scalars())
+            query = select(_TABLE.name).where(or_(over, orphaned)).order_by(_TABLE.id).limit(most)
+            return tuple((await connection.execute(query)).scalars())
 
     async def find_open(self, names: Sequence[str]) -> frozenset[str]:
         """Return those of some names (a few hundred at most) whose uploads are under way."""
         async with self._database.reading() as connection:
-            asked = select(_TABLE.name).where(_TABLE.name.in_(names), _TABLE.state == _OPEN)
-            return frozenset((await connection.execute(asked)).scalars())
+            query = select(_TABLE.name).where(_TABLE.name.in_(names), _TABLE.state == _OPEN)
+            return frozenset((await connection.execute(query)).scalars())

@@ -1,8 +1,8 @@
 """Clips (`catalog.clips`): what they can be cut out of, and the videos that they become.
 
 A clip is a part of a run: of one that is live or was the last, or of a recording that is a video by
-now. Like a recording, it takes after the stream; a clip of a video takes after that video, whose
-owner may have restricted or hidden it.
+now. Like a recording, it inherits from the stream; a clip of a video inherits from that video,
+which its owner may have restricted or hidden.
 """
 
 from collections.abc import Callable
@@ -35,7 +35,7 @@ from storage.catalog.videos.recordings import (
 __all__ = ["ClipSources", "Clips", "NewClip", "RecordedTime"]
 
 _DATED: Final = "%Y-%m-%d %H:%M:%S"
-# Of the recordings that do not have what is wanted, so many are named.
+# So many of the recordings that do not have the requested time are returned.
 _MOST_NAMED: Final = 3
 _TIMES: Final = recorded_times.c
 
@@ -57,7 +57,7 @@ class ClipSources(msgspec.Struct, frozen=True, kw_only=True):
     """What a clip of a stream can be cut out of, besides its live window.
 
     `recording` holds the hashes of the recordings under way, by run. `recorded` is the newest
-    recording that has all of the time asked for; `others` are the newest that have not.
+    recording that has all of the requested time; `others` are the newest that do not.
     """
 
     recording: dict[str, PublicHash]
@@ -66,7 +66,7 @@ class ClipSources(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NewClip(msgspec.Struct, frozen=True, kw_only=True):
-    """A clip whose media are stored: at `from_us` it begins, by the stream's clock.
+    """A clip whose media are stored; it begins at `from_us` of the stream's clock.
 
     `video` is the number of the video that it was cut out of; None: out of a run.
     """
@@ -113,15 +113,15 @@ class Clips:
         """Add the video of a clip; None if its stream was deleted.
 
         `name_of` makes a title's slug. A clip of a video that was deleted meanwhile is not
-        published, since it is not known any more who was to see that video.
+        published, since the intended viewers of that video are not known any more.
 
         Raises:
             NoSuchProject: the project was deleted.
         """
         async with self._database.writing() as connection:
-            # Locked in the order in which others do: the stream, its project, what is its own.
-            asked = select(streams).where(streams.c.id == stream).with_for_update()
-            row = (await connection.execute(asked)).one_or_none()
+            # Locked in the usual order: the stream, its project, what belongs to that.
+            query = select(streams).where(streams.c.id == stream).with_for_update()
+            row = (await connection.execute(query)).one_or_none()
             if row is None:
                 return None
             await project_lookup.require(connection, row.project_id)
@@ -139,13 +139,19 @@ class Clips:
                 expires_us=None,
             )
             number = await add_video(connection, video, now_us)
-            told = {
+            event_facts = {
                 "stream": stream,
                 "video": clip.hash,
                 "seconds": round(clip.made.length_us / MICROSECONDS, 3),
             }
             await event_log.record(
-                connection, row.project_id, "clip added", told, now_us, subject=row.hash, by=by
+                connection,
+                row.project_id,
+                "clip added",
+                event_facts,
+                now_us,
+                subject=row.hash,
+                by=by,
             )
             return await video_queries.read(connection, number)
 
@@ -154,7 +160,7 @@ async def _recorded(
     connection: AsyncConnection, stream: int, which: ColumnElement[bool], most: int
 ) -> tuple[RecordedTime, ...]:
     """Return the newest recordings of a stream that still have the media of their run."""
-    asked = (
+    query = (
         select(videos.c.id, videos.c.hash, videos.c.posters, _TIMES.from_us, _TIMES.to_us)
         .join_from(recorded_times, videos, _TIMES.video_id == videos.c.id)
         # One that was given another file has nothing to do with the run any more.
@@ -164,7 +170,7 @@ async def _recorded(
     )
     return tuple(
         RecordedTime(video=video, hash=hash_, posters=posters, from_us=from_us, to_us=to_us)
-        for video, hash_, posters, from_us, to_us in await connection.execute(asked)
+        for video, hash_, posters, from_us, to_us in await connection.execute(query)
     )
 
 
@@ -173,11 +179,11 @@ async def _facts(
     stream: Row[Any],  # Any: the row of a whole table has no static type
     video: int | None,
 ) -> RecordingFacts:
-    """Return what a clip takes after the video that it is of, or after the stream."""
+    """Return what a clip inherits from its video, or else from the stream."""
     if video is None:
         return await stream_facts(connection, stream, 0)
-    asked = select(videos).where(videos.c.id == video)
-    row = (await connection.execute(asked)).one_or_none()
+    query = select(videos).where(videos.c.id == video)
+    row = (await connection.execute(query)).one_or_none()
     if row is None:
         facts = await stream_facts(connection, stream, 0)
         return msgspec.structs.replace(facts, hidden=True)

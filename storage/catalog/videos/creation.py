@@ -1,7 +1,7 @@
-"""Videos whose files come in: expected, arrived, given up.
+"""Videos whose files arrive: added in advance, or with their files.
 
-A video stands in the catalog from the moment that its file begins to come (`uploading`), or from
-when it is whole. Each function runs within the caller's transaction.
+A video is in the catalog from the moment that its file begins to arrive (`uploading`), or once its
+file is whole. Each function runs within the caller's transaction.
 """
 
 from collections.abc import Mapping
@@ -31,10 +31,10 @@ _ROW: Final = table.c
 
 
 async def expect(connection: AsyncConnection, project: int, file: NewVideo, now_us: int) -> int:
-    """Make a video whose file is still to come; returns its number.
+    """Add a video whose file has not arrived yet; return its number.
 
-    `file.size` is what was announced, 0 where nothing was; `source` and what the file would show
-    are left out of account.
+    `file.size` is what was announced, 0 if nothing was; `source` and the facts about the file are
+    ignored.
 
     Raises:
         NoSuchProject: there is no such project.
@@ -82,17 +82,17 @@ async def expect(connection: AsyncConnection, project: int, file: NewVideo, now_
 async def attach_file(
     connection: AsyncConnection, video: int, file: VideoFile, now_us: int, *, by: int | None
 ) -> WholeVideo | None:
-    """Give a video the file that came, which stands at its address, and queue the job for it.
+    """Attach the file that arrived, which is at its address, to a video, and queue its job.
 
-    None where the video was deleted meanwhile, or has a file.
+    None if the video was deleted meanwhile, or has a file.
     """
-    if not await _land(connection, video, file, now_us, by=by):
+    if not await _attach(connection, video, file, now_us, by=by):
         return None
     await broadcast.enqueue_video(connection, video, "progress", now_us)
     return await video_queries.read(connection, video)
 
 
-async def _land(
+async def _attach(
     connection: AsyncConnection, video: int, file: VideoFile, now_us: int, *, by: int | None
 ) -> bool:
     row = await _uploading(connection, video)
@@ -125,14 +125,14 @@ async def _land(
 async def add(
     connection: AsyncConnection, project: int, file: NewVideo, now_us: int, *, by: int | None
 ) -> WholeVideo:
-    """Make a video of a file that stands at its address, and queue the job that transcodes it.
+    """Add a video for a file that is at its address, and queue the job that transcodes it.
 
     Raises:
         NoSuchProject: there is no such project.
         HashTaken: another video or stream has the hash by now.
     """
     video = await expect(connection, project, file, now_us)
-    landed = VideoFile(
+    whole_file = VideoFile(
         source=file.source,
         size=file.size,
         length_us=file.length_us,
@@ -140,17 +140,17 @@ async def add(
         height=file.height,
         rungs=file.rungs,
     )
-    await _land(connection, video, landed, now_us, by=by)
+    await _attach(connection, video, whole_file, now_us, by=by)
     return await video_queries.read(connection, video)
 
 
 async def report_received(
     connection: AsyncConnection, video: int, received: int, size: int | None, now_us: int
 ) -> None:
-    """Tell a video's channel how much of its file came; `size` None where nobody knows it yet."""
-    # Clients pass over what has a version that they have seen.
-    raised = update(table).where(_ROW.id == video).values(version=_ROW.version + 1)
-    await connection.execute(raised)
+    """Broadcast how much of a video's file has arrived; `size` is None while it is unknown."""
+    # Clients ignore a version that they have seen.
+    change = update(table).where(_ROW.id == video).values(version=_ROW.version + 1)
+    await connection.execute(change)
     facts: Mapping[str, object] = {"received_bytes": received, "size": size}
     await broadcast.enqueue_video(connection, video, "progress", now_us, extra=facts)
 
@@ -161,15 +161,15 @@ async def link_labels(
     """Link a new video with its category, its countries and its tags.
 
     Raises:
-        NoSuchLabel: a tag or the category is none of the project.
+        NoSuchLabel: a tag or the category is not of the project.
     """
     values: dict[str, object] = {}
     if wanted.category is not None:
         await labels.require_category(connection, project, wanted.category)
         values["category_id"] = wanted.category
     if wanted.countries:
-        found = (find_country(number) for number in wanted.countries)
-        values["countries"] = encode_countries([each for each in found if each is not None])
+        countries = (find_country(number) for number in wanted.countries)
+        values["countries"] = encode_countries([each for each in countries if each is not None])
     if values:
         statement = update(table).where(table.c.id == video).values(values)
         await connection.execute(statement)
@@ -179,5 +179,5 @@ async def link_labels(
 
 
 async def _uploading(connection: AsyncConnection, video: int) -> Row[int, str] | None:
-    asked = select(_ROW.project_id, _ROW.hash).where(_ROW.id == video, _ROW.state == UPLOADING)
-    return (await connection.execute(asked.with_for_update())).one_or_none()
+    query = select(_ROW.project_id, _ROW.hash).where(_ROW.id == video, _ROW.state == UPLOADING)
+    return (await connection.execute(query.with_for_update())).one_or_none()

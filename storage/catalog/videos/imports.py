@@ -38,7 +38,7 @@ _VIDEO: Final = videos_table.c
 
 
 class NewImport(msgspec.Struct, frozen=True, kw_only=True):
-    """What is asked for; `url` hides in `repr`. `hash`, `file_title` and `slug` are its video's."""
+    """A requested import: `hash`, `file_title` and `slug` are its video's; `repr` hides `url`."""
 
     url: str
     host: str
@@ -68,47 +68,47 @@ class ImportWork(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def retry(connection: AsyncConnection, video: int, now_us: int) -> bool:
-    """Queue the job anew for a video whose file could not be fetched; False where it is no such.
+    """Queue the job anew for a video whose file could not be fetched; return False for another.
 
     The caller has locked the video's row, and changes it.
     """
-    found = await connection.execute(select(_TABLE.video_id).where(_TABLE.video_id == video))
-    if found.one_or_none() is None:
+    rows = await connection.execute(select(_TABLE.video_id).where(_TABLE.video_id == video))
+    if rows.one_or_none() is None:
         return False
     await jobs.enqueue(connection, video, now_us, jobs.IMPORT)
     return True
 
 
 async def _locked(connection: AsyncConnection, held: HeldJob) -> PublicHash:
-    asked = select(_VIDEO.hash).where(
+    query = select(_VIDEO.hash).where(
         _VIDEO.id == held.video, _VIDEO.state == video_creation.UPLOADING
     )
-    found = (await connection.execute(asked.with_for_update())).scalar_one_or_none()
-    if found is None:
+    hash_ = (await connection.execute(query.with_for_update())).scalar_one_or_none()
+    if hash_ is None:
         raise JobLost(held)
-    return PublicHash(found)
+    return PublicHash(hash_)
 
 
 class Imports:
     """The fetching of videos' files (`catalog.imports`), each call in a transaction of its own.
 
-    Every method raises `storage.errors.CatalogError` where the database does not answer and, but
-    `ask`, `storage.job_leases.JobLost` where the job is not held any more.
+    Every method raises `storage.errors.CatalogError` if the database does not answer and, except
+    `add`, `storage.job_leases.JobLost` if the job is not held any more.
     """
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def add(self, project: int, new: NewImport, now_us: int, *, by: int | None) -> WholeVideo:
-        """Make a video whose file is to be fetched, and queue the job that does.
+        """Add a video whose file is to be fetched, and queue the job for that.
 
         Raises:
             NoSuchProject: there is no such project.
-            NoSuchLabel: a tag or the category is none of the project.
+            NoSuchLabel: a tag or the category is not of the project.
             HashTaken: another video or stream has the hash by now.
         """
         async with self._database.writing() as connection:
-            coming = NewVideo(
+            new_video = NewVideo(
                 hash=new.hash,
                 title=new.wanted.title,
                 file_title=new.file_title,
@@ -116,7 +116,7 @@ class Imports:
                 name=new.slug,
                 size=0,
             )
-            video = await video_creation.expect(connection, project, coming, now_us)
+            video = await video_creation.expect(connection, project, new_video, now_us)
             await video_creation.link_labels(connection, project, video, new.wanted, now_us)
             values = {"video_id": video, "url": new.url, "token_id": by, "created_us": now_us}
             await connection.execute(insert(imports).values(values))
@@ -128,7 +128,7 @@ class Imports:
             return await video_queries.read(connection, video)
 
     async def begin(self, held: HeldJob, now_us: int) -> ImportWork:
-        """Say what a worker that took the job is to fetch.
+        """Return what the worker that leased the job is to fetch.
 
         Raises:
             JobLost: the job is not held any more.
@@ -136,9 +136,9 @@ class Imports:
         async with self._database.writing() as connection:
             hash_ = await _locked(connection, held)
             await jobs.extend(connection, held, now_us)
-            asked = select(_TABLE.url, _TABLE.received, _TABLE.validator)
+            query = select(_TABLE.url, _TABLE.received, _TABLE.validator)
             row = (
-                await connection.execute(asked.where(_TABLE.video_id == held.video))
+                await connection.execute(query.where(_TABLE.video_id == held.video))
             ).one_or_none()
             if row is None:
                 return ImportWork(video=held.video, hash=hash_, url="")
@@ -159,9 +159,9 @@ class Imports:
         *,
         validator: str | None = None,
     ) -> None:
-        """Report how many bytes are on the disk, and extend the lease; `size` None is not known.
+        """Record how many bytes are on the disk, and extend the lease; `size` None is unknown.
 
-        A later attempt continues from there if the server has that version of the file still.
+        A later attempt continues from there if the server still has that version of the file.
 
         Raises:
             JobLost: the job is not held any more.
@@ -177,9 +177,9 @@ class Imports:
             await video_creation.report_received(connection, held.video, received, size, now_us)
 
     async def complete(self, held: HeldJob, file: VideoFile, now_us: int) -> WholeVideo:
-        """Give the video the file that was fetched, which stands at its address; the job is done.
+        """Attach the fetched file, which is at its address, to the video; the job is done.
 
-        The address that it came from is forgotten.
+        The URL that it came from is removed.
 
         Raises:
             JobLost: the job is not held any more, or the video has a file.
@@ -197,8 +197,8 @@ class Imports:
     async def fail(self, held: HeldJob, reason: str, now_us: int) -> None:
         """End the job without a file; `reason` is a sentence for the owner.
 
-        The owner may ask again, unless the URL had a query: that may hold a credential or a
-        signature, so such a URL is forgotten.
+        The owner may try again, unless the URL had a query: that may hold a credential or a
+        signature, so such a URL is removed.
 
         Raises:
             JobLost: the job is not held any more.
@@ -211,7 +211,7 @@ class Imports:
             await connection.execute(delete(imports).where(_TABLE.video_id == held.video, secret))
 
     async def requeue(self, held: HeldJob, now_us: int, *, failed: bool) -> None:
-        """Queue the job again: later, where it `failed` for a reason of ours, else at once.
+        """Queue the job again: later if it `failed` through no fault of the file, else at once.
 
         Raises:
             JobLost: the job is not held any more.

@@ -45,7 +45,7 @@ TRANSCODE: Final = "transcode"
 IMPORT: Final = "import"
 PREVIEWS: Final = "previews"
 _QUEUED, _RUNNING = "queued", "running"
-_WAITING: Final = "waiting"  # for its spans: held by nobody, and not to be taken
+_WAITING: Final = "waiting"  # for its spans: not held, and not to be leased
 # A project's jobs are leased by their age.
 _QUEUE: Final = Queue(
     jobs, ("run_after_us", "id"), jobs.c.kind == bindparam("kind", type_=String())
@@ -58,11 +58,11 @@ async def enqueue(
 ) -> int:
     """Add a job of a kind to a video; returns its number.
 
-    An older job of the video ends with this: nobody holds it any more.
+    An older job of the video ends with this: its lease is lost.
     """
     await _remove(connection, jobs.c.video_id == video)
-    asked = select(videos.c.project_id, videos.c.attempt).where(videos.c.id == video)
-    project, attempt = (await connection.execute(asked)).one()
+    query = select(videos.c.project_id, videos.c.attempt).where(videos.c.id == video)
+    project, attempt = (await connection.execute(query)).one()
     values = {
         "kind": kind,
         "video_id": video,
@@ -92,7 +92,7 @@ async def lease(
     after: int = 0,
     busy: frozenset[int] = frozenset(),
 ) -> HeldJob | None:
-    """Take a job of a kind; None where there is none, or only jobs of the projects `busy`.
+    """Lease a job of a kind; None if there is none, or only jobs of the projects `busy`.
 
     It is the one that has waited longest of the next project after the one numbered `after`.
     `owner` must be a new random name for each lease, which lasts for `lease_us`. A job whose last
@@ -169,7 +169,7 @@ async def retry(connection: AsyncConnection, held: HeldJob, now_us: int) -> None
 
 
 async def release(connection: AsyncConnection, held: HeldJob, now_us: int) -> None:
-    """Queue a job again at once: its worker is asked to stop, which is nobody's failure.
+    """Queue a job again at once: its worker is stopping, which is no failure.
 
     Raises:
         JobLost: it is not held any more.
@@ -178,7 +178,7 @@ async def release(connection: AsyncConnection, held: HeldJob, now_us: int) -> No
 
 
 async def wait_for_spans(connection: AsyncConnection, held: HeldJob, now_us: int) -> None:
-    """Give a job back that waits for its spans.
+    """Release a job that waits for its spans.
 
     Raises:
         JobLost: it is not held any more.
@@ -187,7 +187,7 @@ async def wait_for_spans(connection: AsyncConnection, held: HeldJob, now_us: int
 
 
 async def end_wait(connection: AsyncConnection, job: int, now_us: int) -> None:
-    """Queue a job that waits for its spans: they are done. What failed before them is over."""
+    """Queue a job that waits for its spans: they are done. Earlier failures no longer count."""
     await connection.execute(
         update(jobs)
         .where(jobs.c.id == job, jobs.c.state == _WAITING)
@@ -196,7 +196,7 @@ async def end_wait(connection: AsyncConnection, job: int, now_us: int) -> None:
 
 
 async def end(connection: AsyncConnection, job: int) -> None:
-    """Remove a job that cannot succeed, whoever holds it, with its spans."""
+    """Remove a job that cannot succeed, held or not, with its spans."""
     await _remove(connection, jobs.c.id == job)
 
 
@@ -209,8 +209,8 @@ async def _remove(connection: AsyncConnection, which: ColumnElement[bool]) -> bo
     row = (await connection.execute(gone)).one_or_none()
     if row is None:
         return False
-    made = update(videos).where(videos.c.id == row.video_id).values(attempt=row.attempt)
-    await connection.execute(made)
+    numbered = update(videos).where(videos.c.id == row.video_id).values(attempt=row.attempt)
+    await connection.execute(numbered)
     return True
 
 
@@ -261,7 +261,7 @@ class Jobs:
         after: int = 0,
         busy: frozenset[int] = frozenset(),
     ) -> HeldJob | None:
-        """Take a job (see `lease`); looks before it asks for the write lock."""
+        """Lease a job (see `lease`); check whether one is due before taking the write lock."""
         async with self._database.reading() as connection:
             if not await due(connection, now_us, kind):
                 return None
@@ -271,11 +271,11 @@ class Jobs:
             )
 
     async def has_due(self, now_us: int) -> bool:
-        """Say whether there is a job that nobody holds."""
+        """Return whether there is a job that may be leased."""
         async with self._database.reading() as connection:
             return await due(connection, now_us)
 
     async def extend(self, held: HeldJob, now_us: int) -> None:
-        """Extend a lease (see `beat`)."""
+        """Extend a lease (see `extend`)."""
         async with self._database.writing() as connection:
             await extend(connection, held, now_us)

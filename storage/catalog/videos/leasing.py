@@ -4,10 +4,10 @@ A row may be leased when it is queued and need not wait, or when it runs and its
 Projects take turns: the next project behind the one that was served before comes first, and within
 a project its rows in an order of their own.
 
-Each question reads the rows that it answers with and few others: queued rows in the order of an
-index by project, and running rows, of which there are no more than workers. Rows that wait after a
-failure are passed over. Both indexes are partial, and SQLite uses those only for states that are
-written out in the statement: a state is no parameter here.
+Each query reads the rows that it returns and few others: queued rows in the order of an index by
+project, and running rows, of which there are no more than workers. Rows that wait after a failure
+are passed over. Both indexes are partial, and SQLite uses those only for states that are written
+out in the statement: a state is no parameter here.
 """
 
 from collections.abc import Mapping, Sequence
@@ -47,13 +47,13 @@ Facts = Mapping[str, object]
 class Queue:
     """A queue: a table with `state`, `project_id`, `run_after_us` and `leased_until_us`.
 
-    `order` names the columns by which the rows of a project follow each other. `of` limits the
-    rows; it may have parameters, whose values are given with each call as `of`. Each call runs
-    within the caller's transaction.
+    `order` names the columns by which the rows of a project are ordered. `of` limits the rows; it
+    may have parameters, whose values are given with each call as `of`. Each call runs within the
+    caller's transaction.
     """
 
     def __init__(self, table: Table, order: Sequence[str], *of: ColumnElement[bool]) -> None:
-        # The statements are made once: they run twice a second for each idle worker.
+        # The statements are built once: they run twice a second for each idle worker.
         self._order = order
         columns = [table.c[name] for name in order]
         begins, ends, project = table.c.run_after_us, table.c.leased_until_us, table.c.project_id
@@ -74,8 +74,8 @@ class Queue:
     async def is_due(self, connection: AsyncConnection, now_us: int, **of: object) -> bool:
         """Return whether a row may be leased; needs no write lock."""
         moment = _moment(now_us) | of
-        for asked in self._due:
-            if (await connection.execute(asked, moment)).one_or_none() is not None:
+        for query in self._due:
+            if (await connection.execute(query, moment)).one_or_none() is not None:
                 return True
         return False
 
@@ -110,7 +110,7 @@ def _moment(now_us: int) -> dict[str, object]:
 
 async def _first(
     connection: AsyncConnection,
-    asked: Select[Any],  # Any: as above
+    query: Select[Any],  # Any: as above
     facts: Facts,
 ) -> Row[Any] | None:
-    return (await connection.execute(asked, facts)).one_or_none()
+    return (await connection.execute(query, facts)).one_or_none()

@@ -60,7 +60,7 @@ class RecordingPreviews:
             )
 
     async def finish(self, held: HeldJob, made: MadePreviews, now_us: int) -> str | None:
-        """Name the folders of what was made, and end the job; return a folder that nothing needs.
+        """Record the folders of what was made, and end the job; return a folder that is not needed.
 
         That is the one of the posters that the new ones replace, or of the new ones if the owner
         has sent others meanwhile. The video's channel is notified of what is new.

@@ -1,8 +1,8 @@
-"""Videos as their owners see them: found, listed, taken away.
+"""Videos as their owners see them: found, listed, removed.
 
-How they come is in `storage.catalog.videos.creation`, how they are changed in
-`storage.catalog.videos.repository`, how they are made in `storage.catalog.videos.transcoding`. Each
-function runs within the caller's transaction.
+How their files arrive is in `storage.catalog.videos.creation`, how they are changed in
+`storage.catalog.videos.repository`, how they are transcoded in
+`storage.catalog.videos.transcoding`. Each function runs within the caller's transaction.
 """
 
 from collections.abc import Sequence
@@ -84,7 +84,7 @@ _FIELDS: Final[dict[str, ColumnElement[Any]]] = {  # Any: columns of every type
     "expires_us": _TABLE.expires_us,
 }
 _NAMES: Final = tuple(_FIELDS)
-_BESIDES: Final = (
+_OTHER_COLUMNS: Final = (
     _TABLE.category_id,
     _TABLE.player_id,
     _TABLE.countries,
@@ -98,7 +98,7 @@ _SORTED: Final[dict[str, ColumnElement[Any]]] = {  # Any: as above
     "length": _TABLE.length_us,
     "size": _TABLE.size,
 }
-# What lists are asked for most: made once, as making it costs more than the answer.
+# The most frequent query of lists: built once, as building it costs more than running it.
 _FRONT: Final = (
     select(*_FIELDS.values())
     .where(_TABLE.project_id == bindparam("of"))
@@ -120,9 +120,11 @@ async def find(connection: AsyncConnection, video: int) -> WholeVideo | None:
 async def _find(
     connection: AsyncConnection, video: int, *wanted: ColumnElement[bool]
 ) -> WholeVideo | None:
-    asked = select(*_FIELDS.values(), *_BESIDES).join_from(videos, projects_table)
-    asked = asked.where(_TABLE.id == video, *wanted)
-    row = (await connection.execute(asked)).one_or_none() if video <= named_rows.MAX_ID else None
+    statement = select(*_FIELDS.values(), *_OTHER_COLUMNS).join_from(videos, projects_table)
+    statement = statement.where(_TABLE.id == video, *wanted)
+    row = (
+        (await connection.execute(statement)).one_or_none() if video <= named_rows.MAX_ID else None
+    )
     if row is None:
         return None
     columns: Sequence[Any] = row[: len(_NAMES)]  # Any: as in `_record`
@@ -134,10 +136,10 @@ async def _find(
 
 async def read(connection: AsyncConnection, video: int) -> WholeVideo:
     """Return a video that the caller's transaction has just written or locked."""
-    found = await _find(connection, video)
-    if found is None:
+    whole = await _find(connection, video)
+    if whole is None:
         raise LookupError(video)
-    return found
+    return whole
 
 
 async def _whole(
@@ -191,7 +193,7 @@ async def find_page(
     """Return a page of a project's videos, newest first; `key` is the project's.
 
     The front of a list costs the same however long it is: an index has its order. Totals are kept,
-    but for a search or a span, which are counted.
+    except for a search or a span, which are counted.
     """
     if query == VideoQuery():
         return await _find_front(connection, project, key, page)
@@ -218,7 +220,7 @@ async def find_page(
         order = [each.desc() if query.sort.descending else each.asc() for each in columns]
     offset = (page - 1) * PAGE_SIZE
     records: tuple[VideoRecord, ...] = ()
-    # Beyond the end nothing is asked for: a huge page number is no offset that a database takes.
+    # Beyond the end nothing is queried: a huge page number is no offset that a database takes.
     if offset < total:
         chosen = select(*_FIELDS.values()).where(*wanted).order_by(*order)
         rows = await connection.execute(chosen.limit(PAGE_SIZE).offset(offset))
@@ -255,8 +257,8 @@ async def find_in_phase(
 
 
 async def find_status(connection: AsyncConnection, video: int) -> VideoStatus | None:
-    """Return how far the making of a video is."""
-    asked = select(
+    """Return the progress of transcoding a video."""
+    query = select(
         _TABLE.project_id,
         _TABLE.state,
         _TABLE.progress,
@@ -265,11 +267,12 @@ async def find_status(connection: AsyncConnection, video: int) -> VideoStatus | 
         _TABLE.warnings,
         _TABLE.attempt,
     ).where(_TABLE.id == video, project_lookup.is_of_present(_TABLE.project_id))
-    row = (await connection.execute(asked)).one_or_none() if video <= named_rows.MAX_ID else None
+    row = (await connection.execute(query)).one_or_none() if video <= named_rows.MAX_ID else None
     if row is None:
         return None
     project, state, progress, eta, reason, warnings, ended = row
-    # Attempts are numbered over all jobs of a video; the row has what those made that are over.
+    # Attempts are numbered over all jobs of a video; the row holds the newest of those that are
+    # over.
     tried = select(jobs_table.c.attempt).where(jobs_table.c.video_id == video)
     attempt = (await connection.execute(tried)).scalar_one_or_none()
     return VideoStatus(
@@ -291,10 +294,10 @@ async def free_hash(connection: AsyncConnection) -> PublicHash:
 
 
 async def is_hash_taken(connection: AsyncConnection, hash_: PublicHash) -> bool:
-    """Say whether a video, a recording or a stream has a public name."""
+    """Return whether a video, a recording or a stream has a public name."""
     for table in (videos, streams, recordings):
-        asked = select(table.c.id).where(table.c.hash == hash_)
-        if (await connection.execute(asked)).one_or_none() is not None:
+        query = select(table.c.id).where(table.c.hash == hash_)
+        if (await connection.execute(query)).one_or_none() is not None:
             return True
     return False
 
@@ -318,12 +321,12 @@ async def remove(
     by: int | None,
     kind: str = "video deleted",
 ) -> PublicHash | None:
-    """Take a video away, with its jobs; returns the hash whose media are to go, None for none.
+    """Remove a video and its jobs; return the hash whose media are to be removed, None for none.
 
     `kind` is the event's.
     """
-    asked = select(_TABLE.project_id, _TABLE.hash, _TABLE.phase).where(_TABLE.id == video)
-    row = (await connection.execute(asked.with_for_update())).one_or_none()
+    query = select(_TABLE.project_id, _TABLE.hash, _TABLE.phase).where(_TABLE.id == video)
+    row = (await connection.execute(query.with_for_update())).one_or_none()
     if row is None:
         return None
     project, hash_, phase = row

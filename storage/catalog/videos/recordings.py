@@ -54,7 +54,7 @@ _TABLE: Final = recordings.c
 
 
 class RecordingFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What the video takes after its stream, as the columns have it.
+    """What the video inherits from its stream, in the form of the columns.
 
     The numbers are of labels that may be gone by the end. `countries` are those of
     `media.countries.encode_countries`.
@@ -123,8 +123,8 @@ class MadeRecording(msgspec.Struct, frozen=True, kw_only=True):
 class RecordedVideo(msgspec.Struct, frozen=True, kw_only=True):
     """A video to be added, made of a recording.
 
-    `own_title` is what its owner calls it, if anything, and `dated_title` what it is called else;
-    `name` is its slug. `expires_us` is when it is deleted; None: not by itself.
+    `own_title` is its owner's title, if any, and `dated_title` the one that is used otherwise;
+    `name` is its slug. `expires_us` is when it is deleted; None: it does not expire.
     """
 
     project: int
@@ -151,8 +151,8 @@ def _row(row: Row[Any]) -> RecordingRow:  # Any: the row of a whole table has no
 
 async def find(connection: AsyncConnection, stream: PublicHash, run: str) -> RecordingRow | None:
     """Return the recording of a run."""
-    asked = select(recordings).where(_TABLE.stream_hash == stream, _TABLE.run == run)
-    row = (await connection.execute(asked)).one_or_none()
+    query = select(recordings).where(_TABLE.stream_hash == stream, _TABLE.run == run)
+    row = (await connection.execute(query)).one_or_none()
     return None if row is None else _row(row)
 
 
@@ -161,7 +161,7 @@ async def stream_facts(
     stream: Row[Any],  # Any: as in `_row`
     keep_days: int,
 ) -> RecordingFacts:
-    """Return what a video takes after a stream, whose row is given."""
+    """Return what a video inherits from a stream, whose row is given."""
     linked = select(stream_tags.c.tag_id).where(stream_tags.c.stream_id == stream.id)
     linked = linked.order_by(stream_tags.c.tag_id)
     return await facts_of(connection, stream, linked, title=stream.title, keep_days=keep_days)
@@ -175,7 +175,7 @@ async def facts_of(
     title: str,
     keep_days: int,
 ) -> RecordingFacts:
-    """Return what a video takes after a stream or another video: its row, and its `linked` tags."""
+    """Return what a video inherits from a stream or video: from its row, and its `linked` tags."""
     return RecordingFacts(
         title=title,
         description=row.description,
@@ -189,7 +189,7 @@ async def facts_of(
 
 
 async def remove(connection: AsyncConnection, recording: int) -> bool:
-    """Forget a recording of which nothing is to be kept; False if it is gone already."""
+    """Remove a recording of which nothing is to be kept; return False if it is gone already."""
     statement = delete(recordings).where(_TABLE.id == recording).returning(_TABLE.id)
     return (await connection.execute(statement)).one_or_none() is not None
 
@@ -197,7 +197,7 @@ async def remove(connection: AsyncConnection, recording: int) -> bool:
 async def add_video(connection: AsyncConnection, video: RecordedVideo, now_us: int) -> int:
     """Add the video that a recording, or a part of one, has become; its previews are then due.
 
-    Returns its number. The caller holds its project.
+    Returns its number. The caller has locked its project.
     """
     number = await _insert(connection, video, now_us)
     project, made = video.project, video.made
@@ -267,15 +267,15 @@ async def _insert(connection: AsyncConnection, video: RecordedVideo, now_us: int
     return (await connection.execute(statement.returning(videos_table.c.id))).scalar_one()
 
 
-async def _present(
+async def _inherited_facts(
     connection: AsyncConnection,
     recording: RecordingRow,
     stream: Row[Any] | None,  # Any: as in `_row`
 ) -> RecordingFacts:
-    """Return what the video takes over: as the stream has it now, without labels that are gone.
+    """Return what the video inherits: as the stream has it now, without labels that are gone.
 
-    Of a stream that was deleted we know how it began and not what its owner changed since: who may
-    see the video is then for the owner to say.
+    Of a deleted stream it is known how it began, but not what its owner changed since: the video is
+    hidden until the owner decides who may see it.
     """
     if stream is None:
         facts = msgspec.structs.replace(recording.facts, hidden=True)
@@ -287,7 +287,7 @@ async def _present(
 async def with_present_labels(
     connection: AsyncConnection, project: int, facts: RecordingFacts
 ) -> RecordingFacts:
-    """Return facts without labels that the project has no more; it locks the others."""
+    """Return facts without labels that the project no longer has; lock the others."""
     category, player = facts.category, facts.player
     try:
         if category is not None:
@@ -301,8 +301,8 @@ async def with_present_labels(
         player = None
     mine = select(tags.c.id).where(tags.c.project_id == project, tags.c.id.in_(facts.tags))
     held = mine.order_by(tags.c.id).with_for_update(read=True, key_share=True)
-    left = tuple((await connection.execute(held)).scalars())
-    return msgspec.structs.replace(facts, category=category, player=player, tags=left)
+    remaining = tuple((await connection.execute(held)).scalars())
+    return msgspec.structs.replace(facts, category=category, player=player, tags=remaining)
 
 
 class Recordings:
@@ -334,7 +334,7 @@ class Recordings:
     async def begin(
         self, stream: PublicHash, run: str, keep_days: int, now_us: int
     ) -> RecordingRow | None:
-        """Note that a run is recorded; None where there is no such stream (any more)."""
+        """Add a recording of a run; None if there is no such stream (any more)."""
         async with self._database.writing() as connection:
             row = (
                 await connection.execute(
@@ -377,9 +377,9 @@ class Recordings:
         caller must delete its media.
         """
         async with self._database.writing() as connection:
-            # Held in the order in which others hold them: the stream, its project, what is its own.
-            asked = select(streams).where(streams.c.hash == recording.stream)
-            stream = (await connection.execute(asked.with_for_update())).one_or_none()
+            # Locked in the usual order: the stream, its project, what belongs to that.
+            query = select(streams).where(streams.c.hash == recording.stream)
+            stream = (await connection.execute(query.with_for_update())).one_or_none()
             try:
                 await project_lookup.require(connection, recording.project)
             except NoSuchProject:
@@ -389,7 +389,7 @@ class Recordings:
                 made_of_it = select(videos_table.c.id).where(videos_table.c.hash == recording.hash)
                 return (await connection.execute(made_of_it)).scalar_one_or_none()
             await remove(connection, recording.id)
-            facts = await _present(connection, recording, stream)
+            facts = await _inherited_facts(connection, recording, stream)
             title = dated_title(facts.title, recording.created_us)
             video = RecordedVideo(
                 project=recording.project,
@@ -405,14 +405,22 @@ class Recordings:
                 from_us, to_us = made.time
                 values = {"stream_id": stream.id, "from_us": from_us, "to_us": to_us}
                 await connection.execute(insert(recorded_times).values(video_id=number, **values))
-            told = {"video": recording.hash, "seconds": round(made.length_us / MICROSECONDS, 3)}
+            event_facts = {
+                "video": recording.hash,
+                "seconds": round(made.length_us / MICROSECONDS, 3),
+            }
             await event_log.record(
-                connection, recording.project, "recorded", told, now_us, subject=recording.stream
+                connection,
+                recording.project,
+                "recorded",
+                event_facts,
+                now_us,
+                subject=recording.stream,
             )
             return number
 
     async def remove(self, recording: int) -> bool:
-        """Forget a recording of which nothing is to be kept; False if it is gone already."""
+        """Remove a recording of which nothing is to be kept; return False if it is gone already."""
         async with self._database.writing() as connection:
             return await remove(connection, recording)
 

@@ -21,45 +21,45 @@ from storage.catalog.videos import queries as video_queries
 from storage.catalog.videos.creation import UPLOADING
 from storage.errors import NoSuchVideo, UploadInProgress
 
-__all__ = ["hold", "hold_of", "replace", "require"]
+__all__ = ["lock", "lock_in_project", "replace", "require"]
 
 _ROW: Final = table.c
 _IN_PROGRESS: Final = "inprogress"
 
 
-async def hold(connection: AsyncConnection, video: int) -> Row[int, PublicHash, str] | None:
-    """Hold a video's row; returns its project, its hash and its state, None where there is none.
+async def lock(connection: AsyncConnection, video: int) -> Row[int, PublicHash, str] | None:
+    """Lock a video's row; return its project, its hash and its state, None if there is none.
 
-    Who takes a link's or an upload's row too takes this one first, as a deletion does.
+    It is locked before a link's or an upload's row, as by a deletion.
     """
     if video > named_rows.MAX_ID:
         return None
-    asked = select(_ROW.project_id, _ROW.hash, _ROW.state).where(_ROW.id == video)
-    return (await connection.execute(asked.with_for_update())).one_or_none()
+    query = select(_ROW.project_id, _ROW.hash, _ROW.state).where(_ROW.id == video)
+    return (await connection.execute(query.with_for_update())).one_or_none()
 
 
-async def hold_of(
+async def lock_in_project(
     connection: AsyncConnection, project: int, video: int
 ) -> Row[int, PublicHash, str]:
-    """Hold the row of a project's video, as `hold` does.
+    """Lock the row of a project's video, as `lock` does.
 
     Raises:
         NoSuchVideo: the project has no such video.
     """
-    row = await hold(connection, video)
+    row = await lock(connection, video)
     if row is None or row.project_id != project:
         raise NoSuchVideo(video)
     return row
 
 
 async def require(connection: AsyncConnection, project: int, video: int) -> PublicHash:
-    """Hold a video of a project that may get another file; returns its hash.
+    """Lock a video of a project that may get another file; return its hash.
 
     Raises:
         NoSuchVideo: the project has no such video.
-        UploadInProgress: its first file is not there yet.
+        UploadInProgress: its first file has not arrived yet.
     """
-    row = await hold_of(connection, project, video)
+    row = await lock_in_project(connection, project, video)
     if row.state == UPLOADING:
         raise UploadInProgress(video)
     return row.hash
@@ -68,13 +68,13 @@ async def require(connection: AsyncConnection, project: int, video: int) -> Publ
 async def replace(
     connection: AsyncConnection, video: int, file: VideoFile, now_us: int, *, by: int | None
 ) -> tuple[WholeVideo, str | None] | None:
-    """Give a video the file at `file.source` instead of its own, and queue the job for it.
+    """Replace a video's file by the one at `file.source`, and queue the job for it.
 
-    A job that was at work on the old one ends: its workers find that they have lost it. Returns
-    with the video the address of the old file, which nothing names any more; None: no such video.
+    A job at work on the old one ends, and its workers lose it. Returns the video and the address of
+    the old file, which nothing references any more; None if there is no such video.
 
     Raises:
-        UploadInProgress: its first file is not there yet.
+        UploadInProgress: its first file has not arrived yet.
     """
     row = await rows.lock(connection, video)
     if row is None:
@@ -106,7 +106,7 @@ async def replace(
             version=_ROW.version + 1,
         )
     )
-    # Where they are not known yet, the job will plan them.
+    # If they are not known yet, the job will plan them.
     await rows.plan_resolutions(connection, video, file.rungs)
     # Where it could be fetched from is of no use any more, and may hold a secret.
     await connection.execute(delete(imports).where(imports.c.video_id == video))

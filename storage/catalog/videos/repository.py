@@ -2,7 +2,7 @@
 
 How their files arrive is `storage.catalog.videos.creation` and `replacement`, how they are
 transcoded `storage.catalog.videos.transcoding`. A change locks the row first and sets only the
-columns that change, so that two at once lose nothing of each other.
+columns that change, so that concurrent changes do not overwrite each other.
 """
 
 from collections.abc import Callable, Sequence
@@ -48,7 +48,7 @@ from storage.errors import VideoNotFailed
 
 __all__ = ["MOST_RETRIES", "VideoChange", "Videos"]
 
-# A request's answer waits for them: a few seconds.
+# A request waits for them: a few seconds.
 MOST_RETRIES: Final = 1000
 
 _ROW: Final = table.c
@@ -56,7 +56,7 @@ _Values = dict[str, Any]  # Any: columns of every type
 
 
 class VideoChange(msgspec.Struct, frozen=True, kw_only=True):
-    """What of a video is to be another; what is unset stays.
+    """A change of a video; UNSET leaves a field as it is.
 
     `title` None is the file's name, `category` None no category. `tags` and `countries` replace.
     """
@@ -69,7 +69,7 @@ class VideoChange(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def keys(self) -> list[str]:
-        """The names of what is to change."""
+        """The names of the fields that change."""
         return [name for name in self.__struct_fields__ if getattr(self, name) is not msgspec.UNSET]
 
 
@@ -82,9 +82,9 @@ async def set_posters(
     *,
     by: int | None,
 ) -> tuple[WholeVideo, str | None] | None:
-    """Show the posters of a folder; returns with the video the folder that they take the place of.
+    """Show the posters of a folder; return the video and the folder that they replace.
 
-    `folder` begins with `OWN_POSTERS`: what is made of the video later leaves such a one alone.
+    `folder` begins with `own-`: transcoding does not replace such posters.
     """
     row = await rows.lock(connection, video)
     if row is None:
@@ -143,7 +143,7 @@ async def _retry(
 
 
 def _event(state: str) -> str:
-    """Return the event that a change is told under."""
+    """Return the event that a change is broadcast as."""
     return state if state in ("completed", "failed") else "progress"
 
 
@@ -170,7 +170,7 @@ class Videos:
             return await video_queries.find_page(connection, project.id, project.key, query, page)
 
     async def find_status(self, video: int) -> VideoStatus | None:
-        """Return how far the making of a video is."""
+        """Return the progress of transcoding a video."""
         async with self._database.reading() as connection:
             return await video_queries.find_status(connection, video)
 
@@ -185,7 +185,7 @@ class Videos:
             return await video_queries.find_known(connection, hashes)
 
     async def add(self, project: int, file: NewVideo, now_us: int, *, by: int | None) -> WholeVideo:
-        """Make a video of a file that stands at its address, and queue its job (`arriving.add`).
+        """Add a video for a file that is at its address, and queue its job (see `creation.add`).
 
         Raises:
             NoSuchProject: there is no such project.
@@ -195,7 +195,7 @@ class Videos:
             return await video_creation.add(connection, project, file, now_us, by=by)
 
     async def expect(self, project: int, file: NewVideo, now_us: int) -> int:
-        """Make a video whose file is still to come; returns its number (see `arriving.expect`).
+        """Add a video whose file has not arrived yet; return its number (see `creation.expect`).
 
         Raises:
             NoSuchProject: there is no such project.
@@ -207,17 +207,17 @@ class Videos:
     async def attach_file(
         self, video: int, file: VideoFile, now_us: int, *, by: int | None
     ) -> WholeVideo | None:
-        """Give a video the file that came; None where it was deleted, or has one."""
+        """Attach the file that arrived to a video; None if it was deleted, or has one."""
         async with self._database.writing() as connection:
             return await video_creation.attach_file(connection, video, file, now_us, by=by)
 
     async def replace(
         self, video: int, file: VideoFile, now_us: int, *, by: int | None
     ) -> tuple[WholeVideo, str | None] | None:
-        """Give a video another file; returns the old one's address, too (`replacing.replace`).
+        """Replace a video's file; return the old one's address, too (see `replacement.replace`).
 
         Raises:
-            UploadInProgress: its first file is not there yet.
+            UploadInProgress: its first file has not arrived yet.
         """
         async with self._database.writing() as connection:
             return await replacement.replace(connection, video, file, now_us, by=by)
@@ -225,12 +225,12 @@ class Videos:
     async def report_received(
         self, video: int, received: int, size: int | None, now_us: int
     ) -> None:
-        """Tell a video's channel how much of its file came, in bytes."""
+        """Broadcast how much of a video's file has arrived, in bytes."""
         async with self._database.writing() as connection:
             await video_creation.report_received(connection, video, received, size, now_us)
 
     async def remove(self, video: int, now_us: int, *, by: int | None) -> PublicHash | None:
-        """Take a video away; returns the hash whose media are to go."""
+        """Remove a video; return the hash whose media are to be removed."""
         async with self._database.writing() as connection:
             return await video_queries.remove(connection, video, now_us, by=by)
 
@@ -245,11 +245,11 @@ class Videos:
     ) -> WholeVideo | None:
         """Change what is set in `change`.
 
-        `check` may raise to keep the video as it is; it gets the record before the change, which
-        nobody else changes meanwhile.
+        `check` may raise to keep the video as it is; it gets the record before the change, locked
+        against other changes.
 
         Raises:
-            NoSuchLabel: a tag or the category is none of the video's project.
+            NoSuchLabel: a tag or the category is not of the video's project.
         """
         async with self._database.writing() as connection:
             row = await rows.lock(connection, video)
@@ -282,10 +282,10 @@ class Videos:
     async def set_player(
         self, video: int, player: int | None, now_us: int, *, by: int | None
     ) -> WholeVideo | None:
-        """Have a video shown in a player of its project, or (None) in the standard one.
+        """Show a video in a player of its project, or (None) in the standard one.
 
         Raises:
-            NoSuchLabel: the player is none of the video's project.
+            NoSuchLabel: the player is not of the video's project.
         """
         async with self._database.writing() as connection:
             row = await rows.lock(connection, video)
@@ -314,7 +314,7 @@ class Videos:
             return await video_queries.read(connection, video)
 
     async def unpublish(self, video: int, now_us: int, *, by: int | None) -> WholeVideo | None:
-        """Hide a video, for good until it is published again."""
+        """Hide a video until it is published again."""
         async with self._database.writing() as connection:
             row = await rows.lock(connection, video)
             if row is None:
@@ -326,7 +326,7 @@ class Videos:
             return await video_queries.read(connection, video)
 
     async def keep(self, video: int, now_us: int, *, by: int | None) -> WholeVideo | None:
-        """Let a recording never expire; a video that does not expire stays as it is."""
+        """Make a recording never expire; a video that does not expire stays as it is."""
         async with self._database.writing() as connection:
             row = await rows.lock(connection, video)
             if row is None:
@@ -367,7 +367,7 @@ class Videos:
             numbers = (await connection.execute(failed)).scalars().all()
         retried = 0
         for number in numbers:
-            with suppress(VideoNotFailed):  # any more
+            with suppress(VideoNotFailed):  # by now
                 async with self._database.writing() as connection:
                     row = await rows.lock(connection, number)
                     if row is not None:
@@ -378,6 +378,6 @@ class Videos:
     async def set_posters(
         self, video: int, folder: str, labels: Sequence[str], now_us: int, *, by: int | None
     ) -> tuple[WholeVideo, str | None] | None:
-        """Show the posters of a folder; returns the video, and the folder that is not shown now."""
+        """Show the posters of a folder; return the video and the folder that they replace."""
         async with self._database.writing() as connection:
             return await set_posters(connection, video, folder, labels, now_us, by=by)

@@ -18,8 +18,8 @@ async def lock(
     connection: AsyncConnection, video: int
 ) -> Row[Any] | None:  # Any: the row of a whole table has no static type
     """Lock a video's row and return it; None if there is no such video."""
-    asked = select(videos).where(videos.c.id == video).with_for_update()
-    return (await connection.execute(asked)).one_or_none()
+    query = select(videos).where(videos.c.id == video).with_for_update()
+    return (await connection.execute(query)).one_or_none()
 
 
 async def change(

@@ -54,7 +54,7 @@ async def lease(
     lease_us: int = LEASE_US,
     after: int = 0,
 ) -> HeldSpan | None:
-    """Take the first span of the oldest job, of the next project behind the one numbered `after`.
+    """Lease the first span of the oldest job, of the next project after the one numbered `after`.
 
     `owner` must be a new random name for each lease, which lasts for `lease_us`. A span whose last
     worker let its lease run out counts that as a failure. None: there is none.
@@ -62,10 +62,10 @@ async def lease(
     row = await _QUEUE.lock_next(connection, now_us, after)
     if row is None:
         return None
-    asked = select(videos.c.id, videos.c.hash, videos.c.source, videos.c.generation).join_from(
+    query = select(videos.c.id, videos.c.hash, videos.c.source, videos.c.generation).join_from(
         job_table, videos
     )
-    video = (await connection.execute(asked.where(job_table.c.id == row.job_id))).one_or_none()
+    video = (await connection.execute(query.where(job_table.c.id == row.job_id))).one_or_none()
     if video is None:
         return None  # its job ends just now
     held = HeldSpan(
@@ -103,8 +103,8 @@ async def lease(
 
 async def outcomes(connection: AsyncConnection, job: int) -> tuple[str | None, ...]:
     """Return what was made of a job's spans, by their numbers; None for what is not made yet."""
-    asked = select(_TABLE.outcome).where(_TABLE.job_id == job).order_by(_TABLE.number)
-    return tuple((await connection.execute(asked)).scalars())
+    query = select(_TABLE.outcome).where(_TABLE.job_id == job).order_by(_TABLE.number)
+    return tuple((await connection.execute(query)).scalars())
 
 
 async def _change(
@@ -127,8 +127,8 @@ async def _change(
 async def _locked(
     connection: AsyncConnection, held: HeldSpan
 ) -> Row[Any]:  # Any: the row of a whole table has no static type
-    asked = select(videos).where(videos.c.id == held.video).with_for_update()
-    row = (await connection.execute(asked)).one_or_none()
+    query = select(videos).where(videos.c.id == held.video).with_for_update()
+    row = (await connection.execute(query)).one_or_none()
     if row is None:
         raise SpanLost(held)
     return row
@@ -136,17 +136,17 @@ async def _locked(
 
 async def _lock_job(connection: AsyncConnection, job: int) -> int:
     """Lock a job; returns its newest attempt's number."""
-    asked = select(job_table.c.attempt).where(job_table.c.id == job).with_for_update()
-    attempts = (await connection.execute(asked)).scalars().all()
+    query = select(job_table.c.attempt).where(job_table.c.id == job).with_for_update()
+    attempts = (await connection.execute(query)).scalars().all()
     return max(attempts, default=0)
 
 
 async def _are_all_done(connection: AsyncConnection, job: int) -> bool:
-    asked = select(_TABLE.id).where(_TABLE.job_id == job, _TABLE.state != _DONE).limit(1)
-    return (await connection.execute(asked)).one_or_none() is None
+    query = select(_TABLE.id).where(_TABLE.job_id == job, _TABLE.state != _DONE).limit(1)
+    return (await connection.execute(query)).one_or_none() is None
 
 
-async def _tell(
+async def _update_progress(
     connection: AsyncConnection,
     row: Row[Any],  # Any: as above
     job: int,
@@ -154,19 +154,19 @@ async def _tell(
     *,
     free: int = 0,
 ) -> None:
-    """Note on the video's row how far its spans are; what was noted of progress never falls.
+    """Record and broadcast the progress of a video's spans, which never falls.
 
-    `free` is how many workers have just ended one, and take the next.
+    `free` is how many workers have just ended one, and lease the next.
     """
     columns = (_TABLE.state, _TABLE.cost, _TABLE.done, _TABLE.run_after_us, _TABLE.updated_us)
-    asked = select(*columns).where(_TABLE.job_id == job, _TABLE.number > 0).order_by(_TABLE.number)
-    found = [SpanPace(*each) for each in await connection.execute(asked)]
-    cost = sum(each.cost for each in found)
+    query = select(*columns).where(_TABLE.job_id == job, _TABLE.number > 0).order_by(_TABLE.number)
+    paces = [SpanPace(*each) for each in await connection.execute(query)]
+    cost = sum(each.cost for each in paces)
     if not cost:
         return
-    done = sum(each.done for each in found)
+    done = sum(each.done for each in paces)
     percent = max(row.progress, min(100 * done // cost, _NEARLY))
-    eta = min(seconds_remaining(found, now_us, idle_workers=free), named_rows.MAX_ID)
+    eta = min(seconds_remaining(paces, now_us, idle_workers=free), named_rows.MAX_ID)
     if (percent, eta) == (row.progress, row.eta):
         return
     await connection.execute(
@@ -181,24 +181,24 @@ class Spans:
     """The spans of an open catalog (`catalog.spans`), each call in a transaction of its own.
 
     Every method raises `storage.errors.CatalogError` where the database does not answer, and
-    `storage.job_leases.SpanLost` or `JobLost` where what it is about is not held any more.
+    `storage.job_leases.SpanLost` or `JobLost` if the span or the job is not held any more.
     """
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def plan(self, held: HeldJob, planned: Sequence[PlannedSpan], now_us: int) -> bool:
-        """Offer a job's spans to all workers; False where that was done before.
+        """Offer a job's spans to all workers; return False if that was done before.
 
         Raises:
             JobLost: the job is not held any more.
         """
         async with self._database.writing() as connection:
             await jobs.extend(connection, held, now_us)
-            found = await connection.execute(
+            existing = await connection.execute(
                 select(_TABLE.id).where(_TABLE.job_id == held.id).limit(1)
             )
-            if found.one_or_none() is not None:
+            if existing.one_or_none() is not None:
                 return False
             own = PlannedSpan(number=0, cost=0, facts="{}")
             rows = [
@@ -224,7 +224,7 @@ class Spans:
     async def lease(
         self, owner: str, now_us: int, *, lease_us: int = LEASE_US, after: int = 0
     ) -> HeldSpan | None:
-        """Take a span (see `lease`); looks before it asks for the write lock."""
+        """Lease a span (see `lease`); check whether one is due before taking the write lock."""
         async with self._database.reading() as connection:
             if not await due(connection, now_us):
                 return None
@@ -241,7 +241,7 @@ class Spans:
             await _change(connection, held, now_us, leased_until_us=now_us + held.lease_us)
 
     async def progress(self, held: HeldSpan, done: int, now_us: int) -> None:
-        """Note how much of a span's cost is done, and what that makes of the video's progress.
+        """Record how much of a span's cost is done, and update the video's progress.
 
         Raises:
             SpanLost: it is not held any more.
@@ -252,10 +252,10 @@ class Spans:
             await _change(
                 connection, held, now_us, done=min(done, held.cost), leased_until_us=until_us
             )
-            await _tell(connection, row, held.job, now_us)
+            await _update_progress(connection, row, held.job, now_us)
 
     async def finish(self, held: HeldSpan, outcome: str, now_us: int) -> None:
-        """Note what was made of a span; after the last one its job is queued for what is left.
+        """Record what was made of a span; after the last one its job is queued for the rest.
 
         Raises:
             SpanLost: it is not held any more: the transaction must change nothing else.
@@ -275,20 +275,20 @@ class Spans:
             )
             if await _are_all_done(connection, held.job):
                 await jobs.end_wait(connection, held.job, now_us)
-            await _tell(connection, row, held.job, now_us, free=1)
+            await _update_progress(connection, row, held.job, now_us, free=1)
 
     async def finish_original(self, held: HeldJob, outcome: str, now_us: int) -> bool:
-        """Note what the job's holder made in one piece; True where all spans are done, too.
+        """Record what the job's holder made in one piece; return True if all spans are done, too.
 
-        Else the job is given back, and waits for them.
+        Otherwise the job is released, and waits for them.
 
         Raises:
             JobLost: the job is not held any more.
         """
         async with self._database.writing() as connection:
             # PostgreSQL checks the job's two changes against the video's row: lock that first.
-            asked = select(videos.c.id).where(videos.c.id == held.video).with_for_update()
-            if (await connection.execute(asked)).one_or_none() is None:
+            query = select(videos.c.id).where(videos.c.id == held.video).with_for_update()
+            if (await connection.execute(query)).one_or_none() is None:
                 raise JobLost(held)
             await jobs.extend(connection, held, now_us)
             await connection.execute(
@@ -307,7 +307,7 @@ class Spans:
             return await outcomes(connection, held.id)
 
     async def requeue(self, held: HeldSpan, now_us: int, *, failed: bool) -> None:
-        """Queue a span again: later, where it `failed` through no fault of the file, else at once.
+        """Queue a span again: later if it `failed` through no fault of the file, else at once.
 
         Raises:
             SpanLost: it is not held any more.

@@ -44,7 +44,9 @@ _OWN_POSTERS: Final = "own-"
 _NEARLY: Final = 99  # what shows until it plays
 
 
-async def _plays(connection: AsyncConnection, video: int, rungs: Sequence[MadeRung]) -> None:
+async def _mark_playable(
+    connection: AsyncConnection, video: int, rungs: Sequence[MadeRung]
+) -> None:
     table = video_resolutions.c
     for rung in rungs:
         await connection.execute(
@@ -80,7 +82,7 @@ async def mark_failed(
     *,
     warnings: Sequence[str] = (),
 ) -> None:
-    """Note on a video's row, which is locked, that its job has failed."""
+    """Record in a video's row, which is locked, that its job has failed."""
     values = {
         "state": "failed",
         "phase": "failed",
@@ -113,7 +115,7 @@ async def _record(
     await event_log.record(connection, row.project_id, kind, facts, now_us, subject=row.hash)
 
 
-def _are_ours(posters: str | None) -> bool:
+def _are_replaceable(posters: str | None) -> bool:
     return posters is None or not posters.startswith(_OWN_POSTERS)
 
 
@@ -122,7 +124,7 @@ def _texts(warnings: Sequence[str]) -> str:
 
 
 class Transcoding:
-    """The making of videos (`catalog.transcoding`), each call in a transaction of its own.
+    """The transcoding of videos (`catalog.transcoding`), each call in a transaction of its own.
 
     Every method raises `storage.errors.CatalogError` where the database does not answer, and
     `storage.job_leases.JobLost` where the job is not held any more.
@@ -133,13 +135,13 @@ class Transcoding:
 
     async def find_folders(self, video: int) -> tuple[str | None, ...]:
         """Return the folders of what a video shows: media, posters and previews."""
-        asked = select(_TABLE.media, _TABLE.posters, _TABLE.previews).where(_TABLE.id == video)
+        query = select(_TABLE.media, _TABLE.posters, _TABLE.previews).where(_TABLE.id == video)
         async with self._database.reading() as connection:
-            row = (await connection.execute(asked)).one_or_none()
+            row = (await connection.execute(query)).one_or_none()
         return () if row is None else (row.media, row.posters, row.previews)
 
     async def begin(self, held: HeldJob, now_us: int) -> VideoWork:
-        """Note that a worker has taken the video; returns what is to be done.
+        """Record that a worker has begun the video; return what is to be done.
 
         Raises:
             JobLost: the job is not held any more.
@@ -176,7 +178,7 @@ class Transcoding:
         width: int,
         height: int,
     ) -> None:
-        """Note what the file is and which resolutions will be made of it.
+        """Record what the file is and which resolutions will be made of it.
 
         Raises:
             JobLost: the job is not held any more.
@@ -187,15 +189,15 @@ class Transcoding:
             values = {"length_us": length_us, "width": width, "height": height}
             await rows.change(connection, row, now_us, values)
             table = video_resolutions.c
-            asked = select(table.number, table.width, table.height).where(table.video_id == row.id)
-            before = {tuple(each) for each in await connection.execute(asked)}
+            query = select(table.number, table.width, table.height).where(table.video_id == row.id)
+            before = {tuple(each) for each in await connection.execute(query)}
             planned = [(rung.number, rung.width, rung.height) for rung in rungs]
             if before == set(planned):
                 return  # another attempt's, of which some may play by now
             await rows.plan_resolutions(connection, row.id, planned)
 
     async def progress(self, held: HeldJob, percent: int, eta: int, now_us: int) -> None:
-        """Note how far it is; what was noted never falls. It extends the lease, too.
+        """Record the progress, which never falls, and extend the lease.
 
         Raises:
             JobLost: the job is not held any more.
@@ -233,7 +235,7 @@ class Transcoding:
             if not row.hidden and not row.published:
                 values |= {"published": True, "published_us": now_us}
             replaced = [] if row.media in (None, made.media) else [row.media]
-            if made.posters is not None and _are_ours(row.posters):
+            if made.posters is not None and _are_replaceable(row.posters):
                 labels = ",".join(made.poster_labels)
                 values |= {"posters": made.posters, "poster_labels": labels, "image_us": now_us}
                 replaced += [] if row.posters is None else [row.posters]
@@ -243,7 +245,7 @@ class Transcoding:
             values["subtitles"] = msgspec.json.encode(made.subtitles).decode()
             replaced += [] if row.previews in (None, made.previews) else [row.previews]
             await rows.change(connection, row, now_us, values)
-            await _plays(connection, row.id, made.rungs)
+            await _mark_playable(connection, row.id, made.rungs)
             facts = {"size": made.size, "warnings": len(made.warnings)}
             await _record(connection, row, "video completed", facts, now_us)
             await broadcast.enqueue_video(connection, row.id, _COMPLETED, now_us)
@@ -251,7 +253,7 @@ class Transcoding:
             return ReplacedFolders(folders=tuple(replaced))
 
     async def publish_partial(self, held: HeldJob, made: MadeVideo, now_us: int) -> None:
-        """Publish what plays already, unless the owner hid the video; the job goes on.
+        """Publish what plays already, unless the owner hid the video; the job continues.
 
         Raises:
             JobLost: the job is not held any more.
@@ -267,7 +269,7 @@ class Transcoding:
             if not row.hidden and not row.published:
                 values |= {"published": True, "published_us": now_us}
             await rows.change(connection, row, now_us, values)
-            await _plays(connection, row.id, made.rungs)
+            await _mark_playable(connection, row.id, made.rungs)
             await broadcast.enqueue_video(connection, row.id, _PROGRESS, now_us)
 
     async def fail(
@@ -278,7 +280,7 @@ class Transcoding:
             await fail(connection, held, reason, now_us, warnings=warnings)
 
     async def requeue(self, held: HeldJob, now_us: int, *, failed: bool) -> None:
-        """Queue the job again: later, where it `failed` through no fault of the file, else at once.
+        """Queue the job again: later if it `failed` through no fault of the file, else at once.
 
         Raises:
             JobLost: the job is not held any more.

@@ -1,4 +1,4 @@
-"""Videos, labels, players, countries, work to do, and what is told and asked between processes."""
+"""Videos, labels, players, countries, jobs, and the messages between processes."""
 
 import secrets
 
@@ -230,7 +230,7 @@ def _jobs() -> None:
 
 
 def _events() -> None:
-    """Make the table anew: what happened outlives the stream to which it happened."""
+    """Create the table anew: an event outlives the stream that it is about."""
     connection = op.get_bind()
     rows = connection.execute(
         sa.text(
@@ -258,7 +258,7 @@ def _events() -> None:
     if not kept:
         return
     op.bulk_insert(table, kept)
-    if connection.dialect.name == "postgresql":  # its numbers go on after those that were given
+    if connection.dialect.name == "postgresql":  # its numbers continue after those that were given
         op.execute(
             sa.text("SELECT setval(pg_get_serial_sequence('events', 'id'), max(id)) FROM events")
         )

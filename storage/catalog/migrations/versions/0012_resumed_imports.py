@@ -1,4 +1,4 @@
-"""Imports remember how much of their file is safe, and which version of it."""
+"""Imports record how much of their file is safe, and which version of it."""
 
 import sqlalchemy as sa
 from alembic import op

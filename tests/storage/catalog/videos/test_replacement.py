@@ -53,5 +53,7 @@ async def test_what_cannot_be_replaced_is_refused(
             await replacement.require(connection, project.id, coming)
         for of, number in ((other.id, coming), (project.id, 99), (project.id, 1 << 40)):
             with pytest.raises(NoSuchVideo):
-                await replacement.hold_of(connection, of, number)
-        assert (await replacement.hold_of(connection, project.id, coming)).state == "uploading"
+                await replacement.lock_in_project(connection, of, number)
+        assert (
+            await replacement.lock_in_project(connection, project.id, coming)
+        ).state == "uploading"
