@@ -7,8 +7,8 @@
         ├── CatalogNotEmpty        the operator's: a catalog is copied to an empty database only
         ├── CatalogUnavailable     the world's: the database cannot be read or written
         │   └── CatalogAway        its server does not answer, and may soon
-        ├── HostGone               nobody's: the host's row was removed; it registers again
-        ├── HashTaken              nobody's: a random public name collided; try again
+        ├── HostGone               no fault: the host's row was removed; it registers again
+        ├── HashTaken              no fault: a random public name collided; try again
         ├── HostNameTaken          the operator's: another process runs under the host's name
         ├── MediaNotShared         the operator's: several hosts need a bucket for their media
         ├── NameTaken              the caller's: a tag or category of this name exists
@@ -20,10 +20,10 @@
         ├── TokenRevoked           the caller's: its token was revoked during the request
         ├── TooManyBackups         the caller's: the stream has as many backups as it may have
         ├── TooManyUploads         the caller's: the project has as many open uploads as it may have
-        ├── UploadHeld             nobody's: another host stores the upload's file just now
+        ├── UploadHeld             no fault: another host stores the upload's file just now
         ├── UploadInProgress       the caller's: the video's first file has not been uploaded yet
         ├── UploadLinkSpent        the caller's: an upload link was used or has expired
-        ├── UploadLost             nobody's: another writer took the upload over, or it was removed
+        ├── UploadLost             no fault: another writer took the upload over, or it was removed
         ├── VideoNotFailed         the caller's: only a failed video can be queued again
         └── SchemaMismatch         the operator's: the schema is not the one this code needs
             ├── SchemaMissing      there is no catalog yet

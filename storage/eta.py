@@ -38,12 +38,12 @@ class SpanPace(msgspec.Struct, frozen=True):
 
     def remaining_us(self, us_per_cost: float, now_us: int) -> float:
         """Return the time that is left when one unit of cost takes `us_per_cost`."""
-        left = max(0, self.cost - self.done) * us_per_cost
+        remaining = max(0, self.cost - self.done) * us_per_cost
         if self.state != "running":
-            return _START_US + left
+            return _START_US + remaining
         if not self.done:
-            return max(0, _START_US - max(0, now_us - self.begun_us)) + left
-        return max(0.0, left - max(0, now_us - self.changed_us))
+            return max(0, _START_US - max(0, now_us - self.begun_us)) + remaining
+        return max(0.0, remaining - max(0, now_us - self.changed_us))
 
 
 def seconds_remaining(spans: Sequence[SpanPace], now_us: int, *, idle_workers: int = 0) -> int:

@@ -101,9 +101,9 @@ class UnknownMedia(msgspec.Struct, frozen=True, kw_only=True):
 class TooManyUnknown(StorageError):
     """So much of the store is unknown to the catalog that an operator must confirm the cleanup."""
 
-    def __init__(self, found: UnknownMedia) -> None:
+    def __init__(self, media: UnknownMedia) -> None:
         super().__init__(
-            f"the database does not know {found.unknown} of the {found.total} videos and streams"
+            f"the database does not know {media.unknown} of the {media.total} videos and streams"
             " that there are media of: if it is the newest one, `headend doctor --clean --confirm`"
             " moves these media to the trash"
         )

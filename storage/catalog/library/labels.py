@@ -194,7 +194,7 @@ async def link_tags(
 
 async def _lock(connection: AsyncConnection, project: int, ids: Collection[int]) -> set[int]:
     """Return those ids that are of tags of the project, locked against deletion."""
-    found: set[int] = set()
+    locked: set[int] = set()
     numbers = sorted({number for number in ids if 0 < number <= named_rows.MAX_ID})
     for start in range(0, len(numbers), _AT_ONCE):
         some = numbers[start : start + _AT_ONCE]
@@ -202,8 +202,8 @@ async def _lock(connection: AsyncConnection, project: int, ids: Collection[int])
         # In one order everywhere, so that two transactions with several locks never wait for each
         # other.
         held = mine.order_by(tags.c.id).with_for_update(read=True, key_share=True)
-        found |= set((await connection.execute(held)).scalars())
-    return found
+        locked |= set((await connection.execute(held)).scalars())
+    return locked
 
 
 async def _find_or_add(

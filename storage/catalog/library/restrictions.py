@@ -40,16 +40,16 @@ class Restrictions:
             videos.c.project_id == project, videos.c.countries != ""
         )
         kinds: tuple[Literal["stream"], Literal["video"]] = ("stream", "video")
-        found: list[RestrictedRecord] = []
+        restricted: list[RestrictedRecord] = []
         async with self._database.reading() as connection:
             for kind, query, table in zip(
                 kinds, (of_streams, of_videos), (streams, videos), strict=True
             ):
                 rows = await connection.execute(query.order_by(table.c.id.desc()).limit(most))
-                found += [
+                restricted += [
                     RestrictedRecord(
                         kind=kind, id=number, title=name, countries=decode_countries(countries)
                     )
                     for number, name, countries in rows
                 ]
-        return tuple(found)
+        return tuple(restricted)

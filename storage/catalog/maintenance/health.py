@@ -55,17 +55,17 @@ class HealthChecks:
 
     async def find_damage(self) -> tuple[str, ...]:
         """Return what is broken in a file of SQLite; PostgreSQL checks its own pages."""
-        found: list[str] = []
+        damage: list[str] = []
         async with self._database.reading_all() as connection:
             if connection.dialect.name != "sqlite":
                 return ()
             whole = await connection.execute(text(f"PRAGMA quick_check({_MOST})"))
-            found += [str(line) for line in whole.scalars() if line != "ok"]
+            damage += [str(line) for line in whole.scalars() if line != "ok"]
             torn = await connection.execute(text("PRAGMA foreign_key_check"))
-            found += [
+            damage += [
                 f"a row of {row[0]} refers to none of {row[2]}" for row in torn.fetchmany(_MOST)
             ]
-        return tuple(found)
+        return tuple(damage)
 
     async def find_stuck_jobs(self, now_us: int) -> tuple[StuckJob, ...]:
         """Return due jobs that no worker works on, and those that wait in vain.
@@ -110,8 +110,8 @@ class HealthChecks:
             select(func.max(jobs.c.updated_us)).where(jobs.c.state == _RUNNING),
         )
         async with self._database.reading_all() as connection:
-            found = [(await connection.execute(each)).scalar_one_or_none() for each in queries]
-        return max((moment for moment in found if moment is not None), default=0)
+            times = [(await connection.execute(each)).scalar_one_or_none() for each in queries]
+        return max((each for each in times if each is not None), default=0)
 
     async def find_slates(self) -> tuple[str, ...]:
         """Return the addresses of all slate pictures, of streams and of projects."""
@@ -120,12 +120,12 @@ class HealthChecks:
             mine = select(streams.c.hash, streams.c.slate).where(
                 streams.c.slate.is_not(None), present
             )
-            found = [stream_slate(*row) for row in await connection.execute(mine)]
+            addresses = [stream_slate(*row) for row in await connection.execute(mine)]
             shared = select(projects.c.key, projects.c.slate).where(
                 projects.c.slate.is_not(None), project_lookup.IS_PRESENT
             )
-            found += [project_slate(*row) for row in await connection.execute(shared)]
-        return tuple(address for address in found if address is not None)
+            addresses += [project_slate(*row) for row in await connection.execute(shared)]
+        return tuple(address for address in addresses if address is not None)
 
 
 async def _is_at_work(connection: AsyncConnection, since_us: int) -> bool:

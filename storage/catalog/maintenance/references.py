@@ -54,23 +54,23 @@ class References:
 
     async def streams(self, hashes: Sequence[PublicHash]) -> frozenset[PublicHash]:
         """Return those of some hashes whose streams exist, or are still being recorded."""
-        found: set[PublicHash] = set()
+        known: set[PublicHash] = set()
         async with self._database.reading_all() as connection:
             for column in (recordings.c.stream_hash, streams.c.hash):
                 query = select(column).where(column.in_(hashes))
-                found.update((await connection.execute(query)).scalars())
-        return frozenset(found)
+                known.update((await connection.execute(query)).scalars())
+        return frozenset(known)
 
     async def slates(self, owners: Sequence[str]) -> frozenset[str]:
         """Return the addresses of the pictures of some owners (`s-HASH`, `p-KEY`)."""
         names = [owner[2:] for owner in owners]
-        found: set[str | None] = set()
+        addresses: set[str | None] = set()
         async with self._database.reading_all() as connection:
             mine = select(streams.c.hash, streams.c.slate).where(streams.c.hash.in_(names))
-            found.update(stream_slate(*row) for row in await connection.execute(mine))
+            addresses.update(stream_slate(*row) for row in await connection.execute(mine))
             shared = select(projects.c.key, projects.c.slate).where(projects.c.key.in_(names))
-            found.update(project_slate(*row) for row in await connection.execute(shared))
-        return frozenset(address for address in found if address is not None)
+            addresses.update(project_slate(*row) for row in await connection.execute(shared))
+        return frozenset(address for address in addresses if address is not None)
 
     async def standing(self, hashes: Sequence[PublicHash]) -> tuple[VideoReferences, ...]:
         """Return what the rows of some videos reference."""

@@ -82,10 +82,10 @@ installation = Table(
     Column("relay_secret", String(64), nullable=False, server_default=""),
 )
 
-# `settings` is a JSON object: defaults for the project's streams. `slate` names the picture that
-# stands in for them (null: the card). `origins` are the pages' origins that may upload from a
-# browser, with spaces between. `removed_us` is when it was deleted: from then on it is not shown,
-# and its rows are removed in batches, its own as the last.
+# `settings` is a JSON object: defaults for the project's streams. `slate` names the picture of
+# their slate (null: the card). `origins` are the pages' origins that may upload from a browser,
+# with spaces between. `removed_us` is when it was deleted: from then on it is not shown, and its
+# rows are removed in batches, its own as the last.
 projects = Table(
     "projects",
     METADATA,

@@ -306,11 +306,11 @@ async def find_known(
     connection: AsyncConnection, hashes: Sequence[PublicHash]
 ) -> frozenset[PublicHash]:
     """Return those of some hashes (a few hundred at most) that videos have, or are to have."""
-    found: set[PublicHash] = set()
+    known: set[PublicHash] = set()
     # A recording first: it may become a video meanwhile, and never the other way about.
     for column in (recordings.c.hash, _TABLE.hash):
-        found.update((await connection.execute(select(column).where(column.in_(hashes)))).scalars())
-    return frozenset(found)
+        known.update((await connection.execute(select(column).where(column.in_(hashes)))).scalars())
+    return frozenset(known)
 
 
 async def remove(

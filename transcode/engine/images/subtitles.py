@@ -89,8 +89,8 @@ def read_subtitles(descriptor: int, reports: ReportWriter) -> Iterator[SubtitleT
         tracks = tracks[:MOST_TRACKS]
         _read(upload, tracks)
         # The streams may be used only while the file is open.
-        found = [track.finish() for track in tracks]
-    yield from (track for track in found if track.cues)
+        finished = [track.finish() for track in tracks]
+    yield from (track for track in finished if track.cues)
     if any(kind not in _TEXTS for _, kind in kinds):
         names = {kind or "unknown" for _, kind in kinds if kind not in _TEXTS}
         yield Trouble(what="subtitles are pictures", detail=", ".join(sorted(names)))

@@ -126,18 +126,18 @@ def open_upload(
     send = reports.send if reports is not None else do_nothing
     reporter = ReadReporter(send, os.fstat(descriptor).st_size, clock)
     file = _ReportedFile(descriptor, reporter)
-    found = open_media(file)
-    if len(found.streams) >= MOST_TRACKS:
+    upload = open_media(file)
+    if len(upload.streams) >= MOST_TRACKS:
         raise BadUpload(_TOO_MANY)
     # The key's id in a WebM (WebM Encryption, section 3); MP4 marks packets (see `demux`).
-    if any("enc_key_id" in stream.metadata for stream in found.streams):
+    if any("enc_key_id" in stream.metadata for stream in upload.streams):
         raise BadUpload(ENCRYPTED)
-    if video_stream(found) is None:
-        if any(not _is_cover(stream) for stream in found.streams.video):
+    if video_stream(upload) is None:
+        if any(not _is_cover(stream) for stream in upload.streams.video):
             raise BadUpload(_UNKNOWN_PICTURE)
-        if audio_stream(found) is None:
+        if audio_stream(upload) is None:
             raise BadUpload("The file has neither a picture nor sound that could be played.")
-    return found
+    return upload
 
 
 def open_media(file: io.FileIO | io.BytesIO) -> Upload:
@@ -148,12 +148,12 @@ def open_media(file: io.FileIO | io.BytesIO) -> Upload:
     """
     try:
         file.seek(0)
-        found = av.open(file, options=dict(_OPTIONS), io_open=_deny, buffer_size=_READ_BYTES)
+        media = av.open(file, options=dict(_OPTIONS), io_open=_deny, buffer_size=_READ_BYTES)
     except (FFmpegError, MemoryError, ValueError) as error:
         raise BadUpload(_UNREADABLE) from error
-    if not isinstance(found, InputContainer):
-        raise TypeError(type(found).__name__)
-    return found
+    if not isinstance(media, InputContainer):
+        raise TypeError(type(media).__name__)
+    return media
 
 
 def video_stream(upload: Upload) -> VideoStream | None:
@@ -162,25 +162,25 @@ def video_stream(upload: Upload) -> VideoStream | None:
     Of several it is the one that is flagged as the default, and the largest if that leaves a
     choice; a track of still images only if there is no other.
     """
-    found = [
+    known = [
         stream for stream in upload.streams.video if _is_known(stream) and not _is_cover(stream)
     ]
-    return max(found, key=_preference, default=None)
+    return max(known, key=_preference, default=None)
 
 
 def audio_stream(upload: Upload) -> AudioStream | None:
     """Return the file's sound track: its default one, or else the first."""
-    found = [stream for stream in upload.streams.audio if _is_known(stream)]
-    default = [stream for stream in found if stream.disposition & Disposition.default]
-    return next(iter([*default, *found]), None)
+    known = [stream for stream in upload.streams.audio if _is_known(stream)]
+    default = [stream for stream in known if stream.disposition & Disposition.default]
+    return next(iter([*default, *known]), None)
 
 
 def pixel_aspect(picture: VideoStream) -> Fraction:
     """Return a pixel's width by its height; 1 if the file has no value, or an absurd one."""
-    found = picture.sample_aspect_ratio
-    if not found or not Fraction(1, _MOST_ASPECT) <= found <= _MOST_ASPECT:
+    aspect = picture.sample_aspect_ratio
+    if not aspect or not Fraction(1, _MOST_ASPECT) <= aspect <= _MOST_ASPECT:
         return Fraction(1)
-    return Fraction(1) if abs(found - 1) <= _LEAST_ASPECT else found
+    return Fraction(1) if abs(aspect - 1) <= _LEAST_ASPECT else aspect
 
 
 def _preference(stream: VideoStream) -> tuple[bool, bool, int]:

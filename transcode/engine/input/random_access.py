@@ -75,8 +75,8 @@ def same_parameter_sets(one: AvcConfig | None, other: AvcConfig | None) -> bool:
     return sets == (other.length_size, frozenset(other.sps), frozenset(other.pps))
 
 
-def _is_like(found: Sps, unit: bytes, config: AvcConfig) -> bool:
-    return (unit[1], found.width, found.height, found.chroma_format, found.bit_depth) == (
+def _is_like(sps: Sps, unit: bytes, config: AvcConfig) -> bool:
+    return (unit[1], sps.width, sps.height, sps.chroma_format, sps.bit_depth) == (
         *(config.profile, config.width, config.height),
         *(config.chroma_format, config.bit_depth),
-    ) and found.interlaced == config.interlaced
+    ) and sps.interlaced == config.interlaced
