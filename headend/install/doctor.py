@@ -295,7 +295,7 @@ async def _missing(catalog: Catalog, files: StoredFiles) -> Finding:
         for row in rows:
             missing = await _missing_of(files, row)
             # It may have been deleted or transcoded again between the two queries.
-            if missing and await catalog.references.standing([row.hash]) == (row,):
+            if missing and await catalog.references.find_references([row.hash]) == (row,):
                 lost += missing
     for address in await catalog.health.find_slates():
         if await files.stat(address) is None and address in await catalog.health.find_slates():

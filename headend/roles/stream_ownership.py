@@ -18,7 +18,7 @@ from ingest.stream.ports import Grant, Ownership, PortError
 from ingest.stream.registry import LiveStreams
 from media.stream_keys import PublicHash
 from storage.catalog import Catalog
-from storage.catalog.hosts.owners import LeftStream
+from storage.catalog.hosts.owners import OrphanedStream
 from storage.edge.base import Edge
 from storage.errors import HostGone, StorageError
 from storage.objects.addresses import live_stream
@@ -95,7 +95,7 @@ class CatalogOwnership:
         if self._presence.host is not None:
             await self._catalog.owners.release(stream, self._presence.host, generation, ended=ended)
 
-    async def find_left(self, after: int = 0) -> tuple[LeftStream, ...]:
+    async def find_orphaned(self, after: int = 0) -> tuple[OrphanedStream, ...]:
         """Return the next streams whose owners are gone, if this is the first living host.
 
         They have numbers greater than `after`, in that order; empty if there are no more.
@@ -107,9 +107,9 @@ class CatalogOwnership:
         if host is None:
             return ()
         seconds = self._presence.dead_seconds
-        return await self._catalog.owners.find_left(host, seconds, after=after)
+        return await self._catalog.owners.find_orphaned(host, seconds, after=after)
 
-    async def forget(self, left: Sequence[LeftStream]) -> None:
+    async def forget(self, left: Sequence[OrphanedStream]) -> None:
         """Record that these streams, which were released, have no open run.
 
         Raises:
@@ -211,7 +211,7 @@ class OrphanedRuns:
         self._transcoding = transcoding
         self._reconnect_seconds = reconnect_seconds
         self._seen: dict[tuple[int, int], float] = {}  # when it was first found orphaned
-        self._failed: dict[int, LeftStream] = {}  # claimed, maybe, and not ended yet
+        self._failed: dict[int, OrphanedStream] = {}  # claimed, maybe, and not ended yet
         self._owned: Mapping[int, int] = {}  # by the catalog, which was read recently
         self._unserved: dict[int, int] = {}  # of these, at the last check
         self._held: Counter[int] = Counter()  # for commands
@@ -278,9 +278,9 @@ class OrphanedRuns:
             StorageError: the catalog does not answer.
         """
         seen: dict[tuple[int, int], float] = {}
-        due: dict[int, LeftStream] = {}
+        due: dict[int, OrphanedStream] = {}
         after = 0
-        while page := await self._ownership.find_left(after):
+        while page := await self._ownership.find_orphaned(after):
             after = page[-1].stream
             for each in await self._without_ended(page):
                 key = each.stream, each.generation
@@ -291,28 +291,28 @@ class OrphanedRuns:
         await _for_each((self._failed | due).values(), self._end)
         await self._release_unserved()
 
-    def _patience(self, orphan: LeftStream) -> float:
+    def _patience(self, orphan: OrphanedStream) -> float:
         own = orphan.reconnect_seconds
         return self._reconnect_seconds if own is None else own
 
-    async def _without_ended(self, page: Sequence[LeftStream]) -> list[LeftStream]:
+    async def _without_ended(self, page: Sequence[OrphanedStream]) -> list[OrphanedStream]:
         """Forget those of these streams that have no open run; return the others.
 
         Only those that were released: an owner that seems gone may resume and begin a run.
         """
-        ended: dict[int, LeftStream] = {}
+        ended: dict[int, OrphanedStream] = {}
 
-        async def check(each: LeftStream) -> None:
+        async def check(each: OrphanedStream) -> None:
             with suppress(StorageError):
                 if not await self._transcoding.has_open_run(each.hash):
                     ended[each.stream] = each
 
         new = [each for each in page if (each.stream, each.generation) not in self._seen]
-        await _for_each([each for each in new if each.let_go and not each.paused], check)
+        await _for_each([each for each in new if each.released and not each.paused], check)
         await self._ownership.forget(list(ended.values()))
         return [each for each in page if each.stream not in ended]
 
-    async def _end(self, orphan: LeftStream) -> None:
+    async def _end(self, orphan: OrphanedStream) -> None:
         try:
             await self.end_interrupted(orphan.stream, orphan.hash)
             await self._ownership.end_pause(orphan.hash)
@@ -338,7 +338,7 @@ class OrphanedRuns:
 
 
 async def _for_each(
-    orphans: Collection[LeftStream], work: Callable[[LeftStream], Awaitable[None]]
+    orphans: Collection[OrphanedStream], work: Callable[[OrphanedStream], Awaitable[None]]
 ) -> None:
     """Do some work for each of these streams, for `_CONCURRENCY` of them at a time."""
     waiting = iter(orphans)

@@ -156,7 +156,7 @@ class ReferenceCatalog(Protocol):
         """Return the addresses of the slate pictures of some owners."""
         ...
 
-    async def standing(self, hashes: Sequence[PublicHash]) -> Sequence[VideoReferences]:
+    async def find_references(self, hashes: Sequence[PublicHash]) -> Sequence[VideoReferences]:
         """Return the references of some videos."""
         ...
 
@@ -233,7 +233,7 @@ async def _of_videos(
     for batch in _batches(hashes):
         listed = {name: await files.folders(f"videos/{name}") for name in batch}
         # A recording in progress is not a video yet, so it is not among these rows.
-        for row in await known.standing(batch):
+        for row in await known.find_references(batch):
             async for each in _files(files, row, before_us):
                 yield each
             if row.at_work:

@@ -25,10 +25,10 @@ from storage.catalog.records.settings import effective_settings
 from storage.catalog.schema.tables import hosts, projects, stream_owners, streams
 from storage.errors import HostGone
 
-__all__ = ["LEFT_AT_ONCE", "LeftStream", "StreamOwner", "StreamOwners"]
+__all__ = ["ORPHANED_AT_ONCE", "OrphanedStream", "StreamOwner", "StreamOwners"]
 
 # The first start after hosts were introduced finds every stream that was ever live.
-LEFT_AT_ONCE: Final = 500
+ORPHANED_AT_ONCE: Final = 500
 # Two witnesses need less time than one: each host is seen once a second, and sends something twice
 # a second to those that relay to it.
 _SILENT_SHARE: Final = 1 / 2
@@ -49,19 +49,19 @@ class StreamOwner(msgspec.Struct, frozen=True, kw_only=True):
     generation: int
 
 
-class LeftStream(msgspec.Struct, frozen=True, kw_only=True):
+class OrphanedStream(msgspec.Struct, frozen=True, kw_only=True):
     """A stream whose owner is gone without having ended its run.
 
     `reconnect_seconds` is how long the run waits for its encoder; None: the service's setting.
-    `let_go`: the owner released the stream, or there was none, so that nothing of a run is still to
-    be stored. `paused`: the stream's owner had paused the run's output.
+    `released`: the owner released the stream, or there was none, so that nothing of a run is still
+    to be stored. `paused`: the stream's owner had paused the run's output.
     """
 
     stream: int
     hash: PublicHash
     generation: int
     reconnect_seconds: float | None
-    let_go: bool = False
+    released: bool = False
     paused: bool = False
 
 
@@ -122,7 +122,7 @@ class StreamOwners:
     async def release(self, stream: int, host: int, generation: int, *, ended: bool = True) -> None:
         """Release a stream that the host owns by this generation; otherwise nothing changes.
 
-        Without `ended` it may still have an open run: see `find_left`.
+        Without `ended` it may still have an open run: see `find_orphaned`.
         """
         owners = stream_owners.c
         mine = (owners.stream_id == stream, owners.host_id == host, owners.generation == generation)
@@ -138,13 +138,13 @@ class StreamOwners:
         async with self._database.beating() as connection:
             return dict((await connection.execute(query)).all())
 
-    async def find_left(
+    async def find_orphaned(
         self, host: int, dead_seconds: float, *, after: int = 0
-    ) -> tuple[LeftStream, ...]:
+    ) -> tuple[OrphanedStream, ...]:
         """Return streams whose owners are gone; only the first living host gets any.
 
         The first one has the smallest number. The streams come in the order of their numbers,
-        `LEFT_AT_ONCE` at a time, those with a number greater than `after`.
+        `ORPHANED_AT_ONCE` at a time, those with a number greater than `after`.
         """
         owners = stream_owners.c
         columns = select(
@@ -164,30 +164,30 @@ class StreamOwners:
             joined = columns.join_from(stream_owners, streams, streams.c.id == owners.stream_id)
             joined = joined.join(projects, projects.c.id == streams.c.project_id)
             query = joined.where(*orphaned, streams.c.id > after)
-            query = query.order_by(streams.c.id).limit(LEFT_AT_ONCE)
+            query = query.order_by(streams.c.id).limit(ORPHANED_AT_ONCE)
             return tuple(
-                LeftStream(
+                OrphanedStream(
                     stream=number,
                     hash=hash_,
                     generation=generation,
                     reconnect_seconds=effective_settings(
                         settings, defaults
                     ).failover.reconnect_seconds,
-                    let_go=let_go,
+                    released=released,
                     paused=paused,
                 )
                 for (
                     number,
                     hash_,
                     generation,
-                    let_go,
+                    released,
                     paused,
                     settings,
                     defaults,
                 ) in await connection.execute(query)
             )
 
-    async def forget(self, left: Sequence[LeftStream]) -> None:
+    async def forget(self, released: Sequence[OrphanedStream]) -> None:
         """Record that released streams have no open run.
 
         A stream that was claimed meanwhile is not changed.
@@ -198,7 +198,7 @@ class StreamOwners:
             owners.generation == bindparam("given"),
             owners.host_id == _NO_HOST,
         )
-        rows = [{"stream": each.stream, "given": each.generation} for each in left]
+        rows = [{"stream": each.stream, "given": each.generation} for each in released]
         if rows:
             async with self._database.writing() as connection:
                 await connection.execute(free.values(host_id=null()), rows)

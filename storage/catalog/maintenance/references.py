@@ -72,10 +72,12 @@ class References:
             addresses.update(project_slate(*row) for row in await connection.execute(shared))
         return frozenset(address for address in addresses if address is not None)
 
-    async def standing(self, hashes: Sequence[PublicHash]) -> tuple[VideoReferences, ...]:
+    async def find_references(self, hashes: Sequence[PublicHash]) -> tuple[VideoReferences, ...]:
         """Return what the rows of some videos reference."""
         async with self._database.reading_all() as connection:
-            return await self._standing(connection, videos_table.c.hash.in_(hashes), len(hashes))
+            return await self._find_references(
+                connection, videos_table.c.hash.in_(hashes), len(hashes)
+            )
 
     async def page(self, after: PublicHash, most: int) -> tuple[VideoReferences, ...]:
         """Return what the rows of up to `most` videos reference, in order of hash, after `after`.
@@ -85,9 +87,11 @@ class References:
         async with self._database.reading_all() as connection:
             # The media of a deleted project are removed before its rows.
             present = project_lookup.is_of_present(videos_table.c.project_id)
-            return await self._standing(connection, (videos_table.c.hash > after) & present, most)
+            return await self._find_references(
+                connection, (videos_table.c.hash > after) & present, most
+            )
 
-    async def _standing(
+    async def _find_references(
         self, connection: AsyncConnection, which: ColumnElement[bool], most: int
     ) -> tuple[VideoReferences, ...]:
         table = videos_table.c

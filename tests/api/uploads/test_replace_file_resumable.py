@@ -33,7 +33,7 @@ async def begin(house: ApiService, video: Json, length: int | None = None) -> st
 
 async def source_of(house: ApiService, objects: DiskObjects, video: Json) -> bytes:
     """Return the file that a video's row names, which is the only one that there is."""
-    (row,) = await house.catalog.references.standing([video["hash"]])
+    (row,) = await house.catalog.references.find_references([video["hash"]])
     assert row.source is not None
     assert await objects.addresses("sources") == [row.source]
     assert await objects.addresses("uploads") == []

@@ -221,7 +221,7 @@ async def test_a_run_that_nobody_returns_to_is_ended_in_time(
             found = await catalog.streams.find(left.stream.id)
             assert found is not None
             assert not found.paused
-            assert await left.ownership.find_left() == ()
+            assert await left.ownership.find_orphaned() == ()
             # Its number goes on with the next owner.
             owner = await left.ownership.claim_stream(left.stream.id)
             assert owner == Ownership(generation=THIRD, address=None)
@@ -296,7 +296,7 @@ async def test_a_host_holds_a_stream_for_a_command_unless_another_owns_it(
                 assert ours
                 assert (await there.claim_stream(number)).address == ""
             # What it let go of may have a run; the host that looks for such finds it again.
-            assert [each.stream for each in await left.ownership.find_left()] == [number]
+            assert [each.stream for each in await left.ownership.find_orphaned()] == [number]
             await there.claim_stream(number)
             async with left.runs.holding(number) as ours:
                 assert not ours
@@ -312,9 +312,9 @@ async def test_a_stream_that_this_host_owns_unawares_is_let_go(
             number, owner = left.stream.id, await left.ownership.claim_stream(left.stream.id)
             left.runs.on_owned({number: owner.generation})
             await left.runs.end_due(100.0)
-            assert await left.ownership.find_left() == ()  # its answer may still come
+            assert await left.ownership.find_orphaned() == ()  # its answer may still come
             await left.runs.end_due(102.0)
-            assert [each.stream for each in await left.ownership.find_left()] == [number]
+            assert [each.stream for each in await left.ownership.find_orphaned()] == [number]
             await left.runs.end_due(104.0)
             await left.runs.end_due(134.0)
             assert await left.ended()
@@ -353,7 +353,7 @@ async def test_streams_without_an_open_run_are_forgotten_in_batches(
     catalog: Catalog, migrated_place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every stream that was ever live is left when hosts are introduced."""
-    monkeypatch.setattr(owners, "LEFT_AT_ONCE", 4)
+    monkeypatch.setattr(owners, "ORPHANED_AT_ONCE", 4)
     with DiskObjects(tmp_path / "objects") as objects:
         async with asyncio.TaskGroup() as tasks:
             left = await left_run(catalog, objects, tasks)
@@ -368,12 +368,12 @@ async def test_streams_without_an_open_run_are_forgotten_in_batches(
             claims = run_sql(migrated_place, "SELECT max(generation) FROM stream_owners")
             await left.runs.end_due(100.0)
             still = [left.stream.id, added[7].id]
-            assert [each.stream for each in await left.ownership.find_left()] == still
+            assert [each.stream for each in await left.ownership.find_orphaned()] == still
             # None of them was claimed for it.
             assert claims == run_sql(migrated_place, "SELECT max(generation) FROM stream_owners")
             await left.runs.end_due(130.0)
             assert await left.ended()
-            assert await left.ownership.find_left() == ()
+            assert await left.ownership.find_orphaned() == ()
 
 
 async def test_what_is_claimed_meanwhile_is_not_forgotten(catalog: Catalog) -> None:
@@ -382,8 +382,8 @@ async def test_what_is_claimed_meanwhile_is_not_forgotten(catalog: Catalog) -> N
     here = CatalogOwnership(catalog, await presence(catalog, "here"))
     owner = await here.claim_stream(stream.id)
     await here.release_stream(stream.id, owner.generation, ended=False)
-    left = await here.find_left()
-    assert [(each.let_go, each.paused) for each in left] == [(True, False)]
+    left = await here.find_orphaned()
+    assert [(each.released, each.paused) for each in left] == [(True, False)]
     there = await presence(catalog, "there")
     taken = await CatalogOwnership(catalog, there).claim_stream(stream.id)
     await here.forget(left)
@@ -400,12 +400,12 @@ async def test_the_end_of_a_served_stream_is_looked_at_later(
             left = await left_run(catalog, objects, tasks)
             grant = msgspec.structs.replace(GRANT, stream=left.stream.id, hash=left.stream.hash)
             await left.ownership.claim(grant)
-            assert await left.ownership.find_left() == ()
+            assert await left.ownership.find_orphaned() == ()
             await left.ownership.release(grant, SECOND)
             await left.runs.end_due(100.0)
             await left.runs.end_due(130.0)
             assert await left.ended()
-            assert await left.ownership.find_left() == ()
+            assert await left.ownership.find_orphaned() == ()
 
 
 async def test_states_are_written_again_by_a_host_that_was_not_seen(catalog: Catalog) -> None:

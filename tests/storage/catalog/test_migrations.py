@@ -290,7 +290,7 @@ async def test_runs_that_may_be_open_during_an_update_are_left_by_a_host_that_is
     )
     async with open_catalog(empty_place, migrate=True) as catalog:
         host = await catalog.hosts.register("a", "ingest", None, "1")
-        left = await catalog.owners.find_left(host, 60)
+        left = await catalog.owners.find_orphaned(host, 60)
         assert sorted((each.stream, each.generation) for each in left) == [(1, 0), (3, 0)]
         assert (await catalog.owners.claim(1, host, dead_seconds=60)).generation > 0
 

@@ -23,7 +23,7 @@ async def test_a_film_has_its_previews_and_subtitles_named_and_counted(
     path = subtitled(tmp_path / "a.mkv", (GERMAN, ENGLISH), seconds=6)
     whole = await vod.transcode(path)
     hash_ = whole.video.hash
-    (row,) = await vod.catalog.references.standing([hash_])
+    (row,) = await vod.catalog.references.find_references([hash_])
     assert (row.media, row.previews) == ("1-1", "previews-1-1")
     words = msgspec.json.decode(row.subtitles, type=tuple[MadeSubtitles, ...])
     assert [(each.folder, each.title) for each in words] == [("1-1", "Deutsch"), ("1-1", "English")]

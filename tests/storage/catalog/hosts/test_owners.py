@@ -10,7 +10,7 @@ import pytest
 
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.hosts import owners
-from storage.catalog.hosts.owners import LeftStream, StreamOwner
+from storage.catalog.hosts.owners import OrphanedStream, StreamOwner
 from storage.errors import HostGone
 from tests.support.shared_engines import ON_BOTH
 from tests.support.sql import run_sql
@@ -257,7 +257,7 @@ async def test_hosts_that_come_and_go_do_not_wait_for_each_other(
 async def test_left_streams_are_found_in_batches(
     catalog: Catalog, a: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(owners, "LEFT_AT_ONCE", 2)
+    monkeypatch.setattr(owners, "ORPHANED_AT_ONCE", 2)
     first = (await catalog.installation.first_start(1)).stream
     assert first is not None
     added = [await catalog.streams.add(1, str(number), 1) for number in range(4)]
@@ -267,7 +267,7 @@ async def test_left_streams_are_found_in_batches(
         await catalog.owners.release(number, a, generation, ended=False)
     found: list[list[int]] = []
     after = 0
-    while page := await catalog.owners.find_left(a, DEAD, after=after):
+    while page := await catalog.owners.find_orphaned(a, DEAD, after=after):
         found.append([each.stream for each in page])
         after = page[-1].stream
     assert found == [numbers[:2], numbers[2:4], numbers[4:]]
@@ -280,10 +280,12 @@ async def test_the_first_living_host_finds_the_streams_that_others_left(
     stream = (await catalog.installation.first_start(1)).stream
     assert stream is not None
     await claim(catalog, a, stream=stream.id)
-    find = catalog.owners.find_left
+    find = catalog.owners.find_orphaned
     assert await find(b, DEAD) == await find(a, DEAD) == ()
     last_seen(place, a, DEAD)
-    left = LeftStream(stream=stream.id, hash=stream.hash, generation=FIRST, reconnect_seconds=None)
+    left = OrphanedStream(
+        stream=stream.id, hash=stream.hash, generation=FIRST, reconnect_seconds=None
+    )
     assert await find(b, DEAD) == (left,)
     assert await find(a, DEAD) == ()  # it does not live
     # What became of its host, that left or is no more, makes no difference.

@@ -114,7 +114,7 @@ async def test_hosts_stay_behind_and_runs_that_may_be_open_are_left_by_none(
     assert after["stream_owners"] == [(first.id, 0, 0, 0)]
     async with open_catalog(empty_server_place, migrate=False) as catalog:
         host = await catalog.hosts.register("there", "ingest", None, "1")
-        (left,) = await catalog.owners.find_left(host, 60)
+        (left,) = await catalog.owners.find_orphaned(host, 60)
         assert left.stream == first.id
         assert (await catalog.owners.claim(first.id, host, dead_seconds=60)).generation > 0
 

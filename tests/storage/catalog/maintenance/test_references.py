@@ -16,8 +16,8 @@ async def test_videos_come_in_pages_by_hash(catalog: Catalog, project: ProjectRe
     assert sorted(row.hash for row in (*first, *rest)) == hashes
     assert all(row.at_work for row in first)
     assert await catalog.references.page(rest[-1].hash, 3) == ()
-    assert await catalog.references.standing([first[0].hash]) == first[:1]
-    assert await catalog.references.standing(["unknown"]) == ()
+    assert await catalog.references.find_references([first[0].hash]) == first[:1]
+    assert await catalog.references.find_references(["unknown"]) == ()
 
 
 async def test_streams_that_are_still_recorded_are_known(
@@ -34,7 +34,7 @@ async def test_a_row_names_its_folders_and_the_address_of_its_file(
     catalog: Catalog, project: ProjectRecord
 ) -> None:
     made = (await add(catalog, project, posters="poster-1", poster_labels=("360p",))).video
-    (row,) = await catalog.references.standing([made.hash])
+    (row,) = await catalog.references.find_references([made.hash])
     assert (row.source, row.posters) == (video_source(made.hash, 1), "poster-1")
     assert (row.media, row.previews, row.subtitles) == (None, None, "[]")
 

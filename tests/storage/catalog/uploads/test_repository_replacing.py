@@ -63,7 +63,7 @@ async def begun(catalog: Catalog, video: WholeVideo, name: str = "one") -> Uploa
 
 async def named(catalog: Catalog, video: WholeVideo) -> str | None:
     """Return the address of the file that the video's row names."""
-    (row,) = await catalog.references.standing([video.video.hash])
+    (row,) = await catalog.references.find_references([video.video.hash])
     return row.source
 
 
