@@ -1,4 +1,4 @@
-"""The smaller nouns of a project: `labels` (tags and categories), `players` and `tokens`.
+"""The smaller nouns: `labels` (tags and categories), `players`, `tokens` and their `sessions`.
 
 Each module holds a repository and the functions that streams, videos and uploads share with it.
 """

@@ -271,7 +271,7 @@ class EventRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Sort(msgspec.Struct, frozen=True):
-    """An order of streams: by `id` or by `title` (without regard to case)."""
+    """An order of a list by a column; texts are ordered without regard to case."""
 
     column: str = "id"
     descending: bool = True
