@@ -279,7 +279,7 @@ def _is_tag(validator: str | None) -> bool:
 def _parse_date(text: str | None) -> datetime | None:
     try:
         date = parsedate_to_datetime(text or "")
-    except ValueError:
+    except (ValueError, OverflowError):  # the latter for a year or a zone of many digits
         return None
     return date if date.tzinfo is not None else None
 

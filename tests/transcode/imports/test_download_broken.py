@@ -125,6 +125,25 @@ async def test_a_reset_connection_goes_on(tmp_path: Path) -> None:
     assert times[0] == 0 and len(times) == 2
 
 
+async def test_dates_that_no_clock_can_show_are_no_validator(tmp_path: Path) -> None:
+    data = noise(3 * MiB)
+    times: list[int] = []
+    dates = (
+        "Last-Modified: Mon, 01 Jan 2024 00:00:00 +99999999999999999999",
+        "Date: Mon, 01 Jan 99999999999 00:00:00 GMT",
+    )
+
+    async def break_once(asked: WebRequest, writer: asyncio.StreamWriter) -> None:
+        times.append(asked.range_start)
+        writer.write(response_bytes("200 OK", f"Content-Length: {len(data)}", *dates))
+        writer.write(data if len(times) > 1 else data[: 2 * MiB])
+        await writer.drain()
+
+    async with web_server(break_once) as site:
+        assert (await download_from(site.url(), site.port, tmp_path)).data == data
+    assert times == [0, 0]
+
+
 async def test_an_end_without_the_announced_bytes_is_no_end(tmp_path: Path) -> None:
     assert "broke off" in await refusal_by(
         always_respond(response_bytes("200 OK", "Content-Length: 100", body=b"film")), tmp_path

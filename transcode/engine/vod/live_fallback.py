@@ -44,7 +44,7 @@ _UNPARSED_CODEC: Final = VideoCodec.VP9
 _PARSED_CODECS: Final = {"h264": VideoCodec.AVC, "hevc": VideoCodec.HEVC}
 # The sound's codec does not matter, since the file's own decoder is used.
 _SOUND: Final = AudioCodec.AAC
-_LENGTHS_FOLLOW: Final = 1  # the first octet of avcC and hvcC; Annex B begins with a 0
+_LENGTHS_FOLLOW: Final = b"\x01"  # the first octet of avcC and hvcC; Annex B begins with a 0
 # How far the tracks of a file may be apart before their packets are used in the file's order.
 _HELD_BYTES: Final = 32 << 20
 # A source with more than this times its rung's maximum rate costs viewers more than it is worth.
@@ -150,7 +150,7 @@ def _is_lean(make: FileOrder, scan: PacketScan) -> bool:
 
 def _video_track(picture: VideoStream) -> VideoTrack:
     config = picture.codec_context.extradata or b""
-    parsed = _PARSED_CODECS.get(picture.codec_context.name) if config[:1] == b"\x01" else None
+    parsed = _PARSED_CODECS.get(picture.codec_context.name) if config[:1] == _LENGTHS_FOLLOW else None
     return VideoTrack(
         codec=parsed or _UNPARSED_CODEC,
         config=config if parsed else b"",
