@@ -150,7 +150,9 @@ def _is_lean(make: FileOrder, scan: PacketScan) -> bool:
 
 def _video_track(picture: VideoStream) -> VideoTrack:
     config = picture.codec_context.extradata or b""
-    parsed = _PARSED_CODECS.get(picture.codec_context.name) if config[:1] == _LENGTHS_FOLLOW else None
+    parsed = (
+        _PARSED_CODECS.get(picture.codec_context.name) if config[:1] == _LENGTHS_FOLLOW else None
+    )
     return VideoTrack(
         codec=parsed or _UNPARSED_CODEC,
         config=config if parsed else b"",
