@@ -1,7 +1,6 @@
-"""What all tests share: the table of proofs that `make prove` prints and keeps; a PostgreSQL.
+"""Fixtures and hooks for all tests: the table that `make prove` prints, and the database servers.
 
-Tests may run in several processes (pytest-xdist): what these have to say goes to the one that
-reports.
+Tests may run in several processes (pytest-xdist): each sends its rows to the reporting process.
 """
 
 import asyncio
@@ -31,18 +30,18 @@ from tests.support.shared_engines import ON_SHARED, runs_on_shared
 from tests.support.spread import Spread, part_of, prefers_services, write_durations
 from tests.support.storage.s3_server import S3Server, running_s3
 
-# Rows of the table: what was shown, what was measured, what was asked for.
+# Rows of the table: the claim, the measured value, the required value.
 _Rows = list[tuple[str, str, str]]
 _rows = pytest.StashKey[_Rows]()
 _seconds: dict[str, float] = defaultdict(float)  # by file
-# Below it `make proofs` writes.
+# `make proofs` writes below this heading.
 _LAST_RUN: Final = "## What `make proofs` measured last"
-# Of processes that compute: three of them weigh as much as two that follow encoders in real time.
+# For CPU-bound processes: three of them get as much CPU as two that follow encoders in real time.
 _NICE: Final = 2
 
 Proof = Callable[[str, str, str], None]
 
-# Both judge by the clock, and a busy machine is no fault of the code.
+# Both checks measure time and would fail on a busy machine.
 hypothesis.settings.register_profile(
     "any machine", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
@@ -65,8 +64,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Keep the garbage collector from modules and tests, which stay: it would look at all of them
-    again and again."""
+    """Exclude modules and tests from garbage collection: they live until the process exits."""
     gc.disable()
     try:
         return (yield)
@@ -83,7 +81,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 
 @pytest.fixture(autouse=True)
 def root_logger_stays_as_it_is() -> Generator[None]:
-    """What a test changes in the root logger, others of its process find in their own logs."""
+    """Fail a test that reconfigures the root logger, which all tests of the process share."""
     root = logging.getLogger()
     before = root.level, [each for each in root.handlers if not _is_pytests(each)]
     yield
@@ -120,7 +118,7 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Send the rows to the process that reports; keep the durations where that is asked for."""
+    """Send the rows to the reporting process; write the durations if the environment says so."""
     output: dict[str, object] | None = getattr(session.config, "workeroutput", None)
     if output is not None:
         output["rows"] = session.config.stash[_rows]
@@ -134,7 +132,9 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: WorkerController) -> None:
     output: dict[str, list[tuple[str, str, str]]] = getattr(node, "workeroutput", {})
-    node.config.stash[_rows] += [(what, got, asked) for what, got, asked in output.get("rows", [])]
+    node.config.stash[_rows] += [
+        (claim, measured, required) for claim, measured, required in output.get("rows", [])
+    ]
 
 
 def _part(config: pytest.Config) -> tuple[int, int]:
@@ -144,7 +144,7 @@ def _part(config: pytest.Config) -> tuple[int, int]:
 
 @pytest.fixture
 def children_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Engines are children of this process, as those of a service are, and none of them a fork."""
+    """Start engines as child processes, as the service does, instead of forking them."""
     monkeypatch.setattr(
         "transcode.protocol.engine_process.create_subprocess_exec",
         asyncio.create_subprocess_exec,
@@ -159,31 +159,31 @@ def anyio_backend() -> str:
 
 @pytest.fixture(scope="session")
 def proof(pytestconfig: pytest.Config) -> Proof:
-    """Takes a row: what was shown, the figure that was measured, what it had to be."""
+    """Add a row to the table: the claim, the measured value, the required value."""
 
-    def row(what: str, measured: str, asked: str) -> None:
-        pytestconfig.stash[_rows].append((what, measured, asked))
+    def row(what: str, measured: str, required: str) -> None:
+        pytestconfig.stash[_rows].append((what, measured, required))
 
     return row
 
 
 @pytest.fixture(scope="session")
 def postgres_server() -> Generator[PostgresServer]:
-    """A real server; each test takes a database of its own from it (`fresh_database`)."""
+    """A real server, on which each test gets its own database (`fresh_database`)."""
     with running_postgres() as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def s3_server() -> Generator[S3Server]:
-    """A real S3 server; each test takes a bucket of its own from it (`new_bucket`)."""
+    """A real S3 server, on which each test gets its own bucket (`new_bucket`)."""
     with running_s3() as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def migrated_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A file of SQLite with the catalog's tables, all empty: copying is quicker than making."""
+    """An SQLite file with the catalog's empty tables: copying it is faster than migrating."""
     place = tmp_path_factory.mktemp("migrated") / "catalog.db"
 
     async def make() -> None:
@@ -196,20 +196,20 @@ def migrated_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def migrated_place(migrated_file: Path, tmp_path: Path) -> Path:
-    """A copy of it for one test."""
+    """A copy of `migrated_file` for one test."""
     return Path(shutil.copy(migrated_file, tmp_path / "catalog.db"))
 
 
 @pytest.fixture(params=["postgresql"] if ON_SHARED else ["sqlite", "postgresql"])
 def both_places(request: pytest.FixtureRequest) -> str | Path:
-    """Where a catalog can be opened with `migrate=True`, on either database in turn."""
+    """The path or URL of an empty catalog, on each database in turn."""
     kind = "migrated_place" if request.param == "sqlite" else "postgres_place"
     return request.getfixturevalue(kind)
 
 
 @pytest.fixture
 def postgres_place(postgres_server: PostgresServer) -> Generator[str]:
-    """Where a catalog can be opened with `migrate=True`, on PostgreSQL."""
+    """The URL of an empty catalog on PostgreSQL."""
     with postgres_server.fresh_database() as url:
         yield url
 
@@ -217,9 +217,9 @@ def postgres_place(postgres_server: PostgresServer) -> Generator[str]:
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, exitstatus: int, config: pytest.Config
 ) -> None:
-    """Print the table; where the variable PROOFS names a page, end it with that when all passed.
+    """Print the table; if all tests passed, also write it to the page named by `PROOFS`.
 
-    Of parts (`--part`), it is kept when the last of them has passed.
+    With `--part`, the page is written once the last part has passed.
     """
     rows = config.stash[_rows]
     if rows:
@@ -243,10 +243,10 @@ def pytest_terminal_summary(
 
 
 def _end_with(page: Path, passed: int, table: str) -> None:
-    """Put the table at the end of the page, in the place of the one before."""
+    """Replace the table at the end of the page."""
     above = page.read_text().partition(_LAST_RUN)[0].rstrip() if page.exists() else "# Proofs"
-    said = f"{passed} checks passed, and measured:"
-    page.write_text(f"{above}\n\n{_LAST_RUN}\n\n{said}\n\n{table}\n")
+    summary = f"{passed} checks passed, and measured:"
+    page.write_text(f"{above}\n\n{_LAST_RUN}\n\n{summary}\n\n{table}\n")
 
 
 def _table(rows: _Rows) -> str:

@@ -1,8 +1,8 @@
-"""A Chromium whose memory can be measured: what it keeps is what its page keeps.
+"""A Chromium whose memory use can be measured, driven through the DevTools protocol.
 
-Playwright lets a page's process keep what it has fetched, up to 100 MB, for those who look at its
-requests. Here a test speaks to the browser itself, by DevTools' protocol, and asks for none of it.
-Times are seconds; those that are waited at most are scaled on slow machines.
+Playwright makes the page's process cache up to 100 MB of responses for its network inspection. This
+module talks to the browser directly and leaves that off. Times are in seconds; timeouts are scaled
+on slow machines.
 """
 
 import json
@@ -25,8 +25,8 @@ from tests.support.waiting import SCALE, poll
 
 __all__ = ["BarePage", "Footprint", "PageGone", "bare_chromium"]
 
-# No sandbox: tests run as root in containers. The rest keeps it off the network, and its page as
-# quick as one that a person looks at.
+# No sandbox: tests run as root in containers. The other flags keep it off the network and keep
+# background pages as fast as visible ones.
 _FLAGS: Final = (
     "--headless",
     "--no-sandbox",
@@ -47,16 +47,16 @@ _MOST_ANSWER: Final = 64 << 20  # bytes
 
 
 class PageGone(Exception):
-    """DevTools answered with an error: usually the document that was asked has been left."""
+    """DevTools answered with an error: usually the page has navigated away."""
 
 
 class Footprint(msgspec.Struct, frozen=True, kw_only=True):
-    """What a page keeps once its garbage is collected, in bytes.
+    """A page's memory after a garbage collection, in bytes.
 
-    `script` is the heap of scripts, `dom` that of the browser's own objects behind them, `buffers`
-    those of scripts. `renderer` is what the page's process takes of memory, `browser` what all
-    processes of the browser take (proportional set size). `nodes` and `listeners` are counted in
-    all documents, those that only scripts hold among them.
+    `script` is the JavaScript heap, `dom` the browser's own objects behind it, `buffers` the array
+    buffers. `renderer` is the memory of the page's process, `browser` that of all browser processes
+    (proportional set size). `nodes` and `listeners` are counts over all documents, including
+    detached ones.
     """
 
     script: int
@@ -70,7 +70,7 @@ class Footprint(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def heap(self) -> int:
-        """All that scripts reach, in bytes."""
+        """The memory that scripts can reach, in bytes."""
         return self.script + self.dom + self.buffers
 
 
@@ -93,10 +93,10 @@ class BarePage:
         self._send("Page.navigate", url=address)
 
     def evaluate(self, script: str) -> object:
-        """Return what an expression gives in the page, as JSON would carry it.
+        """Evaluate an expression in the page, and return its value as JSON.
 
         Raises:
-            PageGone: the page is on its way to another one.
+            PageGone: the page is navigating.
         """
         found = self._send(
             "Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True
@@ -106,7 +106,7 @@ class BarePage:
         return value
 
     def wait_for(self, script: str, seconds: float, what: str) -> None:
-        """Look until an expression is true; also while another page loads."""
+        """Poll until an expression is true, also while another page loads."""
 
         def holds() -> bool:
             with suppress(PageGone):
@@ -116,9 +116,9 @@ class BarePage:
         poll(holds, within=seconds, what=what)
 
     def footprint(self) -> Footprint:
-        """Collect the garbage of the page and its frames, and measure what is left."""
+        """Collect the garbage of the page and its frames, and measure the memory in use."""
         self._send("HeapProfiler.enable")
-        for _ in range(2):  # what the first one frees may have held more
+        for _ in range(2):  # the first collection can make more objects unreachable
             self._send("HeapProfiler.collectGarbage")
         self._send("HeapProfiler.disable")
         usage = self._send("Runtime.getHeapUsage")
@@ -128,7 +128,7 @@ class BarePage:
             script=int(usage["usedSize"]),
             dom=int(usage["embedderHeapUsedSize"]),
             buffers=int(usage["backingStorageSize"]),
-            # A spare one waits for the next page, and is smaller.
+            # The spare renderer for the next page is smaller.
             renderer=max(size for pid, size in processes.items() if _is_renderer(pid)),
             browser=sum(processes.values()),
             documents=counts["documents"],
@@ -161,7 +161,7 @@ def bare_chromium(folder: Path, address: str, before: str = "") -> Generator[Bar
     `before` runs before the first script of each document.
 
     Raises:
-        FileNotFoundError: none is installed; says the command that does it.
+        FileNotFoundError: it is not installed; the message names the command that installs it.
     """
     program = shutil.which("chromium")
     if program is None:
@@ -187,7 +187,7 @@ def bare_chromium(folder: Path, address: str, before: str = "") -> Generator[Bar
 
 
 def _descendants(pid: int) -> list[int]:
-    """Return a process and those that it started, and they."""
+    """Return a process and all its descendants."""
     found = [pid]
     for each in found:
         with suppress(OSError):
@@ -196,7 +196,7 @@ def _descendants(pid: int) -> list[int]:
 
 
 def _memory(pid: int) -> int:
-    """Return the bytes of a process; of what it shares with others its part. 0: it has ended."""
+    """Return the proportional set size of a process in bytes; 0 if it has ended."""
     try:
         rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
     except OSError:

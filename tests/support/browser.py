@@ -1,9 +1,8 @@
-"""A real Chromium that watches: Debian's, driven through Playwright's own protocol.
+"""Debian's Chromium, driven through Playwright, to watch streams in tests.
 
-Playwright's synchronous side keeps an event loop running in the thread that uses it, and a test
-that calls `asyncio.run` there would fail: so all of it happens in one thread of its own, and what
-is offered here may be called from anywhere. Times are seconds; those that are waited at most are
-scaled on slow machines.
+Playwright's synchronous API keeps an event loop running in its thread, where `asyncio.run` would
+fail. All of it therefore runs in one thread of its own, and this module may be called from any
+thread. Times are in seconds; timeouts are scaled on slow machines.
 """
 
 import shutil
@@ -23,11 +22,10 @@ __all__ = ["Chromium", "Sample", "Viewer", "Wait", "chromium"]
 
 T = TypeVar("T")
 
-# The whole browser, and the same engine without the parts that draw windows: it loads and plays
-# pages at half the CPU.
+# The full browser, and the headless shell, which loads and plays pages at half the CPU.
 _WHOLE = "chromium"
 _WINDOWLESS = "chromium-headless-shell"
-# No sandbox: tests run as root in containers. The rest keeps it off the network and quiet.
+# No sandbox: tests run as root in containers. The other flags keep it off the network and muted.
 _FLAGS = [
     "--no-sandbox",
     "--disable-gpu",
@@ -37,9 +35,9 @@ _FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-_LOOK = 0.1  # between two looks at a page
+_LOOK = 0.1  # seconds between two polls of a page
 
-# Breaches of the page's policy, seen from before its first script.
+# Collects violations of the page's content security policy from before its first script.
 _LISTEN = """
 window.breaches = [];
 document.addEventListener("securitypolicyviolation", (event) => {
@@ -74,8 +72,8 @@ _SAMPLE = """() => {
 }"""
 
 
-# Where the position goes on by less than the time that has gone by, it has waited. What a busy
-# machine does between two looks is no wait if the position has gone on meanwhile.
+# Playback has waited where the position advanced by less than the elapsed time. A late sample on a
+# busy machine is no wait if the position kept up.
 _RECORD = """() => {
   const { video } = window.headend;
   const waits = (window.waits = []);
@@ -95,7 +93,7 @@ _RECORD = """() => {
 
 
 class Wait(msgspec.Struct, frozen=True):
-    """The picture has waited from a time of day on; below 0 it has jumped ahead by as much."""
+    """A wait of the picture and the time of day it began; a negative wait is a jump ahead."""
 
     at: float
     seconds: float
@@ -104,10 +102,10 @@ class Wait(msgspec.Struct, frozen=True):
 class Sample(msgspec.Struct, frozen=True, kw_only=True):
     """The player at one moment.
 
-    `state` is the page's word (waiting, starting, playing, reconnecting, ended, gone), `run` the
-    run that it plays; `position`, `latency`, the `target` of that and `buffered` in seconds;
-    `frames` and `audio_bytes` count what was decoded, `stalls` how often a moving picture had to
-    wait. `faults` are hls.js' errors, also those that it got over.
+    `state` is what the page shows (waiting, starting, playing, reconnecting, ended, gone), `run`
+    the run being played; `position`, `latency`, its `target` and `buffered` are in seconds;
+    `frames` and `audio_bytes` count decoded media, `stalls` the interruptions of playback. `faults`
+    are hls.js errors, including those it recovered from.
     """
 
     state: str
@@ -142,12 +140,12 @@ class Viewer:
         """The kinds of the browser's own questions, which were all answered with yes."""
 
     def sample(self) -> Sample | None:
-        """Look at the player once; None while the page has none."""
+        """Sample the player once; None while the page has none."""
         found = self.evaluate(_SAMPLE)
         return None if found is None else msgspec.convert(found, Sample)
 
     def wait(self, wanted: Callable[[Sample], bool], seconds: float, what: str) -> Sample:
-        """Look until the player is as `wanted`. Raises `TimeoutError` that tells how it is."""
+        """Poll until `wanted` is true; the `TimeoutError` contains the last sample."""
         deadline = time.monotonic() + seconds * SCALE
         while True:
             sample = self.sample()
@@ -158,13 +156,13 @@ class Viewer:
             self._rest()
 
     def wait_for(self, state: str, seconds: float) -> Sample:
-        """Look until the page is in `state`."""
+        """Poll until the page is in `state`."""
         return self.wait(lambda sample: sample.state == state, seconds, state)
 
     def wait_until_playing(self, seconds: float, *, span: float = 1.0) -> Sample:
-        """Look until it plays in truth: pictures and sound are decoded, and time goes on.
+        """Poll until it really plays: video and audio are decoded and the position advances.
 
-        `span` is how much of the stream must have gone by while it was looked at.
+        `span` is how far the position must advance while polling.
         """
         deadline = time.monotonic() + seconds * SCALE
         first = self.wait(_shows, seconds, "playing")
@@ -181,7 +179,7 @@ class Viewer:
         )
 
     def force(self, height: int, seconds: float = 15.0) -> Sample:
-        """Choose the rung of that height through the page's own menu, and wait until it shows."""
+        """Select the rung of that height in the page's menu, and wait until it is shown."""
         label = self.evaluate(
             """(height) => {
               const { hls } = window.headend;
@@ -196,7 +194,7 @@ class Viewer:
         return self.wait(lambda sample: sample.height == height, seconds, f"{height} lines high")
 
     def wait_for_console(self, words: str, seconds: float) -> str:
-        """Look until the page's console has an error or a warning with these words."""
+        """Poll until the page's console has an error or a warning with these words."""
         deadline = time.monotonic() + seconds * SCALE
         while True:
             if found := next((line for line in self.console if words in line), None):
@@ -206,20 +204,20 @@ class Viewer:
             self._rest()
 
     def record_waits(self) -> None:
-        """Record from now on when the picture waits, until the page is loaded anew."""
+        """Record the waits of the picture from now on, until the page is reloaded."""
         self.evaluate(_RECORD)
 
     def waits(self) -> list[Wait]:
-        """Return what was recorded; fails if the page has been loaded anew since."""
+        """Return the recorded waits; fails if the page has been reloaded since."""
         return msgspec.convert(self.evaluate("() => window.waits"), list[Wait])
 
     def breaches(self) -> list[str]:
-        """What the page's policy forbade so far."""
+        """The violations of the page's content security policy so far."""
         found = self.evaluate("() => window.breaches")
         return msgspec.convert(found, list[str])
 
     def evaluate(self, script: str, argument: object = None) -> object:
-        """Run a function in the page; what it returns, as JSON would carry it."""
+        """Run a function in the page, and return its result as JSON."""
         return self._do(lambda: self._frame.evaluate(script, argument))
 
     def text(self, selector: str) -> str:
@@ -227,21 +225,21 @@ class Viewer:
         return self._do(lambda: self._frame.inner_text(selector))
 
     def click(self, selector: str) -> None:
-        """Press the first match as a person would."""
+        """Click the first match."""
         self._do(lambda: self._frame.click(selector, timeout=5_000 * SCALE))
 
     def fill(self, selector: str, text: str) -> None:
-        """Write a text into the first match, in place of what is there."""
+        """Replace the text of the first match."""
         self._do(lambda: self._frame.fill(selector, text, timeout=5_000 * SCALE))
 
     def choose_files(self, selector: str, *paths: Path) -> None:
-        """Choose files of this machine in the first match, a field for files."""
+        """Select local files in the first match, a file input."""
         self._do(lambda: self._frame.set_input_files(selector, paths, timeout=5_000 * SCALE))
 
     def answer_chooser(self, selector: str | None, *paths: Path) -> None:
-        """Press a field for files, and choose files of this machine in the dialog that opens.
+        """Open a file input's dialog, and select local files in it.
 
-        Without a selector, Space is pressed where the focus is.
+        Without a selector, Space is pressed on the focused element.
         """
 
         def answer() -> None:
@@ -252,9 +250,9 @@ class Viewer:
         self._do(answer)
 
     def download(self, selector: str | None, folder: Path) -> Path:
-        """Press what downloads a file, and return where it is in `folder`, by its own name.
+        """Click a download, and return the path of the file in `folder`.
 
-        Without a selector, Enter is pressed where the focus is.
+        Without a selector, Enter is pressed on the focused element.
         """
 
         def download() -> Path:
@@ -267,11 +265,11 @@ class Viewer:
         return self._do(download)
 
     def select(self, selector: str, words: str) -> None:
-        """Choose the option with these words in a menu."""
+        """Select the option with this text in a menu."""
         self._do(lambda: self._frame.select_option(selector, label=words, timeout=5_000 * SCALE))
 
     def limit_upload(self, bytes_per_second: int) -> None:
-        """Let the page send no faster from now on, as over a line to a home; 0 ends that."""
+        """Limit the page's upload rate, as on a home connection; 0 removes the limit."""
 
         def limit() -> None:
             conditions = {
@@ -288,23 +286,23 @@ class Viewer:
         self._do(limit)
 
     def prefer(self, *, light: bool = False, still: bool = False) -> None:
-        """Let its person prefer light pages and reduced motion, or the contrary, from now on."""
+        """Emulate the user's preference for a light theme and for reduced motion."""
         scheme = "light" if light else "dark"
         motion = "reduce" if still else "no-preference"
         self._do(lambda: self._page.emulate_media(color_scheme=scheme, reduced_motion=motion))
 
     def visit(self, address: str) -> None:
-        """Open another address in the same window."""
+        """Navigate to another address."""
         self._do(
             lambda: self._page.goto(address, wait_until="domcontentloaded", timeout=15_000 * SCALE)
         )
 
     def wait_for_page(self, script: str, seconds: float, what: str) -> None:
-        """Look until a function in the page returns true; also while another page loads."""
+        """Poll until a function in the page returns true, also while another page loads."""
         deadline = time.monotonic() + seconds * SCALE
         seen: object = None
         while True:
-            with suppress(Error):  # the page that was asked is gone
+            with suppress(Error):  # the page has navigated away
                 seen = self.evaluate(script)
             if seen is True:
                 return
@@ -313,31 +311,31 @@ class Viewer:
             self._rest()
 
     def press(self, key: str) -> None:
-        """Press a key where the focus is."""
+        """Press a key on the focused element."""
         self._do(lambda: self._page.keyboard.press(key))
 
     def write(self, text: str) -> None:
-        """Press the keys of a text, one after the other, where the focus is."""
+        """Type a text into the focused element."""
         self._do(lambda: self._page.keyboard.type(text))
 
     def back(self) -> None:
-        """Go back to the page before."""
+        """Go back in the history."""
         self._do(lambda: self._page.go_back(wait_until="domcontentloaded", timeout=15_000 * SCALE))
 
     def reload(self) -> None:
-        """Load the page anew, with what the browser has kept."""
+        """Reload the page, using the cache."""
         self._do(lambda: self._page.reload(wait_until="domcontentloaded"))
 
     def resize(self, width: int, height: int) -> None:
-        """Give the window another size."""
+        """Resize the window."""
         self._do(lambda: self._page.set_viewport_size({"width": width, "height": height}))
 
     def screenshot(self, path: Path) -> None:
-        """Write the window as PNG."""
+        """Save a screenshot of the window as PNG."""
         self._do(lambda: self._page.screenshot(path=path))
 
     def framed(self, seconds: float = 10.0) -> "Viewer":
-        """The viewer within the page's only frame, once it is there."""
+        """Return the viewer in the page's only frame, once that is loaded."""
         deadline = time.monotonic() + seconds * SCALE
         while True:
             frames = self._do(lambda: self._page.frames)
@@ -351,7 +349,7 @@ class Viewer:
             self._rest()
 
     def close(self) -> None:
-        """Leave the page."""
+        """Close the page."""
         self._do(self._page.context.close)
 
     def _press_now(self, selector: str | None, key: str) -> None:
@@ -361,7 +359,7 @@ class Viewer:
             self._frame.click(selector, timeout=5_000 * SCALE)
 
     def _rest(self) -> None:
-        # The page's own clock: a sleep would hold the browser's events up.
+        # Playwright's wait: a sleep would delay the browser's events.
         self._do(lambda: self._page.wait_for_timeout(_LOOK * 1000))
 
     def _do(self, act: Callable[[], T]) -> T:
@@ -391,7 +389,7 @@ class Chromium:
     ) -> Viewer:
         """Open an address in a window of that size; `before` runs before its first script.
 
-        `light` and `still`: its person prefers light pages, and reduced motion.
+        `light` and `still` emulate the preference for a light theme and for reduced motion.
         """
         return self._thread.submit(
             self._open, address, width, height, before, light, still
@@ -436,11 +434,12 @@ class Chromium:
 
 @contextmanager
 def chromium(*flags: str, whole: bool = False) -> Generator[Chromium]:
-    """Run a headless Chromium for the length of the block: Debian's build without windows, or the
-    whole browser, which costs twice the CPU.
+    """Run Chromium for the length of the block: the headless shell, or the full browser.
+
+    The full browser uses twice the CPU.
 
     Raises:
-        FileNotFoundError: it is not installed; says the command that does it.
+        FileNotFoundError: it is not installed; the message names the command that installs it.
     """
     name = _WHOLE if whole else _WINDOWLESS
     program = shutil.which(name)

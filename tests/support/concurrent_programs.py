@@ -1,7 +1,7 @@
-"""Programs that run at once on one catalog, each in a process of its own.
+"""Programs that run concurrently on one catalog, each in its own process.
 
-To import the catalog takes 1.2 s of CPU. So one process does it, once for all tests, and forks,
-before anything is opened, into those that run: they share what is imported, and nothing else.
+Importing the catalog takes 1.2 s of CPU. One parent process imports it once for all tests, and
+forks the programs before anything is opened: they share the imported modules only.
 """
 
 import asyncio
@@ -22,12 +22,12 @@ __all__ = ["run_together"]
 
 
 async def run_together(*programs: Sequence[str], seconds: float = 240) -> list[str]:
-    """Run programs, each a text of Python with its arguments; what each printed.
+    """Run programs, each a Python source with its arguments, and return what each printed.
 
-    A program may call `together()`: it comes back when all have called it, or ended.
+    `together()` in a program waits until every program has called it or ended.
 
     Raises:
-        AssertionError: one failed, or not all ended within `seconds`.
+        AssertionError: a program failed, or did not end within `seconds`.
     """
     parent = _parent()
     try:
@@ -35,13 +35,13 @@ async def run_together(*programs: Sequence[str], seconds: float = 240) -> list[s
             return await asyncio.to_thread(_ask, parent, programs)
     except BaseException:
         _parent.cache_clear()
-        _end(parent)  # its children end with it: nobody holds them back any more
+        _end(parent)  # its children end with it, as `together()` no longer blocks
         raise
 
 
 @functools.cache
 def _parent() -> subprocess.Popen[str]:
-    """The process that forks; it ends with this one."""
+    """Start the process that forks the programs; it ends with this one."""
     pipe = subprocess.PIPE
     parent = subprocess.Popen([sys.executable, "-m", __name__], stdin=pipe, stdout=pipe, text=True)
     atexit.register(_end, parent)
@@ -67,7 +67,7 @@ def _ask(parent: subprocess.Popen[str], programs: Sequence[Sequence[str]]) -> li
 def _become(
     source: str, arguments: list[str], output: int, together: Callable[[], None]
 ) -> NoReturn:
-    """Be the process of one program until it ends."""
+    """Run one program in this process, then exit."""
     status = 1
     try:
         sys.argv[1:] = arguments
@@ -111,7 +111,7 @@ def _run(programs: list[list[str]]) -> list[str]:
 
 
 if __name__ == "__main__":
-    assert storage.catalog  # what they all need
+    assert storage.catalog  # imported before the first fork
     for line in sys.stdin:
         sys.stdout.write(json.dumps(_run(json.loads(line))) + "\n")
         sys.stdout.flush()

@@ -1,8 +1,8 @@
-"""Processes that begin at once: forks of one that has loaded what they run.
+"""Processes that start quickly, as forks of a parent that has imported their modules.
 
-Loading takes a process longer than what many a test has it do. A fork is a process of its own all
-the same, with its environment, files, signals and exit status. It begins where the command does
-once its modules are imported; tests of what comes before that start the command itself.
+Importing often takes longer than the work of a test. A fork still has its own environment, files,
+signals and exit status. It starts where the command is once its modules are imported; tests of an
+earlier phase run the command itself.
 """
 
 import atexit
@@ -24,13 +24,13 @@ from typing import IO, Final, NoReturn, Protocol
 
 __all__ = ["ForkedProcess", "Process", "fork"]
 
-_MOST_BYTES: Final = 1 << 17  # of a call: an order for a span names each of its cuts
-_MOST_FILES: Final = 64  # that a process which forks has open
-_PAUSE: Final = 0.01  # seconds between two looks at a process that somebody waits for
+_MOST_BYTES: Final = 1 << 17  # of a call: the order for a span lists all its cuts
+_MOST_FILES: Final = 64  # open in the forking process
+_PAUSE: Final = 0.01  # seconds between two polls of a process
 
 
 class Process(Protocol):
-    """What tests use of a process that runs a command (see `subprocess.Popen`)."""
+    """The part of `subprocess.Popen` that tests use."""
 
     pid: int
 
@@ -44,7 +44,7 @@ class Process(Protocol):
 
 
 class ForkedProcess:
-    """A fork, with what `subprocess.Popen` has."""
+    """A fork, with the interface of `subprocess.Popen`."""
 
     def __init__(self, pid: int, ending: IO[bytes], output: IO[str] | None) -> None:
         self.pid = pid
@@ -53,15 +53,15 @@ class ForkedProcess:
         self._status: int | None = None
 
     def _read(self) -> bytes | None:
-        """Return what was told, b"" where nobody is left to tell it, None if there is nothing."""
+        """Return the bytes received, b"" at the end of the stream, None if there are none yet."""
         return self._ending.read()
 
     def fileno(self) -> int:
-        """Return a descriptor that can be read from once it has ended."""
+        """Return a descriptor that becomes readable when the process ends."""
         return self._ending.fileno()
 
     def poll(self) -> int | None:
-        """Return its exit status, negative for a signal, or None while it runs."""
+        """Return the exit status (negative for a signal), or None while the process runs."""
         if self._status is None and (said := self._read()) is not None:
             assert said, f"who waits for process {self.pid} was ended"
             self._status = int(said)
@@ -69,10 +69,10 @@ class ForkedProcess:
         return self._status
 
     def wait(self, timeout: float | None = None) -> int:
-        """Wait for its end and return its exit status.
+        """Wait for the process to end, and return its exit status.
 
         Raises:
-            subprocess.TimeoutExpired: it runs after so many seconds.
+            subprocess.TimeoutExpired: it still runs after `timeout` seconds.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         while (status := self.poll()) is None:
@@ -82,16 +82,16 @@ class ForkedProcess:
         return status
 
     def send_signal(self, sig: int) -> None:
-        """Send it a signal, unless it has ended."""
+        """Send a signal, unless the process has ended."""
         if self.poll() is None:
             os.kill(self.pid, sig)
 
     def terminate(self) -> None:
-        """Ask it to end."""
+        """Send SIGTERM."""
         self.send_signal(signal.SIGTERM)
 
     def kill(self) -> None:
-        """End it."""
+        """Send SIGKILL."""
         self.send_signal(signal.SIGKILL)
 
 
@@ -104,11 +104,10 @@ def fork(
     *,
     folder: str | None = None,
 ) -> ForkedProcess:
-    """Have a process call the function `entry`, "module:name", and exit with what it returns.
+    """Run the function `entry` ("module:name") in a new process, which exits with its result.
 
-    `files` become its standard input, output and error; `output` is where the latter two lead, if
-    somebody reads them as text. Without an `environment` it has this one; without a `folder`, this
-    one's.
+    `files` become standard input, output and error; `output` is the reading end of the latter two,
+    if the caller reads them as text. `environment` and `folder` default to those of this process.
     """
     told, telling = os.pipe()
     environment = dict(os.environ if environment is None else environment)
@@ -134,9 +133,9 @@ def _line(file: IO[bytes]) -> bytes:
 
 @functools.cache
 def _forks(entry: str) -> socket.socket:  # one process for each
-    """Start the process that forks; return the way to it. It ends with this process.
+    """Start the forking process, which ends with this one, and return a socket to it.
 
-    Its arguments do not say what it runs: tests look for processes by those.
+    Its command line does not name `entry`: tests search for processes by command line.
     """
     control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     command = [sys.executable, "-m", __name__, str(theirs.fileno())]
@@ -152,9 +151,9 @@ def _forks(entry: str) -> socket.socket:  # one process for each
 
 
 def _serve(control: socket.socket) -> None:
-    """Fork a process for each call, all of the same entry."""
+    """Fork a process for each call."""
     gc.disable()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal; the end of the tests ends it
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # from Ctrl-C; it ends with the tests
     while True:
         call, files, _, _ = socket.recv_fds(control, _MOST_BYTES, 4)
         if not call:
@@ -183,9 +182,9 @@ def _serve(control: socket.socket) -> None:
 
 
 def _run(main: Callable[[Sequence[str]], int], arguments: Sequence[str]) -> NoReturn:
-    """Exit with what `main` returns, as a process does that does not take apart what it loaded.
+    """Exit with the result of `main`, without tearing down the loaded modules.
 
-    That would take longer than what many a process has to do.
+    The teardown would often take longer than the work of the process.
     """
     status: object
     try:
@@ -195,7 +194,7 @@ def _run(main: Callable[[Sequence[str]], int], arguments: Sequence[str]) -> NoRe
     if not isinstance(status, int | None):
         sys.stderr.write(f"{status}\n")
         status = 1
-    # Pools of threads end theirs when they are told of the end; the interpreter then waits for all.
+    # Thread pools stop their threads in these hooks; the interpreter then waits for the threads.
     threading._shutdown()  # pyright: ignore[reportUnknownMemberType, reportAttributeAccessIssue]
     atexit._run_exitfuncs()  # pyright: ignore[reportPrivateUsage]
     for file in (sys.stdout, sys.stderr):
@@ -205,20 +204,20 @@ def _run(main: Callable[[Sequence[str]], int], arguments: Sequence[str]) -> NoRe
 
 
 def _forget_ended() -> None:
-    """Take notice of keepers that have ended, and so of what they and their forks computed."""
+    """Reap the keepers that have ended, so that their CPU time and their forks' is accounted."""
     with contextlib.suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
 
 
 def _keep(telling: int) -> bool:
-    """Fork; tell the process ID and, at its end, the exit status. Return False in the fork."""
+    """Fork; report the process ID and, at its end, the exit status. Return False in the fork."""
     pid = os.fork()
     if pid == 0:
         os.close(telling)
         signal.signal(signal.SIGINT, signal.default_int_handler)
         return False
-    os.closerange(0, telling)  # what it prints to has no other end
+    os.closerange(0, telling)  # so that its output pipe has no other writer
     os.closerange(telling + 1, _MOST_FILES)
     os.write(telling, f"{pid}\n".encode())
     _, status = os.waitpid(pid, 0)

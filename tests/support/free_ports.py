@@ -1,4 +1,4 @@
-"""Ports of loopback that nothing listens on yet, for servers that must be told theirs."""
+"""Free loopback ports, for servers that cannot bind to port 0."""
 
 import socket
 from contextlib import ExitStack
@@ -13,7 +13,7 @@ def free_port() -> int:
 
 
 def free_ports(count: int) -> list[int]:
-    """Return so many different ports that were free a moment ago."""
+    """Return `count` different ports that were free a moment ago."""
     with ExitStack() as stack:
         taken = [stack.enter_context(socket.socket()) for _ in range(count)]
         for each in taken:

@@ -1,4 +1,4 @@
-"""A small database of countries, in MaxMind's format: addresses that are set aside for examples."""
+"""A small country database in MaxMind's format, over the address ranges for documentation."""
 
 from pathlib import Path
 
@@ -15,10 +15,10 @@ NOWHERE = "9.9.9.9"  # in no network of the database
 
 
 def countries(path: Path, german: str = "DE", here: str | None = None) -> Path:
-    """Write the database, each network in a form of its own.
+    """Write the database, each network with a different record layout.
 
-    `german` is who has that one; `here` is the country of this machine's own addresses, if they
-    have one.
+    `german` is the country of the German network; `here` is that of the loopback addresses, if
+    they have one.
     """
     writer = MMDBWriter(ip_version=6, ipv4_compatible=True, database_type="Test-Country")
     writer.insert_network(IPSet(["203.0.113.0/24"]), {"country": {"iso_code": "RO"}})

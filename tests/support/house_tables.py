@@ -1,4 +1,4 @@
-"""What `tests/test_house.py` lets pass: each exception with its reason."""
+"""The exceptions to the rules of `tests/test_house.py`, with their reasons."""
 
 from typing import Final
 

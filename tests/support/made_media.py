@@ -1,7 +1,7 @@
-"""Media that foreign encoders make out of nothing but their arguments: made once, then copied.
+"""A cache of media that foreign encoders generate from their arguments alone.
 
-The processes of a test run, and the runs after it, need the same files. They are kept in the cache
-of pytest (`pytest --cache-clear` and `make clean` empty it) by the program and its arguments.
+The processes of a test run, and later runs, need the same files. Their key is the program and its
+arguments; `pytest --cache-clear` and `make clean` empty the cache.
 """
 
 import fcntl
@@ -18,11 +18,11 @@ __all__ = ["CACHE", "forget_old", "is_made_of_nothing", "make_file"]
 
 _ROOT: Final = Path(__file__).parents[2]
 CACHE: Final = _ROOT / ".pytest_cache" / "d" / "media"
-_DAYS: Final = 14  # what no test has asked for so long is forgotten
+_DAYS: Final = 14  # files that no test has used for so long are removed
 
 
 def is_made_of_nothing(arguments: Sequence[str]) -> bool:
-    """Return whether arguments of FFmpeg name no file: all inputs are generators of its own."""
+    """Return whether FFmpeg's arguments name no input file, only its own generators."""
     inputs = [number for number, each in enumerate(arguments) if each == "-i"]
     places = (tempfile.gettempdir(), str(_ROOT))
     return all(
@@ -31,10 +31,10 @@ def is_made_of_nothing(arguments: Sequence[str]) -> bool:
 
 
 def make_file(command: Sequence[str], path: Path, *, seconds: float, cache: Path = CACHE) -> str:
-    """Have a program make the file at a path, its last argument, or copy what it once made.
+    """Run a command whose last argument is the file at `path`, or copy its cached output.
 
-    `seconds` is how long it may take. Return what it complained of; only a file without complaints
-    is kept.
+    `seconds` is the time limit. Return what it wrote to standard error; a file with errors is not
+    cached.
     """
     cache.mkdir(parents=True, exist_ok=True)
     kept = cache / f"{_key(command)}{path.suffix}"
@@ -56,14 +56,14 @@ def make_file(command: Sequence[str], path: Path, *, seconds: float, cache: Path
 
 
 def _key(command: Sequence[str]) -> str:
-    """Return the name of what a command makes; another version of the program has another."""
+    """Return a command's key in the cache, which includes the version of the program."""
     program = Path(shutil.which(command[0]) or command[0]).resolve().stat()
     facts = (program.st_size, program.st_mtime_ns, *command)
     return hashlib.sha256(repr(facts).encode()).hexdigest()[:32]
 
 
 def forget_old(now: float, cache: Path = CACHE) -> None:
-    """Remove what was not asked for in the last days; `now` is the time of day in seconds."""
+    """Remove the files that were not used in the last days; `now` is a Unix time in seconds."""
     for path in cache.glob("*"):
         if path.stat().st_mtime < now - _DAYS * 86_400:
             path.unlink(missing_ok=True)

@@ -1,7 +1,7 @@
-"""Packages for Node: installed once as their lock names them, then copied.
+"""Node packages, installed once from their lock file, then copied from pytest's cache.
 
-They are kept in the cache of pytest, as long as neither the lock nor npm changes (`pytest
---cache-clear` and `make clean` empty it).
+The key is the lock file and the version of npm; `pytest --cache-clear` and `make clean` empty the
+cache.
 """
 
 import fcntl
@@ -21,7 +21,7 @@ _NAMED: Final = ("package.json", "package-lock.json", ".npmrc")
 
 
 def install_packages(folder: Path, npm: Sequence[str], name: str, cache: Path = _CACHE) -> None:
-    """Put the packages that a folder's lock names into it; `name` is theirs in the cache."""
+    """Install the packages of a folder's lock file into it; `name` is their name in the cache."""
     cache.mkdir(parents=True, exist_ok=True)
     kept, stamp = cache / name, cache / f"{name}.key"
     with (cache / f"{name}.lock").open("w") as lock:
@@ -42,7 +42,7 @@ def install_packages(folder: Path, npm: Sequence[str], name: str, cache: Path = 
 
 
 def _key(folder: Path, npm: Sequence[str]) -> str:
-    """Return what tells one installation from another."""
+    """Return the key of an installation in the cache."""
     programs = [(each, Path(each).resolve().stat().st_mtime_ns) for each in npm]
     named = [path.read_bytes() for each in _NAMED if (path := folder / each).exists()]
     return hashlib.sha256(repr((programs, named)).encode()).hexdigest()

@@ -10,7 +10,7 @@ __all__ = ["beeps", "flashes"]
 def flashes(pictures: Iterable[VideoFrame]) -> list[float]:
     """Return the times (seconds) at which the clock's band turns bright."""
     found: list[float] = []
-    was_bright = True  # a flash that is under way at the start has no beginning
+    was_bright = True  # the start of a flash in the first picture is unknown
     for picture in pictures:
         plane = picture.planes[0]
         rows = slice(

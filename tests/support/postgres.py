@@ -1,11 +1,11 @@
-"""A real PostgreSQL for tests: one server for all of them, a database of its own for each.
+"""A real PostgreSQL for tests: one server for all of them, with a database for each test.
 
-Making a database takes the server 0.4 s of CPU, emptying one 0.03 s: so one that a test is done
-with is emptied for the next, unless the test changed more than rows.
+Creating a database costs the server 0.4 s of CPU, emptying one 0.03 s. A test's database is
+therefore emptied and reused by the next test, unless the test changed more than rows.
 
-It listens on a socket in a folder of its own, and at an address where a test asks for one, writes
-nothing through to the disk, and is gone with the tests. `postgres_server` (tests/conftest.py) is
-the way to it.
+The server listens on a socket in its own folder, and on an address if a test needs one. It never
+syncs to the disk, and is removed after the tests. Use the fixture `postgres_server`
+(tests/conftest.py).
 """
 
 import asyncio
@@ -32,11 +32,11 @@ __all__ = ["PASSWORD", "PostgresServer", "running_postgres"]
 
 PASSWORD: Final = "S3CRET-of-the-guarded"
 _SECONDS: Final = 60
-_MADE: Final = "made"  # a database with the catalog's tables, which others are copied from
+_MADE: Final = "made"  # the template database, with the catalog's tables
 _MISSING: Final = "the tests need PostgreSQL: apt-get install postgresql"
-# Waits for the end of the tests, however they ended, and takes the server and its folder away.
+# Waits until the test process has ended for any reason, then removes the server and its folder.
 _GUARD: Final = 'cat >/dev/null; "$0" stop --mode=immediate --silent -D "$1/data"; rm -rf "$1"'
-# What a database is but for its rows. A server's own objects have numbers below 16384.
+# Everything in a database except its rows. OIDs below 16384 are PostgreSQL's own objects.
 _SHAPE: Final = """
     SELECT sum(hashtext(said)::bigint) FROM (
         SELECT (oid, relname, relkind, relnamespace)::text AS said FROM pg_class WHERE oid >= 16384
@@ -53,8 +53,8 @@ _SHAPE: Final = """
 _END_OTHERS: Final = """
     SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
     WHERE datname = current_database() AND pid <> pg_backend_pid()"""
-# Rows go, and numbers begin anew; the schema's version stays. Says how large the largest table is:
-# what was deleted keeps its place in it. To truncate all costs five times as much.
+# Deletes all rows but the schema version, and restarts the sequences. Returns the size of the
+# largest table, as deleted rows still take space. Truncating all tables costs five times as much.
 _EMPTY: Final = """
     DO $$ DECLARE place regclass; BEGIN
         SET LOCAL session_replication_role = replica;  -- or foreign keys ask for an order
@@ -68,7 +68,7 @@ _EMPTY: Final = """
 _LARGEST: Final = """
     SELECT max(pg_relation_size(oid)) FROM pg_class
     WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace"""
-_MOST_BYTES: Final = 1 << 17  # of a table; where more was written, a new database is the cheaper
+_MOST_BYTES: Final = 1 << 17  # of a table; above it, creating a new database is cheaper
 _SETTINGS: Final = {
     "fsync": "off",
     "synchronous_commit": "off",
@@ -82,7 +82,7 @@ _SETTINGS: Final = {
 
 
 def _program(name: str) -> str:
-    """Return a program of the server: Debian has them beside the path, by version."""
+    """Return the path of a server program; Debian installs them by version, outside of PATH."""
     found = shutil.which(name)
     if found is None:
         beside = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"))
@@ -92,7 +92,7 @@ def _program(name: str) -> str:
 
 
 def _user() -> str | None:
-    """Return whom the server runs as where we are root, whom it refuses; else None."""
+    """Return the user to run the server as, since it refuses to run as root; None if not root."""
     if os.getuid() != 0:
         return None
     known = {each.pw_name for each in pwd.getpwall()}
@@ -102,32 +102,32 @@ def _user() -> str | None:
 class PostgresServer:
     """A running server; its role `guarded` needs `PASSWORD` to log in.
 
-    With an `address` it listens there, too, and lets everybody in.
+    With an `address`, it also listens there and accepts all other roles without a password.
     """
 
     def __init__(self, folder: Path, address: str = "") -> None:
         self.folder = folder
         self.address = address
         self.port = free_port() if address else 5432  # by which its socket is named
-        self.user = _user()  # whom it runs as; None: who runs the tests
+        self.user = _user()  # that it runs as; None: the user of the tests
         self._numbers = itertools.count(1)
         self._server: subprocess.Popen[bytes] | None = None
         self._shape: object = None  # of a database with the catalog's tables
-        self._empty: list[str] = []  # databases with these, all empty, that nobody uses
+        self._empty: list[str] = []  # unused databases with the catalog's empty tables
 
     def url(self, database: str, user: str = "postgres", password: str = "") -> str:
-        """Return the address of a database."""
+        """Return the URL of a database."""
         login = f"{user}:{password}@" if password else f"{user}@"
         if self.address:
             return f"postgresql://{login}{self.address}:{self.port}/{database}"
         return f"postgresql://{login}/{database}?host={self.folder}"
 
     def make(self) -> None:
-        """Make the server's folder, and start it."""
+        """Create the server's folder, and start the server."""
         if self.user is not None:
             account = pwd.getpwnam(self.user)
             os.chown(self.folder, account.pw_uid, account.pw_gid)
-        # Sorts as people read, unlike SQLite: where both are to sort alike, a test sees it.
+        # A linguistic collation, unlike SQLite's: tests then notice queries that sort differently.
         self._do("initdb", "--pgdata", str(self._data), "--username=postgres", "--auth=trust",
                  "--encoding=UTF8", "--locale=C.UTF-8", "--locale-provider=icu", "--icu-locale=en",
                  "--no-sync", "--no-instructions")  # fmt: skip
@@ -141,14 +141,14 @@ class PostgresServer:
         [(self._shape,)] = self.execute(_SHAPE, _MADE)
 
     def start(self) -> None:
-        """Start it, and wait until it lets callers in."""
+        """Start the server, and wait until it accepts connections."""
         places = {
             "listen_addresses": self.address,
             "port": str(self.port),
             "unix_socket_directories": str(self.folder),
         }
         settings = _SETTINGS | places
-        if self.address:  # hosts rely on what it has confirmed, also when it is killed
+        if self.address:  # hosts rely on committed transactions, also after a kill
             settings["synchronous_commit"] = "on"
         options = [f"-c{name}={value}" for name, value in settings.items()]
         self._do(
@@ -158,38 +158,38 @@ class PostgresServer:
         )
 
     def stop(self) -> None:
-        """Stop it as an operator does: sessions are ended."""
+        """Stop the server as an operator does, which ends all sessions."""
         self._do("pg_ctl", "stop", "--wait", "--silent", "--mode=fast", f"--pgdata={self._data}")
 
     def kill(self) -> None:
-        """Kill it: what it had not written through to the disk has to be recovered."""
+        """Kill the server, which has to recover at its next start."""
         for each in self.processes():
-            with suppress(ProcessLookupError):  # the first one ends the others, too
+            with suppress(ProcessLookupError):  # killing the first ends the others
                 os.kill(each, signal.SIGKILL)
         poll(lambda: not self.is_running(), within=20, what="the end of PostgreSQL")
 
     def is_running(self) -> bool:
-        """Say whether the server's first process runs."""
+        """Return whether the server's main process runs."""
         done = self._call("pg_ctl", "status", f"--pgdata={self._data}")
         return done.returncode == 0
 
     def processes(self) -> list[int]:
-        """Return the numbers of the server's processes."""
+        """Return the IDs of the server's processes."""
         first = int((self._data / "postmaster.pid").read_text().split()[0])
         found = subprocess.run(["ps", "-o", "pid=", "--ppid", str(first)], capture_output=True,
                                check=True)  # fmt: skip
         return [first, *(int(each) for each in found.stdout.split())]
 
     def execute(self, statement: str, database: str = "postgres") -> list[tuple[object, ...]]:
-        """Run a statement, and return its rows where it has any."""
+        """Execute a statement, and return its rows, if any."""
         with psycopg.connect(self.url(database), autocommit=True) as connection:
-            # A test's own text, not a stranger's.
+            # The text is a constant of a test, not user input.
             done = connection.execute(sql.SQL(statement))  # pyright: ignore[reportArgumentType]
             return done.fetchall() if done.description else []
 
     @contextmanager
     def empty_database(self, template: str = "template0") -> Generator[str]:
-        """Make a database without tables for the length of the block; its address."""
+        """Create a database without tables for the length of the block, and return its URL."""
         name = f"test{next(self._numbers)}"
         self.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
         try:
@@ -199,10 +199,7 @@ class PostgresServer:
 
     @contextmanager
     def fresh_database(self) -> Generator[str]:
-        """Lend a database with the catalog's tables for the length of the block; its address.
-
-        All are empty, and nobody else uses it.
-        """
+        """Reserve a database with the catalog's empty tables for the block, and return its URL."""
         if self._empty:
             name = self._empty.pop()
         else:
@@ -217,7 +214,7 @@ class PostgresServer:
                 self.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
     def _emptied(self, name: str) -> bool:
-        """End all sessions of a database and delete its rows: is it as a new one would be?"""
+        """End all sessions of a database and delete its rows; return whether it is as new."""
         try:
             with psycopg.connect(self.url(name), autocommit=True) as connection:
                 connection.execute(_END_OTHERS)
@@ -225,7 +222,7 @@ class PostgresServer:
                     return False
                 connection.execute(_EMPTY)
                 largest = connection.execute(_LARGEST).fetchone()
-        except psycopg.Error:  # no such table any more, nobody let in: a test went far
+        except psycopg.Error:  # a test dropped tables or locked roles out
             return False
         return largest is not None and largest[0] <= _MOST_BYTES
 
@@ -244,7 +241,7 @@ class PostgresServer:
             extra_groups=[] if self.user else None,
             cwd=self.folder,
             stdin=subprocess.DEVNULL,
-            # A server keeps what it inherits open.
+            # The server would keep inherited pipes open.
             capture_output=arguments[0] != "start",
             timeout=_SECONDS,
             check=False,
@@ -258,8 +255,8 @@ async def _migrate(url: str) -> None:
 
 @contextmanager
 def running_postgres(address: str = "") -> Generator[PostgresServer]:
-    """Run a server for the length of the block, also at an address that others reach."""
-    # Short: a socket's path has room for 107 bytes.
+    """Run a server for the length of the block, optionally listening on an address."""
+    # A short path: a socket's path has at most 107 bytes.
     with tempfile.TemporaryDirectory(prefix="pg-") as folder:
         server = PostgresServer(Path(folder), address)
         server.make()
@@ -269,7 +266,7 @@ def running_postgres(address: str = "") -> Generator[PostgresServer]:
             stderr=subprocess.DEVNULL,
             user=server.user,
             extra_groups=[] if server.user else None,
-            # Apart, so that Ctrl-C and a time that ran out do not end it with the tests.
+            # In its own session, so that Ctrl-C or a timeout does not end it with the tests.
             start_new_session=True,
         ):
             try:

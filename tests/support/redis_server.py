@@ -1,4 +1,4 @@
-"""A real Redis for tests: keeps nothing on disk, may be stopped and started again."""
+"""A real Redis without persistence, which tests may stop and start again."""
 
 import shutil
 import signal
@@ -18,7 +18,7 @@ __all__ = ["RedisServer", "redis_server"]
 
 
 class RedisServer:
-    """A server on a port of an address, and on a socket in a folder."""
+    """A server that listens on an address and port, and on a socket in a folder."""
 
     def __init__(self, port: int, folder: Path, address: str = "127.0.0.1") -> None:
         self.port = port
@@ -29,7 +29,7 @@ class RedisServer:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Start it, and wait until it answers."""
+        """Start the server, and wait until it responds."""
         program = shutil.which("redis-server")
         assert program is not None, "redis-server is missing: apt-get install redis-server"
         self._process = subprocess.Popen(
@@ -40,22 +40,22 @@ class RedisServer:
         poll(self._answers, within=10, what="Redis")
 
     def stop(self) -> None:
-        """Kill it, if it runs; what it had is gone."""
+        """Kill the server, if it runs; its data are lost."""
         process, self._process = self._process, None
         if process is not None:
             process.kill()
             process.wait()
 
     def freeze(self) -> None:
-        """Let it answer nothing, with its connections open, until `thaw`."""
+        """Stop responding until `thaw`, with all connections open."""
         self._signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
-        """Let it go on."""
+        """Resume after `freeze`."""
         self._signal(signal.SIGCONT)
 
     def command(self, *words: str) -> Any:  # Any: as Redis answers
-        """Return what it answers to a command."""
+        """Execute a command, and return its result."""
         client = Redis(self.address, self.port)
         try:
             return client.execute_command(*words)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]  # redis-py annotates in part only
@@ -77,7 +77,7 @@ class RedisServer:
 def redis_server(
     folder: Path, port: int | None = None, *, address: str = "127.0.0.1"
 ) -> Generator[RedisServer]:
-    """Run a server for the length of the block, on a free port or on this one."""
+    """Run a server for the length of the block, on a free port unless one is given."""
     server = RedisServer(free_port() if port is None else port, folder, address)
     server.start()
     try:

@@ -1,7 +1,7 @@
-"""The pure ring: tests that `make quick` runs, which reach no process, socket or database server.
+"""The pure ring: the tests of `make quick`, which use no process, socket or database server.
 
-A test is in it by its folder, unless its marker or its fixtures say otherwise. While `--quick`
-is given, a test that reaches for a process or a socket all the same fails (`forbid_the_world`).
+A test belongs to it by its folder, unless it has one of the markers or fixtures listed here. With
+`--quick`, a test that starts a process or opens a socket anyway fails (`forbid_the_world`).
 """
 
 import sys
@@ -13,7 +13,7 @@ import pytest
 
 __all__ = ["forbid_the_world", "is_pure"]
 
-# Folders and beginnings of files whose tests are pure.
+# The folders and file name prefixes of pure tests.
 _PURE: Final = (
     "tests/api/http/",
     "tests/api/pages/",
@@ -43,7 +43,7 @@ _PURE: Final = (
     "tests/transcode/protocol/test_file_messages",
     "tests/transcode/protocol/test_messages",
 )
-# Fixtures of a catalog, of the application over one, of encoders' output.
+# The fixtures of catalogs, and of applications that use one.
 _REAL_FIXTURES: Final = frozenset(
     {"both_places", "catalog", "desk", "house", "migrated_file", "place", "postgres_server"}
 )
@@ -51,7 +51,7 @@ _MARKERS: Final = ("e2e", "prove", "real")
 _FORBIDDEN: Final = frozenset(
     {"os.fork", "os.posix_spawn", "socket.bind", "socket.connect", "subprocess.Popen"}
 )
-_forbidding: list[bool] = []  # the last one holds; empty: not hooked in yet
+_forbidding: list[bool] = []  # one element once the audit hook is installed: whether it is active
 
 
 def is_pure(item: pytest.Item) -> bool:
@@ -63,9 +63,9 @@ def is_pure(item: pytest.Item) -> bool:
 
 @contextmanager
 def forbid_the_world() -> Generator[None]:
-    """Let processes and sockets fail for the length of the block."""
+    """Make starting a process or using a socket fail for the length of the block."""
     if not _forbidding:
-        sys.addaudithook(_refuse)  # there is no way to remove one
+        sys.addaudithook(_refuse)  # audit hooks cannot be removed
     _forbidding[:] = [True]
     try:
         yield

@@ -1,8 +1,8 @@
-"""PostgreSQL, Redis and a bucket in the place of SQLite, a folder and memory, for whole suites.
+"""Runs whole suites on PostgreSQL, Redis and a bucket instead of SQLite, memory and a folder.
 
-With `HEADEND_TEST_ENGINES=shared` the tests of the API and of the corpus run on what several hosts
-share (`make engines`): all that need an application, an origin, a bus or a transcoder over a
-catalog. Others are left out, since they would be the same again.
+With `HEADEND_TEST_ENGINES=shared` (`make engines`), the tests of the API and of the corpus use the
+engines that several hosts share. Tests without an application, origin, bus or transcoder are
+deselected, since the engines make no difference to them.
 """
 
 import os
@@ -29,20 +29,20 @@ ON_BOTH: Final = pytest.mark.parametrize(
     "both_places", ["postgresql"] if ON_SHARED else ["sqlite", "postgresql"], indirect=True
 )
 
-# Fixtures that are on shared engines where that is asked for.
+# The fixtures that use shared engines if the environment says so.
 _FIXTURES: Final = frozenset({"bus", "catalog_place", "desk", "house", "on_site", "vod"})
 
 
 def runs_on_shared(item: pytest.Item) -> bool:
-    """Return whether a test has anything that is on shared engines where that is asked for."""
+    """Return whether a test has a fixture that can use shared engines."""
     names: Sequence[str] = getattr(item, "fixturenames", ())
     return not _FIXTURES.isdisjoint(names)
 
 
 def mostly_on(engine: str) -> pytest.MarkDecorator:
-    """Have `both_places` be a database of one engine, and of the other in `make prove` alone.
+    """Run a test on one engine in `make test`, and on the other one in `make prove` only.
 
-    For what does not come to the database, or differs on one of them if on any.
+    For tests that depend little on the database, or on one engine only.
     """
     other = {"sqlite": "postgresql", "postgresql": "sqlite"}[engine]
     both = [engine, pytest.param(other, marks=pytest.mark.prove)]
@@ -52,10 +52,10 @@ def mostly_on(engine: str) -> pytest.MarkDecorator:
 
 @contextmanager
 def bucket_objects(server: S3Server, folder: Path) -> Generator[DiskObjects]:
-    """Have an empty bucket for the length of the block, with its scratch in a folder."""
+    """Create an empty bucket for the length of the block, with its scratch files in a folder."""
     with pytest.MonkeyPatch.context() as patch, DiskObjects(folder) as scratch:
         for name, value in server.credentials.items():
             patch.setenv(name, value)
         store = S3Objects(server.new_bucket("media"), scratch, cache_bytes=_CACHE_BYTES)
-        # Another class: the tests of these suites use what every store has.
+        # Not a `DiskObjects`: the tests of these suites use the common interface of stores only.
         yield cast("DiskObjects", store)

@@ -1,13 +1,13 @@
-"""How `make test` spreads the tests over processes: the order of work for pytest-xdist.
+"""The pytest-xdist scheduler of `make test`: in which order and process the tests run.
 
-A file is one piece of work, as its tests share what was costly to start; the files that need the
-S3 server are one piece together. Two of four processes prefer pieces that run whole services and
-browsers, which mostly wait, and wait for media in real time; the others prefer those that compute,
-and give way to the former (`prefers_services`). So no core idles. Within a kind the longest pieces
-go first, so that all processes end at about the same time. How long a file takes is in
-`tests/durations.json` (seconds; files below `_LEAST` are not listed), which a run under the
-variable HEADEND_TEST_DURATIONS writes anew. The parts of `make proofs` are made of
-`tests/durations-of-proofs.json` in the same way.
+The unit of work is a file, whose tests share expensive fixtures; all files that use the S3 server
+form one unit. Two of four processes prefer units that run whole services and browsers, which mostly
+wait for media in real time; the others prefer CPU-bound units, at a lower priority
+(`prefers_services`), so that no core idles. Within each kind the longest units run first, so that
+all processes end at about the same time. The expected seconds per file are in
+`tests/durations.json` (files below `_LEAST` are not listed); a run with the environment variable
+HEADEND_TEST_DURATIONS rewrites it. The parts of `make proofs` are balanced in the same way with
+`tests/durations-of-proofs.json`.
 """
 
 import json
@@ -26,7 +26,7 @@ _DURATIONS: Final = Path(__file__).parents[1] / "durations.json"
 _DURATIONS_OF_PROOFS: Final = _DURATIONS.with_name("durations-of-proofs.json")
 _LEAST: Final = 2.0  # seconds
 _SECONDS_OF_A_TEST: Final = 0.1  # in a file that is not listed
-_SECONDS_WITH_A_SERVICE: Final = 15.0  # the same, where it runs whole services
+_SECONDS_WITH_A_SERVICE: Final = 15.0  # the same, in a file that runs whole services
 _SECONDS_OF_A_PROOF: Final = 25
 _OF_SERVICES: Final = (
     "tests/e2e/",
@@ -34,7 +34,7 @@ _OF_SERVICES: Final = (
     "tests/web/",
     "tests/api/uploads/test_single_request_large.py",
 )
-# The S3 server takes seconds of computing to start, and more in each minute that it runs.
+# The S3 server uses seconds of CPU to start, and more while it runs.
 _WITH_BUCKETS: Final = "tests/e2e/ and others, with buckets"
 USE_BUCKETS: Final = (
     "tests/api/uploads/test_receiver_over_hosts.py",
@@ -51,15 +51,15 @@ USE_BUCKETS: Final = (
 
 
 def prefers_services(process: str) -> bool:
-    """Return whether a process of pytest-xdist ("gw0"...) prefers pieces that mostly wait."""
+    """Return whether a worker of pytest-xdist ("gw0"...) prefers units that mostly wait."""
     return int(process.removeprefix("gw")) % 4 in (0, 2)
 
 
 class Spread(LoadScopeScheduling):
-    """Gives each process the longest piece of work left of the kind that it prefers."""
+    """Assigns each worker the longest remaining unit of the kind that it prefers."""
 
     def schedule(self) -> None:
-        """Begin with all pieces, the longest first."""
+        """Start with all units, the longest first."""
         self.config.option.loadscopereorder = False
         super().schedule()
 
@@ -80,14 +80,14 @@ class Spread(LoadScopeScheduling):
         return _WITH_BUCKETS if file.startswith(USE_BUCKETS) else file
 
     def _reschedule(self, node: WorkerController) -> None:
-        # A process runs its last test only when it knows what comes next: two are enough.
+        # A worker runs a test only once it has the next one: two pending tests are enough.
         if self.workqueue and self._pending_of(self.assigned_work[node]) > 1:
             return
         super()._reschedule(node)
 
 
 def _costs(counts: Mapping[str, int]) -> dict[str, float]:
-    """Return how many seconds each file is expected to take, of how many tests each has."""
+    """Return the expected seconds of each file, given its number of tests."""
     known = _known(_DURATIONS)
     return {file: known.get(file, _guess(file, count)) for file, count in counts.items()}
 
@@ -103,7 +103,7 @@ def _guess(file: str, count: int) -> float:
 
 
 def _costs_of_pieces(pieces: Mapping[str, Iterable[str]]) -> dict[str, float]:
-    """Return how many seconds each piece of work is expected to take; its tests are given."""
+    """Return the expected seconds of each unit, given its tests."""
     counts = {
         piece: Counter(map(_file, tests)) if piece == _WITH_BUCKETS else {piece: len(list(tests))}
         for piece, tests in pieces.items()
@@ -113,7 +113,7 @@ def _costs_of_pieces(pieces: Mapping[str, Iterable[str]]) -> dict[str, float]:
 
 
 def part_of(items: list[pytest.Item], number: int, count: int) -> list[pytest.Item]:
-    """Return the proofs of one of `count` parts of about the same length, whole files each."""
+    """Return one of `count` parts of about the same length, each consisting of whole files."""
     known = _known(_DURATIONS_OF_PROOFS)
     counts = Counter(_file(item.nodeid) for item in items)
     costs = {file: known.get(file, _SECONDS_OF_A_PROOF * many) for file, many in counts.items()}
@@ -132,7 +132,7 @@ def _file(nodeid: str) -> str:
 
 
 def write_durations(seconds: Mapping[str, float], *, proofs: bool) -> None:
-    """Keep how long each file took; of proofs, beside what is known of those that did not run."""
+    """Write how long each file took; for proofs, keep the entries of files that did not run."""
     if proofs:
         took = _known(_DURATIONS_OF_PROOFS) | {file: round(each) for file, each in seconds.items()}
         _write(_DURATIONS_OF_PROOFS, took)

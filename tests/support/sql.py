@@ -1,4 +1,4 @@
-"""A catalog's database: a file of SQLite to begin with, and SQL that a test says itself."""
+"""A catalog's database for tests: a migrated SQLite file, and plain SQL on either engine."""
 
 import asyncio
 import functools
@@ -19,7 +19,7 @@ Row = tuple[object, ...]
 
 
 def run_sql(place: str | Path, *statements: str) -> list[Row]:
-    """Run statements, each for itself; return the rows of the last, if it has any."""
+    """Execute each statement in its own transaction; return the rows of the last, if any."""
     rows: list[Row] = []
     if isinstance(place, Path):
         with closing(sqlite3.connect(place, isolation_level=None)) as connection:
@@ -29,16 +29,16 @@ def run_sql(place: str | Path, *statements: str) -> list[Row]:
         return rows
     with psycopg.connect(place, autocommit=True) as served:
         for statement in statements:
-            # A test's own text, not a stranger's.
+            # The text is a constant of a test, not user input.
             done = served.execute(sql.SQL(statement))  # pyright: ignore[reportArgumentType]
             rows = done.fetchall() if done.description else []
     return rows
 
 
 def migrated(place: Path) -> Path:
-    """Have a file of SQLite with the catalog's tables at a place, all empty if it is a new one.
+    """Create an SQLite file with the catalog's empty tables, unless it exists.
 
-    To write one down takes a tenth of the CPU that making it with `migrate=True` does.
+    Writing a copy takes a tenth of the CPU of `migrate=True`.
     """
     if not place.exists():
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -54,6 +54,6 @@ def _made() -> bytes:
 
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(1) as aside:
         place = Path(folder) / "catalog.db"
-        # A thread of its own: who asks may be within an event loop.
+        # In its own thread: the caller may run in an event loop.
         aside.submit(asyncio.run, make(place)).result()
         return place.read_bytes()

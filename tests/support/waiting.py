@@ -1,4 +1,4 @@
-"""How tests wait for what raises no event: a file, a row, another process."""
+"""Polling, for conditions that raise no event: a file, a row, another process."""
 
 import asyncio
 import inspect
@@ -9,38 +9,37 @@ from typing import Final, TypeVar
 
 __all__ = ["SCALE", "poll", "until"]
 
-# Slow machines scale every deadline at once.
+# Scales all deadlines on slow machines.
 SCALE: Final = float(os.environ.get("HEADEND_TEST_SCALE", "1"))
 
 T = TypeVar("T")
 
 
-async def until(question: Callable[[], bool | Awaitable[bool]], *, within: float = 10) -> None:
-    """Ask until the answer is yes.
+async def until(condition: Callable[[], bool | Awaitable[bool]], *, within: float = 10) -> None:
+    """Poll until the condition is true.
 
-    The longer it takes, the more seldom it asks: each question takes processor time from what is
-    waited for.
+    The interval grows, since each poll takes processor time from the awaited process.
 
     Raises:
-        TimeoutError: it is not within so many seconds, scaled on slow machines.
+        TimeoutError: it is false for `within` seconds, scaled on slow machines.
     """
     began = time.monotonic()
     async with asyncio.timeout(within * SCALE):
         while True:
-            answer = question()
+            answer = condition()
             if await answer if inspect.isawaitable(answer) else answer:
                 return
             await asyncio.sleep(min(0.01 + (time.monotonic() - began) / 20, 0.1))
 
 
-def poll(question: Callable[[], T | None], *, within: float = 20, what: str = "") -> T:
-    """Ask until there is an answer, and return it; without an event loop.
+def poll(condition: Callable[[], T | None], *, within: float = 20, what: str = "") -> T:
+    """Poll until the result is true, and return it; without an event loop.
 
-    Like `until`, it asks more and more seldom.
+    The interval grows as in `until`.
     """
     began = time.monotonic()
     while True:
-        answer = question()
+        answer = condition()
         if answer:
             return answer
         waited = time.monotonic() - began
