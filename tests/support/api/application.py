@@ -9,7 +9,7 @@ from api.schemas.urls import Addresses
 from storage.catalog import Catalog
 
 NOW_US = 1_700_000_000_123_456
-BROADCASTER_KEY = "0123456789abcdef0123"  # of every installation; made at random elsewhere
+BROADCASTER_KEY = "0123456789abcdef0123"  # fixed in tests; random in a real installation
 STREAMS = "/api/projects/1/streams"
 ADDRESSES = Addresses(
     http="https://live.example",
@@ -33,7 +33,7 @@ class ApiService(msgspec.Struct, frozen=True):
     owner: dict[str, str]
 
     async def headers_of(self, name: str, project: int | None, *, write: bool) -> dict[str, str]:
-        """Make a token and return the headers of its bearer."""
+        """Create a token, and return the headers of requests with it."""
         _, token = await self.catalog.tokens.add(name, project, write=write, now_us=NOW_US)
         return {"Authorization": f"Bearer {token}"}
 

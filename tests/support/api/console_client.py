@@ -1,4 +1,4 @@
-"""A browser in the console, without a page: cookies, and the headers that browsers send."""
+"""An HTTP client of the console that sends cookies and headers as a browser does."""
 
 from typing import Any, Final
 
@@ -14,7 +14,7 @@ _ACT: Final = {**SAME_ORIGIN, "X-Headend-Console": "1"}
 
 
 class Browser:
-    """One browser; it keeps the cookie by itself, as that is for https alone."""
+    """A browser session; it stores the cookie itself, since that is marked Secure."""
 
     def __init__(self, house: ApiService) -> None:
         self._client = house.client
@@ -22,25 +22,25 @@ class Browser:
         self.secret: str | None = None
 
     async def sign_in(self, token: str | None = None, **fields: str) -> Response:
-        """Send the form to sign in, by default with the owner's token."""
+        """Submit the sign-in form, by default with the owner's token."""
         owner = self._house.owner["Authorization"].removeprefix("Bearer ")
         return await self.send("/console/sign-in", {"token": token or owner, **fields})
 
     async def send(
         self, path: str, fields: dict[str, str], headers: dict[str, str] | None = None
     ) -> Response:
-        """Send a form of one of our pages, unless `headers` say otherwise."""
+        """Submit a form of a same-origin page, unless `headers` say otherwise."""
         sent = {**self._cookies(), **(SAME_ORIGIN if headers is None else headers)}
         answer = await self._client.post(path, data=fields, headers=sent, follow_redirects=False)
         return self._kept(answer)
 
     async def get(self, path: str, headers: dict[str, str] | None = None) -> Response:
-        """Open a page."""
+        """Fetch a page."""
         sent = {**self._cookies(), **(headers or {})}
         return await self._client.get(path, headers=sent, follow_redirects=False)
 
     async def fragment(self, path: str, target: str) -> Response:
-        """Fetch a fragment of a page as its script does."""
+        """Fetch a fragment as the page's script does."""
         return await self.get(path, {"HX-Request": "true", "HX-Target": target})
 
     async def act(

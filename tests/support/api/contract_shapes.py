@@ -1,8 +1,8 @@
-"""The shapes of every documented answer, written down by hand from the interface's tables.
+"""The shapes of all documented responses, written by hand from the interface's tables.
 
-They know nothing of `api.schemas.common`: what a program reads that was written for the interface
-stands here, key by key, with types and with what may be null. `faults` compares an answer with a
-shape: keys too many, keys too few and values of another type are all told.
+They are independent of `api.schemas.common`: each lists the keys that a client may rely on, with
+types and nullability. `faults` compares a response with a shape, and reports missing keys, unknown
+keys and values of another type.
 """
 
 import re
@@ -147,14 +147,14 @@ def refusal_faults(body: object) -> list[str]:
     return faults(told, shape) or ([] if fields else ["errors names no field"])
 
 
-# Tags and categories as records show them, and by themselves.
+# Tags and categories, embedded in records and on their own.
 NAMED: Final = {"id": INTEGER, "name": STRING}
 LABELLED: Final = {"id": INTEGER, "name": STRING, "active": BOOLEAN}
 COUNTRY_ITEM: Final = {"id": INTEGER, "name": STRING}
 COUNTRY: Final = {"id": INTEGER, "code": ValueKind("code", (str,), "[A-Z]{2}"), "name": STRING}
 EMBED: Final = {"iframe": HTML, "script": HTML, "link": URL}
 POSTERS: Final = Labelled(URL)
-_PLAYER: Final = Nullable(NAMED)  # its fields are shown by decision: a reference
+_PLAYER: Final = Nullable(NAMED)  # a reference: its fields are embedded on purpose
 
 VIDEO: Final[dict[str, Shape]] = {
     "id": INTEGER,
@@ -276,7 +276,7 @@ STREAM_ITEM: Final = {
     "stream": UUID,
 }  # fmt: skip
 
-# Of our own: what is set for a stream or a project, null where what stands behind it holds.
+# Our addition: the settings of a stream or a project; null inherits the next level's value.
 SETTINGS: Final[dict[str, Shape]] = {
     "failover": {
         "mode": Nullable(STRING),
@@ -291,7 +291,7 @@ SETTINGS: Final[dict[str, Shape]] = {
     "dvr_seconds": Nullable(NUMBER),
 }
 
-# Each operation's answer, whole.
+# The complete response of each operation.
 SHOW_VIDEO: Final = {"data": VIDEO_SHOWN}
 EDIT_VIDEO: Final = {"message": STRING, "video": VIDEO}
 UPLOAD_VIDEO: Final = {
@@ -307,9 +307,9 @@ LIST_COUNTRIES: Final = {"data": [COUNTRY_ITEM]}
 
 
 def listing(item: Shape) -> dict[str, Shape]:
-    """Return the envelope around a page of what has this shape.
+    """Return the envelope of a page of items of this shape.
 
-    `from` and `to` are null on an empty page, by decision.
+    `from` and `to` are null on an empty page, on purpose.
     """
     return {
         "data": [item],

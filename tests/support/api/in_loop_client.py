@@ -1,7 +1,7 @@
-"""A client of an application that runs in the loop of the test itself.
+"""A client of an application that runs in the test's own event loop.
 
-Litestar's own runs the application in a second thread with a loop of its own: of each request,
-half the CPU went into waking one thread and then the other.
+Litestar's test client runs the application on a second thread: half the CPU of each request went
+into switching threads.
 """
 
 from collections.abc import AsyncGenerator
@@ -18,7 +18,7 @@ __all__ = ["client_of"]
 async def client_of(app: Litestar) -> AsyncGenerator[AsyncClient]:
     """Start an application for the length of the block, and call it without a socket.
 
-    Redirects are followed. What the application does not answer itself is raised here.
+    The client follows redirects, and raises the application's unhandled exceptions.
     """
     untyped: Any = app  # Any: httpx has its own ASGI types
     transport = ASGITransport(untyped, client=("testclient", 50000))

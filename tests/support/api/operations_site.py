@@ -1,4 +1,4 @@
-"""The API with the report on an installation, over a catalog and a folder of its own."""
+"""The API with the installation report, over its own catalog and folder."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -25,7 +25,7 @@ async def operations_site(
     write: bool,
     reporter: type[InstallationReporter] = InstallationReporter,
 ) -> AsyncGenerator[ApiService]:
-    """Serve the API; the report names `problems`, and `line` as the log. The token may `write`."""
+    """Serve the API; the report has `problems` and the log `line`. The token may `write`."""
     settings = await installed(folder)
     async with open_catalog(catalog_location(settings), migrate=False) as catalog:
         report = reporter(

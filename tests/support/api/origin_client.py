@@ -36,7 +36,7 @@ SEGMENT = f"/live/{HASH}/{RUN}/720p/1.m4s"
 
 
 async def later(answer: FastAnswer) -> HttpResponse:
-    """Await a response that the fast path does not have at once."""
+    """Await a response that the fast path delivers later."""
     assert isinstance(answer, Coroutine)
     found = await answer
     assert isinstance(found, HttpResponse)
@@ -71,8 +71,8 @@ async def is_owner(authorization: str | None, hash_: str, /) -> bool:
 class OriginSite:
     """An origin with a run of three segments, and a client of it.
 
-    Its media are in `objects`, or in the folder. Where the run is made by another process, that one
-    puts them into the edge `maker`, and the origin reads them from `edge`.
+    Its media are in `objects`, or in the folder. If another process makes the run, it writes to the
+    edge `maker`, and the origin reads from `edge`.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ OnSite = Callable[[Callable[[OriginSite], Awaitable[None]]], None]
 
 
 async def origin_of(origin: Origin, path: str) -> int:
-    """Request a path of an origin without an application; return the status."""
+    """Request a path of an origin without an application, and return the status."""
     app: Any = origin  # Any: httpx has its own ASGI types
     transport = httpx.ASGITransport(app=app)
     async with httpx.AsyncClient(transport=transport, base_url="http://origin") as client:

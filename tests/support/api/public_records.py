@@ -70,7 +70,7 @@ def addresses(http: str = "http://headend.test", playback: str | None = None) ->
 
 
 class Records:
-    """What there is; an owner's token is the hash. Requests say where they are from."""
+    """All records; an owner's token is the hash, a request's header `from` its country."""
 
     def __init__(self, *shown: PublicRecord) -> None:
         self.all = {each.hash: each for each in shown or (STREAM, VIDEO, HIDDEN)}

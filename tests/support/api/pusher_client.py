@@ -1,4 +1,4 @@
-"""A client of the HTTP side of the broadcaster, with a signature of its own (not our code)."""
+"""A client of the broadcaster's HTTP API, with its own implementation of the signature."""
 
 import hashlib
 import hmac
@@ -64,14 +64,14 @@ class PusherService(msgspec.Struct, frozen=True):
         return await self.client.post(f"{path}?{query}", content=body if sent is None else sent)
 
     async def told(self) -> tuple[OutboxRecord, ...]:
-        """Return all notices."""
+        """Return all queued notices."""
         found, _ = await self.catalog.outbox.read_after(0, 1000)
         return found
 
     async def ask(
         self, channel: str, *, token: str | None = None, path: str = "/broadcasting/auth"
     ) -> httpx.Response:
-        """Authorise a private channel as clients do; an empty token is not sent."""
+        """Authorize a private channel as clients do; an empty token is not sent."""
         token = self.token if token is None else token
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         form = {"socket_id": "12.34", "channel_name": channel}

@@ -1,8 +1,8 @@
-"""One application for all tests of a process, over parts that each test makes anew.
+"""One application for all tests of a process, over proxies for the parts of each test.
 
-Making the application takes 0.1 s of CPU, as much as many a test; a catalog's file and a folder
-take a hundredth of that. So the application is made once, of stand-ins, and each test puts its own
-parts behind them.
+Creating the application takes 0.1 s of CPU, as much as many tests; a catalog's file and a folder
+take a hundredth of that. The application is therefore created once, over proxies, and each test
+sets its own parts behind them.
 """
 
 from typing import Any, Final
@@ -22,14 +22,14 @@ __all__ = ["application_over"]
 
 
 class _StandIn:
-    """Passes every use on to the part that the present test put behind it."""
+    """Forwards attribute access to the part of the current test."""
 
     def __init__(self) -> None:
         self.part: object = None  # set by each test
 
     @property
     def __class__(self) -> type[object]:
-        """The type of the part: the framework checks what it hands to endpoints."""
+        """The type of the part, as the framework validates the endpoints' dependencies."""
         return type(self.part)
 
     @__class__.setter
@@ -40,7 +40,7 @@ class _StandIn:
         return getattr(self.part, name)
 
 
-_CATALOG: Final[Any] = _StandIn()  # Any: each passes for the type that it stands for
+_CATALOG: Final[Any] = _StandIn()  # Any: each takes the place of a value of another type
 _MEDIA: Final[Any] = _StandIn()
 _INGEST: Final[Any] = _StandIn()
 _OBJECTS: Final[Any] = _StandIn()
@@ -50,7 +50,7 @@ _made: list[Litestar] = []
 def application_over(
     *, catalog: Catalog, media: MediaRemover, ingest: IngestClient, objects: DiskObjects
 ) -> Litestar:
-    """Return the application of this process, over these parts from now on.
+    """Set the parts of this process's application, and return it.
 
     The catalog's installation must have `BROADCASTER_KEY`.
     """

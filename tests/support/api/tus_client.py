@@ -22,14 +22,14 @@ def metadata(**values: str) -> str:
 
 
 def path_of(answer: httpx.Response) -> str:
-    """Return the path that an answer's `Location` names."""
+    """Return the path of a response's `Location`."""
     return httpx.URL(answer.headers["location"]).path
 
 
 async def create(
     house: ApiService, length: int | None = None, *, path: str = UPLOADS, **headers: str
 ) -> str:
-    """Create an upload of a clip; return its path."""
+    """Create an upload of a clip, and return its path."""
     said = {"Upload-Length": str(len(clip()) if length is None else length)}
     answer = await house.client.post(
         path,

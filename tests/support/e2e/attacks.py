@@ -1,4 +1,4 @@
-"""What hostile peers do, and what the log then says of them."""
+"""Attacks by hostile RTMP peers, and the cause that the log gives for each disconnect."""
 
 import itertools
 import select
@@ -20,7 +20,7 @@ from tests.support.ingest.rtmp_peer import HANDSHAKE, command, connect, head, he
 
 LIMITS = Limits()
 VIDEO = MessageType.VIDEO
-TICK = 3.0  # seconds past a deadline: clock ticks of 0.5 s, last words, and a busy machine
+TICK = 3.0  # seconds past a deadline: clock ticks of 0.5 s, the final messages, and a busy machine
 WRONG = "01234567-89ab-cdef-0123-456789abcdef"
 TLS_HELLO = bytes.fromhex("16030100c8010000c40303") + bytes(190)
 
@@ -33,7 +33,7 @@ def _greets(data: bytes, *, secure: bool = False) -> Run:
         with target.dial(secure=secure) as line:
             line.say(data)
             line.must_close(AT_ONCE)
-            assert secure or line.read == b""  # no word to who speaks something else
+            assert secure or line.read == b""  # a peer with another protocol gets no response
 
     return run
 
@@ -42,7 +42,7 @@ def _greets(data: bytes, *, secure: bool = False) -> Run:
 
 
 def _says(*said: bytes, within: float = AT_ONCE) -> Run:
-    """Say the handshake and then this, and be closed for it."""
+    """Send the handshake and `data`, and expect to be disconnected."""
 
     def run(target: Target) -> None:
         with target.dial() as line:
@@ -70,7 +70,7 @@ def one_byte_chunks(target: Target) -> None:
 
 
 def interleaved_giants(target: Target) -> None:
-    """63 chunk streams at once, each with the head of a message as long as may be."""
+    """63 chunk streams at once, each with the header of a message of maximum length."""
     piece = bytes(65_536)
     with target.dial() as line:
         line.say(HANDSHAKE + connect() + bad_media.LARGE_CHUNKS)
@@ -82,7 +82,7 @@ def interleaved_giants(target: Target) -> None:
 
 
 def deaf(target: Target) -> None:
-    """Read nothing, and make the service say something for every packet."""
+    """Read nothing, while every packet makes the service respond."""
     window = whole(2, MessageType.WINDOW_SIZE, struct.pack(">I", 1))
     sound = rtmp_peer.audio(rtmp_peer.audio_body(b"x"))
     with target.dial(room=4096) as line:
@@ -92,11 +92,11 @@ def deaf(target: Target) -> None:
         deadline = time.monotonic() + 30 * SCALE
         while line.say(sound):
             assert time.monotonic() < deadline, "still open"
-            select.select([], [], [], 0.0002)  # so that each is read, and answered, by itself
+            select.select([], [], [], 0.0002)  # so that each is read and answered separately
 
 
 def deaf_and_slow(target: Target) -> None:
-    """The same for a few answers only: the kernel gives it up."""
+    """The same with few responses: the kernel closes the connection."""
     window = whole(2, MessageType.WINDOW_SIZE, struct.pack(">I", 1))
     with target.dial(room=4096) as line:
         line.say(rtmp_peer.opening(name=target.key))
@@ -110,7 +110,7 @@ def deaf_and_slow(target: Target) -> None:
 
 
 def acknowledgements(target: Target) -> None:
-    """Acknowledge for ever what nobody sent."""
+    """Send endless acknowledgements of bytes that were never sent."""
     ack = whole(2, MessageType.ACKNOWLEDGEMENT, bytes(4))
     with target.publishing() as line:
         line.pour(itertools.repeat(ack * 4_000), seconds=20 * SCALE, bytes_per_second=2_000_000)
@@ -118,7 +118,7 @@ def acknowledgements(target: Target) -> None:
 
 
 def early_media(target: Target) -> None:
-    """Send pictures without having asked."""
+    """Send pictures without a publish command."""
     picture = rtmp_peer.video(rtmp_peer.video_body(bytes(30_000), key=True))
     with target.dial() as line:
         line.say(HANDSHAKE + connect() + command("createStream", 2.0, None))
@@ -126,11 +126,11 @@ def early_media(target: Target) -> None:
         assert line.closed
 
 
-# -- the doors ------------------------------------------------------------------------------------
+# -- admission ------------------------------------------------------------------------------------
 
 
 def wrong_keys(target: Target) -> None:
-    """Guess: the first are answered at once, the next one waits for its turn."""
+    """Guess keys: the first guesses are answered at once, the next one is delayed."""
     told = 0
     deadline = time.monotonic() + 20 * SCALE
     while True:
@@ -150,7 +150,7 @@ def wrong_keys(target: Target) -> None:
 
 
 def connections(target: Target) -> None:
-    """Open 300 connections as fast as they come, and keep all that are let in."""
+    """Open 300 connections as fast as possible, and keep those that are accepted."""
     kept: list[socket.socket] = []
     try:
         for _ in range(300):
@@ -160,7 +160,7 @@ def connections(target: Target) -> None:
             sock.bind((target.home, 0))
             with suppress(OSError):
                 sock.connect(("127.0.0.1", target.port))
-        # Who was turned away has an end to read; who was let in is waited for.
+        # Refused connections have an end to read; accepted ones time out.
         deadline = time.monotonic() + AT_ONCE * SCALE
         while True:
             ended = select.select(kept, [], [], 0.05)[0]
@@ -172,11 +172,11 @@ def connections(target: Target) -> None:
             sock.close()
 
 
-# -- the slow -------------------------------------------------------------------------------------
+# -- slow peers -----------------------------------------------------------------------------------
 
 
 def slow_handshake(target: Target) -> None:
-    """A byte a second."""
+    """Send one byte a second."""
     with target.dial() as line:
         while line.say(b"\x03") and line.hear(1.0):
             pass
@@ -195,7 +195,7 @@ def silent_tls(target: Target) -> None:
 
 
 def never_asks(target: Target) -> None:
-    """Chat, and drop a picture now and then, but never ask to publish."""
+    """Send pings and some pictures, but never a publish command."""
     with target.dial() as line:
         line.say(HANDSHAKE + connect() + command("createStream", 2.0, None))
         picture = rtmp_peer.video(rtmp_peer.video_body(b"x", key=True))
@@ -205,7 +205,7 @@ def never_asks(target: Target) -> None:
 
 
 def never_sends(target: Target) -> None:
-    """Get leave, answer every ping, and send no media."""
+    """Publish, answer every ping, and send no media."""
     with target.publishing() as line:
         pong = whole(2, MessageType.USER_CONTROL, b"\0\x07\0\0\0\0")
         while line.say(pong) and line.hear(1.0):
@@ -215,7 +215,7 @@ def never_sends(target: Target) -> None:
 
 
 def falls_silent(target: Target) -> None:
-    """Send some media, and then nothing, as a peer does whose network is gone."""
+    """Send some media, then nothing, like a peer that lost its network."""
     with target.publishing() as line:
         line.say(rtmp_peer.MEDIA)
         seconds = LIMITS.idle_media_seconds
@@ -224,7 +224,7 @@ def falls_silent(target: Target) -> None:
 
 @dataclass(frozen=True)
 class Attack:
-    """An attack, what the log calls the end of it (a pattern; "" where it is not closed)."""
+    """An attack, and the cause that the log gives (a pattern; "" if it is not disconnected)."""
 
     name: str
     run: Run

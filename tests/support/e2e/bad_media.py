@@ -1,4 +1,4 @@
-"""What an encoder may send that has a key and means no good."""
+"""Malicious media of a publisher with a valid key."""
 
 import itertools
 import struct
@@ -21,7 +21,7 @@ LARGE_CHUNKS = whole(2, MessageType.SET_CHUNK_SIZE, struct.pack(">I", 65_536))
 
 
 def _config(side: int, level: int) -> bytes:
-    """Return a decoder configuration: Baseline, `side` macroblocks square, of a level."""
+    """Return a Baseline decoder configuration of `side` macroblocks square and a level."""
     sps = bytearray(finish(start(BASELINE), side, side))
     sps[3] = level
     pps = (
@@ -31,14 +31,14 @@ def _config(side: int, level: int) -> bytes:
 
 
 def _bomb(noise: Random) -> bytes:
-    """Return an IDR picture that begins well, and has a few macroblocks out of a million."""
+    """Return a truncated IDR picture: a valid start, then a few of its million macroblocks."""
     begun = BitWriter().ue(0, 7, 0).u(4, 0).ue(0).u(4, 0).u(2, 0).ue(0).unit()
     slice_ = b"\x65" + begun[1:] + noise.randbytes(200).replace(b"\0\0", b"\1\1")
     return len(slice_).to_bytes(4, "big") + slice_
 
 
 def _pictures(config: bytes, picture: Callable[[], bytes]) -> Iterator[bytes]:
-    """Yield 30 pictures a second and their sound, all of them called keyframes."""
+    """Yield 30 pictures a second, all marked as keyframes, and their sound."""
     yield rtmp_peer.video(rtmp_peer.video_config(config)) + rtmp_peer.audio(
         rtmp_peer.audio_config()
     )
@@ -51,7 +51,7 @@ def _pictures(config: bytes, picture: Callable[[], bytes]) -> Iterator[bytes]:
 
 
 def sends(pieces: Callable[[], Iterator[bytes]], *, seconds: float) -> Run:
-    """Publish what is called media, one piece every 33 ms."""
+    """Publish one piece of media every 33 ms."""
 
     def run(target: Target) -> None:
         with target.publishing() as line:
@@ -79,13 +79,13 @@ def decode_bomb() -> Iterator[bytes]:
 
 
 def level_lie() -> Iterator[bytes]:
-    """8192 x 8192 under the name of a level that ends at 176 x 144."""
+    """Declare a level of at most 176 x 144 for pictures of 8192 x 8192."""
     noise = Random(3)
     return _pictures(_config(512, 10), lambda: _bomb(noise))
 
 
 def absurd_times() -> Iterator[bytes]:
-    """Jump by an hour or by days with every picture, forth and back, composition times too."""
+    """Jump back and forth by hours or days with every picture, in composition times too."""
     noise = Random(4)
     yield rtmp_peer.video(rtmp_peer.video_config()) + rtmp_peer.audio(rtmp_peer.audio_config())
     stamp = 0
@@ -100,7 +100,7 @@ def absurd_times() -> Iterator[bytes]:
 
 
 def too_much(target: Target) -> None:
-    """Send five times what may be sent: no keyframe, so that the edge has none of it to keep."""
+    """Send five times the allowed bit rate, without a keyframe, so that nothing is stored."""
     body = rtmp_peer.video_body(bytes((0, 0, 0xEA, 0x5C, 0x41)) + bytes(59_995))
     picture = message(6, VIDEO, body, stream=1, size=65_536)
     with target.publishing() as line:
@@ -110,7 +110,7 @@ def too_much(target: Target) -> None:
 
 
 def aggregate_bombs(target: Target) -> None:
-    """Messages of 8 MiB that hold half a million others."""
+    """Send aggregate messages of 8 MiB with half a million messages each."""
     tag = bytes((AUDIO, 0, 0, 2)) + bytes(7) + b"\xaf\x01" + (13).to_bytes(4, "big")
     size = whole(2, MessageType.SET_CHUNK_SIZE, struct.pack(">I", 0xFF_FFFF))
     body = tag * ((8 << 20) // len(tag))
@@ -123,7 +123,7 @@ def aggregate_bombs(target: Target) -> None:
 
 
 def huge_metadata(target: Target) -> None:
-    """Describe oneself at length, differently each time: passed over, and no reason to close."""
+    """Send long metadata that differs each time: it is ignored, and the connection stays open."""
     with target.publishing() as line:
         for turn in range(100):
             values: dict[str, Amf] = {f"{turn} {number}": float(number) for number in range(2_000)}

@@ -1,10 +1,10 @@
-"""A clock that is burnt into pictures: encoders that show it, and a reader that finds it again.
+"""A clock burnt into pictures: encoder commands that draw it, and a reader that decodes it.
 
-Every picture says in large black and white cells when it was made: the time of day in milliseconds,
-modulo `WRAP_MS`. Two encoders that were started at different times so show the same clock, and what
-viewers got says by itself what was lost, what was shown twice and how old it was. Below the cells
-stands a strip that is white for the first tenth of each second since the encoder began, in which
-its sound beeps too, so that sound can be held against picture.
+Large black and white cells in every picture encode when it was made: the time of day in
+milliseconds, modulo `WRAP_MS`. Two encoders that were started at different times show the same
+clock, so the received pictures alone show what was lost or repeated, and how old they are. A strip
+below the cells is white for the first tenth of each second since the encoder's start, while its
+sound beeps, so that audio and video can be compared.
 """
 
 import itertools
@@ -45,18 +45,18 @@ __all__ = [
     "offsets",
 ]
 
-# So wide and low that their ladders are those of 360p, 480p and 720p, with a quarter of the points.
-ONE_RUNG = "432x128"  # its own packets: too wide for 240p
-TWO_RUNGS = "656x160"  # the same above, one encoded rung below: too wide for 360p
-THREE_RUNGS = "864x240"  # the same, two encoded rungs below: too wide for 480p
+# Wide and low: the ladders are those of 360p, 480p and 720p, with a quarter of the pixels.
+ONE_RUNG = "432x128"  # passed through: too wide for 240p
+TWO_RUNGS = "656x160"  # passed through, and one encoded rung: too wide for 360p
+THREE_RUNGS = "864x240"  # passed through, and two encoded rungs: too wide for 480p
 
 _BITS = 20
 WRAP_MS = 1 << _BITS  # 17 minutes
 _ROWS = 10
-_LOUD = 0.17  # the tone stays below it, a beep does not
-_CLEAR = 60  # levels between a white and a black cell, at least: coding blurs them
+_LOUD = 0.17  # above the tone's level, below that of a beep
+_CLEAR = 60  # the least difference between a white and a black cell, which coding blurs
 
-# As OBS sends it, but cheap: B-frames, a keyframe every 2 s, 1 Mbit/s. One thread: less delay.
+# Like OBS but cheap: B-frames, a keyframe every 2 s, 1 Mbit/s. One thread has less delay.
 X264 = (
     "-c:v libx264 -preset ultrafast -bf 2 -b_strategy 0 -g {gop} -keyint_min {gop} "
     "-sc_threshold 0 -threads 1 -pix_fmt yuv420p -b:v 1M -maxrate 1M -bufsize 1M"
@@ -79,13 +79,13 @@ def encoder(
 ) -> list[str]:
     """Return the command of an encoder that sends the clock in real time.
 
-    `channels` 0 is no sound. HEVC takes an ffmpeg that knows enhanced RTMP. With `seconds` it is
-    made for so long and as fast as it can be, for a file.
+    `channels=0` means no sound. HEVC requires an ffmpeg with enhanced RTMP. With `seconds` it
+    encodes a file of that length as fast as possible.
     """
     paced = ["-re"] if seconds is None else []
     now = f"mod(floor(ld(0)+T*1000),{WRAP_MS})"
     bit = f"mod(floor({now}/pow(2,X)),2)"
-    # Rows 0 to 2: bits, the lowest left; 3 to 5: the same inverted; 6 and 7: the flash; then noise,
+    # Rows 0 to 2: bits, the lowest left; 3 to 5: the inverted bits; 6 and 7: the flash; then noise,
     # so that there is something to encode. The time of day is taken with the first picture.
     luma = (
         f"if(eq(ld(0),0),st(0,floor(time(0)*1000)));"
@@ -110,22 +110,21 @@ def encoder(
 
 
 class Shown(msgspec.Struct, frozen=True, kw_only=True):
-    """A picture as a viewer gets it.
+    """A picture as a viewer receives it.
 
-    `at` is its place (seconds) on the line of all that the playlist named, `time` (seconds) what
-    its media say; `stamp` the clock's milliseconds, None where no clock is seen; `segment` the
-    number of the segment that it is in.
+    `at` is its position (seconds) on the playlist's timeline, `time` (seconds) its media time;
+    `stamp` the clock's milliseconds, None if it is unreadable; `segment` the number of its segment.
     """
 
     at: float
     time: float
     stamp: int | None
     segment: int
-    bright: bool = False  # the flash is on
+    bright: bool = False  # whether the flash is on
 
 
 def of_levels(plain: list[int], inverted: list[int]) -> int | None:
-    """Return what the two rows of cells say, None where they are no clock."""
+    """Decode the two rows of cells; None if they are no valid clock."""
     stamp = 0
     for column, (white, black) in enumerate(zip(plain, inverted, strict=True)):
         if abs(white - black) < _CLEAR:
@@ -135,12 +134,12 @@ def of_levels(plain: list[int], inverted: list[int]) -> int | None:
 
 
 def read(frame: VideoFrame) -> tuple[int | None, bool]:
-    """Return the clock of a picture, or None where its cells are no clock, and the flash."""
+    """Return the clock of a picture (None if it is unreadable), and whether the flash is on."""
     plane = frame.planes[0]
     data, stride = bytes(plane), plane.line_size
 
     def level(row: float, column: float) -> int:
-        """Return the middle of a cell, `row` in rows from above: the mean of nine pixels."""
+        """Return the mean of nine pixels in the middle of a cell, `row` counted from the top."""
         y, x = int(row * frame.height / _ROWS), int((column + 0.5) * frame.width / _BITS)
         lines = (y - 2, y, y + 2)
         return sum(sum(data[line * stride + x - 1 : line * stride + x + 2]) for line in lines) // 9
@@ -150,23 +149,23 @@ def read(frame: VideoFrame) -> tuple[int | None, bool]:
 
 
 def apart(stamp: int, other: int) -> int:
-    """Return how many milliseconds `stamp` is after `other`, on the shortest way round."""
+    """Return how many milliseconds `stamp` is after `other`, modulo `WRAP_MS`."""
     return (stamp - other + WRAP_MS // 2) % WRAP_MS - WRAP_MS // 2
 
 
 class Keeper:
-    """Keeps all that a stream's playlists ever named, and when it was named first."""
+    """Stores everything that a stream's playlists list, and when it was first listed."""
 
     def __init__(self, url: str, *, patient: bool = False) -> None:
         self.held: dict[str, Collected] = {}
         self.named: dict[str, dict[int, float]] = {}  # rendition, segment number: time of day
         self.fault: Exception | None = None
         self._url = url
-        self._patient = patient  # there may be no playlist yet
+        self._patient = patient  # whether to wait for the first playlist
         self._over = threading.Event()
 
     def run(self) -> None:
-        """Look every 0.2 s until told to stop."""
+        """Poll every 0.2 s until `stop`."""
         while not self._over.wait(0.2):
             try:
                 self.look()
@@ -174,7 +173,7 @@ class Keeper:
                 self.fault = self.fault or error
 
     def look(self) -> None:
-        """Fetch what is new."""
+        """Fetch new segments."""
         now = time.time()
         if self._patient and multivariant(self._url) is None:
             return
@@ -186,18 +185,18 @@ class Keeper:
                 named.setdefault(number, now)
 
     def stop(self) -> None:
-        """Look no more."""
+        """End `run`."""
         self._over.set()
 
     def marks(self, rendition: str) -> list[int]:
-        """Return the segments that a discontinuity stands before."""
+        """Return the numbers of the segments after a discontinuity."""
         segments = self.held[rendition].segments
         return [number for number in sorted(segments) if segments[number].discontinuity]
 
     def holes(self, rendition: str) -> list[float]:
-        """Return how far (seconds) each segment begins after the end of the one before.
+        """Return the gap (seconds) between each segment and its predecessor.
 
-        Discontinuities are left out: across one, players join what they get.
+        Discontinuities are skipped: players concatenate media across them.
         """
         segments = self.held[rendition].segments
         scale = _scale(self.held[rendition])
@@ -210,7 +209,7 @@ class Keeper:
         return found
 
     def pictures(self, rendition: str, folder: Path) -> list[Shown]:
-        """Decode all that was kept of a rendition, in showing order."""
+        """Decode all stored segments of a rendition, in presentation order."""
         held = self.held[rendition]
         folder.mkdir(exist_ok=True)
         found: list[Shown] = []
@@ -221,7 +220,7 @@ class Keeper:
         return found
 
     def unclocked(self, rendition: str, folder: Path) -> float:
-        """Return how long (seconds) pictures without a clock were shown, in all."""
+        """Return the total time (seconds) of pictures without a readable clock."""
         pictures = self.pictures(rendition, folder)
         return sum(
             after.at - before.at
@@ -231,14 +230,14 @@ class Keeper:
 
 
 def _scale(held: Collected) -> int:
-    """Return the ticks of a second in a rendition's media."""
+    """Return the timescale of a rendition's media."""
     data = next(iter(held.inits.values()))
     place = data.index(b"mdhd") + 4
     return int.from_bytes(data[place + 12 : place + 16], "big")
 
 
 def _stretches(held: Collected) -> list[list[int]]:
-    """Return the numbers of the segments between two discontinuities, as `Collected` parts them."""
+    """Return the segment numbers between discontinuities, split as in `Collected.stretches`."""
     found: list[list[int]] = []
     init, last = "", 0
     for number in sorted(held.segments):
@@ -251,7 +250,7 @@ def _stretches(held: Collected) -> list[list[int]]:
 
 
 def _decoded(path: Path, held: Collected, numbers: list[int], place: float) -> Iterator[Shown]:
-    """Yield the pictures of a stretch; the first one stands at `place`."""
+    """Yield the pictures of consecutive segments; the first one is at `place`."""
     scale = _scale(held)
     starts = [timeline(held.segments[number].data)[0] / scale for number in numbers]
     first: float | None = None
@@ -272,9 +271,9 @@ def _decoded(path: Path, held: Collected, numbers: list[int], place: float) -> I
 
 @contextmanager
 def keeping(url: str, *, patient: bool = False) -> Generator[Keeper]:
-    """Keep a stream for the length of the block; whatever a playlist named must be there.
+    """Archive a stream for the length of the block; every listed object must exist.
 
-    `patient`: there may be no playlist at first.
+    With `patient`, the stream may have no playlist at first.
     """
     keeper = Keeper(url, patient=patient)
     thread = threading.Thread(target=keeper.run, name="keeper")
@@ -288,7 +287,7 @@ def keeping(url: str, *, patient: bool = False) -> Generator[Keeper]:
 
 
 class Joint(msgspec.Struct, frozen=True, kw_only=True):
-    """A place at which the clock does not simply go on: `gap_ms` above 0 is lost, below 0 twice."""
+    """A jump of the clock: a positive `gap_ms` is lost time, a negative one repeated time."""
 
     before: Shown
     after: Shown
@@ -296,10 +295,9 @@ class Joint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def joints(pictures: Iterable[Shown], *, fps: int = 30) -> list[Joint]:
-    """Return where the clock does not go on as the media's time does.
+    """Return where clock and media time differ by more than half a picture.
 
-    By more than half a picture, that is. A picture that is missing, while the next one stands where
-    it belongs, is no joint: it shows in `longest_gap`.
+    A missing picture is no jump if the next one has the right time: see `longest_gap`.
     """
     clocked = [one for one in pictures if one.stamp is not None]
     found: list[Joint] = []
@@ -313,12 +311,12 @@ def joints(pictures: Iterable[Shown], *, fps: int = 30) -> list[Joint]:
 
 
 def longest_gap(pictures: Iterable[Shown]) -> float:
-    """Return the longest time (seconds) that one picture stands, on the media's own line."""
+    """Return the longest time (seconds) that one picture is shown, in media time."""
     return max(after.at - before.at for before, after in itertools.pairwise(pictures))
 
 
 def lags(keeper: Keeper, rendition: str, pictures: Iterable[Shown]) -> dict[float, float]:
-    """Return, by the time of day at which a segment was named, how old its newest picture was."""
+    """Return the age of each segment's newest picture, by the time of day it was listed."""
     newest: dict[int, int] = {}
     for one in pictures:
         if one.stamp is not None:
@@ -333,10 +331,10 @@ def lags(keeper: Keeper, rendition: str, pictures: Iterable[Shown]) -> dict[floa
 def offsets(
     keeper: Keeper, rendition: str, pictures: list[Shown], folder: Path, *, since: float
 ) -> list[float]:
-    """Return how far (seconds) each beep is after its flash.
+    """Return the delay (seconds) of each beep after its flash.
 
-    In segments that were named from a time of day on; no seam may lie behind it. Where the sound
-    stands still a flash has no beep: it is left out.
+    Only in segments listed since a time of day, after the last switch. A flash without a beep,
+    where the sound pauses, is skipped.
     """
     named = keeper.named[rendition]
     start = min(number for number, at in named.items() if at >= since)
@@ -351,7 +349,7 @@ def offsets(
 
 
 def _beeps(path: Path) -> list[float]:
-    """Return where (seconds, as its media say) a sound begins to beep."""
+    """Return the media times (seconds) at which a sound begins to beep."""
     found: list[float] = []
     last = -1.0
     with av.open(str(path)) as container:

@@ -1,4 +1,4 @@
-"""Pages of the console in a real Chromium: signed in, and looked at as people need them."""
+"""The console in a real Chromium: signing in, and checks of accessibility and layout."""
 
 from pathlib import Path
 from typing import Final, cast
@@ -30,7 +30,7 @@ _SMALL: Final = """() => [...document.querySelectorAll("button, input, select, s
     return width < 24 || height < 24;
   })
   .map((each) => each.outerHTML.slice(0, 120))"""
-# Text that is not shown whole where it is. What a field holds can be scrolled.
+# Text that is cut off. The content of fields can be scrolled.
 _CUT: Final = """() => [...document.querySelectorAll("body *")]
   .filter((each) => each.checkVisibility() && each.textContent.trim() !== "")
   .filter((each) => !each.closest(".unseen, .skip, select, textarea, dialog:not([open])"))
@@ -41,7 +41,7 @@ _CUT: Final = """() => [...document.querySelectorAll("body *")]
       (hides(overflowY) && each.scrollHeight > each.clientHeight + 1);
   })
   .map((each) => each.outerHTML.slice(0, 120))"""
-# Lines of text, and fields, that lie on each other by more than the leading of a line.
+# Lines of text, and fields, that overlap by more than the leading of a line.
 _OVERLAPS: Final = """() => {
   const aside = ".unseen, .skip, .scroll, .choices, select, textarea, noscript, " +
     "#toasts, #alerts, dialog:not([open])";
@@ -100,19 +100,19 @@ _SHOWN: Final = """() => {
 
 
 def shows(viewer: Viewer, selector: str, words: str, seconds: float = 20) -> None:
-    """Wait until an element shows these words."""
+    """Wait until an element shows this text."""
     viewer.wait_for_page(_SHOWN % (selector, words), seconds, f"{words!r} in {selector}")
 
 
 def value(viewer: Viewer, selector: str) -> str:
-    """Return what a field holds."""
+    """Return the value of a field."""
     return str(viewer.evaluate(_VALUE, selector))
 
 
 def sign_in(
     browser: Chromium, headend: Running, page: str = "/console", *, token: str | None = None
 ) -> Viewer:
-    """Sign in, with the owner's token if no other is given, and open a page."""
+    """Sign in, by default with the owner's token, and open a page."""
     viewer = browser.open(f"{headend.http}{page}")
     viewer.fill("#token", token or headend.token)
     viewer.press("Enter")
@@ -121,21 +121,21 @@ def sign_in(
 
 
 def axe_rules(web: Path) -> str:
-    """Return the source of axe, from a folder with the packages of `web/`."""
+    """Return the source of axe from a folder with the packages of `web/`."""
     return (web / "node_modules" / "axe-core" / "axe.min.js").read_text()
 
 
 def _must_be_accessible(viewer: Viewer, axe: str) -> None:
-    """Fail if axe finds something serious, or a target is too small for a finger."""
+    """Fail if axe finds a serious problem, or a touch target is too small."""
     viewer.evaluate(f"() => {{ {axe} }}")
     _must_be_none(viewer.evaluate(_RULES, {}))
     _must_be_none(viewer.evaluate(_SMALL))
 
 
 def must_be_for_everybody(viewer: Viewer, axe: str) -> None:
-    """Fail if the page that is open is not as people need it; leaves it dark, its parts open.
+    """Check the open page: dark and light, narrow, enlarged, and with reduced motion.
 
-    Dark and light, narrow, enlarged, and without motion for those who prefer that.
+    Leaves it dark, with its sections open.
     """
     viewer.evaluate(_OPEN)
     _must_be_accessible(viewer, axe)
@@ -148,9 +148,9 @@ def must_be_for_everybody(viewer: Viewer, axe: str) -> None:
 
 
 def _must_be_readable_enlarged(viewer: Viewer) -> None:
-    """Fail if text is cut off or covered at 200 %: the whole page, or its text alone.
+    """Fail if text is cut off or covered at 200 % page zoom or text size.
 
-    Zoom of 200 % leaves a window of 1280 pixels 640 (WCAG 2.2, 1.4.4 and 1.4.10).
+    At a zoom of 200 %, a window of 1280 pixels has 640 left (WCAG 2.2, 1.4.4 and 1.4.10).
     """
     viewer.resize(640, 400)
     zoomed = _faults(viewer)
@@ -163,7 +163,7 @@ def _must_be_readable_enlarged(viewer: Viewer) -> None:
 
 
 def _must_be_none(faults: object) -> None:
-    # Pytest tells what differs in tests alone.
+    # Pytest explains assertions in test modules only.
     assert faults == [], faults
 
 
@@ -173,7 +173,7 @@ def _faults(viewer: Viewer) -> list[str]:
 
 
 def _must_fit(viewer: Viewer, width: int = 320) -> None:
-    """Fail if something is cut off in a narrow window; leaves it 1280 pixels wide."""
+    """Fail if anything is cut off in a narrow window; leaves it 1280 pixels wide."""
     viewer.resize(width, 640)
     wide = cast("list[str]", viewer.evaluate(_WIDE))
     viewer.resize(1280, 800)

@@ -1,8 +1,7 @@
-"""Many viewers at once: each fetches a playlist every two seconds, and the newest segment.
+"""Many concurrent viewers: each fetches a playlist and its newest segment every two seconds.
 
-They run on an event loop in a process of their own, so that nothing else that a test does is
-measured with them, over one keep-alive connection each, from an address each (127.1.0.0/16), and
-note what every request took.
+They run on an event loop in a separate process, so that the measured latencies do not include the
+test's own work. Each has one keep-alive connection from its own address (127.1.0.0/16).
 """
 
 import asyncio
@@ -27,14 +26,14 @@ _STEP: Final = 2.0  # seconds between two requests for a playlist
 
 
 class Crowd(msgspec.Struct):
-    """What the viewers saw: requests by status (0: no answer), and how long answers took."""
+    """The viewers' results: requests by status (0: no response), and the latencies."""
 
     statuses: Counter[int] = msgspec.field(default_factory=Counter[int])
     took: list[tuple[float, float]] = msgspec.field(default_factory=list[tuple[float, float]])
     """When each request began (monotonic), and the seconds until its answer was complete."""
 
     def quantile(self, share: float, *, begin: float = 0, end: float = float("inf")) -> float:
-        """Return a quantile of the seconds that answers took, of requests in a period."""
+        """Return a quantile of the latencies (seconds) of the requests in a period."""
         found = sorted(took for at, took in self.took if begin <= at < end)
         return found[min(int(len(found) * share), len(found) - 1)] if found else 0.0
 
@@ -69,7 +68,7 @@ class _Viewer:
             await self._fetch(urljoin(self._playlist, newest.uri))
 
     async def _fetch(self, url: str) -> bytes | None:
-        """Return the body of a 200, None otherwise; either is noted."""
+        """Return the body of a 200, else None; record the result either way."""
         began = time.monotonic()
         status, body = 0, b""
         try:
@@ -118,9 +117,9 @@ def _watch_and_report(playlists: list[str], count: int, over: Event, report: Con
 
 @contextmanager
 def watching(playlists: list[str], count: int) -> Generator[Crowd]:
-    """Let `count` viewers watch media playlists, in turn, for the length of the block.
+    """Run `count` viewers, distributed over media playlists, for the length of the block.
 
-    What they saw is in the result once the block has ended.
+    The results are complete once the block has ended.
     """
     crowd = Crowd()
     context = multiprocessing.get_context("spawn")

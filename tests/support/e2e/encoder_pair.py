@@ -1,4 +1,4 @@
-"""A stream that two encoders are for: its addresses, who is on air, what its owner was told."""
+"""A stream with two encoders: its addresses, its state, and the events of its owner."""
 
 from typing import Any, cast
 
@@ -28,47 +28,47 @@ class Pair(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.headend.http}/watch/{self.hash}"
 
     def url(self, slot: int, *, port: int | None = None) -> str:
-        """Return a slot's address with its key; through another port of loopback where asked."""
+        """Return a slot's URL with its key, optionally through another loopback port."""
         host = self.headend.server.split("://")[1].rsplit("/", 1)[0]
         if port is not None:
             host = f"127.0.0.1:{port}"
         return f"rtmp://{host}/live{f'-backup-{slot}' if slot else ''}/{self.key}"
 
     def record(self) -> Json:
-        """Return the stream as its owner sees it."""
+        """Return the stream's record."""
         answer = fetch(f"{self.headend.http}/api/streams/{self.number}", token=self.headend.token)
         assert answer.status == 200, answer.text
         return cast("Json", answer.json["data"])
 
     def receives(self) -> int:
-        """Return how many encoders send."""
+        """Return the number of sending encoders."""
         return cast("int", self.record()["receiving_count"])
 
     def backup_is_on_air(self) -> bool:
-        """Say whether viewers get the first backup."""
+        """Return whether the first backup is on air."""
         return cast("bool", self.record()["backups"][0]["publish"])
 
     def rungs_made(self, rungs: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the rungs that were made throughout: a busy machine sheds the encoded ones."""
+        """Return the rungs without gaps: a busy machine sheds encoded ones."""
         shed = f'event="rung shed" stream={self.hash}'
         return rungs[:1] if shed in self.headend.log.read_text() else rungs
 
     def command(self, name: str) -> Json:
-        """Have an operation carried out: pause, resume, end, failover-drill."""
+        """Execute a command: pause, resume, end, failover-drill."""
         address = f"{self.headend.http}/api/streams/{self.number}/{name}"
         answer = fetch(address, method="POST", token=self.headend.token)
         assert answer.status == 200, (name, answer.status, answer.text)
         return answer.json
 
     def settle(self, **failover: object) -> None:
-        """Set the failover's settings."""
+        """Set the failover settings."""
         address = f"{self.headend.http}/api/streams/{self.number}/settings"
         body = {"failover": failover}
         answer = fetch(address, method="PUT", token=self.headend.token, body=body)
         assert answer.status == 200, answer.text
 
     def told(self, *kinds: str) -> list[Json]:
-        """Return the events of the stream, of these kinds where some are named, oldest first."""
+        """Return the stream's events (of these kinds, if any), oldest first."""
         found: list[Json] = []
         address = f"{self.headend.http}/api/projects/1/events?stream={self.number}"
         while True:

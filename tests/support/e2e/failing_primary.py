@@ -1,4 +1,4 @@
-"""A primary encoder that fails in each of the ways in which encoders fail, and comes back."""
+"""A primary encoder that fails in every known way, and recovers."""
 
 import signal
 import subprocess
@@ -19,7 +19,7 @@ RETURN_SECONDS = 2.0  # the failover's setting that `fail_once` waits for
 
 
 class Primary:
-    """The encoder that fails, behind a network that fails."""
+    """The failing encoder, behind a relay that can fail too."""
 
     def __init__(self, command: list[str], relay: Relay) -> None:
         self._command = command
@@ -51,7 +51,7 @@ class Primary:
         self._relay.lighten()
 
     def insist(self) -> None:
-        """Start the encoder again where it gave up, as encoders that are set so do."""
+        """Restart the encoder after it exits, as with automatic reconnection."""
         if self._process is None or self._process.poll() is not None:
             self._stack.close()
             self.start()
@@ -64,7 +64,7 @@ class Primary:
 
 
 class Cause(msgspec.Struct, frozen=True):
-    """A way to fail: what does it, what ends it, what the owner is told."""
+    """A failure: what begins it, what ends it, and the reason that the owner's event gives."""
 
     name: str
     begins: Callable[[Primary], None]
@@ -80,9 +80,9 @@ CAUSES = (
 
 
 class Switch(msgspec.Struct, frozen=True):
-    """One switch as the test saw it, and what was told of it.
+    """A switch and its event.
 
-    `began` is the time of day when the test began what caused it, `at` that when it was told.
+    `began` is the time of day when the test caused it, `at` that of the event.
     """
 
     cause: str
@@ -93,7 +93,7 @@ class Switch(msgspec.Struct, frozen=True):
 
 @contextmanager
 def primary_of(stream: Pair, *, size: str = clock_video.TWO_RUNGS) -> Generator[Primary]:
-    """Run the primary's encoder through a relay for the length of the block."""
+    """Run the primary encoder through a relay for the length of the block."""
     port = stream.headend.port_of(stream.headend.server)
     with relaying(port) as relay:
         primary = Primary(clock_video.encoder(stream.url(0, port=relay.port), size=size), relay)
@@ -107,11 +107,11 @@ def primary_of(stream: Pair, *, size: str = clock_video.TWO_RUNGS) -> Generator[
 def next_switch(
     stream: Pair, cause: str, number: int, within: float, primary: Primary | None = None
 ) -> Switch:
-    """Wait for a stream's `number`-th switch (from 1 on); odd ones are to the backup."""
+    """Wait for a stream's `number`-th switch (from 1); odd ones are to the backup."""
     began = time.time()
 
     def moved() -> bool:
-        time.sleep(0.15)  # asking costs the service more than this test's answer is worth
+        time.sleep(0.15)  # polling faster would load the service
         if primary is not None:
             primary.insist()
         return stream.backup_is_on_air() == (number % 2 == 1)
@@ -126,7 +126,7 @@ def next_switch(
 def fail_once(
     stream: Pair, primary: Primary, cause: Cause, switches: list[Switch], *, detect: float
 ) -> None:
-    """Have the primary fail and come back; both switches are looked at when they come."""
+    """Make the primary fail and recover, and check both switches."""
     began = time.monotonic()
     noticed = detect if cause.reason == "stalled" else 0.0
     cause.begins(primary)
@@ -136,7 +136,7 @@ def fail_once(
     facts = away.facts
     assert (facts["from"], facts["to"], facts["reason"]) == ("primary", "backup-1", cause.reason)
     switches.append(away)
-    time.sleep(4)  # for the live edge to be where it was
+    time.sleep(4)  # until the live edge is where it was
     back = time.monotonic()
     cause.ends(primary)
     home = next_switch(

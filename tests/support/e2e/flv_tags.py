@@ -1,4 +1,4 @@
-"""FLV files taken apart and put together anew: what encoders do that no tool does on purpose.
+"""Edits FLV files tag by tag, to produce streams that no tool writes on purpose.
 
 A tag's time is in milliseconds, 32 bits on the wire (Adobe Flash Video File Format 10.1, E.4.1).
 """
@@ -33,12 +33,12 @@ class Tag(msgspec.Struct, frozen=True):
 
     @property
     def is_configuration(self) -> bool:
-        """Whether it is a decoder configuration of H.264 or AAC."""
+        """Return whether it is a decoder configuration of H.264 or AAC."""
         code = self.body[0] & 15 if self.kind == VIDEO else self.body[0] >> 4
         return (self.kind, code) in {(VIDEO, 7), (AUDIO, 10)} and self.body[1] == 0
 
     def written(self) -> bytes:
-        """Return it as it stands in a file, with the size that follows it."""
+        """Return the tag as bytes, with the size that follows it."""
         size = len(self.body)
         stamp = self.time & 0xFFFF_FFFF
         head = struct.pack(">B", self.kind) + size.to_bytes(3, "big")
@@ -47,7 +47,7 @@ class Tag(msgspec.Struct, frozen=True):
 
 
 def read(path: Path) -> list[Tag]:
-    """Return the audio and video tags of a file, in its order."""
+    """Return the audio and video tags of a file in order."""
     data, place, tags = path.read_bytes(), 13, list[Tag]()
     while place + 11 <= len(data):
         size = int.from_bytes(data[place + 1 : place + 4], "big")
@@ -59,20 +59,20 @@ def read(path: Path) -> list[Tag]:
 
 
 def shifted(tags: Iterable[Tag], by: int) -> list[Tag]:
-    """Return the tags `by` milliseconds later, or earlier."""
+    """Return the tags shifted by so many milliseconds."""
     return [Tag(tag.kind, tag.time + by, tag.body) for tag in tags]
 
 
 def joined(first: list[Tag], second: list[Tag], *, gap: int = 33) -> list[Tag]:
-    """Return one file after the other, on one line of time."""
+    """Concatenate two files on one timeline."""
     return first + shifted(second, max(tag.time for tag in first) + gap)
 
 
 @contextmanager
 def sending(tags: list[Tag], url: str) -> Generator[subprocess.Popen[bytes]]:
-    """Send tags in real time through GStreamer's rtmp2sink, which passes on what it is given.
+    """Send tags in real time through GStreamer's rtmp2sink, which does not change them.
 
-    The pace is that of the tags' order: a step of more than a second, either way, takes no time.
+    A time step of more than a second, in either direction, is sent without a pause.
     """
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BYTES)

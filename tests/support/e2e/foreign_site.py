@@ -1,6 +1,6 @@
-"""A stranger's web site: pages of another origin, on a loopback server of their own.
+"""A third-party web site: pages of another origin, on a separate loopback server.
 
-`localhost` and `127.0.0.1` are two sites to a browser.
+To a browser, `localhost` and `127.0.0.1` are two sites.
 """
 
 import threading
@@ -13,7 +13,7 @@ __all__ = ["site"]
 
 @contextmanager
 def site(pages: Mapping[str, str], headers: Mapping[str, str] | None = None) -> Generator[str]:
-    """Serve pages by their paths for the length of the block, and yield the site's address."""
+    """Serve pages by path for the length of the block, and yield the site's URL."""
     sent = dict(headers or {})
 
     class Handler(BaseHTTPRequestHandler):
@@ -28,7 +28,7 @@ def site(pages: Mapping[str, str], headers: Mapping[str, str] | None = None) -> 
             self.wfile.write(body)
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # as above
-            """Say nothing."""
+            """Log nothing."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         thread = threading.Thread(target=server.serve_forever, daemon=True)

@@ -1,4 +1,4 @@
-"""The command `headend` as a process that forks (`tests.support.forks`) runs it, loaded."""
+"""The entry point of forked `headend` processes (`tests.support.forks`)."""
 
 import sys
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from headend.command import main
 
 __all__ = ["run_command"]
 
-# What a role loads before it serves, and what libraries load for it meanwhile.
+# The modules that a role, and libraries on its behalf, import before it serves.
 for _name in (
     "headend.cli", "headend.logs", "headend.roles.wiring", "headend.run",
     "aiosqlite", "anyio._backends._asyncio", "cryptography.hazmat.backends.openssl.backend",
@@ -19,6 +19,6 @@ for _name in (
 
 
 def run_command(arguments: Sequence[str]) -> None:
-    """Run `headend` with the path of its command and its arguments; it exits the process."""
+    """Run `headend` with the path of its command and its arguments, then exit the process."""
     sys.argv = list(arguments)
     main()

@@ -1,4 +1,4 @@
-"""nginx in front of a service, with the configuration of docs/deploy.md."""
+"""nginx as a reverse proxy, with the configuration of docs/deploy.md."""
 
 import getpass
 import re
@@ -15,7 +15,7 @@ from tests.support.waiting import poll
 PAGE = Path(__file__).parents[3] / "docs" / "deploy.md"
 HOST = "video.example.org"
 _NGINX = "/usr/sbin/nginx"
-# What the machine's own /etc/nginx/nginx.conf would say around it.
+# The enclosing /etc/nginx/nginx.conf.
 _AROUND = """\
 daemon off;
 user {user};
@@ -47,7 +47,7 @@ class Front:
         return self.folder / "fullchain.pem"
 
     def curl(self, path: str, *options: str) -> tuple[str, bytes]:
-        """Return the HTTP version and the status of an answer, and its body."""
+        """Return a response's HTTP version with its status, and its body."""
         body = self.folder / "body"
         body.unlink(missing_ok=True)
         done = subprocess.run(
@@ -63,7 +63,7 @@ class Front:
 
 @contextmanager
 def front(folder: Path, headend: Running) -> Generator[Front]:
-    """Run nginx on a free port before the service, with a certificate of its own."""
+    """Run nginx on a free port in front of the service, with its own certificate."""
     (folder / "temporary").mkdir(parents=True)
     subprocess.run(
         ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1",
@@ -95,7 +95,7 @@ def front(folder: Path, headend: Running) -> Generator[Front]:
 
 
 def _documented(changes: dict[str, str]) -> str:
-    """Return the configuration of the page with what differs in a test."""
+    """Return the documented configuration with the changes for a test."""
     found = re.search(r"^```nginx\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
     assert found is not None
     text = found[1]

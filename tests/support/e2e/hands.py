@@ -1,6 +1,6 @@
-"""A person at a page: by mouse, or by keyboard alone. Both do what a test says in the same words.
+"""Drives a page by mouse, or by keyboard alone, through one interface.
 
-The keyboard reaches things by Tab, and fails at a stop where its user would not see the focus.
+The keyboard moves the focus with Tab, and fails at an element whose focus is not visible.
 """
 
 from pathlib import Path
@@ -10,10 +10,10 @@ from tests.support.browser import Viewer
 
 __all__ = ["Hands", "Keyboard", "Mouse"]
 
-# More stops than any page of the console has; behind the last one, the first comes again.
+# More Tab stops than any page of the console has; after the last one, the first follows.
 _MOST_STOPS: Final = 250
 _AT: Final = "(selector) => document.activeElement.matches(selector)"
-# Frames have stops of their own, which are the player's business.
+# The stops within a frame belong to the player.
 _UNSEEN: Final = """async () => {
   await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
   const at = document.activeElement;
@@ -35,37 +35,37 @@ _UNSEEN: Final = """async () => {
 
 
 class Hands(Protocol):
-    """What a person does at a page; selectors name what is meant, the first match counts."""
+    """A user's actions on a page; each applies to the first match of a selector."""
 
     viewer: Viewer
 
     def press(self, selector: str) -> None:
-        """Press a button, a link or a box."""
+        """Press a button, a link or a checkbox."""
         ...
 
     def write(self, selector: str, text: str) -> None:
-        """Write a text into a field, in place of what is there."""
+        """Replace the text of a field."""
         ...
 
     def pick(self, selector: str, words: str) -> None:
-        """Choose an option of a menu."""
+        """Select an option of a menu."""
         ...
 
     def attach(self, selector: str, *paths: Path) -> None:
-        """Choose files for a field."""
+        """Select files for a file input."""
         ...
 
     def download(self, selector: str, folder: Path) -> Path:
-        """Press what downloads a file; return where it is."""
+        """Start a download, and return the path of the file."""
         ...
 
     def agree(self) -> None:
-        """Agree to what the page asks."""
+        """Confirm the page's dialog."""
         ...
 
 
 class Mouse:
-    """Clicks, and types where it has clicked."""
+    """Clicks elements, and types into the clicked ones."""
 
     def __init__(self, viewer: Viewer) -> None:
         self.viewer = viewer
@@ -92,7 +92,7 @@ class Mouse:
 
 
 class Keyboard:
-    """Tab, Enter, Space and letters; nothing is clicked, and no script gives the focus."""
+    """Uses Tab, Enter, Space and letters only; no clicks, and no focus set by a script."""
 
     def __init__(self, viewer: Viewer) -> None:
         self.viewer = viewer
@@ -100,7 +100,7 @@ class Keyboard:
         """How often the focus has moved."""
 
     def reach(self, selector: str) -> None:
-        """Press Tab until the focus is where it is wanted; it must be seen on the whole way."""
+        """Press Tab until an element has the focus, which must be visible on the way."""
         for _ in range(_MOST_STOPS):
             if self.viewer.evaluate(_AT, selector) is True:
                 return
@@ -121,7 +121,7 @@ class Keyboard:
         self.viewer.write(text)
 
     def pick(self, selector: str, words: str) -> None:
-        """A closed menu chooses the option that begins with the letters that are typed."""
+        """Type the option's first letters, which selects it in a closed menu."""
         self.reach(selector)
         self.viewer.write(words)
         shown = self.viewer.evaluate(

@@ -1,4 +1,4 @@
-"""What a player would find at a stream's address: playlists, media, what ffmpeg says of them."""
+"""Reads a stream as a player does: its playlists, its media, and ffmpeg's verdict on them."""
 
 import subprocess
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 def multivariant(url: str) -> MultivariantPlaylist | None:
-    """Return the multivariant playlist, or None while there is none."""
+    """Fetch the multivariant playlist; None while there is none."""
     answer = fetch(url)
     if answer.status == 404:
         return None
@@ -29,7 +29,7 @@ def multivariant(url: str) -> MultivariantPlaylist | None:
 
 
 def media(url: str) -> MediaPlaylist:
-    """Return a media playlist."""
+    """Fetch a media playlist."""
     answer = fetch(url)
     assert answer.status == 200, (url, answer)
     playlist = m3u8.parse(answer.text)
@@ -38,7 +38,7 @@ def media(url: str) -> MediaPlaylist:
 
 
 def addresses(url: str) -> dict[str, str]:
-    """Return the media playlists of a stream by rendition, sound too."""
+    """Return the URLs of a stream's media playlists by rendition, including audio."""
     playlist = multivariant(url)
     assert playlist is not None
     uris = [variant.uri for variant in playlist.variants]
@@ -48,13 +48,13 @@ def addresses(url: str) -> dict[str, str]:
 
 @dataclass
 class Collected:
-    """Everything one rendition's playlist has named, in order, with its media."""
+    """All media that a rendition's playlist has listed, in order."""
 
     inits: dict[str, bytes] = field(default_factory=dict[str, bytes])
     segments: dict[int, "Held"] = field(default_factory=dict[int, "Held"])
 
     def file(self, path: Path) -> Path:
-        """Write init sections and segments as one file, in order."""
+        """Write init sections and segments to one file, in order."""
         with path.open("wb") as file:
             init = ""
             for number in sorted(self.segments):
@@ -66,7 +66,7 @@ class Collected:
         return path
 
     def stretches(self, path: Path) -> list[Path]:
-        """Write what lies between two discontinuities as a file each, as players decode it."""
+        """Write one file per range between discontinuities, as players decode them."""
         files: list[Path] = []
         init, number = "", 0
         for place in sorted(self.segments):
@@ -83,7 +83,7 @@ class Collected:
 
 @dataclass(frozen=True)
 class Held:
-    """A segment as the playlist told of it."""
+    """A segment and its playlist entry."""
 
     init: str
     duration: int
@@ -93,7 +93,7 @@ class Held:
 
 
 def collect(url: str, into: dict[str, Collected]) -> None:
-    """Fetch what the playlists name and is not held yet: each named object must be there."""
+    """Fetch the listed objects that are new; every listed object must exist."""
     for rendition, address in addresses(url).items():
         held = into.setdefault(rendition, Collected())
         playlist = media(address)
@@ -117,9 +117,9 @@ def _bytes(url: str) -> bytes:
 
 
 def complaints(path: Path) -> str:
-    """Return what ffmpeg says while it decodes a file: nothing, if all is well."""
+    """Return ffmpeg's messages while it decodes a file; empty if it finds no error."""
     result = subprocess.run(
-        # Its own clock would be one over the frame rate, too coarse for a rate that varies.
+        # The default time base is one over the frame rate, too coarse for a variable rate.
         [
             *(tool("ffmpeg"), "-v", "warning", "-i", str(path)),
             *("-enc_time_base", "-1", "-f", "null", "-"),
@@ -132,7 +132,7 @@ def complaints(path: Path) -> str:
 
 
 def frames(path: Path) -> Iterator[tuple[float, bool]]:
-    """Yield time in seconds and keyframe flag of each packet, in the order of the file."""
+    """Yield the time in seconds and the keyframe flag of each packet, in file order."""
     with av.open(str(path)) as container:
         stream = container.streams[0]
         for packet in container.demux(stream):

@@ -1,4 +1,4 @@
-"""A hostile peer's end of a connection, from an address of its own: no limit hits two of them."""
+"""A hostile peer's connection, from its own address, so that per-address limits stay apart."""
 
 import select
 import socket
@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from tests.support.e2e.service import SCALE
 from tests.support.ingest import rtmp_peer
 
-AT_ONCE = 3.0  # seconds: for what the service does on the spot, on a busy machine
+AT_ONCE = 3.0  # seconds: for immediate reactions of the service, on a busy machine
 
 
 @dataclass(frozen=True)
 class Target:
-    """Where to go, from which address, and the key of the attacker's own stream if it has one."""
+    """The attacked ports, the attacker's address, and the key of its own stream, if any."""
 
     port: int
     secure_port: int
@@ -24,7 +24,7 @@ class Target:
 
     @contextmanager
     def dial(self, *, secure: bool = False, room: int | None = None) -> Generator["Line"]:
-        """Connect; `room` bounds what the kernel keeps of the answers."""
+        """Connect; `room` is the size of the kernel's receive buffer."""
         with socket.socket() as sock:
             if room is not None:
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, room)
@@ -36,7 +36,7 @@ class Target:
 
     @contextmanager
     def publishing(self) -> Generator["Line"]:
-        """Connect and get leave to publish."""
+        """Connect and publish."""
         with self.dial() as line:
             line.say(rtmp_peer.opening(name=self.key))
             line.wait_for_leave()
@@ -44,7 +44,7 @@ class Target:
 
 
 class Line:
-    """An attacker's end of a connection."""
+    """The attacker's end of a connection."""
 
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
@@ -53,7 +53,7 @@ class Line:
         self.began = time.monotonic()
 
     def say(self, data: bytes) -> bool:
-        """Send; return whether the service still listens."""
+        """Send; return whether the connection is still open."""
         try:
             self.sock.sendall(data)
         except OSError:
@@ -61,7 +61,7 @@ class Line:
         return not self.closed
 
     def hear(self, seconds: float) -> bool:
-        """Read what comes within so many seconds; return whether the line is still open."""
+        """Read for so many seconds; return whether the connection is still open."""
         deadline = time.monotonic() + seconds
         while not self.closed:
             left = deadline - time.monotonic()
@@ -76,21 +76,21 @@ class Line:
         return not self.closed
 
     def wait_for(self, words: bytes, within: float) -> None:
-        """Read until the service has said this."""
+        """Read until the service has sent this."""
         deadline = time.monotonic() + within * SCALE
         while words not in self.read:
             assert time.monotonic() < deadline, f"not told {words!r}: {self.read[-300:]!r}"
             assert self.hear(0.05) or words in self.read, f"closed: {self.read[-300:]!r}"
 
     def wait_for_leave(self) -> None:
-        """Read until there is leave to publish. (The answer to FCPublish has the same words.)"""
+        """Read until publishing is accepted. (The answer to FCPublish has the same words.)"""
         self.wait_for(b"onStatus", AT_ONCE)
         self.hear(0.02)
         (status,) = rtmp_peer.statuses(self.read)
         assert status == (1, "status", "NetStream.Publish.Start")
 
     def must_close(self, within: float, *, not_before: float = 0.0) -> None:
-        """Read to the end, which comes within so many seconds of the connect."""
+        """Read to the end, which must come within so many seconds of the connect."""
         deadline = self.began + within * SCALE
         while self.hear(max(0.0, deadline - time.monotonic())):
             assert time.monotonic() < deadline, f"still open after {within} s"
@@ -98,7 +98,7 @@ class Line:
         assert lasted >= not_before - 0.1, f"closed after {lasted:.1f} s"
 
     def pour(self, pieces: Iterator[bytes], *, seconds: float, bytes_per_second: float) -> None:
-        """Send piece after piece at a rate, until closed or the time is over; read nothing else."""
+        """Send pieces at a rate until the connection or the time ends, without reading."""
         began, sent = time.monotonic(), 0
         for piece in pieces:
             ahead = sent / bytes_per_second - (time.monotonic() - began)
@@ -109,5 +109,5 @@ class Line:
             sent += len(piece)
 
 
-# An attack returns when it has had its say, or fails where it was not shut out in time.
+# An attack returns when it is done, or fails if it was not disconnected in time.
 Run = Callable[[Target], None]

@@ -1,7 +1,7 @@
-"""An installation of several hosts: processes that share PostgreSQL, a bucket, perhaps Redis.
+"""An installation of several hosts: processes that share PostgreSQL, a bucket, and maybe Redis.
 
-They have no folder in common. Each may be killed and started again, or frozen for a while; one on a
-machine of its own (`tests.support.e2e.network_namespaces`) may be cut off, too.
+They share no folder. A test can kill, restart or freeze each of them, and cut off the network of
+one on a separate machine (`tests.support.e2e.network_namespaces`).
 """
 
 import os
@@ -26,7 +26,7 @@ __all__ = ["Host", "Hosts", "SharedEngines", "running_engines"]
 
 
 class SharedEngines(NamedTuple):
-    """What hosts have in common: an empty database, and the environment that names the others."""
+    """What hosts share: an empty database, and the environment with the other engines."""
 
     postgres: PostgresServer
     redis: RedisServer
@@ -34,7 +34,7 @@ class SharedEngines(NamedTuple):
     environment: dict[str, str]
 
     def processes(self) -> tuple[int, ...]:
-        """Return processes whose descendants are all servers: this one's are hosts as well."""
+        """Return the engines' root processes, whose descendants include no hosts."""
         return os.getpid(), self.postgres.processes()[0]
 
 
@@ -56,9 +56,9 @@ def running_engines(folder: Path) -> Generator[SharedEngines]:
 
 
 class Host:
-    """One process, which comes back with the same ports and data folder.
+    """One process, which keeps its ports and data folder over restarts.
 
-    `program` is the version that is started next.
+    `program` is the version that `start` runs.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class Host:
 
     @property
     def running(self) -> Running:
-        """The process, once it has started."""
+        """The started process."""
         assert self._running is not None
         return self._running
 
@@ -96,7 +96,7 @@ class Host:
         return self._running
 
     def kill(self) -> None:
-        """End the process without a word."""
+        """Kill the process."""
         self.running.process.send_signal(signal.SIGKILL)
         self.running.process.wait()
         self._stack.close()
@@ -116,21 +116,21 @@ class Host:
 
     @contextmanager
     def cut_off(self) -> Generator[None]:
-        """Lose all that it sends and gets for the length of the block; nobody is told."""
+        """Silently drop all its traffic for the length of the block."""
         assert self.machine is not None, "it has no machine of its own"
         with self.machine.cut_off():
             yield
 
     def log_has(self, text: str) -> bool:
-        """Say whether the process has logged a text."""
+        """Return whether the process has logged a text."""
         return text in self.running.log.read_text()
 
 
 class Hosts:
-    """Starts the hosts; each has a data folder of its own below `folder`.
+    """Starts hosts, each with its own data folder below `folder`.
 
-    `program` is the version that makes the catalog, and that is started. Each host is on loopback,
-    or on the one of the `machines` that has its name.
+    `program` is the version that creates the catalog and runs the hosts. A host runs on the one of
+    the `machines` with its name, or on loopback.
     """
 
     def __init__(
@@ -148,11 +148,11 @@ class Hosts:
         self._environment = {**environment, "HEADEND_DATABASE__URL": database}
         self._stack = ExitStack()
         self._rtmp = dict(zip("abc", free_ports(3), strict=True))
-        self.migrate("api")  # where the catalog is made, the owner's token is
+        self.migrate("api")  # its data folder then has the owner's token
         count_generations(database, *range(1, 10))
 
     def migrate(self, name: str, *, refused: str = "") -> None:
-        """Run `headend migrate` on a host; with `refused` it must refuse in these words."""
+        """Run `headend migrate` on a host; with `refused` it must fail with this message."""
         done = subprocess.run(
             [self.program, "migrate", "--data", str(self._folder / name)],
             env={**os.environ, **self._environment}, capture_output=True, text=True, check=False,
@@ -167,16 +167,16 @@ class Hosts:
         self._stack.close()
 
     def port(self, name: str) -> int:
-        """Return the port at which a host receives streams."""
+        """Return a host's RTMP port."""
         return self._rtmp[name]
 
     def url(self, name: str, stream: str, *, slot: int = 0) -> str:
-        """Return the address of a slot at a host that receives streams."""
+        """Return the URL of a slot on an ingest host."""
         application = f"live-backup-{slot}" if slot else "live"
         return f"rtmp://{self._listen(name, self._rtmp[name])}/{application}/{stream}"
 
     def ingest(self, name: str, **more: str) -> Host:
-        """Start a host that receives streams: "a", "b" or "c"; `more` are its own settings."""
+        """Start an ingest host ("a", "b" or "c"); `more` are its own settings."""
         own = {
             "HEADEND_HOSTS__NAME": name,
             "HEADEND_HOSTS__RELAY_LISTEN": self._listen(name, 0),
@@ -186,16 +186,16 @@ class Hosts:
         return self._started(name, "ingest", ports, own)
 
     def api(self, name: str = "api", *, http: str = "") -> Host:
-        """Start a host that serves viewers and callers, on a free port or at HOST:PORT."""
+        """Start a host of the API and the origin, on a free port or at HOST:PORT."""
         listen = http or self._listen(name, free_port())
         return self._started(name, "api", ("--http", listen, *self._elsewhere()))
 
     def transcode(self, name: str) -> Host:
-        """Start a host that transcodes uploaded files."""
+        """Start a transcode host."""
         return self._started(name, "transcode", self._elsewhere())
 
     def owner(self, stream: int) -> tuple[str, int] | None:
-        """Return the name of the host that owns a stream, and how many owners it has had."""
+        """Return the name of the host that owns a stream, and the number of owners so far."""
         found = run_sql(
             self._database,
             f"SELECT hosts.name, generation - {BEFORE_FIRST} FROM stream_owners"

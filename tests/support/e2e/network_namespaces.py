@@ -1,9 +1,9 @@
-"""Machines with a network stack of their own each, on one switch, and any of them can be cut off.
+"""Virtual machines on one switch, each with its own network stack, which can be cut off.
 
-They are network namespaces of this kernel without a name: nothing of them is left once the
-processes in them have ended, however the tests end. The calling thread stands at the switch itself
-for the length of `network()`, and so do the programs and threads that it starts: servers there
-are reached by the machines, and by nobody outside.
+They are unnamed network namespaces, which the kernel removes once their processes have ended,
+however the tests end. During `network()`, the calling thread is in the namespace of the switch, and
+so are the programs and threads that it starts: the machines can reach servers there, and no other
+process can.
 """
 
 import ctypes
@@ -18,19 +18,19 @@ from typing import Final
 
 __all__ = ["HERE", "Machine", "Network", "network"]
 
-HERE: Final = "10.98.7.1"  # of the switch, in namespaces of our own: nobody else has it there
+HERE: Final = "10.98.7.1"  # of the switch, within our own namespaces
 _OTHERS: Final = "10.98.7.{}"
 _NEW_NETWORK: Final = 0x40000000  # CLONE_NEWNET
 _OWN: Final = Path("/proc/thread-self/ns/net")
 _ROOT: Final = "a test of machines that are cut off makes network namespaces: run it as root"
 _MISSING: Final = "ip is missing: apt-get install iproute2"
-# Who is asked for an address answers for those of the interface alone: a plug that is out is deaf.
+# Answer ARP for the interface's own addresses only, so that a cut-off machine does not respond.
 _DEAF: Final = Path("/proc/sys/net/ipv4/conf/all/arp_ignore")
-_HARDWARE: Final = "02:00:00:00:00:01"  # or the switch takes that of a machine
+_HARDWARE: Final = "02:00:00:00:00:01"  # otherwise the switch takes that of a machine
 
 
 class Machine:
-    """A network stack with one address; `command` is what runs a program in it."""
+    """A network stack with one address; `command` runs a program in it."""
 
     def __init__(self, number: int, namespace: int) -> None:
         self.address = _OTHERS.format(10 + number)
@@ -50,12 +50,12 @@ class Machine:
 
     @property
     def command(self) -> tuple[str, ...]:
-        """What to write before a command so that it runs on this machine."""
+        """The prefix of a command that runs on this machine."""
         return ("nsenter", f"--net={self._namespace}", "--")
 
     @contextmanager
     def cut_off(self) -> Generator[None]:
-        """Lose all that it sends and gets for the length of the block; nobody is told."""
+        """Silently drop all its traffic for the length of the block."""
         _ip("link", "set", self._port, "nomaster")
         try:
             yield
@@ -78,9 +78,9 @@ class Network:
 
 @contextmanager
 def network() -> Generator[Network]:
-    """Stand at a switch of one's own for the length of the block.
+    """Enter the namespace of a new switch for the length of the block.
 
-    Threads that ran before stay where they are.
+    Existing threads stay in their namespace.
     """
     assert os.geteuid() == 0, _ROOT
     assert shutil.which("ip"), _MISSING
@@ -102,7 +102,7 @@ def network() -> Generator[Network]:
 
 
 def _new_namespace() -> int:
-    """Make a namespace, and return a descriptor that keeps it."""
+    """Create a namespace, and return a descriptor that keeps it alive."""
     back = os.open(_OWN, os.O_RDONLY)
     try:
         _call("unshare", _NEW_NETWORK)

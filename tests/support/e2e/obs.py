@@ -1,4 +1,4 @@
-"""The real OBS Studio without a screen: under Xvfb, with Mesa drawing in software."""
+"""The real OBS Studio without a screen: under Xvfb, with Mesa's software renderer."""
 
 import configparser
 import io
@@ -48,7 +48,7 @@ _ENCODER = {"bitrate": 2500, "keyint_sec": 2, "rate_control": "CBR", "preset": "
 
 
 def _write_profile(profiles: Path, server: str, key: str) -> Path:
-    """Write what a person would click; return the profile's folder."""
+    """Write a profile as the settings dialog would, and return its folder."""
     profile = profiles / "Test"
     profile.mkdir()
     (profile / "basic.ini").write_text(_PROFILE)
@@ -59,14 +59,14 @@ def _write_profile(profiles: Path, server: str, key: str) -> Path:
 
 
 def _import_profile(profiles: Path, zipped: bytes) -> Path:
-    """Unpack a profile as a person does who imports it; return its folder."""
+    """Unpack a profile as an import would, and return its folder."""
     with zipfile.ZipFile(io.BytesIO(zipped)) as archive:
         archive.extractall(profiles)
         return profiles / archive.namelist()[0].split("/")[0]
 
 
 def _write_settings(home: Path, clip: Path, profile: Path) -> str:
-    """Write what else a person would click: which profile is used, a scene filled with one clip.
+    """Write the other settings: the profile to use, and a scene with one clip.
 
     Return the profile's name.
     """
@@ -125,12 +125,12 @@ def obs(
     profile: bytes | None = None,
     trust: Path | None = None,
 ) -> Generator[subprocess.Popen[bytes]]:
-    """Run OBS that streams a clip for the length of the block.
+    """Stream a clip with OBS for the length of the block.
 
-    It is set up by hand for a `server` and a `key`, or with a zipped `profile` that is imported.
+    OBS is set up for a `server` and a `key`, or by importing a zipped `profile`.
 
-    It checks RTMPS certificates against the system's store: `trust` is put in that store's place
-    for this one process, in a mount namespace of its own.
+    It checks RTMPS certificates against the system's store, which `trust` replaces for this process
+    in its own mount namespace.
     """
     program = shutil.which("obs")
     assert program is not None and shutil.which("xvfb-run") is not None, f"missing: {INSTALL}"
@@ -168,7 +168,7 @@ def obs(
         try:
             yield process
         finally:
-            # xvfb-run does not hand signals on: the whole group that we started is told.
+            # xvfb-run does not forward signals: send them to the whole process group.
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGTERM)
             try:

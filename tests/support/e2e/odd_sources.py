@@ -1,8 +1,8 @@
-"""Odd sources, each made by foreign software and sent by foreign software.
+"""Odd sources, all produced and sent by foreign software.
 
-A table: what is odd, how the file is made, who sends it, how often viewers may meet a
-discontinuity. Pictures are small, so that many can be served at once; 480 lines have one encoded
-rung below them.
+A table of what is odd, how the file is made, which program sends it, and how many discontinuities
+viewers may see. Pictures are small, so that many streams can run at once; those of 480 lines have
+one encoded rung.
 """
 
 import subprocess
@@ -37,8 +37,8 @@ Make = Callable[[Path], Path]
 class Input(msgspec.Struct, frozen=True, kw_only=True):
     """One odd source.
 
-    `by` is the software that sends it, as the documentation names it; `send` runs it for the length
-    of a block. `marks` is the most discontinuities that a rendition may show. `picture` and `sound`
+    `by` is the sending software, as the documentation names it; `send` runs it for the length of a
+    block. `marks` is the maximum number of discontinuities of a rendition. `picture` and `sound`
     say whether the source has them.
     """
 
@@ -86,7 +86,7 @@ def _made(
     suffix: str = "flv",
     modern: bool = False,
 ) -> Make:
-    """Return what makes a moving picture with a beeping tone; empty options leave one out."""
+    """Return a maker of a moving picture with a beeping tone; an empty option omits one."""
 
     def make(folder: Path) -> Path:
         inputs, outputs = list[str](), list[str]()
@@ -106,7 +106,7 @@ def _made(
 def _tagged(
     change: Callable[[list[flv_tags.Tag]], list[flv_tags.Tag]], **options: str | float
 ) -> Make:
-    """Return what makes a file and then changes its tags."""
+    """Return a maker of a file with edited tags."""
 
     def make(folder: Path) -> Path:
         made = flv_tags.read(_made(**options)(folder))  # pyright: ignore[reportArgumentType]  # the table's
@@ -116,7 +116,7 @@ def _tagged(
 
 
 def _both(first: Make, second: Make, *, gap: int = 33, by: int | None = None) -> Make:
-    """Return what joins two files; `by` shifts the second one's times instead of going on."""
+    """Return a maker that joins two files; with `by`, the second is shifted instead."""
 
     def make(folder: Path) -> Path:
         one, other = flv_tags.read(first(folder)), flv_tags.read(second(folder))
@@ -134,7 +134,7 @@ def _written(folder: Path, made: list[flv_tags.Tag]) -> Path:
 
 
 def _without(kind: int, start: int, end: int) -> Callable[[list[flv_tags.Tag]], list[flv_tags.Tag]]:
-    """Return what leaves out a kind's media from `start` to `end` (ms), not its configuration."""
+    """Return an edit that drops a kind's media (not its configuration) in a range of ms."""
     return lambda made: [
         tag
         for tag in made
@@ -143,7 +143,7 @@ def _without(kind: int, start: int, end: int) -> Callable[[list[flv_tags.Tag]], 
 
 
 def _late(kind: int, start: int) -> Callable[[list[flv_tags.Tag]], list[flv_tags.Tag]]:
-    """Return what lets a kind begin at `start` ms, its configuration with it."""
+    """Return an edit that delays the start of a kind, with its configuration, to `start` ms."""
 
     def change(made: list[flv_tags.Tag]) -> list[flv_tags.Tag]:
         first = [tag for tag in made if tag.kind == kind and tag.is_configuration]
@@ -156,7 +156,7 @@ def _late(kind: int, start: int) -> Callable[[list[flv_tags.Tag]], list[flv_tags
 
 
 def _repeated(made: list[flv_tags.Tag]) -> list[flv_tags.Tag]:
-    """Say the configurations again before every keyframe."""
+    """Repeat the configurations before every keyframe."""
     said = [tag for tag in made if tag.is_configuration]
     found = list[flv_tags.Tag]()
     for tag in made:
@@ -167,7 +167,7 @@ def _repeated(made: list[flv_tags.Tag]) -> list[flv_tags.Tag]:
 
 
 def _no_keyframe_first(made: list[flv_tags.Tag]) -> list[flv_tags.Tag]:
-    """Begin in the middle of a GOP."""
+    """Start in the middle of a GOP."""
     return [tag for tag in made if tag.is_configuration or tag.time >= 700]
 
 

@@ -1,7 +1,7 @@
-"""Older versions of Headend, out of the project's history: installed beside this one, and started.
+"""Older versions of Headend from the project's history, installed next to the current one.
 
-An older version runs with this one's libraries. It needs an environment of its own all the same,
-since engines are started without the caller's paths.
+An older version uses the current one's libraries, but has its own environment, since engines are
+started without the caller's paths.
 """
 
 import io
@@ -22,11 +22,11 @@ _START: Final = "#!{python}\nfrom headend.cli import main\n\nmain()\n"
 
 
 def oldest_of_this_form() -> str:
-    """Return the oldest commit whose tables have the form that this version knows.
+    """Return the oldest commit with the current version's schema.
 
     Such versions work side by side: see `storage.catalog.migrations`.
     """
-    # Newest first: each changed the revision, and those after it have the same.
+    # Newest first: each of these commits changed the revision.
     changed = _git("log", "--format=%H", "-G^REVISION", "HEAD", "--", _STEPS).split()
     same: list[str] = []
     for commit in changed:
@@ -38,12 +38,12 @@ def oldest_of_this_form() -> str:
 
 
 def before_this_form() -> str:
-    """Return the newest commit whose tables have another form: this version follows it."""
+    """Return the newest commit with the schema before the current one."""
     return _git("rev-parse", f"{oldest_of_this_form()}^").strip()
 
 
 def install(commit: str, folder: Path) -> Path:
-    """Install the version of a commit in a folder; return its command `headend`."""
+    """Install the version of a commit in a folder, and return its command `headend`."""
     packed = subprocess.run(
         ["git", "archive", "--format=tar", commit], cwd=_ROOT, capture_output=True, check=True
     )
@@ -54,7 +54,7 @@ def install(commit: str, folder: Path) -> Path:
     bin_folder = home / "bin"
     paths = {"base": str(home), "platbase": str(home)}
     libraries = Path(sysconfig.get_path("purelib", vars=paths))
-    # The version first: this one's libraries have a link to this one's code.
+    # The old version first: the current libraries have a link to the current code.
     lines = f"{folder}\n{sysconfig.get_path('purelib')}\n"
     (libraries / "older.pth").write_text(lines)
     command = bin_folder / "headend"
@@ -70,7 +70,7 @@ def _form_at(commit: str) -> str:
 
 
 def _git(*arguments: str) -> str:
-    """Return what git says of the project's history, all of which must be there."""
+    """Run git in the project's repository, which must be a full clone."""
     is_shallow = _run_git("rev-parse", "--is-shallow-repository").strip()
     assert is_shallow == "false", "this clone lacks the project's history: git fetch --unshallow"
     return _run_git(*arguments)

@@ -1,7 +1,7 @@
-"""Pictures of pages for the docs: taken by tests, so that they show what is there.
+"""Screenshots for the docs, taken by tests so that they are up to date.
 
-They are written where the variable HEADEND_TEST_PICTURES says (`make pictures`), and else into a
-folder of the test, to be looked at.
+They are written to the folder in the environment variable HEADEND_TEST_PICTURES (`make pictures`),
+or else to a folder of the test.
 """
 
 import os
@@ -14,7 +14,7 @@ from tests.support.e2e.publishers import tool
 
 __all__ = ["PagePictures"]
 
-_MOST_BYTES: Final = 120_000  # a page with a dozen of them is read over a telephone
+_MOST_BYTES: Final = 120_000  # a page with a dozen of them must load on a mobile network
 _TO_TOP: Final = """(selector) => {
   const found = selector && document.querySelector(selector);
   scrollTo(0, found ? found.getBoundingClientRect().top + scrollY - 16 : 0);
@@ -22,14 +22,14 @@ _TO_TOP: Final = """(selector) => {
 
 
 class PagePictures:
-    """Pictures of a test; `otherwise` is the folder for those that are not meant to be kept."""
+    """The screenshots of a test; `otherwise` is the folder for those that are not kept."""
 
     def __init__(self, otherwise: Path) -> None:
         self._folder = Path(os.environ.get("HEADEND_TEST_PICTURES") or otherwise)
         self._folder.mkdir(parents=True, exist_ok=True)
 
     def take(self, viewer: Viewer, name: str, top: str = "") -> Path:
-        """Take the window, scrolled so that the first match of `top` is its upper edge."""
+        """Take a screenshot of the window, scrolled to the first match of `top`."""
         viewer.evaluate(_TO_TOP, top)
         whole, path = self._folder / f"{name}.png", self._folder / f"{name}.webp"
         viewer.screenshot(whole)

@@ -1,4 +1,4 @@
-"""Foreign encoders for tests, and the source that they send."""
+"""Foreign encoders, and the source that they send."""
 
 import shutil
 import signal
@@ -18,7 +18,7 @@ INSTALL = {
 
 
 def tool(name: str) -> str:
-    """Return a program's path; a missing one fails the test with the command that installs it."""
+    """Return a program's path, or fail the test with the command that installs it."""
     path = shutil.which(name)
     assert path is not None, f"{name} is missing: {INSTALL[name]}"
     return path
@@ -32,13 +32,13 @@ def make_source(
     fps: int = 30,
     keyframes: str = "expr:gte(t,n_forced*2)",
 ) -> Path:
-    """Make an FLV as OBS sends it: x264 with B-frames and scene cuts, 44.1 kHz stereo AAC.
+    """Encode an FLV as OBS sends it: x264 with B-frames and scene cuts, 44.1 kHz stereo AAC.
 
-    Three unlike pictures take turns every 1.7 s, so that scene cuts fall between the 2 s keyframes;
-    the sound is a tone that beeps every second.
+    Three different pictures alternate every 1.7 s, so that scene cuts fall between the keyframes
+    every 2 s; the sound is a tone that beeps every second.
     """
     graph = (
-        # The second is costly to make, so it is made small.
+        # The second picture is expensive to generate, so it is generated small.
         f"testsrc2=s={size}:r={fps}[a];mandelbrot=s=320x180:r={fps},scale={size}[b];"
         f"life=s={size}:r={fps}:mold=10:ratio=0.1:death_color=#C83232:life_color=#00ff00[c];"
         "[a][b][c]streamselect@pick=inputs=3:map=0[v]"
@@ -64,7 +64,7 @@ def make_source(
 
 
 def ffmpeg(source: Path, url: str, *options: str) -> list[str]:
-    """Return the command with which ffmpeg sends a file in real time."""
+    """Return an ffmpeg command that sends a file in real time."""
     return [
         tool("ffmpeg"), "-v", "error", "-re", *options, "-i", str(source), "-c", "copy",
         "-f", "flv", url,
@@ -72,7 +72,7 @@ def ffmpeg(source: Path, url: str, *options: str) -> list[str]:
 
 
 def gstreamer(source: Path, sink: str) -> list[str]:
-    """Return the command with which GStreamer sends a file; `sink` is the element that sends."""
+    """Return a GStreamer command that sends a file; `sink` is the sending element."""
     return [
         tool("gst-launch-1.0"), "-q", "filesrc", f"location={source}", "!", "flvdemux", "name=d",
         "d.video", "!", "queue", "!", "h264parse", "!", "mux.",
@@ -84,7 +84,7 @@ def gstreamer(source: Path, sink: str) -> list[str]:
 
 @contextmanager
 def persisting(command: list[str]) -> Generator[None]:
-    """Run an encoder again and again for the length of the block, as OBS comes back by itself."""
+    """Run an encoder for the length of the block, and restart it as OBS reconnects."""
     over = threading.Event()
 
     def insist() -> None:
@@ -105,7 +105,7 @@ def persisting(command: list[str]) -> Generator[None]:
 
 @contextmanager
 def publishing(command: list[str]) -> Generator[subprocess.Popen[bytes]]:
-    """Run an encoder for the length of the block; it is told to stop as its user would."""
+    """Run an encoder for the length of the block, and stop it as its user would."""
     process = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
     )

@@ -1,4 +1,4 @@
-"""What a test does again and again beside what it looks at."""
+"""A repeated action in the background of a test."""
 
 import subprocess
 import threading
@@ -10,7 +10,7 @@ __all__ = ["repeating"]
 
 @contextmanager
 def repeating(step: Callable[[], object], seconds: float) -> Generator[None]:
-    """Call a function every so many seconds in a thread; what it raises fails the test."""
+    """Call a function every so many seconds in a thread; its exception fails the test."""
     over, errors = threading.Event(), list[BaseException]()
 
     def repeat() -> None:

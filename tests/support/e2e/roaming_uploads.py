@@ -1,6 +1,6 @@
-"""A client that uploads films, slowly, through several hosts: where one fails it tries the next.
+"""A client that uploads films slowly through several hosts, and fails over between them.
 
-The protocol is tus 1.0. Each connection is cut after some seconds, whether or not its host lives.
+The protocol is tus 1.0. The client closes each connection after some seconds on purpose.
 """
 
 import random
@@ -23,17 +23,17 @@ _TUS: Final = {"Tus-Resumable": "1.0.0"}
 _SIZE: Final = 3 << 20
 _PIECE: Final = 64 << 10
 _PAUSE: Final = 0.25  # seconds between two pieces
-_PATIENCE: Final = 2.0 * SCALE  # seconds that a host may be silent
+_PATIENCE: Final = 2.0 * SCALE  # seconds without a response before the client tries the next host
 _FAILED: Final = (OSError, HTTPException)
 
 
 class Uploader:
-    """Uploads one film after the other, each of other bytes.
+    """Uploads one film after the other, each with different bytes.
 
     Attributes:
-        made: The hashes of the videos, each with the bytes that were sent for it.
-        cuts: How many connections ended before their upload did.
-        strange: Answers that no client could explain.
+        made: The bytes sent for each video, by its hash.
+        cuts: The number of connections that ended before their upload.
+        strange: Unexpected responses.
     """
 
     def __init__(self, bases: Sequence[str], token: str, seed: int) -> None:
@@ -47,16 +47,16 @@ class Uploader:
         self._over = threading.Event()
 
     def run(self) -> None:
-        """Upload until told to stop; what was begun by then is brought to its end."""
+        """Upload until `stop`, and finish the upload in progress."""
         while not self._over.is_set():
             self._upload(self._film())
 
     def stop(self) -> None:
-        """Begin no other upload."""
+        """Do not start another upload."""
         self._over.set()
 
     def _film(self) -> bytes:
-        """Return a film, filled up with a box that players skip."""
+        """Return a film, padded with a box that players skip."""
         begins = clip("320x180", "2")
         rest = _SIZE - len(begins)
         head = rest.to_bytes(4, "big") + b"free"
@@ -83,7 +83,7 @@ class Uploader:
             time.sleep(_PAUSE)
 
     def _find(self, path: str) -> tuple[int, str | None]:
-        """Return how much of an upload has arrived, and the hash of its video once that is made."""
+        """Return an upload's offset, and the hash of its video once that exists."""
         while True:
             answer = self._ask(path, "HEAD", _TUS)
             if answer is not None and answer.status == 200:
@@ -106,7 +106,7 @@ class Uploader:
             return None
 
     def _send(self, path: str, film: bytes, at: int) -> None:
-        """Append from a place on, for some seconds at most, and read the answer at the end."""
+        """Append from an offset for some seconds at most, then read the response."""
         place = urlsplit(self._bases[self._turn % len(self._bases)])
         head = (
             f"PATCH {path} HTTP/1.1\r\nHost: {place.netloc}\r\n"
@@ -124,13 +124,13 @@ class Uploader:
                 sock.sendall(film[at : at + _PIECE])
                 at += _PIECE
                 time.sleep(_PAUSE)
-            sock.settimeout(5 * _PATIENCE)  # the file is looked at
+            sock.settimeout(5 * _PATIENCE)  # the service inspects the file
             sock.recv(4096)
 
 
 @contextmanager
 def uploading(uploader: Uploader) -> Generator[Uploader]:
-    """Upload films for the length of the block, and at its end to the end of the last one."""
+    """Upload films for the length of the block, and finish the last one."""
     thread = threading.Thread(target=uploader.run, name="uploads")
     thread.start()
     try:

@@ -1,6 +1,6 @@
-"""Viewers of a stream that several API hosts serve: where one is silent they ask the next.
+"""Viewers of a stream on several API hosts, which fail over between hosts.
 
-So does a browser behind a load balancer, or one whose page knows several addresses.
+This is what a browser behind a load balancer does, or one whose page has several addresses.
 """
 
 import hashlib
@@ -20,20 +20,20 @@ from tests.support.waiting import SCALE
 
 __all__ = ["Doors", "LowLatencyViewer", "RoamingViewer", "waiting"]
 
-_PATIENCE: Final = 1.0 * SCALE  # seconds that a viewer waits for one host
-_AVOIDED: Final = 4.0  # seconds in which a silent host is asked last
+_PATIENCE: Final = 1.0 * SCALE  # seconds to wait for one host
+_AVOIDED: Final = 4.0  # seconds for which a host that did not respond is tried last
 _HOLD_BACK: Final = 3  # target durations that a player stays behind the end (RFC 8216bis, 4.4.3.8)
 
 
 class Doors:
-    """The API hosts, as one viewer reaches them: the first one of them where it answers."""
+    """The API hosts in one viewer's order of preference."""
 
     def __init__(self, bases: Sequence[str]) -> None:
         self._bases = bases
         self._silent = dict.fromkeys(bases, -_AVOIDED)
 
     def ask(self, url: str) -> Answer:
-        """Return what the first host says that answers at all.
+        """Return the response of the first host that responds.
 
         Raises:
             OSError: none does.
@@ -50,17 +50,17 @@ class Doors:
 
 
 class _Buffer:
-    """What a player has to play of one rendition, in seconds; it plays in real time."""
+    """A player's buffer of one rendition, in seconds; it plays in real time."""
 
     def __init__(self, playlist: MediaPlaylist, now: float) -> None:
         self.ahead = float(_HOLD_BACK * playlist.target)
         self.least = self.ahead
-        self.stall = 0.0  # how long it has had nothing to play
+        self.stall = 0.0  # how long it has been empty
         self._following = playlist.sequence + len(playlist.segments)
         self._at = now
 
     def read(self, playlist: MediaPlaylist, now: float) -> None:
-        """Play on, and then add what is new."""
+        """Play for the elapsed time, then add the new segments."""
         self.ahead -= now - self._at
         self._at = now
         self.least = min(self.least, self.ahead)
@@ -73,12 +73,12 @@ class _Buffer:
 
 
 class RoamingViewer(Follower):
-    """A player at normal latency that believes nothing.
+    """A strict player at normal latency.
 
     Attributes:
-        least: The least that it had to play, in seconds; it stalls below 0.
-        stalled: The longest time in seconds that it had nothing to play.
-        digests: The MD5 of the segments that it got, by their paths.
+        least: The lowest level of its buffer, in seconds; it stalls below 0.
+        stalled: The longest stall, in seconds.
+        digests: The MD5 of the received segments, by path.
     """
 
     def __init__(self, url: str, doors: Doors) -> None:
@@ -102,9 +102,9 @@ class RoamingViewer(Follower):
 
 
 class LowLatencyViewer:
-    """Looks at a media playlist every 0.1 s; `waits` are the longest waits for its next part.
+    """Polls a media playlist every 0.1 s; `waits` are the longest waits for its next part.
 
-    They are in seconds, each with when it ended by the monotonic clock.
+    They are in seconds, each with its end on the monotonic clock.
     """
 
     def __init__(self, playlist: str, doors: Doors) -> None:
@@ -121,7 +121,7 @@ class LowLatencyViewer:
         return max((wait for wait, _ in self.waits), default=0.0)
 
     def run(self) -> None:
-        """Look again and again until told to stop."""
+        """Poll until `stop`."""
         while not self._over.wait(0.1):
             try:
                 answer = self._doors.ask(self._playlist)
@@ -136,7 +136,7 @@ class LowLatencyViewer:
                 self._since = now
 
     def stop(self) -> None:
-        """Look no more."""
+        """End `run`."""
         self._over.set()
 
 

@@ -1,4 +1,4 @@
-"""A whole Headend for a test: the real command in its own process, on free loopback ports."""
+"""A complete Headend service: the real command in its own process, on free loopback ports."""
 
 import json
 import os
@@ -23,8 +23,8 @@ from tests.support.waiting import SCALE
 START_SECONDS = 20 * SCALE
 _FOR_TESTS = "HEADEND_TEST_"
 HEADEND = Path(sys.executable).with_name("headend")
-# The last line that a role prints when it is ready.
-# Where `make test` saves the loading of what a service is made of, which is most of a start.
+# The last line that each role prints once it is ready.
+# `make test` forks services to save the imports, which are most of a start.
 _MAY_FORK = os.environ.get("HEADEND_TEST_FORKS") == "1"
 _COMMAND = "tests.support.e2e.forked_commands:run_command"
 LAST_LINE = {"ingest": rb"Status .*\n", "transcode": rb"is ready\.\n"}
@@ -32,7 +32,7 @@ LAST_LINE = {"ingest": rb"Status .*\n", "transcode": rb"is ready\.\n"}
 
 @dataclass(frozen=True)
 class Answer:
-    """What a URL gave."""
+    """An HTTP response."""
 
     status: int
     headers: Mapping[str, str]
@@ -57,9 +57,9 @@ def fetch(
     headers: Mapping[str, str] | None = None,
     timeout: float = 10 * SCALE,
 ) -> Answer:
-    """Return what a URL answers, errors too; `body` is sent as JSON, `data` as it is.
+    """Send a request, and return the response, also for errors.
 
-    `timeout` is the longest silence in seconds.
+    `body` is sent as JSON, `data` unchanged. `timeout` is the read timeout in seconds.
     """
     request = urllib.request.Request(url, data=data, method=method, headers=dict(headers or {}))
     if token is not None:
@@ -76,7 +76,7 @@ def fetch(
 
 
 def without_slate(headend: "Running") -> None:
-    """Let runs end with their encoders' goodbye: what is counted is the encoders' alone."""
+    """Turn the slate off, so that a run ends with its encoders and has no other media."""
     body = {"failover": {"goodbye_seconds": 0}}
     address = f"{headend.http}/api/projects/1/settings"
     answer = fetch(address, method="PUT", token=headend.token, body=body)
@@ -85,14 +85,14 @@ def without_slate(headend: "Running") -> None:
 
 @dataclass
 class Running:
-    """A service that runs, and what it printed for its newcomer."""
+    """A running service, and the stream and addresses that it printed at its first start."""
 
     process: Process
     data: Path
     log: Path
     printed: str
     started_seconds: float
-    number: int = 1  # of the stream that was printed
+    number: int = 1  # of the printed stream
 
     def _printed(self, pattern: str) -> str:
         found = re.search(pattern, self.printed)
@@ -105,7 +105,7 @@ class Running:
 
     @property
     def console(self) -> str:
-        """The console, with the link that signs in once where one was printed."""
+        """The console's URL, with the printed single-use sign-in link if there is one."""
         return self._printed(r"Console\s+(\S+)")
 
     @property
@@ -148,7 +148,7 @@ class Running:
         return int(url.split("://")[1].split("/")[0].rsplit(":", 1)[1])
 
     def add_stream(self, title: str) -> dict[str, object]:
-        """Add a stream through the API and return its record."""
+        """Add a stream through the API, and return its record."""
         answer = fetch(
             f"{self.http}/api/projects/1/streams",
             method="POST",
@@ -161,18 +161,18 @@ class Running:
         return stream  # pyright: ignore[reportUnknownVariableType]  # JSON
 
     def another(self, title: str = "Of its own") -> "Running":
-        """Return this service as one sees it whose only stream is a new one."""
+        """Return this service with a new stream as its stream."""
         stream = self.add_stream(title)
         printed = self.printed.replace(self.key, str(stream["stream"]))
         printed = printed.replace(self.hash, str(stream["hash"]))
         return replace(self, printed=printed, number=cast("int", stream["id"]))
 
     def has_shed(self) -> bool:
-        """Say whether encoded rungs of the stream went at times, as on a busy machine."""
+        """Return whether encoded rungs of the stream were shed, as on a busy machine."""
         return f'event="rung shed" stream={self.hash}' in self.log.read_text()
 
     def delete_stream(self) -> None:
-        """Delete the stream, whatever runs in it; none is left too."""
+        """Delete the stream, also while it is live; it may be gone already."""
         address = f"{self.http}/api/streams/{self.number}"
         answer = fetch(address, method="DELETE", token=self.token)
         assert answer.status in {204, 404}, answer.text
@@ -197,11 +197,11 @@ def service(
 ) -> Generator[Running]:
     """Run `headend serve` (or another role) on a data folder for the length of the block.
 
-    It prints to a terminal, as for a newcomer; to anything else it does not print the stream key.
-    It may open `descriptors` files and sockets, or as many as the test. `program` is the command,
-    by default this version's; `machine` is what runs a command on another machine (see
-    `tests.support.e2e.network_namespaces`). With `may_fork` it may begin loaded (see
-    `tests.support.forks`): not where the start itself is looked at.
+    With `terminal`, it prints to a terminal; to anything else it does not print the stream key.
+    `descriptors` is its limit of open files, by default the test's. `program` is the command, by
+    default the current version's; `machine` is the prefix that runs it on another machine (see
+    `tests.support.e2e.network_namespaces`). With `may_fork` it may be a fork (see
+    `tests.support.forks`), unless the test is about the start itself.
     """
     log = data.parent / f"{data.name}{'' if role == 'serve' else f'-{role}'}.log"
     limit = [] if descriptors is None else ["prlimit", f"--nofile={descriptors}:{descriptors}"]
@@ -226,7 +226,7 @@ def service(
     began = time.monotonic()
     reading, printing = os.openpty() if terminal else os.pipe()
     if terminal:
-        tty.setraw(printing)  # lines end as they were written
+        tty.setraw(printing)  # raw mode keeps the line endings
     with log.open("a") as errors:
         process = _started(
             command,
@@ -262,9 +262,9 @@ def _started(
     *,
     may_fork: bool,
 ) -> Process:
-    """Start a command that prints to a terminal or a pipe, of which `reading` is the other end."""
+    """Start a command whose output can be read from the descriptor `reading`."""
     whole = {**clean, **environment}
-    # What is for the interpreter or a library counts from its start.
+    # The interpreter and libraries read some variables only when they start.
     if may_fork and all(map(_is_ours, environment)):
         with Path(os.devnull).open("rb") as nothing:
             files = (nothing.fileno(), printing, errors.fileno())
@@ -279,7 +279,7 @@ def _is_ours(variable: str) -> bool:
 
 
 def _read_welcome(process: Process, log: Path, last: bytes) -> str:
-    """Read what the service prints, up to the line that it ends with."""
+    """Read the service's output up to the last line of its welcome."""
     assert process.stdout is not None
     deadline = time.monotonic() + START_SECONDS
     printed = b""
@@ -288,7 +288,7 @@ def _read_welcome(process: Process, log: Path, last: bytes) -> str:
             continue
         try:
             data = os.read(process.stdout.fileno(), 65536)
-        except OSError:  # a terminal without a program
+        except OSError:  # the program has closed the terminal
             data = b""
         printed += data
         if not data or re.search(last, printed):

@@ -1,4 +1,4 @@
-"""A machine that is too slow, for one process: it is stopped for a share of each tenth second."""
+"""Simulates a slow machine by stopping a process for a share of each tenth of a second."""
 
 import contextlib
 import os
@@ -12,7 +12,7 @@ _PERIOD = 0.1  # seconds
 
 
 def children_of(pid: int) -> list[int]:
-    """Return the processes that a process started and that still run."""
+    """Return the running child processes of a process."""
     found: list[int] = []
     for task in Path(f"/proc/{pid}/task").iterdir():
         with contextlib.suppress(OSError):
@@ -21,7 +21,7 @@ def children_of(pid: int) -> list[int]:
 
 
 class Brake:
-    """How much of the time a process may run: set `share` at any time, 1.0 is all of it."""
+    """The share of time that a process may run; `share` can be set at any time, up to 1.0."""
 
     def __init__(self, pid: int) -> None:
         self.share = 1.0
@@ -29,7 +29,7 @@ class Brake:
         self._over = threading.Event()
 
     def run(self) -> None:
-        """Hold the process up until `release` is called."""
+        """Throttle the process until `release`."""
         while not self._over.is_set():
             if self.share >= 1.0:
                 self._over.wait(_PERIOD)
@@ -41,13 +41,13 @@ class Brake:
             self._over.wait(_PERIOD * self.share)
 
     def release(self) -> None:
-        """Let go of the process."""
+        """Let the process run at full speed."""
         self._over.set()
 
 
 @contextmanager
 def braked(pid: int) -> Generator[Brake]:
-    """Be able to slow a process down for the length of the block."""
+    """Control the speed of a process for the length of the block."""
     brake = Brake(pid)
     thread = threading.Thread(target=brake.run, name="brake")
     thread.start()

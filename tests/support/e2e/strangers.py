@@ -1,7 +1,7 @@
-"""What a stranger does to the HTTP port, and to the RTMP port with wrong keys.
+"""Attacks without credentials on the HTTP port, and on the RTMP port with wrong keys.
 
-Each attack takes a few seconds at most and reads no more than it must; each comes from the address
-that it is given, so that a limit for one client does not spare the service the next attack.
+Each attack takes a few seconds at most and reads as little as possible. Each uses its own source
+address, so that a limit per client does not block the next attack.
 """
 
 import json
@@ -24,7 +24,7 @@ _KEYS_OF_A_BODY: Final = 80_000
 
 
 class Prey(msgspec.Struct, frozen=True):
-    """A service: its ports, and the path of something that it serves to everyone."""
+    """The ports of the attacked service, and the path of something public."""
 
     http: int
     rtmp: int
@@ -50,7 +50,7 @@ def _request(path: str, *lines: str, method: str = "GET", body: bytes = b"") -> 
 
 
 def pipeline_without_reading(prey: Prey, home: str) -> None:
-    """Send 20,000 requests over one connection and read none of the answers."""
+    """Send 20,000 requests over one connection without reading the responses."""
     with _connect(prey, home, room=4096) as sock, suppress(OSError):
         sock.settimeout(2)
         for _ in range(20):
@@ -59,7 +59,7 @@ def pipeline_without_reading(prey: Prey, home: str) -> None:
 
 
 def hold_many_connections(prey: Prey, home: str) -> None:
-    """Open 500 connections and say nothing."""
+    """Open 500 connections and send nothing."""
     with ExitStack() as held, suppress(OSError):
         for _ in range(500):
             held.enter_context(_connect(prey, home))
@@ -67,7 +67,7 @@ def hold_many_connections(prey: Prey, home: str) -> None:
 
 
 def send_many_keys(prey: Prey, home: str) -> None:
-    """Send a JSON object of 80,000 keys that no operation knows, without a token."""
+    """Send a JSON object of 80,000 unknown keys, without a valid token."""
     body = json.dumps({f"key{number}": 0 for number in range(_KEYS_OF_A_BODY)}).encode()
     with _connect(prey, home) as sock, suppress(OSError):
         lines = ("Content-Type: application/json", "Authorization: Bearer wrong")
@@ -84,7 +84,7 @@ def guess_tokens(prey: Prey, home: str) -> None:
 
 
 def ask_for_the_description(prey: Prey, home: str) -> None:
-    """Request the description of the API 30 times."""
+    """Request the OpenAPI description 30 times."""
     with suppress(OSError):
         for _ in range(30):
             with _connect(prey, home) as sock:
@@ -94,7 +94,7 @@ def ask_for_the_description(prey: Prey, home: str) -> None:
 
 
 def take_web_sockets(prey: Prey, home: str) -> None:
-    """Open 300 web-sockets and hold them."""
+    """Open 300 WebSockets and keep them open."""
     lines = (
         *("Upgrade: websocket", "Connection: Upgrade", "Sec-WebSocket-Version: 13"),
         "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
@@ -126,7 +126,7 @@ STRANGERS: Final[tuple[Callable[[Prey, str], None], ...]] = (
 
 
 class Siege(msgspec.Struct):
-    """The attacks so far; `broken` has what an attack did not expect."""
+    """The attacks so far; `broken` are their unexpected errors."""
 
     count: int = 0
     broken: list[str] = msgspec.field(default_factory=list[str])
@@ -134,7 +134,7 @@ class Siege(msgspec.Struct):
 
 @contextmanager
 def besieging(prey: Prey) -> Generator[Siege]:
-    """Attack a service in every way in turn, from 250 addresses, for the length of the block."""
+    """Run all attacks in turn, from 250 addresses, for the length of the block."""
     siege, over = Siege(), threading.Event()
 
     def attack_on() -> None:

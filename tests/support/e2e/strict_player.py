@@ -1,8 +1,7 @@
-"""A player that believes nothing: it follows all playlists of a stream and notes what is untrue.
+"""A strict player, which follows all playlists of a stream and records inconsistencies.
 
-What it looks for: a listed object that is not there, numbers that go back, a name that changes its
-media, a hole in a rendition's time line that no discontinuity marks. While the service is away it
-waits.
+These are listed objects that do not exist, numbers that go back, names whose media change, and gaps
+in a rendition's timeline without a discontinuity. While the service is unreachable, it waits.
 """
 
 import struct
@@ -25,7 +24,7 @@ _AWAY = (urllib.error.URLError, HTTPException, OSError)
 
 
 def timeline(segment: bytes) -> tuple[int, int]:
-    """Return the decode times at which a segment of ours begins and ends, in its own scale."""
+    """Return the decode times of a segment's begin and end, in its own timescale."""
     start: int | None = None
     end = 0
     for kind, body in _boxes(segment):
@@ -45,7 +44,7 @@ def timeline(segment: bytes) -> tuple[int, int]:
 def _duration(tfhd: bytes, trun: bytes) -> int:
     flags = int.from_bytes(trun[1:4], "big")
     (count,) = struct.unpack_from(">I", trun, 4)
-    if not flags & 0x100:  # no duration for each sample: the header's default holds
+    if not flags & 0x100:  # no durations per sample: the header's default applies
         (default,) = struct.unpack_from(">I", tfhd, 8)
         return int(count * default)
     width = 4 * (flags >> 8 & 0xF).bit_count()
@@ -63,20 +62,20 @@ def _boxes(data: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 @dataclass
 class Rendition:
-    """What was seen of one rendition's playlist."""
+    """The state of one rendition's playlist."""
 
     first: int = 0
     discontinuities: int = 0
     names: dict[int, str] = field(default_factory=dict[int, str])
-    last: tuple[int, int] | None = None  # number and end of the newest segment that was fetched
+    last: tuple[int, int] | None = None  # number and end of the newest fetched segment
     inits: set[str] = field(default_factory=set[str])
 
 
 class Follower:
-    """Follows the stream whose multivariant playlist is at `url`; `ask` gets what is at a URL.
+    """Follows the stream whose multivariant playlist is at `url`; `ask` fetches a URL.
 
     Attributes:
-        on_read: Called with a media playlist and its URL, once all that is new in it was fetched.
+        on_read: Called with a media playlist and its URL, once its new segments were fetched.
         on_media: Called with a segment's bytes and their URL.
     """
 
@@ -87,7 +86,7 @@ class Follower:
         self._ask = ask
         self.faults: list[str] = []
         self.segments = 0
-        self.marks: dict[str, int] = {}  # discontinuities that were met, by rendition
+        self.marks: dict[str, int] = {}  # discontinuities so far, by rendition
         self.gaps = 0
         self.looks = 0
         self.newest = -1
@@ -96,7 +95,7 @@ class Follower:
         self._over = threading.Event()
 
     def run(self) -> None:
-        """Look again and again until told to stop."""
+        """Poll until `stop`."""
         while not self._over.wait(_LOOK_SECONDS):
             try:
                 self.look()
@@ -105,11 +104,11 @@ class Follower:
                 self._was_away = True
 
     def stop(self) -> None:
-        """Look no more."""
+        """End `run`."""
         self._over.set()
 
     def look(self) -> None:
-        """Read all playlists once and fetch what is new in them."""
+        """Read all playlists once, and fetch their new segments."""
         answer = self._ask(self.url)
         if answer.status != 200:
             if self._seen:
@@ -148,7 +147,7 @@ class Follower:
             if fresh:
                 self._describe(address, seen, segment.map_uri)
                 self._place(address, seen, number, segment.uri, marked=segment.discontinuity)
-            elif self._was_away:  # after a restart all that is listed must still be there
+            elif self._was_away:  # after a restart, all listed objects must still exist
                 self._there(urljoin(address, segment.uri))
         self.on_read(address, playlist)
 
@@ -195,14 +194,14 @@ class Follower:
 
 @contextmanager
 def following(url: str) -> Generator[Follower]:
-    """Follow a stream for the length of the block; afterwards nothing untrue may have been seen."""
+    """Follow a stream for the length of the block, and check that it was consistent."""
     with keeping_up(Follower(url)) as follower:
         yield follower
 
 
 @contextmanager
 def keeping_up(follower: Follower) -> Generator[Follower]:
-    """Have a follower look for the length of the block; it may have seen nothing untrue then."""
+    """Run a follower for the length of the block, and check that the stream was consistent."""
     thread = threading.Thread(target=follower.run, name="follower")
     thread.start()
     try:

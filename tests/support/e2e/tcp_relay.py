@@ -1,8 +1,8 @@
-"""A TCP relay on loopback that can lose a connection's bytes as a dead network does.
+"""A TCP relay on loopback that can simulate a dead network.
 
-While it is dark, nothing passes either way and nobody is told: connections stay open, what is sent
-piles up in the kernels until the sender blocks. When it is light again the bytes come at once and
-in order, as TCP sends again what got no answer. `cut` is a router that says so: a reset.
+While it is dark, it passes nothing in either direction: connections stay open, and sent bytes fill
+the kernels' buffers until the sender blocks. Afterwards the bytes arrive at once and in order, as
+after TCP's retransmission. `cut` resets the connections instead, as a router may do.
 """
 
 import asyncio
@@ -17,8 +17,8 @@ __all__ = ["Relay", "relaying"]
 
 _STOP_SECONDS: Final = 5.0
 _PIECE: Final = 16 * 1024
-_LINGER: Final = struct.pack("ii", 1, 0)  # closing resets
-# Small, so that a sender notices within seconds, as over a real uplink.
+_LINGER: Final = struct.pack("ii", 1, 0)  # closing sends a reset
+# Small, so that a sender blocks within seconds, as on a real uplink.
 _BUFFER: Final = 64 * 1024
 
 
@@ -39,11 +39,11 @@ class Relay:
         self._writers: set[asyncio.StreamWriter] = set()
 
     def darken(self) -> None:
-        """Let nothing pass from now on."""
+        """Stop passing bytes."""
         self._loop.call_soon_threadsafe(self._light.clear)
 
     def lighten(self) -> None:
-        """Let all pass again."""
+        """Pass bytes again."""
         self._loop.call_soon_threadsafe(self._light.set)
 
     def cut(self) -> None:
@@ -94,7 +94,7 @@ class Relay:
         try:
             await self._carry(reader, writer)
         except OSError:
-            pass  # the target is away
+            pass  # the target is unreachable
         finally:
             self._writers.discard(writer)
             writer.transport.abort()
@@ -122,8 +122,8 @@ class Relay:
             await self._light.wait()
             target.write_eof()
         except OSError:
-            # One side reset the connection, as an encoder that is killed does if it has not read
-            # all that was sent to it: the other side learns of that as well.
+            # One side reset the connection, as a killed encoder does that has unread bytes: pass
+            # the reset on.
             await self._light.wait()
             target.transport.abort()
 

@@ -1,4 +1,4 @@
-"""What a program prints to its terminal, read while it runs."""
+"""The output of a program on its terminal, read while it runs."""
 
 import os
 import re
@@ -12,17 +12,17 @@ __all__ = ["Terminal"]
 
 
 class Terminal:
-    """The output of a program, from the first line on."""
+    """A program's output since its start."""
 
     def __init__(self, output: IO[str]) -> None:
         self._handle = output.fileno()
-        self._at = 0  # what comes later was not found yet
+        self._at = 0  # the end of the last match
         self.text = ""
 
     def until(self, words: str, within: float) -> re.Match[str]:
-        """Wait for a line that has these words, after the last one that was waited for.
+        """Wait for the next match of the regular expression `words`.
 
-        `words` are a regular expression; `within` are seconds, scaled on slow machines.
+        `within` is in seconds, scaled on slow machines.
         """
         deadline = time.monotonic() + within * SCALE
         while not (found := re.compile(rf"{words}.*\n").search(self.text, self._at)):

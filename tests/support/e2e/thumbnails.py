@@ -1,4 +1,4 @@
-"""The thumbnails of a video as a player fetches them, and pictures to compare them with."""
+"""A video's thumbnails as a player fetches them, and pictures to compare them with."""
 
 import io
 import re
@@ -16,7 +16,7 @@ _SIZE = (160, 90)
 
 
 def fetch_thumbnails(address: str) -> dict[int, bytes]:
-    """Return the grey thumbnails of a list, by the milliseconds that they are shown from."""
+    """Return the thumbnails of a list in grey, by their start in milliseconds."""
     found: dict[int, bytes] = {}
     sheets: dict[str, tuple[bytes, int]] = {}
     for hours, minutes, seconds, rest, name, *area in _CUE.findall(fetch(address).text):
@@ -33,7 +33,7 @@ def fetch_thumbnails(address: str) -> dict[int, bytes]:
 
 
 def first_picture(data: bytes) -> bytes:
-    """Return the first picture of a fragmented MP4, grey and as small as a thumbnail."""
+    """Return the first picture of a fragmented MP4, in grey and in a thumbnail's size."""
     frame = _first_frame(data, "mp4")
     small = frame.reformat(width=_SIZE[0], height=_SIZE[1], format="yuvj420p").planes[0]
     rows = range(small.height)

@@ -1,4 +1,4 @@
-"""Videos uploaded to a whole service with the real curl, and what the API says of them."""
+"""Uploads videos to a service with the real curl, and reads their state from the API."""
 
 import json
 import subprocess
@@ -15,7 +15,7 @@ Json = dict[str, Any]  # Any: what the tests are about to find out
 
 
 def upload(headend: Running, path: Path, **fields: str) -> tuple[int, Json]:
-    """Upload a file with the real curl; return status and answer."""
+    """Upload a file with the real curl, and return the status and the response."""
     forms = [item for name, text in fields.items() for item in ("-F", f"{name}={text}")]
     done = subprocess.run(
         [
@@ -41,7 +41,7 @@ def asked(headend: Running, path: str) -> Json:
 
 
 def completed(headend: Running, video: int, *, within: float) -> list[Json]:
-    """Wait for a video's end; return how it stood at each look."""
+    """Wait until a video is finished, and return its record at each poll."""
     looks: list[Json] = []
 
     def is_over() -> bool:

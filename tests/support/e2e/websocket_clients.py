@@ -1,4 +1,4 @@
-"""Foreign web-socket clients, pusher-js and Laravel Echo under Node, as a test sees them."""
+"""Foreign WebSocket clients: pusher-js and Laravel Echo, run under Node."""
 
 import json
 import shutil
@@ -32,7 +32,7 @@ __all__ = [
 SOURCE = Path(__file__).parents[2] / "e2e" / "node"
 EVENTS = ("live", "progress", "completed", "failed", "greeting")
 
-Told = dict[str, Any]  # Any: what the client's own lines hold
+Told = dict[str, Any]  # Any: the content of the client's output lines
 
 
 def _node(name: str) -> str:
@@ -42,7 +42,7 @@ def _node(name: str) -> str:
 
 
 def installed(folder: Path) -> Path:
-    """Put the client and the packages that it needs into a folder, as their lock names them."""
+    """Install the client and its locked packages in a folder."""
     for file in ("package.json", "package-lock.json", ".npmrc", "client.mjs", "upload.mjs"):
         shutil.copy(SOURCE / file, folder)
     install_packages(folder, [_node("npm")], "e2e")
@@ -50,7 +50,7 @@ def installed(folder: Path) -> Path:
 
 
 class Client:
-    """A client that runs; `told` is all that it said so far."""
+    """A running client; `told` are its output lines so far."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self.told: list[Told] = []
@@ -67,7 +67,7 @@ class Client:
                 self._more.notify_all()
 
     def wait(self, wanted: Callable[[list[Told]], bool], seconds: float, what: str) -> None:
-        """Wait until what was told is as wanted."""
+        """Wait until the output is as wanted."""
         deadline = time.monotonic() + seconds * SCALE
         with self._more:
             while not wanted(self.told):
@@ -77,14 +77,14 @@ class Client:
                 self._more.wait(left)
 
     def wait_for(self, kind: str, seconds: float = 20, *, count: int = 1, **facts: object) -> Told:
-        """Wait until so many things of a kind, with these facts, were told; return the last."""
+        """Wait for `count` lines of a kind with these facts, and return the last one."""
         self.wait(
             lambda told: len(_like(told, kind, facts)) >= count, seconds, f"{count} {kind} {facts}"
         )
         return _like(self.told, kind, facts)[count - 1]
 
     def events(self, channel: str) -> list[Told]:
-        """Return what events of a channel brought so far, oldest first."""
+        """Return the data of a channel's events so far, oldest first."""
         return [
             cast("Told", each["data"])
             for each in self.told
@@ -92,7 +92,7 @@ class Client:
         ]
 
     def close(self) -> None:
-        """Have the client leave."""
+        """End the client."""
         if self._process.stdin is not None:
             self._process.stdin.close()
         try:
@@ -114,7 +114,7 @@ def _like(told: Sequence[Told], kind: str, facts: dict[str, object]) -> list[Tol
 
 
 def options(headend: Running, *, token: str | None = None) -> Told:
-    """Return the options that the page on the broadcaster tells a client to use."""
+    """Return the client options from the documentation of the broadcaster."""
     found: Told = {
         "cluster": "headend",
         "wsHost": "127.0.0.1",
@@ -130,39 +130,39 @@ def options(headend: Running, *, token: str | None = None) -> Told:
             "transport": "ajax",
             "headers": authorization,
         }
-        # Laravel Echo's words for the same.
+        # Laravel Echo's names of the same options.
         found["authEndpoint"] = f"{headend.http}/broadcasting/auth"
         found["auth"] = {"headers": authorization}
     return found
 
 
 def key_of(headend: Running) -> str:
-    """Return the broadcaster's key, as any record of a stream tells it."""
+    """Return the broadcaster's key from a stream's record."""
     answer = fetch(f"{headend.http}/api/projects/1/streams", token=headend.token)
     records = cast("list[Told]", answer.json["data"])
     return cast("str", records[0]["web_socket_key"])
 
 
 def credentials(headend: Running) -> dict[str, str]:
-    """Return app, key and secret, as the operator's command prints them."""
+    """Return app, key and secret from the operator's command."""
     return _credentials(headend.data)
 
 
 @cache
 def _credentials(data: Path) -> dict[str, str]:
-    """Ask once for each data folder: the command takes seconds of computing."""
+    """Run the command once per data folder: it takes seconds of CPU."""
     command = [Path(sys.executable).with_name("headend"), "broadcaster", "--data", data]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60 * SCALE, check=True)
     return dict(line.split("\t") for line in done.stdout.splitlines())
 
 
 def greet(headend: Running, channel: str, words: str) -> None:
-    """Tell a greeting."""
+    """Publish a greeting."""
     publish(headend, credentials(headend), channel, "greeting", {"words": words})
 
 
 def publish(headend: Running, given: dict[str, str], channel: str, name: str, data: object) -> None:
-    """Publish an event over HTTP, signed as the protocol says with what was `given`."""
+    """Publish an event over HTTP, signed with the credentials `given`."""
     event = {"name": name, "channel": channel, "data": json.dumps(data)}
     body = json.dumps(event).encode()
     path = f"/apps/{given['app']}/events"
@@ -181,7 +181,7 @@ def client(
     token: str | None = None,
     key: str | None = None,
 ) -> Generator[Client]:
-    """Run a client for the length of the block; `folder` is one that was `installed`."""
+    """Run a client for the length of the block; `folder` is a result of `installed`."""
     order = {
         "library": library,
         "key": key or key_of(headend),

@@ -1,4 +1,4 @@
-"""What hosts have stored of live streams: media that were written once may never change."""
+"""Checks that hosts never change stored media of live streams."""
 
 import json
 from collections.abc import Collection, Mapping
@@ -13,10 +13,10 @@ _ONCE: Final = (".m4s", ".mp4")
 
 
 class WrittenOnce:
-    """Looks at the streams' objects again and again.
+    """Compares the streams' objects over time.
 
     Attributes:
-        faults: What should not have been: other bytes under a name, a state of an older owner.
+        faults: Objects whose bytes changed, and states written by an older owner.
     """
 
     def __init__(self, server: S3Server, place: S3Place, hashes: Collection[str]) -> None:
@@ -29,11 +29,11 @@ class WrittenOnce:
 
     @property
     def names(self) -> int:
-        """How many objects that are written once have been seen."""
+        """The number of immutable objects seen so far."""
         return len(self._seen)
 
     def look(self) -> None:
-        """Compare what is stored now with what was seen before."""
+        """Compare the stored objects with those seen before."""
         place, server = self._place, self._server
         for hash_ in self._hashes:
             found = server.versions(place.bucket, f"{place.prefix}/live/{hash_}/")
@@ -53,7 +53,7 @@ class WrittenOnce:
         self._generations[key] = generation
 
     def compare_with(self, digests: Mapping[str, str]) -> int:
-        """Compare with what a viewer got, by path; return how many of these are stored."""
+        """Compare with the digests of a viewer's segments, and return how many are stored."""
         stored = 0
         for path, digest in digests.items():
             tag = self._seen.get(path.removeprefix("/"))
