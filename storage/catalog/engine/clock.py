@@ -1,7 +1,7 @@
 """The database's clock, by which leases are made and judged.
 
-Workers on several hosts share it, so that it does not matter how far apart the hosts' own clocks
-are. Between two readings the time goes on by this host's monotonic clock.
+All workers share it, so that differences between the hosts' own clocks do not matter. Between two
+readings, this host's monotonic clock advances the time.
 """
 
 import asyncio
@@ -19,25 +19,25 @@ from storage.wall_clock import wall_clock_us
 
 __all__ = ["DatabaseClock", "now_in"]
 
-# A host's clock goes wrong by a few milliseconds in this time.
+# A host's clock drifts by a few milliseconds in this time.
 _INTERVAL_SECONDS: Final = 60.0
 
 
 def now_in(connection: AsyncConnection) -> ColumnElement[int]:
-    """Return the expression for the present time of the database's clock, in microseconds."""
+    """Return the SQL expression for the current time of the database, in microseconds."""
     served = connection.dialect.name == "postgresql"
     return literal_column(postgres.NOW_US if served else sqlite.NOW_US, BigInteger())
 
 
 def _monotonic_us() -> int:
-    # Unlike CLOCK_MONOTONIC it goes on while a virtual machine is suspended.
+    # Unlike CLOCK_MONOTONIC, it advances while a virtual machine is suspended.
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1000
 
 
 class DatabaseClock:
-    """The time of the clock that `read` asks for, in microseconds since the Unix epoch.
+    """The time of the clock that `read` queries, in microseconds since the Unix epoch.
 
-    Before it was read once, `now_us` returns the time of `wall_us`, this host's clock.
+    Before the first reading, `now_us` returns the time of `wall_us`, this host's clock.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class DatabaseClock:
     async def keep_synchronized(self, interval: float = _INTERVAL_SECONDS) -> None:
         """Read the database's clock every `interval` seconds, until cancelled.
 
-        While the database does not answer, the time goes on from the last reading.
+        While the database does not answer, the time advances from the last reading.
         """
         while True:
             await asyncio.sleep(interval)

@@ -1,7 +1,7 @@
-"""What SQLAlchemy compiled statements to, kept for all engines of a process.
+"""A cache of compiled SQLAlchemy statements, shared by all engines of a process.
 
-Each engine would keep its own, although those of readers, writers and beats run the same
-statements: to compile one takes a millisecond of CPU, as much as many take to run.
+By default each engine has its own cache, although readers, writers and heartbeats execute the same
+statements. Compiling one takes a millisecond of CPU, as much as executing many of them.
 """
 
 from typing import Any, Final
@@ -27,7 +27,7 @@ class CompiledStatements(LRUCache[tuple[Any, ...], Compiled]):  # Any: SQLAlchem
         super().__init__(_MOST)
 
     def get(self, key: tuple[Any, ...], default: object = None) -> Any:
-        """Return what a statement was compiled to, by whichever engine; the default if by none."""
+        """Return a statement as compiled by any of the engines, or the default."""
         return super().get(key[1:], default)
 
     def __setitem__(self, key: tuple[Any, ...], value: Compiled) -> None:

@@ -1,7 +1,7 @@
-"""How the catalog's database is reached: its address, its transactions, its errors.
+"""Access to the catalog's database: its URL, its transactions, its errors.
 
-A database is a file of SQLite or one of PostgreSQL's; what differs between them is in `sqlite` and
-`postgres`. One set of statements serves both.
+The database is an SQLite file or a PostgreSQL database; their differences are in `sqlite` and
+`postgres`. Both execute the same statements.
 """
 
 import asyncio
@@ -27,27 +27,27 @@ from storage.errors import CatalogAway, CatalogBusy, CatalogError, CatalogUnavai
 
 __all__ = ["BUSY_MS", "Database", "database_url", "open_database"]
 
-# The longest a writer waits for another; the slowest of 900 contended writes took 1.6 s.
+# The longest that a writer waits for a lock; the slowest of 900 contended writes took 1.6 s.
 BUSY_MS: Final = 10_000
-# No transaction takes longer, whatever the server, the network or the disk do.
+# The time limit of a transaction, for a stalled server, network or disk.
 _TRANSACTION_SECONDS: Final = 60.0
-# Most reads answer a request, whose caller does better with an error than with a long wait. They
-# take milliseconds, and wait for no writer.
+# Most reads serve a request, whose client is better off with an error than with a long wait. They
+# take milliseconds, and do not wait for writers.
 _READING_SECONDS: Final = 10.0
 
 
 def database_url(place: str | Path) -> URL:
-    """Return the database's URL; `place` is a file's path or such a URL itself.
+    """Return the database's URL; `place` is a file's path or the URL itself.
 
     Raises:
-        CatalogError: the URL is not one of a database that the catalog can live in.
+        CatalogError: the URL is invalid, or of an unsupported database.
     """
     if isinstance(place, Path) or "://" not in place:
         return _file(URL.create("sqlite", database=str(place)))
     try:
         url = make_url(place)
     except (ArgumentError, ValueError):
-        # The text may hold a password, and so may what was said of it: both stay out.
+        # The text and the error may contain a password: report neither.
         raise CatalogError("the catalog's address is not a database URL") from None
     if url.drivername in ("postgresql", "postgres", postgres.DRIVER):
         return _server(url)
@@ -64,21 +64,21 @@ def _file(url: URL) -> URL:
 
 
 def _server(url: URL) -> URL:
-    """Return a server's URL with each part where SQLAlchemy looks for it."""
+    """Return a server's URL with each part where SQLAlchemy expects it."""
     if not url.database:
         raise CatalogError(f"the catalog's address {postgres.address_of(url)} names no database")
     if url.host and url.host.lower().startswith("%2f"):  # a socket's folder, as libpq writes it
         url = url.set(host=unquote(url.host))
     query = dict(url.query)
     password = query.pop("password", None)
-    if isinstance(password, str):  # there, SQLAlchemy hides it
+    if isinstance(password, str):  # SQLAlchemy hides it there
         url = url.set(password=password)
     return url.set(drivername=postgres.DRIVER, query=query)
 
 
 @contextmanager
 def _translated() -> Generator[None]:
-    """Turn the driver's errors into this room's, without a statement or a parameter."""
+    """Translate the driver's errors into storage errors, without statements or parameters."""
     try:
         yield
     except PoolTimeoutError as error:
@@ -86,7 +86,7 @@ def _translated() -> Generator[None]:
     except DBAPIError as error:
         postgres.hide_values(error)
         raise _translation(error.orig, lost=error.connection_invalidated) from error
-    except (psycopg.Error, sqlite3.Error) as error:  # out of a new connection's preparation
+    except (psycopg.Error, sqlite3.Error) as error:  # while a new connection is prepared
         raise _translation(error, lost=False) from error
 
 
@@ -96,7 +96,7 @@ def _translation(error: BaseException | None, *, lost: bool) -> CatalogError:
 
 
 class Database:
-    """A database with its kinds of transactions; `place` is its address without a password."""
+    """A database and its kinds of transactions; `place` is its URL without a password."""
 
     def __init__(
         self, url: URL, *, busy_ms: int, reading_seconds: float = _READING_SECONDS
@@ -118,7 +118,7 @@ class Database:
             self._beats = self._writer
 
     def reading(self) -> AbstractAsyncContextManager[AsyncConnection]:
-        """Read within one snapshot, to answer a request.
+        """Read from one snapshot, to serve a request.
 
         Raises:
             CatalogError: the database did not answer in time.
@@ -126,7 +126,7 @@ class Database:
         return _bounded(self._reader, self._reading_seconds)
 
     def reading_all(self) -> AbstractAsyncContextManager[AsyncConnection]:
-        """Read whole tables within one snapshot, for work that nobody waits for.
+        """Read whole tables from one snapshot, for background work.
 
         Raises:
             CatalogError: the database did not answer.
@@ -145,10 +145,10 @@ class Database:
     async def row(
         self, statement: Select[*tuple[Any, ...]], parameters: Mapping[str, object]
     ) -> Row[Any] | None:
-        """Ask for one row in a transaction of its own, at half the cost of `reading`.
+        """Query one row in its own transaction, at half the cost of `reading`.
 
-        For what is asked at each call of the API: SQLAlchemy goes to and fro between its two worlds
-        once, and not at each step.
+        For the queries of every API request: SQLAlchemy switches its greenlet once, instead of at
+        each step.
 
         Raises:
             CatalogError: the database did not answer.
@@ -165,17 +165,17 @@ class Database:
 
     @asynccontextmanager
     async def writing(self) -> AsyncGenerator[AsyncConnection]:
-        """Write; what the block did counts when it ends, whole or not at all.
+        """Write in one transaction, which is committed at the end of the block.
 
-        On SQLite the block holds the one write lock. On PostgreSQL it holds what it wrote and what
-        it selected with `with_for_update()`: what it reads to change it must be selected so, in
-        the order of `storage.catalog.engine.lock_order`.
+        On SQLite the block holds the single write lock. On PostgreSQL it locks the rows that it
+        wrote or selected with `with_for_update()`: select a row that way before changing it, in the
+        order of `storage.catalog.engine.lock_order`.
 
         Raises:
-            CatalogBusy: a lock was not to be had in time.
+            CatalogBusy: it did not get a lock in time.
             CatalogError: the database did not answer.
         """
-        # The dictionary is the pooled connection's, and outlives the transaction.
+        # The dictionary belongs to the pooled connection, and outlives the transaction.
         deferred = DeferredWrites()
         async with _bounded(self._writer, _TRANSACTION_SECONDS) as connection:
             connection.info[DEFERRED] = deferred
@@ -185,9 +185,9 @@ class Database:
             self.after_outbox_commit()
 
     def beating(self) -> AbstractAsyncContextManager[AsyncConnection]:
-        """Write that this process is there, however many other transactions wait for connections.
+        """Write a heartbeat, even while other transactions wait for connections.
 
-        On PostgreSQL these transactions have a connection of their own. They broadcast nothing.
+        On PostgreSQL, heartbeats have their own connection. They broadcast nothing.
 
         Raises:
             CatalogError: the database did not answer in time.
@@ -196,10 +196,10 @@ class Database:
 
     @asynccontextmanager
     async def migrating(self) -> AsyncGenerator[AsyncConnection]:
-        """Make or migrate the tables, one process at a time; the block may take its time.
+        """Create or migrate the tables, one process at a time, without a time limit.
 
         Raises:
-            CatalogBusy: a lock was not to be had in time.
+            CatalogBusy: it did not get a lock in time.
             CatalogError: the database did not answer.
         """
         if self._served is None:
@@ -218,7 +218,7 @@ class Database:
             await engine.dispose()
 
     async def close(self) -> None:
-        """Close every connection."""
+        """Close all connections."""
         await self._reader.dispose()
         await self._writer.dispose()
         await self._beats.dispose()
@@ -226,7 +226,7 @@ class Database:
 
 @asynccontextmanager
 async def _bounded(engine: AsyncEngine, seconds: float) -> AsyncGenerator[AsyncConnection]:
-    """Run a transaction that ends in time."""
+    """Run a transaction with a time limit."""
     with _answered_in_time(asyncio.timeout(seconds)) as bound:
         async with bound:
             with _translated():
@@ -239,13 +239,13 @@ def _answered_in_time(bound: asyncio.Timeout) -> Generator[asyncio.Timeout]:
     try:
         yield bound
     except TimeoutError as error:
-        if not bound.expired():  # the block's own
+        if not bound.expired():  # raised by the block itself
             raise
         raise CatalogAway("the catalog does not answer") from error
 
 
 def _touch(path: Path) -> None:
-    """Make the file for its owner alone, as it holds stream keys; WAL files take after it."""
+    """Create the file readable by its owner only, as it has stream keys; WAL files inherit that."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.touch(mode=0o600, exist_ok=True)
 
@@ -258,14 +258,13 @@ async def open_database(
     busy_ms: int = BUSY_MS,
     reading_seconds: float = _READING_SECONDS,
 ) -> AsyncGenerator[Database]:
-    """Hold the database open for the length of the block.
+    """Open the database for the length of the block.
 
-    `busy_ms` is how long a writer waits for another, `reading_seconds` the longest that a read for
-    a request takes. A file is made where `create` is on; a
-    database of PostgreSQL must be there.
+    `busy_ms` is the lock timeout of writers, `reading_seconds` the time limit of reads for a
+    request. `create` creates a missing file; a PostgreSQL database must exist.
 
     Raises:
-        CatalogUnavailable: there is no file there and `create` is off, or it cannot be made.
+        CatalogUnavailable: the file does not exist and `create` is off, or cannot be created.
     """
     if url.get_backend_name() == "sqlite":
         await _see_to_file(Path(url.database or ""), create=create)

@@ -1,14 +1,13 @@
-"""The catalog in a database of PostgreSQL: its connections and what its errors mean.
+"""The catalog on PostgreSQL: its connections, and the translation of its errors.
 
-Readers see one snapshot (REPEATABLE READ, READ ONLY). Writers run under READ COMMITTED, and lock
-the row that they are about to change before they read it (`with_for_update`): what they wait for
-and then read is what the one before them wrote. Nothing waits for ever: for a lock, for a statement
-or for the next statement of a transaction the server waits as long as is said here, and for a
-server that is silent the network does. A host that is frozen or cut off in the middle of a change
-loses its locks before those who wait for them give up.
+Readers see one snapshot (REPEATABLE READ, READ ONLY). Writers use READ COMMITTED, and lock a row
+before they read and change it (`with_for_update`), so that they see the last committed version.
+Everything has a timeout: locks, statements and idle transactions on the server, and unresponsive
+connections in the network. A host that freezes or is cut off in the middle of a change loses its
+locks before other writers give up waiting for them.
 
-Every connection of a running Headend holds the lock `_FORM` shared, and so keeps the tables from
-being migrated below it. The server drops it with the connection.
+Every connection of a running Headend holds the lock `_SCHEMA_LOCK` shared, which prevents a
+migration of the tables. The server releases it with the connection.
 """
 
 from typing import Any, Final, Protocol
@@ -38,18 +37,17 @@ __all__ = [
 
 DRIVER: Final = "postgresql+psycopg"
 NOW_US: Final = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
-# Of each process; a server lets 100 in unless it is told otherwise: enough for eight processes.
+# Per process; a server accepts 100 connections by default, enough for eight processes.
 _READERS: Final = 5
 _WRITERS: Final = 5
 _COMPILED: Final = CompiledStatements()
-# Among PostgreSQL's advisory locks: who relies on the tables' form, and whose turn it is to look
-# whether that has to change.
-_FORM: Final = 0x48454146
-_SHAPING: Final = 0x48454147
-_SHAPING_MS: Final = 600_000  # the longest that a step of another process is waited for
+# Advisory locks: shared by all users of the schema, and held while checking whether to migrate it.
+_SCHEMA_LOCK: Final = 0x48454146
+_MIGRATION_LOCK: Final = 0x48454147
+_MIGRATION_MS: Final = 600_000  # the longest wait for another process's migration
 
 _CONNECT_SECONDS: Final = 5
-# A server or a network that is gone is noticed within 10 s, also in the middle of a statement.
+# A lost server or network is detected within 10 s, also during a statement.
 _NETWORK: Final = {
     "connect_timeout": _CONNECT_SECONDS,
     "keepalives_idle": 5,
@@ -58,8 +56,8 @@ _NETWORK: Final = {
     "tcp_user_timeout": 10_000,
 }
 _STATEMENT_MS: Final = 30_000
-# Between two statements of a transaction. A writer's locks hold others up, who wait for `busy_ms`;
-# what a reader sees holds up the removal of old rows alone.
+# Between two statements of a transaction. A writer's locks block others, which wait for `busy_ms`;
+# a reader's snapshot only delays the vacuum of old rows.
 _IDLE_WRITING_MS: Final = 5_000
 _IDLE_READING_MS: Final = 30_000
 _READING: Final = {
@@ -80,16 +78,16 @@ _BUSY: Final = frozenset(
         "40001",  # serialization failure
         "40P01",  # deadlock
         "53300",  # too many connections
-        "55P03",  # a lock was not to be had in time
+        "55P03",  # a lock was not available in time
         "57014",  # a statement took too long
     }
 )
-# What the world does to a database: connections (08), out of something (53), an operator steps in
-# (57), the server's disk (58), itself (XX); who may log in (28) and to what (3D).
+# Classes of environmental failures: connections (08), insufficient resources (53), operator
+# intervention (57), system errors (58), internal errors (XX), authorization (28), databases (3D).
 _BROKEN: Final = frozenset({"08", "28", "3D", "53", "57", "58", "XX"})
 _READ_ONLY: Final = "25006"
-# libpq gives no SQLSTATE where there is no session yet, only a text, which may name hosts and
-# users: of that only what is known here is passed on.
+# Without a session, libpq gives no SQLSTATE but a text, which may name hosts and users: only these
+# known reasons are reported.
 _TOO_MANY: Final = ("too many clients", "too many connections", "connection slots")
 _REASONS: Final = (
     ("Connection refused", "connection refused"),
@@ -105,7 +103,7 @@ _REASONS: Final = (
     ("translate host", "unknown host"),
     ("SSL", "no agreement on TLS"),
 )
-# Of these, the ones that only an operator changes; of the states above, too.
+# The reasons among these, and the states, that only an operator can change.
 _LASTING: Final = frozenset(
     {
         "wrong user or password",
@@ -131,14 +129,14 @@ class _DriverConnection(Protocol):
 
 
 class _Text(StrDumperUnknown):
-    """Texts on their way out. PostgreSQL's have no NUL: what is looked up with one is not found."""
+    """Dumps texts. PostgreSQL's have no NUL, which is replaced, so that a lookup finds nothing."""
 
     def dump(self, obj: str) -> bytes | bytearray | memoryview | None:
         return super().dump(obj.replace("\0", "\N{REPLACEMENT CHARACTER}"))
 
 
 def address_of(url: URL) -> str:
-    """Return a database's address for texts: without a password, whatever form it was given in."""
+    """Return a database's URL for messages, without a password."""
     host = url.host or url.query.get("host", "")
     host = host if isinstance(host, str) else ",".join(host)
     port = f":{url.port}" if url.port else ""
@@ -147,7 +145,7 @@ def address_of(url: URL) -> str:
 
 
 def engines(url: URL, busy_ms: int) -> tuple[AsyncEngine, AsyncEngine, AsyncEngine]:
-    """Return the engines of readers, of writers and of beats; `busy_ms` is how long each waits."""
+    """Return the engines of readers, writers and heartbeats; `busy_ms` is their lock timeout."""
     pool = {"pool_timeout": busy_ms / 1000, "max_overflow": 0, "pool_pre_ping": True}
     found = (
         _engine(url, _limits(busy_ms) | _READING, **pool, pool_size=_READERS),
@@ -160,36 +158,36 @@ def engines(url: URL, busy_ms: int) -> tuple[AsyncEngine, AsyncEngine, AsyncEngi
 
 
 def migration_engine(url: URL, busy_ms: int) -> AsyncEngine:
-    """Return the engine of who makes or migrates the tables: steps may take their time."""
+    """Return the engine that creates or migrates the tables, without statement timeouts."""
     patient = {"statement_timeout": "0", "idle_in_transaction_session_timeout": "0"}
     return _engine(url, _limits(busy_ms) | _WRITING | patient, poolclass=NullPool)
 
 
 def migration_lock_statements(busy_ms: int) -> tuple[str, ...]:
-    """Return what takes the turn to look at the tables' form, within a transaction."""
+    """Return the statements that acquire the migration lock, within a transaction."""
     return (
-        f"SET LOCAL lock_timeout = {_SHAPING_MS}",
-        f"SELECT pg_advisory_xact_lock({_SHAPING})",
+        f"SET LOCAL lock_timeout = {_MIGRATION_MS}",
+        f"SELECT pg_advisory_xact_lock({_MIGRATION_LOCK})",
         f"SET LOCAL lock_timeout = {busy_ms}",
     )
 
 
 async def lock_first_start(connection: AsyncConnection) -> None:
-    """Be the only one who fills an empty catalog; on SQLite every writer is."""
+    """Lock the initialization of an empty catalog; SQLite's write lock is enough for that."""
     if connection.dialect.name == "postgresql":
-        await connection.execute(select(func.pg_advisory_xact_lock(_SHAPING)))
+        await connection.execute(select(func.pg_advisory_xact_lock(_MIGRATION_LOCK)))
 
 
 def lock_schema(connection: Connection, place: str) -> None:
-    """Keep everyone else from the tables until the transaction ends; on SQLite that is so already.
+    """Lock the schema exclusively until the end of the transaction; SQLite's write lock does that.
 
     Raises:
-        CatalogBusy: a running Headend uses them.
+        CatalogBusy: a running Headend uses it.
     """
     if connection.dialect.name != "postgresql":
         return
     try:
-        connection.execute(select(func.pg_advisory_xact_lock(_FORM)))
+        connection.execute(select(func.pg_advisory_xact_lock(_SCHEMA_LOCK)))
     except DBAPIError as error:
         if not isinstance(error.orig, psycopg.errors.LockNotAvailable):
             raise
@@ -203,8 +201,8 @@ def _limits(busy_ms: int) -> dict[str, str]:
     return {
         "lock_timeout": str(busy_ms),
         "statement_timeout": str(max(_STATEMENT_MS, busy_ms)),
-        # The same as in `_NETWORK`, at the server's end: it would keep a session, its locks and its
-        # place among the connections for hours after a host was cut off.
+        # The same as in `_NETWORK` for the server, which would otherwise keep the session, its
+        # locks and its connection slot for hours after a host was cut off.
         "tcp_keepalives_idle": "5",
         "tcp_keepalives_interval": "2",
         "tcp_keepalives_count": "2",
@@ -213,8 +211,7 @@ def _limits(busy_ms: int) -> dict[str, str]:
 
 
 def _engine(url: URL, options: dict[str, str], **pool: Any) -> AsyncEngine:  # Any: SQLAlchemy's own
-    # Options go along as a connection is made: they cost no round trip. The operator's come last
-    # and win.
+    # Options in the connection string cost no round trip. The operator's come last, and win.
     words = [f"-c {name}={value}" for name, value in options.items()]
     given = url.query.get("options", "")
     words += [given] if isinstance(given, str) else given
@@ -237,14 +234,14 @@ def _prepare(connection: _DriverConnection, _record: object) -> None:
     connection.driver_connection.adapters.register_dumper(str, _Text)
     cursor = connection.cursor()
     try:
-        cursor.execute(f"SELECT pg_advisory_lock_shared({_FORM})")
+        cursor.execute(f"SELECT pg_advisory_lock_shared({_SCHEMA_LOCK})")
     finally:
         cursor.close()
     connection.commit()
 
 
 def hide_values(error: DBAPIError) -> None:
-    """Take out of an error's text what the server tells of a row: its values may be secret."""
+    """Remove the server's details about rows from an error: their values may be secret."""
     found = error.orig
     if isinstance(found, psycopg.Error) and found.diag.message_primary:
         found.args = (found.diag.message_primary,)
@@ -252,7 +249,7 @@ def hide_values(error: DBAPIError) -> None:
 
 
 def translation(error: BaseException | None, *, lost: bool) -> CatalogError:
-    """Return what an error of the driver means; `lost` says that the connection went with it."""
+    """Translate an error of the driver; `lost`: the connection was lost with it."""
     state = error.sqlstate or "" if isinstance(error, psycopg.Error) else ""
     if state in _BUSY:
         return CatalogBusy("the catalog is busy")

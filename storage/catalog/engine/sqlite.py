@@ -1,9 +1,9 @@
-"""The catalog in a file of SQLite: its connections and what its errors mean.
+"""The catalog in an SQLite file: its connections, and the translation of its errors.
 
-SQLite under WAL: readers never wait and never hold a writer up. Writers take the write lock when
-they begin (`BEGIN IMMEDIATE`): with a deferred transaction, 557 of 900 read-modify-writes from six
-processes failed with "database is locked" (a busy timeout does not help an upgrade), and without
-any, 646 of 900 were lost in silence; with both WAL and the lock, none of 900 was.
+With WAL, readers never wait and never block a writer. Writers acquire the write lock at their start
+(`BEGIN IMMEDIATE`): with deferred transactions, 557 of 900 read-modify-writes from six processes
+failed with "database is locked" (a busy timeout does not help an upgrade), and without a
+transaction, 646 of 900 were silently lost; with WAL and the lock, none of 900 was.
 """
 
 import sqlite3
@@ -22,14 +22,13 @@ from storage.errors import CatalogBusy, CatalogError, CatalogUnavailable
 __all__ = ["DRIVER", "NOW_US", "engines", "translation"]
 
 DRIVER: Final = "sqlite+aiosqlite"
-# To the millisecond, from the Julian day of the Unix epoch on.
+# In milliseconds, from the Julian day of the Unix epoch.
 NOW_US: Final = "CAST(round((julianday('now') - 2440587.5) * 86400000) AS INTEGER) * 1000"
-# Each has a page cache of up to 2 MB. One writer: more would only queue for the one
-# lock, by polling, and keep readers from a connection meanwhile.
+# Each has a page cache of up to 2 MB. One writer: more would only poll for the single lock.
 _READERS: Final = 4
 _WRITERS: Final = 1
 _COMPILED: Final = CompiledStatements()
-# What the world does to a database, as against what our own statements do.
+# Environmental failures, as opposed to faults of our statements.
 _BROKEN: Final = frozenset(
     {
         sqlite3.SQLITE_CANTOPEN,
@@ -45,7 +44,7 @@ _BROKEN: Final = frozenset(
 
 
 def engines(url: URL, busy_ms: int) -> tuple[AsyncEngine, AsyncEngine]:
-    """Return the engine of readers and that of writers; `busy_ms` is how long writers wait."""
+    """Return the engines of readers and of writers; `busy_ms` is the lock timeout of writers."""
     return _reading(url, busy_ms), _writing(url, busy_ms)
 
 
@@ -97,8 +96,8 @@ def _engine(
 
 
 def translation(error: BaseException | None, *, lost: bool) -> CatalogError:
-    """Return what an error of the driver means; `lost` says that the connection went with it."""
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # without its extension
+    """Translate an error of the driver; `lost`: the connection was lost with it."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the primary result code
     if code in HELD:
         return CatalogBusy("the catalog is busy")
     name = getattr(error, "sqlite_errorname", type(error).__name__)

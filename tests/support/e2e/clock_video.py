@@ -237,7 +237,7 @@ def _scale(held: Collected) -> int:
 
 
 def _stretches(held: Collected) -> list[list[int]]:
-    """Return the segment numbers between discontinuities, split as in `Collected.stretches`."""
+    """Return the segment numbers between discontinuities, as in `Collected.stretches`."""
     found: list[list[int]] = []
     init, last = "", 0
     for number in sorted(held.segments):
