@@ -72,10 +72,10 @@ def run(role: Role, settings: ServiceSettings, *, demo: float | None = None) -> 
                 locks.enter_context(writer_lock(folder, role.name))
             locks.enter_context(security_log(folder, role.name))
             with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-                place = catalog_location(settings)
-                runner.run(wait_for_catalog(place))
+                location = catalog_location(settings)
+                runner.run(wait_for_catalog(location))
                 if role.installs:
-                    runner.run(install(folder, place, bucket_of(settings)))
+                    runner.run(install(folder, location, bucket_of(settings)))
                 locks.enter_context(schema_in_use(folder))
                 runner.run(_run(role, settings, demo=demo))
     except* _REFUSALS as error:
@@ -84,11 +84,11 @@ def run(role: Role, settings: ServiceSettings, *, demo: float | None = None) -> 
 
 def _check_folder(folder: Path, role: Role, settings: ServiceSettings) -> None:
     """Check that the data folder exists, or create it if the role may."""
-    place = catalog_location(settings)
+    location = catalog_location(settings)
     if role.installs:
         create_data_folder(folder)
-    elif isinstance(place, Path) and not place.is_file():
-        raise CatalogUnavailable(f"there is no catalog at {place}; run `headend migrate` first")
+    elif isinstance(location, Path) and not location.is_file():
+        raise CatalogUnavailable(f"there is no catalog at {location}; run `headend migrate` first")
     else:
         create_data_folder(folder)  # the catalog is elsewhere, and so may the media be
 

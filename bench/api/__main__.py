@@ -85,10 +85,10 @@ def _ratio(figures: Figures, page: str) -> float:
 def _measure(options: argparse.Namespace) -> Figures:
     tool("wrk", "wrk")
     with TemporaryDirectory(prefix="headend-bench-") as name, ExitStack() as stack:
-        place = Path(name) / "catalog.sqlite"
-        project, token = asyncio.run(fill(place, options.videos))
+        location = Path(name) / "catalog.sqlite"
+        project, token = asyncio.run(fill(location, options.videos))
         headers = {"Authorization": f"Bearer {token}"}
-        servers = {each: stack.enter_context(_server(each, place)) for each in _SERVERS}
+        servers = {each: stack.enter_context(_server(each, location)) for each in _SERVERS}
         kinds = [
             Kind("the first page", f"api/projects/{project}/videos"),
             Kind("the hundredth page", f"api/projects/{project}/videos?page=100"),
@@ -109,9 +109,9 @@ def _measure(options: argparse.Namespace) -> Figures:
 
 
 @contextmanager
-def _server(name: str, place: Path) -> Generator[Serving]:
-    command = [sys.executable, "-m", f"bench.api.{name}", place]
-    with child(command, place.with_name(f"{name}.log"), cwd=ROOT) as running:
+def _server(name: str, location: Path) -> Generator[Serving]:
+    command = [sys.executable, "-m", f"bench.api.{name}", location]
+    with child(command, location.with_name(f"{name}.log"), cwd=ROOT) as running:
         try:
             facts = running.wait("listening", START_SECONDS)
         except NoAnswer as error:

@@ -162,8 +162,8 @@ def _handler(database: sqlite3.Connection) -> Callable[..., Any]:
     return videos
 
 
-async def _serve_database(place: Path) -> None:
-    with closing(sqlite3.connect(place, isolation_level=None)) as database:
+async def _serve_database(location: Path) -> None:
+    with closing(sqlite3.connect(location, isolation_level=None)) as database:
         app = Litestar([_handler(database)], openapi_config=None, logging_config=None)
         await serve(app)
 

@@ -35,11 +35,11 @@ async def serve(app: Application) -> None:
             await stop.wait()
 
 
-async def _serve_catalog(place: Path) -> None:
+async def _serve_catalog(location: Path) -> None:
     addresses = Addresses(
         http=BASE, playback=BASE, rtmp="", rtmps="", rtmp_backup="", rtmps_backup=""
     )
-    async with open_catalog(place, migrate=False) as catalog:
+    async with open_catalog(location, migrate=False) as catalog:
         await serve(create_app(catalog=catalog, addresses=addresses, broadcaster_key="key"))
 
 

@@ -34,12 +34,12 @@ WHERE project_id = :project AND kind IN ('videos', 'videos.completed')
 """
 
 
-async def fill(place: Path, count: int = VIDEOS) -> tuple[int, str]:
+async def fill(location: Path, count: int = VIDEOS) -> tuple[int, str]:
     """Make a catalog with `count` videos; return their project's number and its owner's token."""
-    async with open_catalog(place, migrate=True) as catalog:
+    async with open_catalog(location, migrate=True) as catalog:
         first = await catalog.installation.first_start(_NOW_US)
     facts = {"count": count, "project": first.project.id, "now": _NOW_US}
-    connection = sqlite3.connect(place)
+    connection = sqlite3.connect(location)
     try:
         with connection:
             connection.execute(_ROWS, facts)

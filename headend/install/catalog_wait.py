@@ -1,7 +1,7 @@
-"""Waits for the server of a database that is not available when a role starts.
+"""The wait for a database whose server is away when a role starts.
 
-After a power cut machines come back in any order. An error that an operator must solve still ends
-the start: a wrong password, tables of another version.
+After a power cut machines come back in any order. What an operator has to change ends the start as
+before: a wrong password, tables of another version.
 """
 
 import asyncio
@@ -17,30 +17,30 @@ __all__ = ["wait_for_catalog"]
 
 log = logging.getLogger(__name__)
 
-_RETRY_SECONDS: Final = 1.0
-# How long the service manager waits for the next notification: more than an attempt may take.
+_LOOK_SECONDS: Final = 1.0
+# What a look may take, and then some: the service manager waits for so long for the next word.
 _PATIENCE_SECONDS: Final = 90
 
 
-async def wait_for_catalog(place: Path | str) -> None:
+async def wait_for_catalog(location: Path | str) -> None:
     """Wait until the server of a catalog's database answers, even if with an error.
 
-    Return at once if the catalog is a file.
+    A catalog in a file is not waited for.
     """
-    if isinstance(place, Path):
+    if isinstance(location, Path):
         return
-    logged = False
+    told = False
     while True:
         try:
-            async with open_catalog(place, migrate=False):
+            async with open_catalog(location, migrate=False):
                 break
         except CatalogAway as error:
-            if not logged:
+            if not told:
                 log.warning("waiting for the database", extra={"cause": str(error)})
-            logged = True
+            told = True
             notify(f"STATUS=waiting: {error}\nEXTEND_TIMEOUT_USEC={_PATIENCE_SECONDS * 1_000_000}")
         except CatalogError:
             return
-        await asyncio.sleep(_RETRY_SECONDS)
-    if logged:
+        await asyncio.sleep(_LOOK_SECONDS)
+    if told:
         log.info("the database answers")

@@ -54,11 +54,11 @@ def create_data_folder(folder: Path) -> None:
 
 
 async def install(
-    folder: Path, place: str | Path | None = None, bucket: S3Place | None = None
+    folder: Path, location: str | Path | None = None, bucket: S3Place | None = None
 ) -> bool:
     """Create the database and the records of a first start, or migrate an older database.
 
-    `place` is the catalog's location (`catalog_location`), by default a file in the folder, and
+    `location` is the catalog's (see `catalog_location`), by default a file in the folder, and
     `bucket` that of the media, by default the folder. Return whether there was anything to do. An
     installation that is up to date is not touched, so this may be called while Headend runs.
 
@@ -67,11 +67,11 @@ async def install(
         StoreMismatch: the media in the folder belong to another database; nothing was created.
         StorageError: the database cannot be created or used.
     """
-    place = place or folder / DATABASE
-    if await _is_ready(folder, place, bucket):
+    location = location or folder / DATABASE
+    if await _is_ready(folder, location, bucket):
         return False
     with schema_change(folder):
-        async with open_catalog(place, migrate=True) as catalog:
+        async with open_catalog(location, migrate=True) as catalog:
             first = await catalog.installation.first_start(wall_clock_us())
             if first.owner_token is not None:
                 _write_token(folder / OWNER_TOKEN, first.owner_token)
@@ -132,18 +132,18 @@ async def read_installation(catalog: Catalog) -> FirstStart:
     return first
 
 
-async def _is_ready(folder: Path, place: str | Path, bucket: S3Place | None) -> bool:
+async def _is_ready(folder: Path, location: str | Path, bucket: S3Place | None) -> bool:
     """Return whether the database is up to date and has had its first start.
 
     Raises:
         StoreMismatch: there is no database, or an empty one, but there are media.
     """
     files = read_store(folder, bucket)
-    if isinstance(place, Path) and not place.is_file():  # noqa: ASYNC240 # before anything runs
-        await refuse_media(files, store=files.place, catalog=str(place))
+    if isinstance(location, Path) and not location.is_file():  # noqa: ASYNC240 # before anything runs
+        await refuse_media(files, store=files.place, catalog=str(location))
         return False
     try:
-        async with open_catalog(place, migrate=False) as catalog:
+        async with open_catalog(location, migrate=False) as catalog:
             if await catalog.installation.find() is not None:
                 return True
             empty = catalog.place

@@ -106,17 +106,17 @@ class Catalog:
 
 
 @asynccontextmanager
-async def open_catalog(place: str | Path, *, migrate: bool) -> AsyncGenerator[Catalog]:
+async def open_catalog(location: str | Path, *, migrate: bool) -> AsyncGenerator[Catalog]:
     """Open a catalog for the length of the block.
 
-    `place` is a file's path or a database URL. With `migrate` the tables are created or migrated to
-    their present form first; two processes may do so at once.
+    `location` is a file's path or a database URL. `migrate` first creates or migrates the tables;
+    several processes may do so concurrently.
 
     Raises:
-        SchemaMismatch: The tables do not have the form that this code needs.
+        SchemaMismatch: The tables do not have the schema that this version needs.
         CatalogError: The catalog cannot be opened.
     """
-    url = database_url(place)
+    url = database_url(location)
     async with open_database(url, create=migrate) as database:
         if migrate:
             await migrations.migrate(database)

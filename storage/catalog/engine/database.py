@@ -36,16 +36,16 @@ _TRANSACTION_SECONDS: Final = 60.0
 _READING_SECONDS: Final = 10.0
 
 
-def database_url(place: str | Path) -> URL:
-    """Return the database's URL; `place` is a file's path or the URL itself.
+def database_url(location: str | Path) -> URL:
+    """Return the database's URL; `location` is a file's path or the URL itself.
 
     Raises:
         CatalogError: the URL is invalid, or of an unsupported database.
     """
-    if isinstance(place, Path) or "://" not in place:
-        return _file(URL.create("sqlite", database=str(place)))
+    if isinstance(location, Path) or "://" not in location:
+        return _file(URL.create("sqlite", database=str(location)))
     try:
-        url = make_url(place)
+        url = make_url(location)
     except (ArgumentError, ValueError):
         # The text and the error may contain a password: report neither.
         raise CatalogError("the catalog's address is not a database URL") from None
