@@ -1,6 +1,6 @@
-"""Sources in the codecs that RTMP did not always have, made by the library's own encoders."""
+"""Sources in the codecs of enhanced RTMP, encoded with the library's encoders."""
 
-# The library leaves the type parameter of its packets open, so pyright knows them in part only.
+# The library leaves the type parameter of its packets open: pyright knows them only partially.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false
 
@@ -22,7 +22,7 @@ __all__ = ["HEVC", "HEVC_OPEN", "coded"]
 
 HEVC = "libx265"
 _QUIET = "log-level=none:pools=1:frame-threads=1:keyint=30:min-keyint=30:bframes=4:b-adapt=0"
-# Open groups begin with a CRA picture, whose leading pictures need the group before.
+# Open GOPs begin with a CRA picture, whose leading pictures depend on the previous GOP.
 HEVC_OPEN = {"preset": "ultrafast", "x265-params": f"{_QUIET}:open-gop=1"}
 _OPTIONS: Mapping[str, dict[str, str]] = {
     HEVC: {"preset": "ultrafast", "x265-params": f"{_QUIET}:open-gop=0"},
@@ -42,7 +42,7 @@ def coded(
 ) -> Source:
     """Encode a test picture of 30 frames a second, a keyframe every second, without sound.
 
-    It goes through an MP4, which brings packets into the form in which RTMP carries them.
+    Muxing it into an MP4 brings the packets into the form that RTMP uses.
     """
     file = io.BytesIO()
     with av.open(file, "w", format="mp4") as container:

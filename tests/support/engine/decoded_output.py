@@ -1,4 +1,4 @@
-"""What a player would see and hear of what an engine made."""
+"""Decodes the output of engines as a player would."""
 
 import array
 import io
@@ -21,9 +21,9 @@ _QUIET_SECONDS = 0.3
 
 
 def warnings(made: Made) -> dict[str, str]:
-    """What Debian's ffmpeg has to say about each rendition, decoding all of it."""
+    """Return the messages of Debian's ffmpeg while it decodes each rendition."""
     files = [(name, file) for name in made.names for file in made.files(name)]
-    # One run for all, as a start of ffmpeg is half the work; who it was is asked when it matters.
+    # One run for all, as starting ffmpeg is half the work; only errors need a run per rendition.
     if not _said_of(file for _, file in files):
         return {}
     return {name: text for name, file in files if (text := _said_of([file]))} or {
@@ -39,13 +39,13 @@ def _said_of(files: Iterable[bytes]) -> str:
             place = Path(folder) / f"{number}.mp4"
             place.write_bytes(file)
             sources += ["-i", place]
-            # Its own clock would be one over the frame rate, too coarse for a rate that varies.
+            # The default time base is one over the frame rate, too coarse for a variable rate.
             sinks += ["-map", str(number), "-enc_time_base", "-1", "-f", "null", "-"]
         return ffmpeg(*sources, *sinks) if sources else ""
 
 
 def packets(data: bytes) -> list[tuple[int, int, bytes]]:
-    """Decode time, presentation time and bytes of a file's samples, in its scale."""
+    """Return decode time, presentation time and bytes of a file's samples, in its timescale."""
     found: list[tuple[int, int, bytes]] = []
     with av.open(io.BytesIO(data), "r") as container:
         for packet in container.demux():
@@ -55,7 +55,7 @@ def packets(data: bytes) -> list[tuple[int, int, bytes]]:
 
 
 def frames(data: bytes) -> list[tuple[int, int, int]]:
-    """Time, width and height of a file's frames, in showing order."""
+    """Return time, width and height of a file's frames, in presentation order."""
     with av.open(io.BytesIO(data), "r") as container:
         return [
             (frame.pts, frame.width, frame.height)
@@ -65,7 +65,7 @@ def frames(data: bytes) -> list[tuple[int, int, int]]:
 
 
 def shape(data: bytes) -> float:
-    """How much wider than high a file's picture is shown."""
+    """Return the display aspect ratio of a file."""
     with av.open(io.BytesIO(data), "r") as container:
         (stream,) = container.streams.video
         aspect = stream.sample_aspect_ratio or 1
@@ -73,7 +73,7 @@ def shape(data: bytes) -> float:
 
 
 def loudness(data: bytes) -> list[tuple[float, float]]:
-    """Time in seconds and the loudest sample of each of a file's frames of sound."""
+    """Return the time in seconds and the peak sample of each audio frame of a file."""
     with av.open(io.BytesIO(data), "r") as container:
         return [
             (frame.time or 0.0, max(abs(sample) for sample in _samples(frame)))
@@ -82,7 +82,7 @@ def loudness(data: bytes) -> list[tuple[float, float]]:
 
 
 def onsets(data: bytes) -> tuple[list[float], list[float]]:
-    """When, in seconds, a file's picture turns bright and when its sound turns loud."""
+    """Return the times in seconds at which the picture turns bright and the sound loud."""
     with av.open(io.BytesIO(data), "r") as container:
         flashes = _flashes(container) if container.streams.video else []
     with av.open(io.BytesIO(data), "r") as container:

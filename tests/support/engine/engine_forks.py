@@ -1,4 +1,4 @@
-"""Engines that begin at once (`tests.support.forks`), and what they say."""
+"""Engines as forks (`tests.support.forks`), and their output."""
 
 import asyncio
 import contextlib
@@ -16,15 +16,15 @@ from transcode.protocol import engine_process
 __all__ = ["begin_at_once", "run_engine", "running_forks"]
 
 _ENGINE: Final = "transcode.engine.main:main"
-_running: list[int] = []  # engines that began at once
+_running: list[int] = []  # process IDs of forked engines
 
 
 def run_engine(
     arguments: Sequence[str], source: IO[bytes] | bytes, *, seconds: float
 ) -> tuple[int, bytes, bytes]:
-    """Run an engine; return its exit status, its output and its standard error.
+    """Run an engine, and return its exit status, output and standard error.
 
-    It reads that file, or those bytes through a pipe. It is killed after so many seconds.
+    Its input is a file, or bytes through a pipe. It is killed after `seconds`.
     """
     with contextlib.ExitStack() as pipes, ThreadPoolExecutor(2) as threads:
         output, output_end = _pipe(pipes)
@@ -47,14 +47,14 @@ def run_engine(
 
 
 def _pipe(pipes: contextlib.ExitStack) -> tuple[IO[bytes], IO[bytes]]:
-    """A pipe's ends, to read from and to write to, without buffers."""
+    """Return the unbuffered reading and writing ends of a pipe."""
     ends = zip(os.pipe(), ("rb", "wb"), strict=True)
     reading, writing = (pipes.enter_context(os.fdopen(end, way, 0)) for end, way in ends)
     return reading, writing
 
 
 def _feed(entrance: IO[bytes], data: bytes) -> None:
-    """Write all, as long as somebody reads."""
+    """Write all data, unless the reader closes the pipe."""
     left = memoryview(data)
     with contextlib.suppress(BrokenPipeError):
         while left:
@@ -63,17 +63,17 @@ def _feed(entrance: IO[bytes], data: bytes) -> None:
 
 
 def begin_at_once() -> None:
-    """Have engines that this process starts be forks, until it ends."""
+    """From now on, start this process's engines as forks."""
     engine_process.create_subprocess_exec = _start  # pyright: ignore[reportPrivateImportUsage]
 
 
 def running_forks() -> list[int]:
-    """Return the process IDs of those engines whose end was not seen."""
+    """Return the process IDs of the forked engines that were not reaped."""
     return list(_running)
 
 
 class _Child:
-    """An engine, with what its parent uses of `asyncio.subprocess.Process`."""
+    """A forked engine, with the part of `asyncio.subprocess.Process` that its parent uses."""
 
     def __init__(
         self,
@@ -114,7 +114,7 @@ class _Child:
 async def _start(
     *command: str, stdin: int, limit: int, env: Mapping[str, str], cwd: str, **pipes: int
 ) -> Process:
-    """Start an engine by the command that runs it; its three pipes are as that of a process."""
+    """Start an engine from its command line, with pipes like those of a process."""
     _, isolated, _, module, *arguments = command
     assert (isolated, module) == ("-I", "transcode.engine")
     assert pipes == {"stdout": PIPE, "stderr": PIPE}

@@ -1,4 +1,4 @@
-"""A real engine process, driven through its pipes, and what it made put in order."""
+"""A real engine process, driven through its pipes, and its parsed output."""
 
 from collections.abc import Iterable
 from typing import TypeVar
@@ -28,7 +28,7 @@ ORIGIN = ORIGIN_SECONDS * VIDEO_SCALE
 LABELS = frozenset({"1080p", "720p", "480p", "360p"})
 FRAME = VIDEO_SCALE // 30
 AAC_FRAME = 1_920
-_SECONDS = 60  # far above what any test takes: a hang must not hang the tests
+_SECONDS = 60  # far longer than any test takes, so that a hang does not block the tests
 
 T = TypeVar("T")
 
@@ -65,7 +65,7 @@ class Made:
         return [init for init in self.of(InitSection) if init.rendition == name]
 
     def data(self, segment: Segment) -> bytes:
-        """A segment's bytes: its parts joined; parts of one that was given up count for nothing."""
+        """The bytes of a segment: its parts joined, without those of an abandoned one."""
         if segment.gap:
             return b""
         return b"".join(
@@ -74,7 +74,7 @@ class Made:
 
     @property
     def finished(self) -> EpochFinished:
-        """The sums of the only epoch."""
+        """The totals of the only epoch."""
         (last,) = self.of(EpochFinished)
         return last
 
@@ -82,14 +82,14 @@ class Made:
         return [segment.start for segment in self.segments(name)]
 
     def _outline(self) -> dict[str, list[tuple[int, int, int, bool]]]:
-        """Number, start, length and gap of each segment, for who has to find out what is wrong."""
+        """Number, start, length and gap of each segment, for assertion messages."""
         return {
             name: [(one.sequence, one.start, one.duration, one.gap) for one in self.segments(name)]
             for name in self.names
         }
 
     def in_step(self) -> bool:
-        """Whether all renditions have the same segments, at the same time, with the same marks."""
+        """Return whether all renditions have the same segments, times and discontinuities."""
         pictures = [name for name in self.names if name != AUDIO_RENDITION]
         first = self.segments(pictures[0])
         self._announced()
@@ -103,13 +103,13 @@ class Made:
             ]
             most = FRAME + AAC_FRAME if name == AUDIO_RENDITION else 0
             for one, other in zip(segments, first, strict=True):
-                # What was given up begins at its cut, the others with the first picture after it.
+                # An abandoned segment begins at its cut, others with the first picture after it.
                 slack = max(most, FRAME if one.gap or other.gap else 0)
                 assert abs(one.start - other.start) <= slack
         return True
 
     def _announced(self) -> None:
-        """Assert that each segment was announced before its first part, as it was then made."""
+        """Assert that each segment was announced before its first part, with the same values."""
         starts: dict[tuple[str, int], SegmentStart] = {}
         for report in self.reports:
             match report:
@@ -128,7 +128,7 @@ class Made:
         it (RFC 8216bis, 4.4.4.9).
         """
         targets = {prepared.epoch: prepared.part for prepared in self.of(Prepared)}
-        if not targets:  # of a file, whose segments are a part each
+        if not targets:  # the segments of a file consist of one part each
             return
         starts = self.of(SegmentStart)
         epochs = {(start.rendition, start.sequence): start.epoch for start in starts}
@@ -141,7 +141,7 @@ class Made:
             assert part.duration >= 0.85 * target or part.index == last[key]
 
     def files(self, name: str) -> list[bytes]:
-        """Each stretch under one init section as a file: the init section and its segments."""
+        """Return one file per init section: the init section and its segments."""
         joined: dict[int, bytes] = {init.number: init.data for init in self.inits(name)}
         for segment in self.segments(name):
             if not segment.gap:
@@ -160,7 +160,7 @@ def begin(
     discontinuity: bool = False,
     reuse: bool = True,
 ) -> Begin:
-    """Return the order for a source; the ladder is the usual one."""
+    """Return the order for a source, by default with the standard ladder."""
     video = source.video
     if ladder is None and video is not None:
         ladder = thinned(ladder_for(video.width, video.height, LABELS))
@@ -178,17 +178,17 @@ def begin(
 
 
 def orders(source: Source, order: Begin) -> list[EngineOrder]:
-    """Return a whole epoch."""
+    """Return the orders of a whole epoch."""
     return [order, *source.packets, Finish()]
 
 
 def run(*epochs: Iterable[EngineOrder]) -> Made:
-    """Send the orders to a new engine, close its input and wait for its end."""
+    """Send orders to a new engine, close its input, and wait for its end."""
     return run_raw(b"".join(pack(order) for epoch in epochs for order in epoch))
 
 
 def run_raw(data: bytes, *arguments: str) -> Made:
-    """Send any bytes to a new engine."""
+    """Send arbitrary bytes to a new engine."""
     status, output, complaints = run_engine(arguments or ("live", "test"), data, seconds=_SECONDS)
     reader: WireReader[EngineReport] = WireReader(EngineReport)
     return Made(reader.feed(output), status, complaints.decode())

@@ -1,4 +1,4 @@
-"""Whole files and spans of them, as real engines make them: every picture once, in step, silent."""
+"""Runs real engines on whole files and on spans, and checks that their output is complete."""
 
 from itertools import pairwise
 from pathlib import Path
@@ -44,7 +44,7 @@ def surveyed(made: Made) -> Surveyed:
 
 
 def made_of(path: Path, *, reuse: bool = True, threads: int = 1) -> Made:
-    """What one engine makes of a film, and one more of each of its stretches."""
+    """Return the output of one engine for a film, and of one more engine for each span."""
     whole = read("asset", path, film_for(path, reuse=reuse, threads=threads))
     assert (whole.status, whole.complaints) == (0, "")
     reports: list[EngineReport] = list(whole.reports)
@@ -58,7 +58,7 @@ def made_of(path: Path, *, reuse: bool = True, threads: int = 1) -> Made:
 
 
 def joined(made: Made, name: str) -> bytes:
-    """A rendition as one file: its first init section, and all its segments."""
+    """Return a rendition as one file: its first init section and all its segments."""
     inits = {init.data for init in made.inits(name)}
     assert len(inits) == 1
     (init,) = inits
@@ -66,7 +66,7 @@ def joined(made: Made, name: str) -> bytes:
 
 
 def is_whole(made: Made, count: int, *, late: int = 0) -> bool:
-    """Whether each rung has each picture once and nothing is amiss in any rendition."""
+    """Return whether each rung has each picture once, and ffmpeg decodes all without errors."""
     assert made.in_step()
     for name in made.names:
         file = joined(made, name)

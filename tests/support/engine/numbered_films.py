@@ -1,4 +1,4 @@
-"""Films whose pictures carry their number, and what a viewer reads of it."""
+"""Films whose pictures show their number, and a reader of the numbers."""
 
 import io
 from pathlib import Path
@@ -30,7 +30,7 @@ def numbered(
         f":enable='eq(mod(floor(n/{1 << bit}),2),1)'"
         for bit in range(_BITS)
     )
-    # Two lines are quickly drawn, and all others are the same.
+    # Two lines are fast to draw, and all others are the same.
     shape = f"scale={size[0]}:{size[1]}:flags=neighbor,setsar=1"
     picture = f"color=black:s={size[0]}x2:r={rate}:d={seconds},{bars},{shape}{filters}"
     audio = ["-f", "lavfi", "-i", sound] if sound else []
@@ -42,7 +42,7 @@ def numbered(
 
 
 def numbers(data: bytes) -> list[tuple[int, int]]:
-    """Return time and number of a file's pictures, in showing order."""
+    """Return time and number of a file's pictures, in presentation order."""
     found: list[tuple[int, int]] = []
     with av.open(io.BytesIO(data), "r") as container:
         for frame in container.decode(video=0):

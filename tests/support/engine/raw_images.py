@@ -6,7 +6,7 @@ __all__ = ["flat"]
 
 
 def flat(level: int, *, stripes: int = 0, size: tuple[int, int] = (128, 72)) -> VideoFrame:
-    """Return a grey picture, with stripes that are lighter by so much."""
+    """Return a grey picture with stripes that are lighter by `stripes`."""
     frame = VideoFrame(*size, "yuv420p")
     rows = b"".join(
         bytes([level + (stripes if row % 16 < 8 else 0)]) * frame.planes[0].line_size

@@ -42,7 +42,7 @@ def outcome(box: str, code: str, cwd: Path = ROOT) -> str:
 
 
 def stricter(errno_: int) -> str:
-    """Return statements that answer seccomp(2) with an errno: a sandbox around ours."""
+    """Return statements that make seccomp(2) fail with an errno, as an outer sandbox may."""
     return textwrap.dedent(f"""
         import ctypes, struct
         steps = [(0x20, 0, 0, 0), (0x15, 0, 1, 317), (6, 0, 0, {0x50000 | errno_}),

@@ -1,4 +1,4 @@
-"""Sources as encoders send them: made by Debian's ffmpeg, read back from FLV, packet by packet."""
+"""Sources as encoders send them: encoded by Debian's ffmpeg, read back from FLV as packets."""
 
 import subprocess
 from pathlib import Path
@@ -27,12 +27,12 @@ __all__ = [
     "thinned",
 ]
 
-# Low pictures, wide enough for the label: they have the ladder of that size and an eighth of its
-# pixels, which is what encoders take their time for. They take as long for bits: see `thinned`.
+# Wide and low pictures, with the ladder of the label's size and an eighth of its pixels, which
+# determine the encoding time. So do bits: see `thinned`.
 LOW_720P, LOW_480P, LOW_360P = (960, 96), (720, 72), (480, 64)
 TONE = "sine=frequency=440:sample_rate=44100"
 
-# Scene cuts, motion, noise and a plain colour, as no single test pattern has them.
+# Scene cuts, motion, noise and a plain colour, which no single test pattern combines.
 _SCENES = (
     "testsrc2=s={size}:r={rate}:d={piece},format=yuv420p,setsar=1[a];"
     "mandelbrot=s={size}:r={rate},trim=duration={piece},setpts=PTS-STARTPTS,"
@@ -45,11 +45,11 @@ _SCENES = (
 )
 _COMMAND = ("ffmpeg", "-nostdin", "-hide_banner", "-v", "warning")
 _SECONDS = 60
-_BITS_OF_A_PIXEL = 0.2  # of one picture: scenes look like those of a stream with so many
+_BITS_OF_A_PIXEL = 0.2  # the bits per pixel of a typical stream
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):
-    """What one encoder sends, in the order in which it does; times are milliseconds."""
+    """The packets of one encoder in sending order; times are in milliseconds."""
 
     video: VideoTrack | None
     audio: AudioTrack | None
@@ -117,7 +117,7 @@ def moving(
     bframes: int = 2,
 ) -> Path:
     """Make an FLV of one moving test picture, cheaply; `gop` is in frames."""
-    # The source itself makes even sizes alone.
+    # The filter generates even sizes only.
     shape = f"format={form},scale={size[0]}:{size[1]}"
     picture = f"testsrc2=s={size[0] + 1}x{size[1] + 1}:r={rate}:d={seconds},{shape}"
     ffmpeg(
@@ -130,7 +130,7 @@ def moving(
 
 
 def pulses(path: Path, *, seconds: int, size: tuple[int, int] = (256, 144)) -> Path:
-    """Make an FLV that flashes and beeps at once, 0.4 s into each second, for 0.1 s."""
+    """Make an FLV that flashes and beeps for 0.1 s, 0.4 s into each second."""
     when = "gte(t,0.4)*lt(mod(t-0.4,1),0.1)"
     picture = f"color=black:s={size[0]}x{size[1]}:r=30:d={seconds}"
     ffmpeg(
@@ -143,7 +143,7 @@ def pulses(path: Path, *, seconds: int, size: tuple[int, int] = (256, 144)) -> P
 
 
 def thinned(ladder: Ladder) -> Ladder:
-    """A ladder whose rungs have as few bits a pixel as whole pictures of their width have."""
+    """Return a ladder with the bits per pixel of full-height pictures."""
     return Ladder(
         tuple(
             msgspec.structs.replace(rung, rate=round(rung.rate * min(1, _share_of_height(rung))))
@@ -153,12 +153,12 @@ def thinned(ladder: Ladder) -> Ladder:
 
 
 def _share_of_height(rung: Rendition) -> float:
-    """How high a picture is, as a share of one of 16:9 that is as wide."""
+    """Return a picture's height as a share of that of a 16:9 picture of its width."""
     return rung.height / (rung.width * 9 / 16)
 
 
 def source_of(path: Path) -> Source:
-    """Read a file's packets as the ingest would hand them on."""
+    """Read a file's packets as the ingest would pass them on."""
     video: VideoTrack | None = None
     audio: AudioTrack | None = None
     packets: list[Packet] = []

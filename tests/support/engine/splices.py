@@ -1,4 +1,4 @@
-"""Sources that follow each other in one run, and what must be true of what is made of them."""
+"""Spliced sources of one run, and checks of their output."""
 
 import itertools
 
@@ -30,7 +30,7 @@ SECOND = 90_000
 SHIFT = 1_000_000  # another encoder's clock, in ms
 MOST_GAP = SECOND // 10
 SIZE = (320, 180)
-# Two rungs of a source that is small enough for many tests, with 0.2 bits for each pixel.
+# Two rungs of a source that is small enough for many tests, with 0.2 bits per pixel.
 TOP = msgspec.structs.replace(ladder_for(*SIZE, LABELS).renditions[0], rate=6 * SIZE[0] * SIZE[1])
 LADDER = Ladder(
     (TOP, msgspec.structs.replace(TOP, name="144p", width=256, height=144, source_size=False))
@@ -38,13 +38,13 @@ LADDER = Ladder(
 
 
 def up_to(source: Source, end: int) -> Source:
-    """What came before a source was cut off, `end` ms after its beginning."""
+    """Return the packets of a source that was cut off `end` ms after its beginning."""
     kept = tuple(packet for packet in source.packets if packet.dts < end)
     return msgspec.structs.replace(source, packets=kept)
 
 
 def since(source: Source, start: int, shift: int = SHIFT, lead: int = 500) -> Source:
-    """What a backup's ring gives: all from a keyframe on, with the sound of some time before it."""
+    """Return a backup's buffer: all packets from a keyframe, with the sound shortly before it."""
     key = min(each.pts for each in source.pictures if each.key and each.pts >= start)
     first = next(n for n, each in enumerate(source.packets) if each.video and each.pts == key)
     kept = [
@@ -60,13 +60,13 @@ def since(source: Source, start: int, shift: int = SHIFT, lead: int = 500) -> So
 
 
 def ladder_of(source: Source) -> Ladder | None:
-    """What is made of the usual source; None: what is made of one of its size."""
+    """Return the ladder for the standard source; None: the default for its size."""
     video = source.video
     return LADDER if video is not None and (video.width, video.height) == SIZE else None
 
 
 def spliced(*sources: Source, reuse: bool = True) -> list[EngineOrder]:
-    """The orders of a run that takes one source after the other."""
+    """Return the orders of a run that splices sources."""
     orders: list[EngineOrder] = []
     for number, each in enumerate(sources):
         order = begin(each, ladder=ladder_of(each), epoch=number, reuse=reuse)
@@ -75,7 +75,7 @@ def spliced(*sources: Source, reuse: bool = True) -> list[EngineOrder]:
 
 
 def is_whole(made: Made) -> bool:
-    """One epoch, nothing that a player must be told of, nothing that a decoder complains of."""
+    """Return whether it is one epoch without discontinuities that decodes without errors."""
     assert (made.status, made.complaints, made.troubles) == (0, "", {})
     assert len(made.of(Prepared)) == 1
     assert {segment.epoch for segment in made.of(Segment)} == {0}
@@ -91,7 +91,7 @@ def pictures_of(made: Made) -> list[str]:
 
 
 def shown(made: Made, name: str) -> list[int]:
-    """The times of a rendition's pictures; they only rise, and none is shown for long."""
+    """Return the times of a rendition's pictures, checking that they increase without gaps."""
     (file,) = made.files(name)
     times = [pts for pts, _, _ in frames(file)]
     steps = [after - before for before, after in itertools.pairwise(times)]
@@ -100,7 +100,7 @@ def shown(made: Made, name: str) -> list[int]:
 
 
 def is_heard_throughout(made: Made) -> bool:
-    """The sound's samples follow each other to the sample and end with the picture."""
+    """Return whether the audio is sample-contiguous and ends with the picture."""
     (file,) = made.files(AUDIO_RENDITION)
     times = [pts for _, pts, _ in packets(file)]
     assert {after - before for before, after in itertools.pairwise(times)} == {1024}

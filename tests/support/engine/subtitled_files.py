@@ -1,4 +1,4 @@
-"""Films with subtitles within, made by Debian's ffmpeg."""
+"""Films with embedded subtitles, made by Debian's ffmpeg."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,7 +7,7 @@ from tests.support.engine.sources import ffmpeg
 
 __all__ = ["ENGLISH", "GERMAN", "subtitled"]
 
-# Language and title as containers have them, and the words as SubRip.
+# Language and title for the container, and the text as SubRip.
 Track = tuple[str, str, str]
 GERMAN: Track = (
     "ger",
@@ -26,7 +26,7 @@ _USUAL = {".mp4": "mov_text", ".mov": "mov_text", ".mkv": "srt", ".webm": "webvt
 def subtitled(
     path: Path, tracks: Sequence[Track], *, seconds: float = 6, shift: float = 0, codec: str = ""
 ) -> Path:
-    """Make a film with these tracks; all of its times begin at `shift` seconds."""
+    """Make a film with these tracks, whose timestamps begin at `shift` seconds."""
     inputs: list[str | Path] = []
     facts: list[str] = []
     for number, (language, title, words) in enumerate(tracks):

@@ -1,6 +1,6 @@
-"""H.264 whose pictures are decoded as they are shown, from an encoder that does not say so."""
+"""H.264 without reordering, from an encoder that does not declare that in its VUI."""
 
-# The library leaves the type parameter of its packets open, so pyright knows them in part only.
+# The library leaves the type parameter of its packets open: pyright knows them only partially.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false
 
@@ -21,7 +21,7 @@ _LAST_FIELDS: Final = 6  # Exp-Golomb numbers at the end of the VUI (14496-10, E
 
 
 def undeclared_order(count: int) -> tuple[VideoTrack, list[bytes]]:
-    """Return a track and its packets: P-frames of an encoder that might send B-frames."""
+    """Return a track and its packets: P-frames that could, as declared, be B-frames."""
     context = CodecContext.create("libx264", "w")
     context.width, context.height = _SIZE
     context.pix_fmt = "yuv420p"
@@ -43,7 +43,7 @@ def undeclared_order(count: int) -> tuple[VideoTrack, list[bytes]]:
 
 
 def _without_restrictions(config: bytes) -> bytes:
-    """Return an avcC record without the end of its VUI, which bounds the reordering."""
+    """Return an avcC record without the end of its VUI, which limits the reordering."""
     size = int.from_bytes(config[6:8], "big")
     raw = config[8 : 8 + size].replace(b"\0\0\3", b"\0\0")
     bits = "".join(f"{byte:08b}" for byte in raw).rstrip("0")[:-1]
@@ -64,7 +64,7 @@ def _without_restrictions(config: bytes) -> bytes:
 
 
 def _numbers(bits: str) -> int:
-    """Count the Exp-Golomb numbers that bits consist of, -1 if they end within one."""
+    """Count the Exp-Golomb numbers in the bits; -1 if they end within one."""
     place = count = 0
     while place < len(bits):
         one = bits.find("1", place)

@@ -1,4 +1,4 @@
-"""Files as people upload them, made by Debian's ffmpeg, and engines that read them."""
+"""Typical uploads, made by Debian's ffmpeg, and engines that read them."""
 
 import io
 from pathlib import Path
@@ -23,10 +23,10 @@ __all__ = [
     "refusal",
 ]
 
-# 0.4 s into each second the picture turns white and the sound loud, for 0.1 s.
+# 0.4 s into each second, the picture is white and the sound loud for 0.1 s.
 _WHEN = "gte(t,0.4)*lt(mod(t-0.4,1),0.1)"
 FLASHES = 0.4
-_SECONDS = 300  # far above what any test takes on a busy machine: a hang must not hang the tests
+_SECONDS = 300  # far longer than any test takes, so that a hang does not block the tests
 
 
 def film(
@@ -39,11 +39,11 @@ def film(
     sound: str | None = "mono",
     first: tuple[str, ...] = (),
 ) -> Path:
-    """Make a file of flashes and beeps; its name says the format, `coding` the rest.
+    """Make a file of flashes and beeps; its suffix is the format, `coding` are other options.
 
-    `sound` is its layout, None for none; `first` are options of the first input.
+    `sound` is the channel layout, None for no sound; `first` are options of the first input.
     """
-    # The source itself makes even sizes alone.
+    # The filter generates even sizes only.
     shape = f"scale={size[0]}:{size[1]},setsar=1,format={form}"
     picture = (
         f"color=black:s={size[0] // 2 * 2 + 2}x{size[1] // 2 * 2 + 2}:r={rate}:d={seconds},"
@@ -59,14 +59,14 @@ def film(
 
 
 def make_for(found: Probed, *, reuse: bool = True) -> FileOrder:
-    """Return the usual order for a file."""
+    """Return the standard order for a file."""
     ladder = ladder_for(found.width, found.height, LABELS) if found.width else None
     upright = (found.width, found.height) == (found.codec_width, found.codec_height)
     return FileOrder(ladder=ladder, reuse=reuse and upright and not found.rotation)
 
 
 def read(kind: str, path: Path, make: FileOrder | AssetOrder | SpanOrder | None = None) -> Made:
-    """Have a new engine read a file."""
+    """Run a new engine on a file."""
     order = [msgspec.json.encode(make).decode()] if make is not None else []
     with path.open("rb") as file:
         status, output, complaints = run_engine([kind, *order], file, seconds=_SECONDS)
@@ -75,7 +75,7 @@ def read(kind: str, path: Path, make: FileOrder | AssetOrder | SpanOrder | None 
 
 
 def probed(path: Path) -> Probed:
-    """Return what an engine finds a good file to be."""
+    """Return an engine's probe of a valid file."""
     made = read("probe", path)
     assert (made.status, made.complaints) == (0, "")
     (found,) = made.of(Probed)
@@ -83,7 +83,7 @@ def probed(path: Path) -> Probed:
 
 
 def refusal(path: Path, kind: str = "probe", make: FileOrder | None = None) -> str:
-    """Return why an engine makes nothing of a file."""
+    """Return the reason for which an engine refuses a file."""
     made = read(kind, path, make)
     assert (made.status, made.complaints) == (0, "")
     assert not made.of(Probed)
@@ -93,7 +93,7 @@ def refusal(path: Path, kind: str = "probe", make: FileOrder | None = None) -> s
 
 
 def made_of(path: Path, *, reuse: bool = True) -> Made:
-    """Return what an engine makes of a good file."""
+    """Return an engine's output for a valid file."""
     made = read("video", path, make_for(probed(path), reuse=reuse))
     assert (made.status, made.complaints) == (0, "")
     assert made.of(Refused) == []

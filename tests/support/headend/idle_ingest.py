@@ -1,4 +1,4 @@
-"""A listener that knows no key, and the live runs behind it, as an ingest role has them."""
+"""An ingest role's listener without any stream key, and its live runs."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -18,7 +18,7 @@ __all__ = ["idle_ingest"]
 
 
 class _Nobody:
-    """A directory without a key, a journal that nobody reads."""
+    """A directory without keys, and a journal that discards its events."""
 
     async def grant(self, application: str, key: StreamKey) -> Grant | None:
         return None
@@ -28,7 +28,7 @@ class _Nobody:
 
 @asynccontextmanager
 async def idle_ingest(folder: Path) -> AsyncGenerator[tuple[RtmpListener, LiveTranscoding]]:
-    """Open a listener without a socket, and live runs that are stored in a folder."""
+    """Create a listener without a socket, and live runs that are stored in a folder."""
     with DiskObjects(folder) as objects:
         transcoding = LiveTranscoding(objects=objects, edge=MemoryEdge(), window=LiveWindow())
         async with listening(

@@ -1,4 +1,4 @@
-"""A data folder that is installed, and settings of a service on it with free loopback ports."""
+"""An installed data folder, and settings of a service on it with free loopback ports."""
 
 from pathlib import Path
 
@@ -12,9 +12,9 @@ _FREE = "127.0.0.1:0"
 
 
 def settings_of(folder: Path, **changed: str) -> ServiceSettings:
-    """Return settings that listen on free ports; `changed` names others: `status__listen=""`."""
+    """Return settings with free ports; `changed` overrides others, as in `status__listen=""`."""
     ports = ("http.listen", "rtmp.listen", "rtmps.listen", "status.listen", "ingest.status")
-    # Every role gives out addresses of the encoders' ports, which only an ingest knows.
+    # Every role publishes the addresses of the RTMP ports, which only an ingest knows.
     encoders = {f"{name}.public_url": f"{name}://in.example" for name in ("rtmp", "rtmps")}
     given = {name.replace("__", "."): value for name, value in changed.items()}
     options = {"data": str(folder), **dict.fromkeys(ports, _FREE), **encoders, **given}
@@ -22,7 +22,7 @@ def settings_of(folder: Path, **changed: str) -> ServiceSettings:
 
 
 async def installed(folder: Path, **changed: str) -> ServiceSettings:
-    """Install a data folder as `headend migrate` does; return the settings of a service on it."""
+    """Install a data folder like `headend migrate`, and return settings of a service on it."""
     create_data_folder(folder)
     migrated(folder / DATABASE)
     await install(folder)

@@ -1,4 +1,4 @@
-"""The broadcaster behind the real server, and raw clients before it."""
+"""The broadcaster behind the real server, and raw WebSocket clients of it."""
 
 import asyncio
 import contextlib
@@ -28,7 +28,7 @@ Json = dict[str, Any]  # Any: what the tests are about to find out
 
 
 async def other(scope: Any, receive: Any, send: Any) -> None:  # ASGI's own maps
-    """The application behind the broadcaster: knows nothing."""
+    """The application behind the broadcaster: answers 404."""
     if scope["type"] == "lifespan":
         for each in ("startup", "shutdown"):
             await receive()
@@ -70,7 +70,7 @@ class Place(msgspec.Struct, frozen=True):
         origin: str | None = None,
         **options: Any,  # of the client's library
     ) -> AsyncGenerator[ClientConnection]:
-        """Connect as clients of the protocol do."""
+        """Connect like a client of the protocol."""
         async with connect(
             f"ws://127.0.0.1:{self.port}{path}",
             origin=origin,  # pyright: ignore[reportArgumentType]  # a NewType of str
@@ -81,7 +81,7 @@ class Place(msgspec.Struct, frozen=True):
 
 
 async def heard(client: ClientConnection) -> Json:
-    """Return the next message, with its data as what it stands for."""
+    """Receive the next message, and decode its data."""
     async with asyncio.timeout(DEADLINE):
         outer = json.loads(await client.recv())
     with contextlib.suppress(ValueError):
@@ -90,7 +90,7 @@ async def heard(client: ClientConnection) -> Json:
 
 
 async def subscribed(client: ClientConnection, *channels: str) -> str:
-    """Hear the opening and subscribe; returns the connection's name."""
+    """Receive the greeting, subscribe to channels, and return the socket ID."""
     opening = await heard(client)
     for channel in channels:
         await client.send(words("pusher:subscribe", channel=channel))
@@ -99,7 +99,7 @@ async def subscribed(client: ClientConnection, *channels: str) -> str:
 
 
 async def closing(client: ClientConnection) -> int:
-    """Read to the end, and return the code that closed the connection."""
+    """Read to the end, and return the close code."""
     async with asyncio.timeout(DEADLINE):
         with contextlib.suppress(ConnectionClosed):
             async for _ in client:
@@ -113,6 +113,6 @@ def words(event: str, **data: object) -> str:
 
 
 def play(scene: Callable[[], Coroutine[Any, Any, None]]) -> None:  # Any: of any coroutine
-    """Run a scene on the event loop of the service."""
+    """Run a coroutine on uvloop, the event loop of the service."""
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(scene())

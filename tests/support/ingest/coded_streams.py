@@ -1,6 +1,6 @@
-"""Short streams of every codec that is taken, by FFmpeg's encoders and its FLV muxer.
+"""Short streams of every supported codec, by FFmpeg's encoders and its FLV muxer.
 
-What the muxer writes as FLV tags is what ffmpeg sends as RTMP messages: the same bytes.
+The bytes of the muxer's FLV tags are those of ffmpeg's RTMP messages.
 """
 
 # The library leaves the type parameters of its packets and streams open.
@@ -29,7 +29,7 @@ PICTURES = {
     "libsvtav1": {"preset": "10", "g": f"{KEYFRAMES}", "svtav1-params": "lp=1"},
     "libvpx-vp9": {"g": f"{KEYFRAMES}", "deadline": "realtime", "cpu-used": "8"},
 }
-# Encoder -> the form of its samples.
+# Encoder -> its sample format.
 SOUNDS = {
     "aac": "fltp",
     "libopus": "s16",
@@ -105,11 +105,11 @@ def tags_in(file: bytes) -> Iterator[tuple[int, int, bytes]]:
 
 
 def decoded(file: bytes, kind: str) -> list[bytes]:
-    """Return what FFmpeg makes of an FLV file by itself: each frame's samples."""
+    """Decode an FLV file with FFmpeg alone, and return each frame's samples."""
     with av.open(io.BytesIO(file), "r") as container:
         streams = container.streams.video if kind == "video" else container.streams.audio
         context = streams[0].codec_context
-        # Tags without samples (ends, speakers) come as empty packets.
+        # Tags without samples (end of sequence, channel layout) become empty packets.
         found = [context.decode(packet) for packet in container.demux(streams[0]) if packet.size]
         frames = [frame for each in (*found, context.decode(None)) for frame in each]
     return [samples(frame) for frame in frames]

@@ -1,6 +1,6 @@
-"""Sends a file by FFmpeg's RTMP muxer as its library has it; call it with the file and an address.
+"""Sends a file with FFmpeg's RTMP muxer; the arguments are the file and a URL.
 
-A process of its own: the muxer's socket calls do not let other threads run.
+It is a separate process since the muxer's socket calls hold the GIL.
 """
 
 import sys
@@ -17,7 +17,7 @@ def mux(path: str, url: str) -> None:
             if packet.dts is not None:
                 packet.stream = outputs[packet.stream.index]
                 target.mux(packet)  # pyright: ignore[reportUnknownMemberType]
-                time.sleep(0.003)  # no encoder is over before it has begun
+                time.sleep(0.003)  # a real encoder does not end as soon as it begins
 
 
 if __name__ == "__main__":

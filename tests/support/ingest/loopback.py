@@ -24,24 +24,24 @@ from tests.support.ingest import rtmp_peer
 from tests.support.ingest.virtual_clock import run as run_virtual
 from tests.support.waiting import until
 
-# A test opens connections faster than the world does.
+# Tests open connections faster than real encoders do.
 LIMITS = Limits(new_per_address_per_second=1_000, wrong_keys_per_minute=1_000)
 HASH = "Ab3dEf6hIj9l"
 START = (1, "status", "NetStream.Publish.Start")
 BAD_NAME = (1, "error", "NetStream.Publish.BadName")
 STOPPED = (1, "status", "NetStream.Unpublish.Success")
 LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
-_PATIENCE = 15.0  # seconds; on an idle machine everything happens at once
+_PATIENCE = 15.0  # seconds, for a busy machine
 
 
 def play(story: Coroutine[Any, Any, None], loop: str = "uvloop") -> None:
-    """Run a story within a time limit; `loop` is one of LOOPS."""
+    """Run a coroutine with a time limit; `loop` is one of LOOPS."""
     with asyncio.Runner(loop_factory=LOOPS[loop]) as runner:
         runner.run(_bounded(story, _PATIENCE))
 
 
 def play_fast(story: Coroutine[Any, Any, None]) -> None:
-    """Run a story with long waits on a virtual clock; both ends of its sockets are in this loop."""
+    """Run a coroutine on a virtual clock; both ends of its sockets must be in this loop."""
     run_virtual(_bounded(story, 120.0), linger=0.005)
 
 
@@ -51,7 +51,7 @@ async def _bounded(story: Coroutine[Any, Any, None], seconds: float) -> None:
 
 
 class RecordedRun:
-    """A run that records what was begun and offered."""
+    """A run that records its calls."""
 
     def __init__(self, place: "LoopbackPorts", notify: Callable[[], None]) -> None:
         self.playable = False
@@ -85,12 +85,10 @@ class RecordedRun:
 
 
 class LoopbackPorts:
-    """A directory, sink factory and journal in one, whose answers the test sets.
+    """A directory, sink factory and journal in one, whose results the test sets.
 
-    Its grants have `policy`.
-
-    `open_to_all` accepts every key, `answering` delays the directory's answers while it is clear,
-    `failure` is raised in place of an answer; `meanwhile` is called for each packet.
+    Its grants have `policy`. `open_to_all` accepts every key, the directory waits while `answering`
+    is clear, and raises `failure` if that is set; `meanwhile` is called for each packet.
     """
 
     def __init__(self, *, window: float = 60.0, goodbye: float = 60.0) -> None:
@@ -112,7 +110,7 @@ class LoopbackPorts:
 
     async def grant(self, application: str, key: StreamKey) -> Grant | None:
         self.asked.append((application, key))
-        right = self.key  # a database answers with the state at the time of the query
+        right = self.key  # like a database, which returns the state at the time of the query
         await self.answering.wait()
         self.answered += 1
         if self.failure is not None:
@@ -151,7 +149,7 @@ class LoopbackPorts:
         return self.runs[-1].packets if self.runs else []
 
     def opening(self, application: str = "live", name: str | None = None) -> bytes:
-        """Return all that an encoder sends before its media, with the stream's key."""
+        """Return all bytes that an encoder sends before its media, with the stream's key."""
         return rtmp_peer.opening(application, self.key.text if name is None else name)
 
 
@@ -167,7 +165,7 @@ class LoopbackListener:
         return self._ports[address]
 
     async def dial(self, address: str = "v4", trust: ssl.SSLContext | None = None) -> "Wire":
-        """Connect; with `trust`, by TLS."""
+        """Connect, with TLS if `trust` is set."""
         host = ADDRESSES[address]
         reader, writer = await asyncio.open_connection(
             host.removeprefix("::ffff:"),
@@ -220,7 +218,7 @@ async def loopback_listener(
     lag: LoopLag | None = None,
     hosts: OtherHosts | None = None,
 ) -> AsyncGenerator[LoopbackListener, None]:
-    """Listen at all addresses for the length of the block; the loop must report no error."""
+    """Listen on all addresses for the length of the block; the loop must report no error."""
     errors: list[dict[str, Any]] = []  # asyncio's context is untyped
     asyncio.get_running_loop().set_exception_handler(lambda _, about: errors.append(about))
     sockets = {
@@ -251,7 +249,7 @@ def _bind(host: str) -> socket.socket:
 
 
 class Wire:
-    """An encoder's end of a connection: sends what the test says, keeps what it reads."""
+    """The encoder's end of a connection, which records what it reads."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.read = b""
@@ -278,7 +276,7 @@ class Wire:
         await self._writer.drain()
 
     async def status(self, count: int = 1) -> tuple[int, str, str]:
-        """Read until there are `count` statuses and return the last of them."""
+        """Read until there are `count` statuses, and return the last of them."""
         while len(found := rtmp_peer.statuses(self.read)) < count:
             data = await self._reader.read(65_536)
             assert data, f"closed after {found}"
@@ -298,7 +296,7 @@ class Wire:
 
     async def close(self) -> None:
         self._writer.close()
-        with contextlib.suppress(OSError):  # the server may have been first
+        with contextlib.suppress(OSError):  # the server may have closed it first
             await self._writer.wait_closed()
 
     def reset(self) -> None:

@@ -1,4 +1,4 @@
-"""Encoders with known packets for the meter's tests, on a clock that the test sets."""
+"""Encoders with known packets for the tests of the meter, on a manual clock."""
 
 from collections.abc import Callable, Iterator
 
@@ -31,7 +31,7 @@ def pictures(
     """Yield (time, packet) of each picture; in groups of `frames` all but one are reordered."""
     for number in range(round(seconds * fps)):
         place = number % gop % frames
-        # The anchor is coded first and displayed last.
+        # The anchor is coded first and presented last.
         shown = number + (frames if place == 0 and number % gop else 1 if number % gop == 0 else 0)
         at = begin + number / fps
         yield (
@@ -59,7 +59,7 @@ def measured(
     speed: float = 1.0,
     tracks: tuple[Track, ...] = (VIDEO, AUDIO),
 ) -> EncoderReport:
-    """Send all packets in order; the encoder's clock is `speed` times as fast as ours."""
+    """Send all packets in order, by an encoder whose clock is `speed` times as fast as ours."""
     meter = Meter(START)
     for track in tracks:
         meter.add_track(track, START)

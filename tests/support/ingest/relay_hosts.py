@@ -1,7 +1,7 @@
 """Hosts of one installation in one event loop, with real sockets between them.
 
-Time is virtual (see `virtual_clock`), so detections and retries end at once. A host that is killed
-closes its sockets without a word; the cable to a host can be cut.
+Time is virtual (see `virtual_clock`), so timeouts and retries take no real time. A killed host
+closes its sockets without a message; the network cable of a host can be cut.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ SECRET: Final = b"the secret of this installation"
 
 
 def play(story: Coroutine[Any, Any, None]) -> None:
-    """Run a story of several hosts on a virtual clock."""
+    """Run a coroutine on a virtual clock."""
     run_virtual(_bounded(story), linger=0.005)
 
 
@@ -44,7 +44,7 @@ async def _bounded(story: Coroutine[Any, Any, None]) -> None:
 class Encoder(SimulatedEncoder):
     """An encoder whose connection ends when it is disconnected.
 
-    `grant` is what its key grants now, None if it was revoked. With `no_answer` it is not known.
+    `grant` is the grant of its key, None if that was revoked. With `no_answer`, lookups fail.
     """
 
     def __init__(self, slot: Slot) -> None:
@@ -65,7 +65,7 @@ class Encoder(SimulatedEncoder):
 
 
 class Cable:
-    """The network to a host: passes bytes on, in both directions, until it is cut."""
+    """The network connection of a host: passes bytes in both directions until it is cut."""
 
     def __init__(self, tasks: asyncio.TaskGroup, port: int) -> None:
         self.sock = socket.socket()
@@ -79,7 +79,7 @@ class Cable:
         self._running = [tasks.create_task(self._run())]
 
     def cut(self) -> None:
-        """Pass nothing on any more: connections stay open, and are accepted."""
+        """Stop passing bytes; connections stay open, and new ones are accepted."""
         self._whole.clear()
 
     def close(self) -> None:
@@ -150,7 +150,7 @@ class Host:
         self.relay = RelayListener(self.streams, tls.server, self.tasks, self.lag)
 
     async def attach(self, slot: Slot = PRIMARY, **granted: object) -> Encoder:
-        """Return an encoder that is attached, and sends nothing yet."""
+        """Attach an encoder that sends nothing yet."""
         encoder = Encoder(slot)
         grant: Grant = msgspec.structs.replace(GRANT, slot=slot, **granted)
         encoder.grant = grant
@@ -159,14 +159,14 @@ class Host:
         return encoder
 
     async def publish(self, slot: Slot = PRIMARY, phase: float = 0.0, **granted: object) -> Encoder:
-        """Return an encoder that sends from now on."""
+        """Attach an encoder, and start sending."""
         encoder = await self.attach(slot, **granted)
         self._sending.append(self.tasks.create_task(encoder.sending(phase)))
         return encoder
 
     @property
     def links(self) -> list[RelayLink]:
-        """All open links, of both ends."""
+        """The open links, at both ends."""
         return [*self.relay.links, *self.client.links]
 
     def stop_encoders(self) -> None:
@@ -174,7 +174,7 @@ class Host:
             task.cancel()
 
     def kill(self) -> None:
-        """End as a process that is killed does; the catalog does not know yet."""
+        """End like a killed process, without updating the catalog."""
         self.cut_off()
         self.stop_encoders()
         for link in self.links:
@@ -186,11 +186,11 @@ class Host:
             self.cable.close()
 
     def cut_off(self) -> None:
-        """Reach the catalog no more."""
+        """Cut the connection to the catalog."""
         self._ownership.cut_off = True
 
     def die(self) -> None:
-        """Be killed, and be known to be dead."""
+        """Kill the host, and mark it as dead in the catalog."""
         self.kill()
         self._table.dead.add(self.address)
 

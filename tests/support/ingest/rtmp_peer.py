@@ -1,6 +1,6 @@
-"""The encoder's side of RTMP, for the tests: bytes as it sends them, answers as it reads them.
+"""The encoder's side of RTMP: writes its bytes, and reads the server's answers.
 
-It chooses chunk headers itself, since real encoders use forms that our own writer never does.
+It writes chunk headers itself, since real encoders use forms that our own writer does not.
 """
 
 import itertools
@@ -22,7 +22,7 @@ HANDSHAKE = b"\x03" + bytes(1536) + bytes(1536)
 APPLICATION = "live"
 NAME = "abcdefghijkl_made-up"
 
-# A real encoder's: 160x90, High profile.
+# From a real encoder: 160x90, High profile.
 AVC_CONFIG = bytes.fromhex(
     "0164000cffe1001b6764000cac76110a37e4c04400000300040000030078"
     "3c50a61180010006" + "68e843b2c8b0" + "fdf8f800"
@@ -31,12 +31,12 @@ AAC_CONFIG = bytes.fromhex("1208")  # LC, 44 100 Hz, mono
 
 
 def whole(number: int, kind: int, body: bytes, *, stamp: int = 0, stream: int = 0) -> bytes:
-    """Return the header of form 0 and the body, uncut: for bodies of one chunk."""
+    """Return a message of one chunk: a header of format 0, and the body."""
     return head(0, number) + header(kind, len(body), stamp=stamp, stream=stream) + body
 
 
 def head(form: int, number: int) -> bytes:
-    """Return a chunk's first byte or bytes in the shortest form for its number."""
+    """Return a chunk's basic header in the shortest form for its stream ID."""
     if number < 64:
         return bytes((form << 6 | number,))
     if number < 320:
@@ -45,7 +45,7 @@ def head(form: int, number: int) -> bytes:
 
 
 def header(kind: int, length: int, *, stamp: int = 0, stream: int = 0) -> bytes:
-    """Return what follows the first byte in a header of form 0."""
+    """Return the message header of format 0."""
     field = min(stamp, 0xFFFFFF)
     extension = struct.pack(">I", stamp) if field == 0xFFFFFF else b""
     return (
@@ -60,7 +60,7 @@ def header(kind: int, length: int, *, stamp: int = 0, stream: int = 0) -> bytes:
 def message(
     number: int, kind: int, body: bytes, *, stamp: int = 0, stream: int = 0, size: int = 128
 ) -> bytes:
-    """Return a message in chunks of `size`, the others of form 3."""
+    """Return a message in chunks of `size`; all but the first have format 3."""
     parts = [head(0, number), header(kind, len(body), stamp=stamp, stream=stream), body[:size]]
     for start in range(size, len(body), size):
         parts += (head(3, number), body[start : start + size])
@@ -78,7 +78,7 @@ def connect(app: str = APPLICATION, url: str = "rtmp://tv.example/live") -> byte
 
 
 def opening(app: str = APPLICATION, name: str = NAME, url: str = "rtmp://tv.example/live") -> bytes:
-    """Return all that goes before media, as librtmp says it."""
+    """Return all bytes before the media, as librtmp sends them."""
     return b"".join(
         (
             HANDSHAKE,
@@ -126,7 +126,7 @@ def session(limits: Limits = LIMITS, now: float = 0.0) -> Session:
 def feed(
     peer: Session, pieces: Iterable[bytes], *, now: float = 0.0, allow: bool = True
 ) -> list[Event]:
-    """Feed pieces one by one, giving leave when it is asked for."""
+    """Feed pieces one by one, and accept a publish command."""
     found: list[Event] = []
     for piece in pieces:
         events = peer.receive(piece, now)
@@ -137,7 +137,7 @@ def feed(
 
 
 def publishing(limits: Limits = LIMITS) -> Session:
-    """Return a session with leave to publish, its answers read."""
+    """Return a publishing session whose answers were read."""
     peer = session(limits)
     feed(peer, [opening()])
     peer.outgoing()
@@ -146,15 +146,15 @@ def publishing(limits: Limits = LIMITS) -> Session:
 
 
 def cut(data: bytes, places: Iterable[int]) -> Sequence[bytes]:
-    """Cut data at places, which may come in any order and lie outside."""
+    """Split data at places, which may be unsorted or out of range."""
     marks = [0, *sorted({place for place in places if 0 < place < len(data)}), len(data)]
     return [data[start:end] for start, end in itertools.pairwise(marks)]
 
 
 def answers(data: bytes) -> list[Message]:
-    """Read what the server wrote after its part of the handshake.
+    """Parse the server's bytes after its part of the handshake.
 
-    What it wrote before it announced its chunk size fits into one chunk of either size.
+    Messages before its chunk size fit into one chunk of either size.
     """
     found: list[Message] = []
     announced = whole(2, MessageType.SET_CHUNK_SIZE, struct.pack(">I", LIMITS.out_chunk_bytes))

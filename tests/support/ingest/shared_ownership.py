@@ -1,4 +1,4 @@
-"""Ownership of streams that several registries in one process share, as a database keeps it."""
+"""An in-memory table of stream ownership, shared by several registries of one process."""
 
 import asyncio
 
@@ -10,14 +10,14 @@ __all__ = ["HostOwnership", "OwnershipTable"]
 class OwnershipTable:
     """Which host owns which stream; hosts are named by their addresses.
 
-    `dead` hosts own nothing. While `answering` is clear, claims wait; with `down` they fail.
+    `dead` hosts own nothing. While `answering` is clear, claims wait; with `down`, they fail.
     """
 
     def __init__(self) -> None:
         self.owners: dict[int, tuple[str | None, int]] = {}  # stream: host, generation
         self.dead: set[str] = set()
         self.claims: list[tuple[str, int | None]] = []
-        self.silent: list[int | None] = []  # what each of them said
+        self.silent: list[int | None] = []  # the argument of each call
         self.released: list[tuple[str, int]] = []
         self.answering = asyncio.Event()
         self.answering.set()

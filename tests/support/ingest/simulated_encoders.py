@@ -1,7 +1,7 @@
-"""A stream with several simulated encoders, which send by themselves on a virtual clock.
+"""A stream with several simulated encoders, which send on a virtual clock.
 
-They send ten pictures a second and an audio packet with each; a packet's timestamp is its time of
-arrival in milliseconds of the test's clock, so the run's packets show what was lost.
+Each sends ten pictures a second, with an audio packet each. A packet's timestamp is its time of
+arrival on the test's clock in milliseconds, so the run's packets show what was lost.
 """
 
 import asyncio
@@ -33,14 +33,14 @@ class SimulatedEncoder(FakePublisher):
         self.video = video
         self.sound = sound
         self.stalled = False
-        self.held_until = 0.0  # packets from before arrive then, all at once,
-        self.lags = 0.0  # or with this delay at first, and half a second less each second
+        self.held_until = 0.0  # earlier packets arrive then, all at once,
+        self.lags = 0.0  # or with this delay, which shrinks by half a second per second
         self.gop = GOP
         self.interval = 0.1  # seconds between two pictures
         self._held: list[MediaPacket] = []
 
     async def sending(self, phase: float = 0.0) -> None:
-        """Send for ever; the first keyframe comes `phase` seconds after the start."""
+        """Send for ever; the first keyframe is sent `phase` seconds after the start."""
         await asyncio.sleep(phase)
         clock = asyncio.get_running_loop().time
         assert self.session is not None
@@ -96,7 +96,7 @@ class SimulatedStream:
 
     @property
     def told(self) -> list[str]:
-        """The calls of the newest run, without the packets offered."""
+        """The calls of the newest run, without the offered packets."""
         return [line for line in self.place.sinks[-1].told if not line.startswith("offer")]
 
     async def add_encoder(
@@ -123,7 +123,7 @@ class SimulatedStream:
 async def simulated_stream(
     place: FakePorts, policy: Policy | None = None, lag: LoopLag | None = None, **granted: object
 ) -> AsyncGenerator[SimulatedStream, None]:
-    """Serve a stream for the length of the block; `granted` are fields of its encoders' grants."""
+    """Run a stream for the length of the block; `granted` are fields of its encoders' grants."""
     grant = msgspec.structs.replace(GRANT, policy=policy or Policy(), **granted)
     async with asyncio.TaskGroup() as tasks:
         live = LiveStreams(place, place, tasks, lag)

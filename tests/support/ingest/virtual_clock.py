@@ -1,7 +1,6 @@
-"""An event loop with a virtual clock: waits end at once, in their order.
+"""An event loop with a virtual clock: waits end at once, in order.
 
-Sockets work if both ends are in the same loop: what one end has written is read by the other before
-the clock advances.
+Sockets work if both ends are in the same loop: written bytes are read before the clock advances.
 """
 
 import asyncio
@@ -38,7 +37,7 @@ class _Loop(asyncio.SelectorEventLoop):
         return self._jumping.now
 
     def hold_up(self, seconds: float) -> None:
-        """Let time pass without a turn of the loop."""
+        """Advance the clock without running callbacks."""
         self._jumping.now += seconds
 
 
@@ -52,7 +51,7 @@ def run(main: Coroutine[Any, Any, T], *, linger: float = 0.0) -> T:
 
 
 def hold_up(seconds: float) -> None:
-    """Hold the running virtual loop up, as a call that blocks does."""
+    """Advance the running virtual loop's clock, as a blocking call would."""
     loop = asyncio.get_running_loop()
     assert isinstance(loop, _Loop)
     loop.hold_up(seconds)

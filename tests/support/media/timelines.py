@@ -1,4 +1,4 @@
-"""Timelines of a live rendition: grown in a given way, or in any order of operations."""
+"""Timelines of a live rendition, built by given or by random operations."""
 
 from typing import Final
 
@@ -25,12 +25,12 @@ SEGMENT: Final = 4 * PART
 
 
 def part(msn: int, index: int, *, duration: int = PART, gap: bool = False) -> PartialSegment:
-    """A part, whose URI is its numbers; the first of a segment is independent."""
+    """Return a part, whose URI has its numbers; the first of a segment is independent."""
     return PartialSegment(f"{msn}.{index}.m4s", duration, independent=index == 0, gap=gap)
 
 
 def grown(timeline: Timeline, segments: int, *, map_uri: str = "init-0.mp4") -> Timeline:
-    """The timeline with more segments of four parts, and a hint."""
+    """Return the timeline with more segments of four parts, and a hint."""
     for msn in range(timeline.next_msn, timeline.next_msn + segments):
         timeline = timeline.open(map_uri, wall_us=NOON_US + 2_000_000 * msn)
         for index in range(4):
@@ -40,7 +40,7 @@ def grown(timeline: Timeline, segments: int, *, map_uri: str = "init-0.mp4") -> 
 
 
 def with_closed(count: int, *, first: int = 0) -> Timeline:
-    """A timeline of whole segments: gaps, discontinuities and new init sections now and then."""
+    """Return a timeline of closed segments with some gaps, discontinuities and init sections."""
     timeline = Timeline(part_target=PART, sequence=first)
     for msn in range(first, first + count):
         timeline = timeline.with_segment(
@@ -60,7 +60,7 @@ Operation = tuple[str, bool, bool, int]
 
 
 class TimelineRun:
-    """A timeline after each of several operations, oldest first; shown as the operations."""
+    """The timeline after each operation, oldest first; its repr shows the operations."""
 
     def __init__(self, first: int, closed: int, operations: list[Operation], *, ends: bool) -> None:
         timeline = with_closed(closed, first=first)
@@ -77,7 +77,7 @@ class TimelineRun:
 
 
 def timeline_runs() -> st.SearchStrategy[TimelineRun]:
-    """Runs in which anything may follow what allows it, and which may end."""
+    """Return a strategy of runs with any allowed sequence of operations."""
     names = ["open", "part", "part", "part", "close", "close", "gap", "whole", "trim"]
     operations = st.tuples(
         st.sampled_from(names), st.booleans(), st.booleans(), st.integers(1, SEGMENT)
@@ -92,7 +92,7 @@ def timeline_runs() -> st.SearchStrategy[TimelineRun]:
 
 
 def _operate(timeline: Timeline, name: str, *, gap: bool, change: bool, ticks: int) -> Timeline:
-    """Carry out an operation if the timeline allows it."""
+    """Apply an operation if the timeline allows it."""
     msn, index = timeline.next_msn, len(timeline.parts)
     map_uri, wall_us = f"init-{int(change)}.mp4", NOON_US + 1000 * ticks
     if name == "trim":

@@ -1,4 +1,4 @@
-"""Calls of a catalog made side by side, and how many of them it was too busy for."""
+"""Concurrent calls of a catalog, and the number of those refused as busy."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -11,9 +11,9 @@ Call = Callable[[], Awaitable[object]]
 
 
 async def count_refused(callers: Sequence[Sequence[Call]]) -> int:
-    """Run each caller's calls in turn, all callers side by side; returns how many were refused.
+    """Run each caller's calls in turn, all callers concurrently, and count the refused calls.
 
-    A transaction that the database ended because of a deadlock is refused as busy.
+    A transaction that the database aborted because of a deadlock is refused as busy.
     """
     refused = 0
 

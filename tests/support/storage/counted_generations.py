@@ -1,4 +1,4 @@
-"""Streams whose generations count owners one by one, so that a test can say which owner it is.
+"""Generations that count a stream's owners one by one, so that tests can predict them.
 
 Generations follow the database's clock unless the last one is later than that (see
 `storage.catalog.hosts.owners`). Here it is.
@@ -11,13 +11,13 @@ from tests.support.sql import run_sql
 
 __all__ = ["BEFORE_FIRST", "count_generations"]
 
-# Until 2054 the clock gives smaller ones.
+# The clock gives smaller ones until 2054.
 BEFORE_FIRST: Final = 1 << 30
-_LATER_US: Final = 1 << 60  # a host that starts removes old rows of streams that are not there
+_LATER_US: Final = 1 << 60  # a starting host removes old rows of deleted streams
 
 
 def count_generations(place: str | Path, *streams: int) -> None:
-    """Let the first owner of each of these streams have the generation `BEFORE_FIRST` + 1."""
+    """Set the generation of each stream's first owner to `BEFORE_FIRST` + 1."""
     rows = ", ".join(f"({stream}, NULL, {BEFORE_FIRST}, {_LATER_US})" for stream in streams)
     run_sql(
         place,

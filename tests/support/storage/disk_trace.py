@@ -1,4 +1,4 @@
-"""What reaches the disk, in order: syncs, renames, and the database's statements and commits."""
+"""Traces the order of syncs, renames, and the database's statements and commits."""
 
 import os
 from collections.abc import Generator
@@ -18,9 +18,9 @@ Trace = list[tuple[str, str]]
 
 @contextmanager
 def traced_disk(root: Path) -> Generator[Trace]:
-    """List what is done during the block: each call with its path below `root`, or its SQL.
+    """Record the calls during the block, each with its path below `root` or its SQL.
 
-    The calls do what they always do.
+    The calls still have their effect.
     """
     trace: Trace = []
     real_fsync, real_rename, real_replace = os.fsync, os.rename, os.replace
@@ -69,7 +69,7 @@ def traced_disk(root: Path) -> Generator[Trace]:
 
 
 def are_synced_before(trace: Trace, statement: str) -> bool:
-    """Return whether all media were synced, none being renamed since, when a statement began."""
+    """Return whether all media were synced, and not renamed since, before a statement."""
     row = next(n for n, (call, text) in enumerate(trace) if call == "sql" and statement in text)
     calls = [call for call, _ in trace[:row] if call in ("rename", "syncfs")]
     return bool(calls) and calls[-1] == "syncfs"

@@ -1,4 +1,4 @@
-"""A live run that is put into an edge, part by part."""
+"""Publishes a live run to an edge, part by part."""
 
 from media.hls.timeline import Timeline
 from storage.edge.base import Edge
@@ -19,14 +19,14 @@ async def put(edge: Edge, timeline: Timeline, *, generation: int = 0) -> None:
 
 
 def part_data(msn: int, index: int, size: int = 10) -> bytes:
-    """Return the bytes of a part, which differ from those of others."""
+    """Return the bytes of a part, which differ for every part."""
     return f"{msn}.{index}".encode().ljust(size)
 
 
 async def put_next_part(
     edge: Edge, timeline: Timeline, *, size: int = 10, generation: int = 0
 ) -> Timeline:
-    """Publish the next part as a publication does: its bytes, then the timeline that lists it."""
+    """Publish the next part like a publication: its bytes, then the timeline that lists it."""
     msn, index = timeline.next_msn, len(timeline.parts)
     if timeline.opened is None:
         timeline = timeline.open("init-0.mp4")

@@ -67,7 +67,7 @@ class ReportMaker:
         return studio
 
     def begin(self, *names: str) -> Iterator[InitSection]:
-        """Yield the next init section of every rendition, or of those that are named."""
+        """Yield the next init section of every rendition, or of the given ones."""
         for name in names or self.names:
             number = self.inits[name]
             self.inits[name] += 1
@@ -84,7 +84,7 @@ class ReportMaker:
         gaps: Collection[str] = (),
         part: int | None = None,
     ) -> list[Report]:
-        """Return the reports of the next step, one rendition after the other.
+        """Return the reports of the next step, rendition by rendition.
 
         All parts but the last are `part` ticks long; if that is None there are two.
         """
@@ -144,12 +144,12 @@ def _lengths(duration: int, part: int | None) -> list[int]:
 
 
 async def append_all(publication: Publication, reports: Iterable[Report]) -> None:
-    """Append reports and store each; nothing may fail."""
+    """Append reports, and store each of them."""
     assert await append_until_full(publication, reports) == 0
 
 
 async def append_until_full(publication: Publication, reports: Iterable[Report]) -> int:
-    """Append reports and store each, as a run does; return how often storing failed."""
+    """Append reports and store each, like a run; return how often storing failed."""
     failures = 0
     for report in reports:
         await publication.append(report)
@@ -198,7 +198,7 @@ class FailingObjects:
         await self.disk.put(address, data, vital=vital)
 
     async def put_all(self, objects: Mapping[str, bytes], *, vital: bool = False) -> None:
-        """Put each, since the process may be killed between any two."""
+        """Put objects one by one, since the process may be killed in between."""
         failure: ObjectError | None = None
         for address, data in objects.items():
             try:
@@ -267,7 +267,7 @@ class FailingObjects:
 
 
 class CheckedEdge(MemoryEdge):
-    """An edge that checks that its playlists name only what can be read, and keeps every call."""
+    """An edge that records its calls, and checks that all objects in its playlists exist."""
 
     def __init__(self, disk: DiskObjects) -> None:
         super().__init__()
@@ -309,9 +309,9 @@ class CheckedEdge(MemoryEdge):
 
 @lru_cache(maxsize=64)
 def named_addresses(address: str, text: str) -> tuple[str, ...]:
-    """Return the addresses that a playlist at `address` names.
+    """Return the addresses in a playlist at `address`.
 
-    A playlist is looked at with each part that is listed, and most texts are those of before.
+    Cached, as each new part checks all playlists, most of which did not change.
     """
     return tuple(_named_addresses(address, text))
 
@@ -320,7 +320,7 @@ def _named_addresses(address: str, text: str) -> Iterator[str]:
     folder = address.rpartition("/")[0]
     playlist = parse(text)
     if isinstance(playlist, MultivariantPlaylist):
-        if address.startswith("videos/"):  # where it is served, not where it stands
+        if address.startswith("videos/"):  # relative to its public path, not to its address
             folder = folder.rpartition("/")[0]
         for uri in [*(one.uri for one in playlist.sounds), *(one.uri for one in playlist.variants)]:
             yield f"{folder}/{uri.partition('?')[0]}"
@@ -343,7 +343,7 @@ def check_named_addresses(
 
 
 def _files(folder: Path) -> list[str]:
-    """Return the names of a folder's files: of many, sooner than one look at each."""
+    """Return the names of a folder's files: faster than checking many of them."""
     if not folder.is_dir():
         return []
     with os.scandir(folder) as entries:
@@ -420,9 +420,9 @@ class PublicationFixture:
         return [segment.uri for segment in on_disk(self.disk, name, run).segments]
 
     async def same_everywhere(self, run: str = RUN) -> None:
-        """Check that edge and disk show the same, with the same numbers in all renditions.
+        """Check that edge and disk have the same playlists, with the same numbers.
 
-        What is a gap on disk may be in memory still.
+        A gap on disk may still be in memory.
         """
         shapes: set[tuple[object, ...]] = set()
         for name in (TOP.name, LOW.name, AUDIO_RENDITION):

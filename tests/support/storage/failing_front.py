@@ -1,4 +1,4 @@
-"""HAProxy in front of an S3 server, which may answer 503 to half of all requests, as a busy one."""
+"""HAProxy in front of an S3 server; it can answer half of all requests with 503."""
 
 import shutil
 import socket
@@ -35,7 +35,7 @@ backend gateway
 
 
 class FailingFront:
-    """A front at `endpoint`, which passes everything on until it is told to refuse."""
+    """A proxy at `endpoint`, which passes everything on until `refuse`."""
 
     def __init__(self, folder: Path, gateway: str) -> None:
         place = urlsplit(gateway)
@@ -47,11 +47,11 @@ class FailingFront:
         (folder / "haproxy.cfg").write_text(text)
 
     def refuse(self) -> None:
-        """Answer 503 to half of all requests from now on."""
+        """Answer half of all requests with 503 from now on."""
         self._tell(f"add acl {self._folder}/refusing yes")
 
     def pass_all(self) -> None:
-        """Pass everything on again."""
+        """Pass all requests on again."""
         self._tell(f"clear acl {self._folder}/refusing")
 
     def _tell(self, command: str) -> str:
@@ -61,14 +61,14 @@ class FailingFront:
             return sock.makefile().read()
 
     def refused(self) -> int:
-        """Return how many requests were refused."""
+        """Return the number of refused requests."""
         line = next(x for x in self._tell("show stat").splitlines() if x.startswith("s3,FRONTEND"))
         titles = self._tell("show stat").splitlines()[0].lstrip("# ").split(",")
         return int(dict(zip(titles, line.split(","), strict=False))["hrsp_5xx"])
 
     @contextmanager
     def running(self) -> Generator[None]:
-        """Run it for the length of the block."""
+        """Run the proxy for the length of the block."""
         program = shutil.which("haproxy") or shutil.which("haproxy", path="/usr/sbin")
         assert program is not None, "haproxy is missing: apt-get install haproxy"
         with subprocess.Popen([program, "-db", "-f", str(self._folder / "haproxy.cfg")]) as process:
@@ -81,7 +81,7 @@ class FailingFront:
 
 @contextmanager
 def failing_front(folder: Path, gateway: str) -> Generator[FailingFront]:
-    """Put a front before the server at a URL, for the length of the block."""
+    """Run a proxy in front of the server at a URL for the length of the block."""
     folder.mkdir()
     front = FailingFront(folder, gateway)
     with front.running():

@@ -1,4 +1,4 @@
-"""A small real disk for a test to fill: a tmpfs of its own size."""
+"""A small real disk that a test can fill: a tmpfs of a given size."""
 
 import os
 import shutil
@@ -19,10 +19,10 @@ _PLEASE = (
 
 @dataclass(frozen=True)
 class SmallDisk:
-    """A disk that is soon full.
+    """A small disk.
 
-    `folder` is where this process reaches it. A command of its own is begun with `prefix` in front
-    and finds the disk at `inside`; for root both are plain: no prefix, the same folder.
+    `folder` is its path in this process. A command with `prefix` in front sees the disk at
+    `inside`; for root, the prefix is empty and both paths are the same.
     """
 
     folder: Path
@@ -31,25 +31,25 @@ class SmallDisk:
 
     @property
     def free(self) -> int:
-        """The bytes that can still be written."""
+        """The free bytes."""
         return shutil.disk_usage(self.folder).free
 
     def fill(self, leave: int = 0) -> None:
-        """Have somebody else take all room but `leave` bytes; what it took before is given back."""
+        """Fill the disk with another file, except for `leave` bytes; replaces an earlier fill."""
         self.empty()
-        for _ in range(10):  # others write meanwhile, and what was free is not any more
+        for _ in range(10):  # others may write at the same time
             with suppress(OSError), self._filler.open("wb") as file:
                 if (room := self.free - leave) > 0:
                     os.posix_fallocate(file.fileno(), 0, room)
                 return
 
     def empty(self) -> None:
-        """Give the room back that `fill` took."""
+        """Remove the file of `fill`."""
         self._filler.unlink(missing_ok=True)
 
     @property
     def _filler(self) -> Path:
-        return self.folder / ".filler"  # no address of an object store leads there
+        return self.folder / ".filler"  # no address of an object store
 
 
 @contextmanager
@@ -74,13 +74,13 @@ def _mounted(folder: Path, size: int) -> Generator[None]:
     try:
         yield
     finally:
-        # Lazy: what still has a file open must not keep the mount for ever.
+        # Lazy, so that a process with an open file does not keep the mount.
         subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
 
 @contextmanager
 def _within_namespace(folder: Path, size: int) -> Generator[int]:
-    """Mount in a namespace that lives as long as a process that waits for its input to end."""
+    """Mount in the namespace of a helper process, which ends with its input."""
     script = 'mount -t tmpfs -o "size=$1" tmpfs "$2" && echo ready && exec cat'
     unshare = ("unshare", "--user", "--map-root-user", "--mount", "sh", "-ec", script, "sh")
     with subprocess.Popen(

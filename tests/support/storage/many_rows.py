@@ -1,4 +1,4 @@
-"""Many records in a catalog, made of one that there is: quicker than adding them."""
+"""Copies a record of a catalog many times: faster than adding records."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,7 +14,7 @@ __all__ = ["copy_rows", "fill_streams", "fill_videos", "padded"]
 def copy_rows(
     place: str | Path, table: Table, number: int, many: int, changed: Mapping[str, str]
 ) -> None:
-    """Copy the row with that number so often; `changed` are expressions over `n.n`, from 1 on."""
+    """Copy a row `many` times; `changed` are expressions over the counter `n.n`, from 1."""
     names = [column.name for column in table.columns if column.name != "id"]
     chosen = ", ".join(changed.get(name, f"{table.name}.{name}") for name in names)
     numbers = f"WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < {many})"
@@ -25,14 +25,14 @@ def copy_rows(
 
 
 def padded(place: str | Path, letter: str) -> str:
-    """Return an expression for a hash of twelve characters that begins with a letter."""
+    """Return an SQL expression for a hash of twelve characters that begins with a letter."""
     if isinstance(place, Path):
         return f"'{letter}' || substr('00000000000' || n.n, -11)"
     return f"'{letter}' || lpad(CAST(n.n AS TEXT), 11, '0')"
 
 
 def fill_videos(place: str | Path, video: int, many: int, now_us: int) -> None:
-    """Make many videos of one: four of five play, the others failed or wait; a day apart each."""
+    """Copy a video many times, a day apart: four of five play, the others failed or wait."""
     phase = "CASE n.n % 10 WHEN 0 THEN 'failed' WHEN 5 THEN 'inprogress' ELSE 'completed' END"
     state = "CASE n.n % 10 WHEN 0 THEN 'failed' WHEN 5 THEN 'queued' ELSE 'completed' END"
     changed = {
@@ -58,7 +58,7 @@ def fill_videos(place: str | Path, video: int, many: int, now_us: int) -> None:
 
 
 def fill_streams(place: str | Path, stream: int, many: int) -> None:
-    """Make many streams of one, each with a backup and resolutions; one of ten is unpublished."""
+    """Copy a stream many times, with a backup and resolutions; one of ten is unpublished."""
     changed = {
         "hash": padded(place, "S"),
         "secret_digest": "'digest ' || n.n",

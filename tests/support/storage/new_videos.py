@@ -1,4 +1,4 @@
-"""Uploads and uploaded files as the catalog gets them, when a test does not mind what they are."""
+"""Default uploads and uploaded files for tests of the catalog."""
 
 from collections.abc import Sequence
 
@@ -27,7 +27,7 @@ def new_video(
     posters: str | None = None,
     poster_labels: Sequence[str] = (),
 ) -> NewVideo:
-    """Return a file whose hash is new unless given, at its usual address; `source` "": to come."""
+    """Return a file, by default with a new hash, at its address; `source=""`: not uploaded yet."""
     hash_ = new_hash() if hash_ is None else hash_
     return NewVideo(
         hash=hash_,
@@ -56,7 +56,7 @@ def new_upload(
     link: int | None = None,
     replaces: int | None = None,
 ) -> NewUpload:
-    """Return a resumable upload that begins; its video's hash follows from `name` unless given."""
+    """Return a new resumable upload, by default with a hash derived from `name`."""
     return NewUpload(
         name=name,
         length=length,
@@ -73,7 +73,7 @@ def new_upload(
 
 
 async def count_videos(catalog: Catalog) -> tuple[int, int]:
-    """Return how many videos the first project has, and how many of them are being made."""
+    """Return the number of the first project's videos, and of those in processing."""
     project = await catalog.projects.find("1")
     assert project is not None
     every = await catalog.videos.find_page(project, VideoQuery(), 1)

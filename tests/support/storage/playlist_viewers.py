@@ -1,4 +1,4 @@
-"""The viewers of one stream: what they were ever told must be true, and stay so."""
+"""Viewers of a stream, who check that everything listed exists and never changes."""
 
 from collections.abc import Mapping
 
@@ -25,31 +25,31 @@ NAMES = (*RUNGS, AUDIO_RENDITION)
 
 
 class PlaylistViewers:
-    """They read all playlists at the edge, and remember."""
+    """Read all playlists at the edge, and compare them with earlier versions."""
 
     def __init__(self, stage: PublicationFixture, clock: FakeClock) -> None:
         self.stage = stage
         self.clock = clock
-        # By run, rendition and Media Sequence Number: name, whether it is a gap, and its bytes.
+        # By run, rendition and media sequence number: name, whether it is a gap, and its bytes.
         self.seen: dict[tuple[str, str, int], tuple[str, bool, int]] = {}
         self._last_seen: dict[str, float] = {}
         self._in_memory: set[tuple[str, str, int]] = set()
-        self._lost: set[tuple[str, str, int]] = set()  # with the memory of a process
+        self._lost: set[tuple[str, str, int]] = set()  # with the memory of an ended process
         self._gaps: frozenset[str] = frozenset()  # of the newest stored step
 
     def on_step_listed(self, step: Step, state: RunState, codecs: Mapping[str, str]) -> None:
-        """Observe a publication: which renditions can be announced."""
+        """Record the gaps of a playable step."""
         del state, codecs
         if step.playable:
             self._gaps = step.gaps
 
     def on_ended(self) -> None:
-        """Observe the end."""
+        """Do nothing."""
 
     def lose_memory(self) -> None:
-        """The process ends, and with it what only its memory has.
+        """Simulate the end of the process, which loses everything that is not stored.
 
-        A number is used again only if not even the notes of two steps could be written before.
+        A number is reused only if the state of two steps could not be written before.
         """
         for key in self._in_memory:
             notes = self.notes(key[0])
@@ -61,11 +61,11 @@ class PlaylistViewers:
 
     @property
     def saw_stored(self) -> bool:
-        """Whether they saw anything that was stored."""
+        """Return whether the viewers saw anything that was stored."""
         return bool(self._last_seen)
 
     async def shown(self, run: str, name: str) -> MediaPlaylist | None:
-        """Return what the edge shows of a rendition."""
+        """Return a rendition's playlist at the edge."""
         text = self.stage.edge.local_playlist(f"live/{HASH}/{run}/{name}/index.m3u8")
         if text is None:
             return None
@@ -74,7 +74,7 @@ class PlaylistViewers:
         return found
 
     async def check_playlists(self, publication: Publication) -> None:
-        """Look at all there is to see now."""
+        """Check all current playlists."""
         run = publication.run
         lists = {name: await self.shown(run, name) for name in NAMES}
         shapes: dict[int, tuple[str, bool, int]] = {}
@@ -96,9 +96,9 @@ class PlaylistViewers:
             check_named_addresses(self.stage.disk, address, path.read_text(), edge)
 
     def _check_playlist(self, run: str, name: str, playlist: MediaPlaylist) -> None:
-        """No number means another segment than before, and none goes back or is missing.
+        """Check that numbers keep their segments, and neither go back nor are skipped.
 
-        The one exception is what only the memory of a process had that has ended: a gap now.
+        The exception are segments lost with the memory of an ended process, which are gaps now.
         """
         numbers = [int(one.uri.removesuffix(".m4s")) for one in playlist.segments]
         assert numbers == [playlist.sequence + place for place in range(len(numbers))]
@@ -122,13 +122,13 @@ class PlaylistViewers:
             assert self.seen.setdefault(key, now) == now
 
     def _read(self, key: tuple[str, str, int], address: str, noted: StepSegment | None) -> bytes:
-        """Read a segment from disk, or from memory where it is not stored."""
+        """Read a segment from disk, or from memory if it is not stored."""
         held = self.stage.edge.local_part(address)
         if held is not None:
             self._in_memory.add(key)
             return held
         data = self.stage.disk.path(address).read_bytes()
-        if noted is None or noted.gap:  # the notes could not be written
+        if noted is None or noted.gap:  # the state could not be written
             self._in_memory.add(key)
         else:
             assert len(data) == noted.size
@@ -142,7 +142,7 @@ class PlaylistViewers:
         )
 
     def notes(self, run: str) -> RunState | None:
-        """Return the notes that a restart would find."""
+        """Return the state that a restart would find."""
         path = self.stage.disk.path(f"live/{HASH}/{run}/state.json")
         if not path.exists():
             return None
@@ -158,7 +158,7 @@ class PlaylistViewers:
         assert {one.uri.split("/")[1] for one in found.variants} == set(RUNGS) - self._gaps
 
     async def check_recovered(self, publication: Publication) -> None:
-        """With room again the disk says what the edge says, and nothing lies about."""
+        """Check that disk and edge agree once there is space again, without orphaned files."""
         run = publication.run
         await self.stage.same_everywhere(run)
         notes = self.notes(run)
@@ -170,7 +170,7 @@ class PlaylistViewers:
         assert notes.tail[-1].gaps == frozenset()
 
     async def check_ended(self, publication: Publication) -> None:
-        """The end has been told everywhere."""
+        """Check that all playlists have their end."""
         for name in NAMES:
             shown = await self.shown(publication.run, name)
             assert shown is not None

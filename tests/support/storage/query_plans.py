@@ -1,4 +1,4 @@
-"""The statements that the catalog makes, caught on their way, and the plans of its database."""
+"""Captures the catalog's statements, and explains them with the database's query planner."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -11,7 +11,7 @@ __all__ = ["caught_statements", "plan_of"]
 
 @contextmanager
 def caught_statements() -> Generator[list[tuple[str, Any]]]:  # Any: parameters, in a driver's form
-    """List the statements that are made during the block, with their parameters."""
+    """List the statements executed during the block, with their parameters."""
     caught: list[tuple[str, Any]] = []
 
     def catch(_c: object, _cursor: object, statement: str, parameters: Any, *_: object) -> None:
@@ -25,7 +25,7 @@ def caught_statements() -> Generator[list[tuple[str, Any]]]:  # Any: parameters,
 
 
 def plan_of(connection: Connection, statement: str, parameters: Any) -> list[str]:
-    """Return the steps of a statement's plan, in the words of its database."""
+    """Return the steps of a statement's query plan."""
     if connection.dialect.name == "sqlite":
         rows = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters)
         return [row.detail for row in rows]

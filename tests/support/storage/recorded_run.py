@@ -1,4 +1,4 @@
-"""A run that is recorded: a real disk, a real catalog, and a recorder at work."""
+"""A recorded run: a real disk, a real catalog, and a running recorder."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
@@ -32,7 +32,7 @@ DAY_US = 86_400_000_000
 
 
 class FailingRecordingCatalog:
-    """The real ledger, which stops together with a frail disk."""
+    """The real catalog, which fails together with the disk."""
 
     def __init__(self, catalog: Catalog, objects: FailingObjects) -> None:
         self._recordings = catalog.recordings
@@ -66,7 +66,7 @@ class FailingRecordingCatalog:
 
 
 class RecorderFixture(msgspec.Struct):
-    """Where a run is recorded; `free` is what the recorder takes for the disk's free bytes."""
+    """A recorder and its stores; `free` is the free space that the recorder sees."""
 
     objects: FailingObjects
     catalog: Catalog
@@ -99,7 +99,7 @@ class RecorderFixture(msgspec.Struct):
         await until(linked)
 
     async def all_over(self) -> list[VideoRecord]:
-        """Wait until nothing is being recorded; return the videos, oldest first."""
+        """Wait until nothing is being recorded, and return the videos, oldest first."""
 
         async def over() -> bool:
             return await self.catalog.recordings.find_all() == ()
@@ -108,7 +108,7 @@ class RecorderFixture(msgspec.Struct):
         return await self.videos()
 
     async def is_bare(self) -> bool:
-        """Say whether nothing is kept of any recording."""
+        """Return whether nothing is stored of any recording."""
         return await self.disk.addresses("videos") == []
 
     async def videos(self) -> list[VideoRecord]:
@@ -138,9 +138,9 @@ class RecorderFixture(msgspec.Struct):
         return found
 
     async def check(self, video: VideoRecord, *, exact: bool = True) -> None:
-        """All that the playlists name is there, and what the catalog says of sizes is so.
+        """Check that all listed objects exist, and that the sizes in the catalog are right.
 
-        With `exact` nothing else is there.
+        With `exact`, nothing else may exist.
         """
         folder = self.folder(video)
         variants = self.variants(video)
@@ -169,14 +169,14 @@ class RecorderFixture(msgspec.Struct):
         files = {self.disk.path(address) for address in there}
         assert named <= files
         assert named | {self.disk.path(address) for address in pages} == files or not exact
-        # The pages know each step of the playlists, which clips are made by.
+        # The pages have each step of the playlists, as clips need them.
         store = await RecordingStore.load(self.disk, video.hash)
         steps = await store.find_steps(TimeRange(0, NOON_US + DAY_US))
         assert {(f"{step.sequence}.m4s", step.discontinuity) for step in steps} == set(*shapes)
         assert pages or not shapes
 
     def events_of(self, kind: str) -> list[dict[str, object]]:
-        """What was told of a kind."""
+        """Return the facts of the events of a kind."""
         return [facts for _, each, facts in self.events if each == kind]
 
 
@@ -189,9 +189,10 @@ async def run_recorder(
     objects: Path | None = None,
     now_us: int = NOON_US,
 ) -> AsyncGenerator[RecorderFixture]:
-    """Record for the length of the block; the disk and the catalog stop after `writes`.
+    """Record for the length of the block; the disk and the catalog fail after `writes`.
 
-    `objects` is where media are kept, if not beside the catalog; `now_us` is the recorder's time.
+    `objects` is the folder of the media, by default next to the catalog; `now_us` is the
+    recorder's clock.
     """
     place = folder / "catalog.db"
     async with open_catalog(migrated(place), migrate=True) as catalog:

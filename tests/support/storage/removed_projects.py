@@ -1,4 +1,4 @@
-"""The rows of deleted projects, removed as the service does it, but without media."""
+"""Removes the rows of deleted projects like the service, but without their media."""
 
 from storage.catalog import Catalog
 
@@ -6,7 +6,7 @@ __all__ = ["remove_rows"]
 
 
 async def remove_rows(catalog: Catalog) -> list[int]:
-    """Remove the rows of all deleted projects; return how many had media, by transaction."""
+    """Remove the rows of all deleted projects; return the number with media per transaction."""
     sizes: list[int] = []
     removed = catalog.removed_projects
     while (project := await removed.find()) is not None:

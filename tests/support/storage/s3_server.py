@@ -1,4 +1,4 @@
-"""A real S3 server for tests: Ceph's gateway with a monitor and a store in memory."""
+"""A real S3 server for tests: Ceph's gateway with a monitor and an in-memory store."""
 
 import hashlib
 import hmac
@@ -72,12 +72,12 @@ _CORS: Final = (
     b"<AllowedHeader>*</AllowedHeader></CORSRule></CORSConfiguration>"
 )
 _SUBRESOURCES: Final = ("cors",)  # which the signature covers, unlike other queries
-# Ends with the tests, however they end: it waits for the end of its input beside the program.
+# Kills the program when the tests have ended for any reason: it waits for the end of its input.
 _GUARD: Final = '"$@" </dev/null & cat >/dev/null; kill -KILL $!; wait'
 
 
 class S3Server:
-    """A running server, whose gateway is at an address; every test has a bucket of its own."""
+    """A running server with its gateway at an address; each test has its own bucket."""
 
     def __init__(
         self, folder: Path, monitor: int, gateway: int, address: str = "127.0.0.1"
@@ -97,11 +97,11 @@ class S3Server:
 
     @property
     def credentials(self) -> dict[str, str]:
-        """The variables of a client's environment."""
+        """The environment variables of a client."""
         return {"AWS_ACCESS_KEY_ID": _KEY, "AWS_SECRET_ACCESS_KEY": _SECRET}
 
     def settings(self, place: S3Place) -> dict[str, str]:
-        """Return the environment of a service that keeps its media in a place of this server."""
+        """Return the environment of a service that stores its media in this bucket."""
         return {
             **self.credentials,
             "HEADEND_STORAGE__URL": str(place),
@@ -110,7 +110,7 @@ class S3Server:
         }
 
     def start(self) -> None:
-        """Make the cluster, and wait until the gateway answers."""
+        """Create the cluster, and wait until the gateway responds."""
         folder = self._folder
         address = f"v2:127.0.0.1:{self._monitor}"
         (folder / "osd").mkdir()
@@ -126,21 +126,21 @@ class S3Server:
         self.start_gateway()
 
     def start_gateway(self) -> None:
-        """Start the part that speaks S3, and wait until it answers."""
+        """Start the S3 gateway, and wait until it responds."""
         self._run("radosgw", "-n", "client.rgw", "-f", stack=self._gateway)
         poll(self._answers, within=30, what="the gateway")
 
     def stop_gateway(self) -> None:
-        """Kill the part that speaks S3; what it acknowledged stays."""
+        """Kill the S3 gateway; acknowledged writes persist."""
         self._gateway.close()
 
     def stop(self) -> None:
-        """Kill everything."""
+        """Kill all processes."""
         self._gateway.close()
         self._stack.close()
 
     def new_bucket(self, prefix: str = "") -> S3Place:
-        """Make a bucket; return it with a prefix in it."""
+        """Create a bucket, and return it with a prefix."""
         name = f"test-{next(self._numbers)}"
         place = S3Place(bucket=name, prefix=prefix, endpoint=self.endpoint, region="us-east-1")
         url = obstore.sign(self.client(name), "PUT", "", timedelta(minutes=1))
@@ -148,14 +148,14 @@ class S3Server:
         return place
 
     def allow_pages(self, bucket: str) -> None:
-        """Let any page's scripts read from a bucket, as one that viewers are redirected to must."""
+        """Allow cross-origin reads from a bucket, as redirected viewers need."""
         self._signed("PUT", bucket, "cors", body=_CORS)
 
     def versions(self, bucket: str, prefix: str) -> dict[str, str]:
         """Return the entity tags of all objects whose keys begin with a prefix, by key.
 
-        That of an object put in one piece is the MD5 of its bytes. Unlike `keys` it asks from the
-        thread that it is called in, whose network may be one of its own.
+        That of an object put in one piece is the MD5 of its bytes. Unlike `keys`, it connects from
+        the calling thread, which may be in another network namespace.
         """
         found: dict[str, str] = {}
         while True:
@@ -170,16 +170,16 @@ class S3Server:
                 return found
 
     def read(self, bucket: str, key: str) -> bytes:
-        """Return an object's bytes; like `versions` it asks from the caller's own thread."""
+        """Return an object's bytes; like `versions`, it connects from the calling thread."""
         return self._signed("GET", f"{bucket}/{key}")
 
     def keys(self, bucket: str, prefix: str) -> list[str]:
-        """Return the sorted keys that begin with a prefix."""
+        """Return the sorted keys with a prefix."""
         found = obstore.list(self.client(bucket), prefix)  # pyright: ignore[reportUnknownMemberType]
         return sorted(each["path"] for some in found for each in some)
 
     def client(self, bucket: str) -> S3Store:
-        """Return a client for a bucket that is not ours."""
+        """Return a third-party client for a bucket."""
         return S3Store(
             bucket,
             endpoint=self.endpoint,
@@ -190,9 +190,9 @@ class S3Server:
         )
 
     def _signed(self, method: str, path: str, query: str = "", body: bytes | None = None) -> bytes:
-        """Return the answer to a request, signed as of old (version 2 of Amazon's signatures).
+        """Send a request with a version 2 signature, and return the response.
 
-        For what the client does not have.
+        For operations that the client does not have.
         """
         kind, when = "application/xml" if body else "", formatdate(usegmt=True)
         digest = (
@@ -241,7 +241,7 @@ class S3Server:
 
 @contextmanager
 def running_s3(address: str = "127.0.0.1") -> Generator[S3Server]:
-    """Run a server for the length of the block; its gateway is at the address."""
+    """Run a server for the length of the block, with its gateway at an address."""
     assert all(map(shutil.which, _TOOLS)), _MISSING
     with tempfile.TemporaryDirectory(prefix="s3-") as folder:
         monitor, gateway = free_ports(2)

@@ -1,10 +1,10 @@
 """Run a command under the restrictions of a systemd unit, where no systemd runs.
 
-A stand-in for what the manager does before it executes the service, with the same means (the kernel
-through libseccomp and prctl) and read from the same unit file: NoNewPrivileges,
-CapabilityBoundingSet, SystemCallFilter, MemoryDenyWriteExecute, RestrictAddressFamilies,
-RestrictNamespaces, RestrictRealtime, UMask, LimitNOFILE. What needs mounts or another user is not
-done here: ProtectSystem, ProtectHome, PrivateTmp, PrivateDevices, PrivateUsers, ProcSubset.
+It does what the manager does before it executes the service, by the same means (libseccomp and
+prctl) and from the same unit file: NoNewPrivileges, CapabilityBoundingSet, SystemCallFilter,
+MemoryDenyWriteExecute, RestrictAddressFamilies, RestrictNamespaces, RestrictRealtime, UMask,
+LimitNOFILE. Directives that need mounts or another user are ignored: ProtectSystem, ProtectHome,
+PrivateTmp, PrivateDevices, PrivateUsers, ProcSubset.
 Sources: systemd.exec(5); systemd 252, src/shared/seccomp-util.c.
 
 Usage: confine.py UNIT COMMAND [ARGUMENT...]
@@ -25,7 +25,7 @@ from typing import Final
 __all__ = ["directives", "main", "system_calls"]
 
 ALLOW: Final = 0x7FFF0000  # SCMP_ACT_ALLOW
-REFUSE: Final = 0x00050000  # SCMP_ACT_ERRNO, to be joined with the number of the error
+REFUSE: Final = 0x00050000  # SCMP_ACT_ERRNO, combined with an errno
 NOT_EQUAL, EQUAL, AT_LEAST, MASKED = 1, 4, 5, 7  # enum scmp_compare
 PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS, PR_SET_MDWE = 24, 38, 65
 PROT_WRITE, PROT_EXEC, SHM_EXEC = 2, 4, 0o100000
@@ -42,7 +42,7 @@ REALTIME: Final = (1, 2, 6)  # SCHED_FIFO, SCHED_RR, SCHED_DEADLINE
 
 
 def directives(unit: Path) -> dict[str, list[str]]:
-    """What a unit says, by directive; one that stands twice has two values."""
+    """Return the values of a unit's directives; a repeated one has several."""
     said: dict[str, list[str]] = {}
     for line in unit.read_text().splitlines():
         name, equals, value = line.partition("=")
@@ -52,7 +52,7 @@ def directives(unit: Path) -> dict[str, list[str]]:
 
 
 def system_calls(name: str) -> set[str]:
-    """The calls that a name of SystemCallFilter= stands for, as systemd itself resolves it."""
+    """Return the calls of a name in SystemCallFilter=, as resolved by systemd itself."""
     if not name.startswith("@"):
         return {name}
     listing = subprocess.run(
@@ -72,7 +72,7 @@ def _allowed(lines: Iterable[str]) -> set[str]:
     for line in lines:
         names = {call for name in line.lstrip("~").split() for call in system_calls(name)}
         allowed = allowed - names if line.startswith("~") else allowed | names
-    # systemd leaves this set open whatever a later line takes away.
+    # systemd always allows this set, whatever later lines remove.
     return allowed | system_calls("@default")
 
 
@@ -88,7 +88,7 @@ class _Comparison(ctypes.Structure):
 
 
 class _Filter:
-    """One seccomp filter: what it does by default, and rules."""
+    """A seccomp filter: a default action, and rules."""
 
     def __init__(self, default: int) -> None:
         self._library = ctypes.CDLL("libseccomp.so.2", use_errno=True)
@@ -96,7 +96,7 @@ class _Filter:
         self._context = ctypes.c_void_p(self._library.seccomp_init(ctypes.c_uint32(default)))
 
     def rule(self, action: int, call: str, *comparisons: tuple[int, int, int, int]) -> None:
-        """Add a rule; a call that this machine does not have is passed over, as systemd does."""
+        """Add a rule; like systemd, skip a call that this architecture does not have."""
         number = self._library.seccomp_syscall_resolve_name(call.encode())
         array = (_Comparison * len(comparisons))(*comparisons)
         status = self._library.seccomp_rule_add_array(
@@ -106,7 +106,7 @@ class _Filter:
             raise OSError(-status, f"no rule for {call}")
 
     def load(self) -> None:
-        """From here on it holds, for all that this process becomes and begets."""
+        """Apply the filter to this process, its children and the programs that they execute."""
         if status := self._library.seccomp_load(self._context):
             raise OSError(-status, "the filter was not taken")
 
@@ -127,7 +127,7 @@ def _deny_writable_code() -> None:
     rules.rule(refuse, "pkey_mprotect", (2, MASKED, PROT_EXEC, PROT_EXEC))
     rules.rule(refuse, "shmat", (2, MASKED, SHM_EXEC, SHM_EXEC))
     rules.load()
-    # From version 254 on systemd asks the kernel itself, where it can (Linux 6.3).
+    # systemd 254 and later use the kernel's own feature if available (Linux 6.3).
     with contextlib.suppress(OSError):
         _prctl(PR_SET_MDWE, 1)
 
@@ -139,7 +139,7 @@ def _deny_namespaces_and_realtime() -> None:
         rules.rule(refuse, "clone", (0, MASKED, flag, flag))
         rules.rule(refuse, "unshare", (0, MASKED, flag, flag))
     rules.rule(refuse, "setns")
-    # Its flags lie in memory, where a filter cannot look: the C library falls back to clone.
+    # Its flags are in memory, which a filter cannot read: the C library falls back to clone.
     rules.rule(REFUSE | errno.ENOSYS, "clone3")
     for policy in REALTIME:
         rules.rule(refuse, "sched_setscheduler", (1, EQUAL, policy, 0))
@@ -156,7 +156,7 @@ def _deny_families(allowed: set[int]) -> None:
 
 
 def main() -> None:
-    """Take the restrictions, then become the command."""
+    """Apply the restrictions, then execute the command."""
     unit, *command = sys.argv[1:]
     said = directives(Path(unit))
     calls = _allowed(said["SystemCallFilter"])

@@ -1,6 +1,6 @@
-"""A small low-latency HLS origin to try the player against: parts appear in real time.
+"""A small low-latency HLS origin for tests of the player, with parts in real time.
 
-The media is encoded beforehand: parts of half a second, four to a segment, picture and sound in
+The media are encoded in advance: parts of half a second, four per segment, with video and audio in
 one rendition. Playlists follow RFC 8216bis: blocking reload (6.2.5.2), parts (4.4.4.9) and a
 preload hint (4.4.5.3). It shares no code with the service.
 """
@@ -17,15 +17,15 @@ __all__ = ["PART", "LowLatencyRun"]
 
 PART = 0.5  # seconds
 _PARTS = 4  # in a segment
-_TICK = 0.01  # seconds between two looks at the clock
+_TICK = 0.01  # seconds between two checks of the clock
 _TOP_LEVEL_HEADER = 8  # bytes: size and name of a box
 
 
 class LowLatencyRun:
-    """A run that began `age` seconds ago. `hold` stops it for a while, as a failover does."""
+    """A run that began `age` seconds ago; `hold` interrupts it, as a failover does."""
 
     def __init__(self, folder: Path, seconds: int) -> None:
-        """Encode `seconds` of media, which takes about two."""
+        """Encode `seconds` of media, which takes about two seconds."""
         path = folder / "low-latency.mp4"
         make_file([tool("ffmpeg"), *_order(seconds), "-y"], path, seconds=120)
         self._init, self._media = _parts_of(path.read_bytes())
@@ -34,21 +34,21 @@ class LowLatencyRun:
         self._stopped = False
 
     def stop(self) -> None:
-        """Answer what waits, so that the server can stop."""
+        """Answer the waiting requests, so that the server can stop."""
         self._stopped = True
 
     def begin(self, age: float) -> None:
-        """Begin anew, as if `age` seconds ago."""
+        """Restart, as if `age` seconds ago."""
         self._began = time.monotonic() - age
         self._holds = []
 
     def hold(self, seconds: float) -> None:
-        """Publish nothing for a while, then at once all that is due."""
+        """Publish nothing for a while, then everything due at once."""
         now = time.monotonic()
         self._holds.append((now, now + seconds))
 
     async def answer(self, path: str, query: str) -> tuple[int, str, bytes]:
-        """Return status, type and body of a path below the stream's folder."""
+        """Return the status, type and body for a path below the stream's folder."""
         if path == "index.m3u8":
             return 200, "application/vnd.apple.mpegurl", _MULTIVARIANT.encode()
         name = path.removeprefix("low/180p/")
@@ -74,7 +74,7 @@ class LowLatencyRun:
             await asyncio.sleep(_TICK)
 
     def _published(self) -> int:
-        """Return how many parts there are now."""
+        """Return the current number of parts."""
         now = time.monotonic()
         held = next((since for since, until in self._holds if since <= now < until), now)
         return min(int((held - self._began) / PART), len(self._media))
@@ -112,7 +112,7 @@ _HEAD = f"""#EXTM3U
 
 
 def _parts_of(data: bytes) -> tuple[bytes, list[bytes]]:
-    """Split a fragmented MP4 at its `moof` boxes: the init section, and the fragments."""
+    """Split a fragmented MP4 at its `moof` boxes into the init section and the fragments."""
     cuts: list[int] = []
     at = 0
     while at + _TOP_LEVEL_HEADER <= len(data):

@@ -1,7 +1,7 @@
-"""A small origin with the service's real pages before it, to play from in a real browser.
+"""A small origin with the service's real pages, for playback in a real browser.
 
-The media is ffmpeg's, made in real time as the service lays it out: CMAF, the sound in a rendition
-of its own, two rungs, segments of 2 s, the newest 30 s listed, each run in a folder of its own.
+ffmpeg encodes the media in real time in the service's layout: CMAF, a separate audio rendition, two
+rungs, segments of 2 s, the newest 30 s listed, and one folder per run.
 """
 
 import re
@@ -34,7 +34,7 @@ _TYPES = {".m3u8": "application/vnd.apple.mpegurl", ".mp4": "video/mp4", ".m4s":
 
 
 def shown(hash_: str, title: str = "A stream", description: str = "") -> PublicRecord:
-    """Describe a stream that was never live."""
+    """Return the record of a stream that was never live."""
     return PublicRecord(
         hash=hash_,
         project=1,
@@ -47,16 +47,16 @@ def shown(hash_: str, title: str = "A stream", description: str = "") -> PublicR
 
 
 def video(hash_: str, title: str = "A video") -> PublicRecord:
-    """Describe a video that plays."""
+    """Return the record of a playable video."""
     return msgspec.structs.replace(shown(hash_, title), kind="video", published=True)
 
 
 class PlaybackOrigin:
-    """What is served, to be changed while it is served.
+    """The served content, which may change while it is served.
 
-    `streams` are the records, `runs` says which run (a folder under `media`) a stream shows now,
-    `down` holds the hashes whose playlists and media answer 503, `others` pages of strangers,
-    `low` streams at low latency. A video plays its run from the beginning.
+    `streams` are the records, `runs` the current run of each stream (a folder under `media`),
+    `down` the hashes whose playlists and media return 503, `others` third-party pages, `low` the
+    streams at low latency. A video plays its run from the beginning.
     """
 
     def __init__(self, media: Path) -> None:
@@ -70,16 +70,16 @@ class PlaybackOrigin:
 
     @property
     def address(self) -> str:
-        """The base address that the service knows itself by."""
+        """The public URL of the service."""
         return f"http://127.0.0.1:{self.port}"
 
     @property
     def elsewhere(self) -> str:
-        """The same server by another name, which browsers hold for another site."""
+        """The same server under another name, which is another site to browsers."""
         return f"http://localhost:{self.port}"
 
     def complete(self, run: str) -> bool:
-        """Whether all renditions of a run have their first segment."""
+        """Return whether all renditions of a run have their first segment."""
         folder = self.media / run
         names = ("360p", "180p", "audio")
         return (folder / "master.m3u8").exists() and all(
@@ -91,11 +91,11 @@ class PlaybackOrigin:
         return self.streams.get(hash_)
 
     async def is_owner(self, authorization: str | None, hash_: str, /) -> bool:
-        """Say who owns a stream: whoever names it."""
+        """Return whether the token is the stream's hash."""
         return authorization == f"Bearer {hash_}"
 
     def read(self, path: str) -> tuple[int, str, bytes]:
-        """Answer for a path under `/live/` or `/videos/`: status, type, body."""
+        """Return the status, type and body for a path under `/live/` or `/videos/`."""
         _, _, hash_, rest = path.split("/", 3)
         record = self.streams.get(hash_)
         if hash_ in self.down:
@@ -109,7 +109,7 @@ class PlaybackOrigin:
             return 404, "text/plain", b"not found\n"
         body = file.read_bytes()
         if file.suffix == ".m3u8":
-            # ffmpeg writes the longest segment so far; ours stays 4 for the whole run.
+            # ffmpeg's target duration is the longest segment so far; the service's is always 4.
             body = re.sub(rb"(?<=TARGETDURATION:)\d+", b"4", body)
         return 200, _TYPES[file.suffix], body
 
@@ -126,7 +126,7 @@ class PlaybackOrigin:
 def serving(origin: PlaybackOrigin, playback: str | None = None) -> Generator[None]:
     """Serve the pages and the media for the length of the block.
 
-    `playback` is where the pages send viewers for playlists, if not to the same place.
+    `playback` is the base URL of the playlists in the pages, by default this server.
     """
     with socket.create_server(("127.0.0.1", 0)) as listening:
         origin.port = listening.getsockname()[1]
@@ -179,7 +179,7 @@ async def _send(send: Send, status: int, kind: str, body: bytes) -> None:
 
 @contextmanager
 def encoding(origin: PlaybackOrigin, run: str, seconds: float = 15.0) -> Generator[None]:
-    """Make one run in real time; its playlists have their end when the block ends."""
+    """Encode a run in real time for the length of the block, then end its playlists."""
     for name in ("360p", "180p", "audio"):
         (origin.media / run / name).mkdir(parents=True)
     order = [tool("ffmpeg"), *_order(origin.media / run)]
@@ -192,12 +192,12 @@ def encoding(origin: PlaybackOrigin, run: str, seconds: float = 15.0) -> Generat
                 threading.Event().wait(0.1)
             yield
         finally:
-            process.send_signal(signal.SIGINT)  # it closes its playlists
+            process.send_signal(signal.SIGINT)  # makes ffmpeg end its playlists
             process.wait(_STOP)
 
 
 def encode(origin: PlaybackOrigin, run: str, seconds: int) -> None:
-    """Make a whole run at once, with its end; `seconds` at most 30, so that all is listed."""
+    """Encode a complete run as fast as possible; `seconds` at most 30, so that all is listed."""
     for name in ("360p", "180p", "audio"):
         (origin.media / run / name).mkdir(parents=True)
     order = _order(origin.media / run, pace=(), seconds=seconds)

