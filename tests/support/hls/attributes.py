@@ -1,7 +1,7 @@
-"""Reads the values of tags as strictly as the standard defines them; errors become findings.
+"""A strict parser of the tags' values, which reports errors as findings.
 
-Source: draft-pantos-hls-rfc8216bis, section 4.2 (attribute lists). Nothing is shared with
-`media.hls`: what both read wrongly would otherwise never be found.
+Source: draft-pantos-hls-rfc8216bis, section 4.2 (attribute lists). It shares no code with
+`media.hls`, whose faults it would otherwise repeat.
 """
 
 import re
@@ -25,7 +25,7 @@ _FORMS: Final = {
     "enumerated": re.compile(r'[^",\s]+'),
     "resolution": re.compile(r"[0-9]+x[0-9]+"),
 }
-# The attributes of each tag and their forms; those with "!" are required.
+# The attributes of each tag and their types; those with "!" are required.
 KNOWN: Final[dict[str, dict[str, str]]] = {
     "EXT-X-SERVER-CONTROL": {
         "CAN-SKIP-UNTIL": "decimal",
@@ -73,9 +73,9 @@ KNOWN: Final[dict[str, dict[str, str]]] = {
 
 
 def read_attributes(tag: str, text: str, report: Report) -> dict[str, str]:
-    """Return the attributes of a tag by name, without quotes; those of a wrong form are left out.
+    """Return the attributes of a tag by name, without quotes; malformed ones are omitted.
 
-    A server that the tests know uses the attributes of `KNOWN` and no others.
+    Attributes that are not in `KNOWN` are reported.
     """
     found: dict[str, str] = {}
     place = 0
@@ -120,7 +120,7 @@ def read_decimal(tag: str, text: str, report: Report) -> Fraction | None:
 def read_date(text: str, report: Report) -> Fraction | None:
     """Return the seconds since 1970 of an EXT-X-PROGRAM-DATE-TIME (4.4.4.6).
 
-    A time zone and milliseconds are only recommended; this service is to give both.
+    A time zone and milliseconds are only recommended, but required of this service.
     """
     try:
         moment = datetime.fromisoformat(text) if _DATE.fullmatch(text) else None
@@ -134,7 +134,7 @@ def read_date(text: str, report: Report) -> Fraction | None:
 
 
 def read_uri(text: str, report: Report) -> str:
-    """Return a URI; characters that a URI cannot have are a finding."""
+    """Return a URI; invalid characters are reported."""
     if not _URI.fullmatch(text):
         report(f"{text!r} is no URI", "4.1")
     return text

@@ -21,11 +21,11 @@ _PLAYLIST: Final = frozenset({"application/vnd.apple.mpegurl", "audio/mpegurl"})
 _MEDIA: Final = frozenset({"video/mp4", "audio/mp4", "text/vtt"})
 _AGE: Final = re.compile(r"\b(?:s-maxage|max-age)=([0-9]+)")
 _FAR: Final = 2  # segments ahead
-_LATE: Final = 2.0  # seconds that an answer may take beyond its limit
+_LATE: Final = 2.0  # seconds of tolerance for late responses
 
 
 def check_headers(fetch: Fetch, kind: str, target: int, report: Report) -> None:
-    """Report headers that are no use to players or caches; `kind` is `playlist` or `media`."""
+    """Report headers that are wrong for players or caches; `kind` is `playlist` or `media`."""
     if "access-control-allow-origin" not in fetch.headers:
         report(f"the answer {fetch.status} has no Access-Control-Allow-Origin", "CORS")
     caching = fetch.headers.get("cache-control", "")
@@ -42,7 +42,7 @@ def check_headers(fetch: Fetch, kind: str, target: int, report: Report) -> None:
     if content not in (_PLAYLIST if kind == "playlist" else _MEDIA):
         report(f"the content type is {content!r}", "4")
     if kind == "playlist":
-        # An answer that was waited for never changes (B.1).
+        # The response to a blocking request never changes (B.1).
         most = 6 * target if directives_of(fetch.url).blocks else target / 2
         if age > most:
             report(f"the playlist may be kept for {age} s", "B.1")
@@ -53,9 +53,9 @@ def check_headers(fetch: Fetch, kind: str, target: int, report: Report) -> None:
 def check_blocking(
     fetch: Fetch, text: MediaText | None, history: RenditionHistory, report: Report
 ) -> None:
-    """Report an answer to directives that is not what 6.2.5.2 demands.
+    """Report a response to directives that violates 6.2.5.2.
 
-    The history has taken the playlist of the answer already.
+    The history includes the playlist of the response already.
     """
     wanted = directives_of(fetch.url)
     if wanted.part is not None and wanted.msn is None:
@@ -80,13 +80,13 @@ def check_blocking(
 
 
 def is_late_answer(fetch: Fetch, history: RenditionHistory) -> bool:
-    """Return True for a 503 after three target durations: what was waited for may still come."""
+    """Return True for a 503 after three target durations: the media may still come."""
     target = 0.0 if history.last is None else history.last.target
     return fetch.status == 503 and fetch.ended - fetch.began >= 3 * target - _LATE
 
 
 def check_skip(fetch: Fetch, text: MediaText, report: Report) -> None:
-    """Report a delta update that skips too much, or none where one has to be.
+    """Report a delta update that skips too much, or a missing one.
 
     `text` is the playlist as it was sent.
     """
@@ -107,14 +107,14 @@ def check_skip(fetch: Fetch, text: MediaText, report: Report) -> None:
 
 
 class FarRequests:
-    """Requests for what is far ahead, which are refused at once (6.2.5.2)."""
+    """Requests for media far ahead, which must be refused at once (6.2.5.2)."""
 
     def __init__(self, report: Report) -> None:
         self._report = report
         self._asked: list[tuple[int, Fetch]] = []
 
     def take(self, fetch: Fetch, history: RenditionHistory, newest: tuple[int, int]) -> None:
-        """Take a request; `newest` is what was listed for certain when it began."""
+        """Add a request; `newest` was certainly listed when it began."""
         wanted = directives_of(fetch.url)
         if wanted.msn is None or history.last is None or history.last.ended:
             return
@@ -131,7 +131,7 @@ class FarRequests:
         return near and (wanted.part or 0) <= max(newest[1], 0) + limit
 
     def judge(self, began: float, newest: int) -> None:
-        """Judge requests that ended before a later one began; `newest` is what that one got."""
+        """Check requests that ended before a later one began, whose response lists `newest`."""
         for msn, fetch in [each for each in self._asked if each[1].ended <= began]:
             self._asked.remove((msn, fetch))
             if fetch.status != 400 and msn > newest + _FAR:
@@ -142,14 +142,14 @@ class FarRequests:
 
 
 class Compression:
-    """A compressed playlist that lies between two equal plain ones has to be equal to them."""
+    """Checks that a compressed playlist between two equal plain ones is equal to them."""
 
     def __init__(self, report: Report) -> None:
         self._report = report
         self._last: dict[str, list[tuple[bool, bytes]]] = {}
 
     def take(self, fetch: Fetch, content: bytes) -> None:
-        """Take an answer; `content` is its text without compression."""
+        """Add a response; `content` is its text without compression."""
         held = self._last.setdefault(fetch.url, [])
         held.append((fetch.is_gzip, content))
         del held[:-3]

@@ -1,4 +1,4 @@
-"""One answer of a server, and what its URL asks for."""
+"""A response of a server, and the directives of its URL."""
 
 import gzip
 import zlib
@@ -11,9 +11,9 @@ __all__ = ["Directives", "Fetch", "address_of", "directives_of"]
 
 
 class Fetch(msgspec.Struct, frozen=True, kw_only=True):
-    """A GET and its answer: seconds at which it began and ended, headers in lower case.
+    """A GET and its response: the seconds of its begin and end, header names in lower case.
 
-    `body` is as on the wire, so possibly compressed.
+    `body` is as received, so possibly compressed.
     """
 
     url: str
@@ -30,7 +30,7 @@ class Fetch(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def content(self) -> bytes | None:
-        """The body without compression; None where it cannot be decompressed."""
+        """The decompressed body; None if it cannot be decompressed."""
         if not self.is_gzip:
             return self.body
         try:
@@ -40,7 +40,7 @@ class Fetch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Directives(msgspec.Struct, frozen=True):
-    """The delivery directives of a request (6.2.5), as far as they are numbers."""
+    """The numeric delivery directives of a request (6.2.5)."""
 
     msn: int | None = None
     part: int | None = None
@@ -48,12 +48,12 @@ class Directives(msgspec.Struct, frozen=True):
 
     @property
     def blocks(self) -> bool:
-        """True if the answer waits for something."""
+        """True if it is a blocking request."""
         return self.msn is not None
 
 
 def address_of(url: str) -> str:
-    """Return a URL without delivery directives: what the URL names."""
+    """Return a URL without delivery directives."""
     parts = urlsplit(url)
     query = [(n, v) for n, v in parse_qsl(parts.query) if not n.startswith("_HLS_")]
     return urlunsplit(parts._replace(query=urlencode(query)))

@@ -1,4 +1,4 @@
-"""What a checker finds: plain sentences, each once, with the section of the standard."""
+"""The findings of a checker: distinct sentences, with the section of the standard."""
 
 from typing import Final, Protocol
 
@@ -8,19 +8,19 @@ _MOST: Final = 200  # one fault of a server repeats with every playlist
 
 
 class Report(Protocol):
-    """Takes one finding: what is wrong, and the section of draft-pantos-hls-rfc8216bis."""
+    """Adds a finding: what is wrong, and the section of draft-pantos-hls-rfc8216bis."""
 
     def __call__(self, what: str, section: str, /) -> None: ...
 
 
 class Findings:
-    """The findings of one presentation, in the order in which they were made."""
+    """The findings of one presentation, in order."""
 
     def __init__(self) -> None:
         self.sentences: list[str] = []
 
     def about(self, subject: str) -> Report:
-        """Return a report whose sentences begin with a subject."""
+        """Return a `Report` whose sentences begin with a subject."""
 
         def report(what: str, section: str) -> None:
             sentence = f"{subject}: {what} ({section})"

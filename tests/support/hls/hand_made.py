@@ -1,8 +1,8 @@
-"""A live presentation made by hand, as a perfect server would answer a strict player.
+"""A hand-made live presentation: the responses of a perfect server to a strict player.
 
 Two renditions of 2 s segments and 0.5 s parts: 20 pictures a second, and sound. The run has a
-discontinuity with another init section, a gap of the picture, delta updates, a compressed playlist,
-requests for what is far ahead, and an end. Tests of the checker spoil one thing of it each.
+discontinuity with another init section, a gap in the video, delta updates, a compressed playlist,
+requests for media far ahead, and an end. Each test of the checker breaks one detail.
 """
 
 import gzip
@@ -64,10 +64,10 @@ def _init(folder: str) -> bytes:
 
 @cache
 def _part(folder: str, msn: int, index: int) -> bytes:
-    """Return half a second: ten pictures, or twenty blocks of sound."""
+    """Return half a second: ten pictures, or twenty audio frames."""
     scale, count = (90_000, 10) if folder == VIDEO else (48_000, 20)
     duration = scale // 2 // count
-    # Behind the discontinuity the media have another clock.
+    # After the discontinuity, the media have another clock.
     half = 20 + _PARTS * msn + index + (1000 if msn >= _CUT else 0)
     samples = [
         Sample(
@@ -83,7 +83,7 @@ def _part(folder: str, msn: int, index: int) -> bytes:
 
 
 def _segment_lines(folder: str, msn: int, parts: int, *, listed: bool) -> list[str]:
-    """Return the lines of a segment of which so many parts are there; all four close it."""
+    """Return the lines of a segment with so many parts; it is closed if it has all four."""
     gap = folder == VIDEO and msn == _GAP
     lines = ["#EXT-X-DISCONTINUITY"] if msn == _CUT else []
     if msn in (0, _CUT):
@@ -100,7 +100,7 @@ def _segment_lines(folder: str, msn: int, parts: int, *, listed: bool) -> list[s
 
 
 def _text(folder: str, done: int, *, skip: bool = False, ended: bool = False) -> str:
-    """Return the playlist when so many parts are there."""
+    """Return the playlist after so many parts."""
     closed, parts = divmod(done, _PARTS)
     first = max(0, closed - _WINDOW)
     lines = [
@@ -114,7 +114,7 @@ def _text(folder: str, done: int, *, skip: bool = False, ended: bool = False) ->
         f"#EXT-X-MEDIA-SEQUENCE:{first}",
         f"#EXT-X-DISCONTINUITY-SEQUENCE:{int(first > _CUT)}",
     ]
-    # Segments that end more than 12 s before the end may be skipped, parts go after 6 s.
+    # Segments that end more than 12 s before the end may be skipped; parts are removed after 6 s.
     skipped = max(0, closed - first - 6) if skip else 0
     lines += [f"#EXT-X-SKIP:SKIPPED-SEGMENTS={skipped}"] if skipped else []
     for msn in range(first + skipped, closed + bool(parts)):
@@ -141,7 +141,7 @@ def _text(folder: str, done: int, *, skip: bool = False, ended: bool = False) ->
 
 
 class _Script:
-    """Writes the fetches down as time passes."""
+    """Records fetches as time passes."""
 
     def __init__(self) -> None:
         self.fetches: list[Fetch] = []
@@ -167,7 +167,7 @@ class _Script:
 
 
 def hand_made() -> list[Fetch]:
-    """Return all fetches, in the order in which they ended."""
+    """Return all fetches, ordered by their end."""
     return [*_written()]
 
 
@@ -189,7 +189,7 @@ def _written() -> list[Fetch]:
 
 
 def _one_part(script: _Script, folder: str, done: int, delay: float) -> None:
-    """Let a part come: its playlist is waited for, its bytes are fetched."""
+    """Add a part: a blocking request for its playlist, and a fetch of its bytes."""
     (msn, index), at = divmod(done - 1, _PARTS), done / 2 + delay
     query = "" if done == 1 else f"?_HLS_msn={msn}&_HLS_part={index}"
     skip = done > 1 and done % 5 == 0
@@ -200,7 +200,7 @@ def _one_part(script: _Script, folder: str, done: int, delay: float) -> None:
     if folder == VIDEO and msn == _GAP:
         return
     part = _part(folder, msn, index)
-    hinted = done % 2 == 0  # its request waits since it was hinted
+    hinted = done % 2 == 0  # requested since it was hinted
     began, ended = (at - 0.47, at - 0.005) if hinted else (at + 0.05, at + 0.06)
     script.media(f"{folder}{msn}.{index}.m4s", part, began, ended)
     if index == _PARTS - 1:
@@ -211,7 +211,7 @@ def _one_part(script: _Script, folder: str, done: int, delay: float) -> None:
 
 
 def _unusual(script: _Script, folder: str, done: int, at: float) -> None:
-    """Ask for the same text thrice, for what is far ahead, and for what left the playlist."""
+    """Request the same playlist three times, media far ahead, and removed media."""
     for number, compressed in enumerate((False, True, False)):
         began = at + 0.1 + number / 50
         text = _text(folder, done)

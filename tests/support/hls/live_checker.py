@@ -1,7 +1,7 @@
-"""Follows a live presentation by what was fetched of it, and finds where it breaks the standard.
+"""Checks the fetches of a live presentation against the standard.
 
-Source: draft-pantos-hls-rfc8216bis. It reads bytes only and shares no code with `media.hls`. Time
-is an argument, so that hand-made sequences and real servers are checked alike.
+Source: draft-pantos-hls-rfc8216bis. It shares no code with `media.hls`. Time is an argument, so
+that it can check hand-made sequences as well as real servers.
 """
 
 from urllib.parse import parse_qsl, urljoin, urlsplit
@@ -23,21 +23,21 @@ from tests.support.hls.strict_m3u8 import MediaText, MultivariantText, read_play
 
 __all__ = ["LiveChecker"]
 
-_TARGET = 6  # seconds, before a media playlist says its own
+_TARGET = 6  # seconds, before the first media playlist
 
 
 class LiveChecker:
-    """Takes every fetch of one stream, in the order in which they ended.
+    """Checks all fetches of one stream, which must be fed in the order in which they ended.
 
-    `url` is the multivariant playlist. `low`: low-latency tags have to be there (True), must not be
-    there (False), or may be there (None). `findings` are plain sentences.
+    `url` is the multivariant playlist. Low-latency tags are required (`low=True`), forbidden
+    (False) or optional (None). `findings` are plain sentences.
     """
 
     def __init__(self, url: str, *, low: bool | None = None) -> None:
         self.url = url
         self.presentations: list[Presentation] = []
         self.fetches = 0
-        self.merged = 0  # delta updates that could be applied
+        self.merged = 0  # applied delta updates
         self._low = low
         self._findings = Findings()
         self._far: dict[str, FarRequests] = {}
@@ -46,7 +46,7 @@ class LiveChecker:
 
     @property
     def findings(self) -> list[str]:
-        """What was found so far, each once."""
+        """The distinct findings so far."""
         return self._findings.sentences
 
     @property
@@ -55,7 +55,7 @@ class LiveChecker:
         return {url: each for one in self.presentations for url, each in one.renditions.items()}
 
     def feed(self, fetch: Fetch) -> None:
-        """Take one answer."""
+        """Add a fetch."""
         self.fetches += 1
         url = address_of(fetch.url)
         if url == self.url:
@@ -66,12 +66,12 @@ class LiveChecker:
             self._resource(fetch, url)
 
     def interrupt(self) -> None:
-        """Note that the server is gone: what only its memory had may be lost afterwards."""
+        """Record a restart of the server: media that were only in its memory may be lost."""
         for presentation in self.presentations:
             presentation.interrupt()
 
     def finish(self) -> list[str]:
-        """Return the findings, with those that only the whole can show."""
+        """Return the findings, including those about the whole presentation."""
         for url, (rendition, status) in self._refused.items():
             if url in rendition.history.resources:
                 rendition.report(
@@ -147,7 +147,7 @@ class LiveChecker:
         self._far[history.url].take(fetch, history, newest)
 
     def _complete(self, fetch: Fetch, text: MediaText, rendition: Rendition) -> MediaText | None:
-        """Return the whole playlist, None where a delta update cannot be applied."""
+        """Return the complete playlist, or None if a delta update cannot be applied."""
         check_skip(fetch, text, rendition.report)
         if not text.skipped:
             return text

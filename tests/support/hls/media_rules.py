@@ -1,4 +1,4 @@
-"""The bytes of one rendition, held against what its playlist says of them."""
+"""Checks the media of one rendition against its playlist."""
 
 import hashlib
 import itertools
@@ -14,14 +14,14 @@ from tests.support.hls.rendition_history import RenditionHistory, Resource
 
 __all__ = ["MediaBytes", "Span"]
 
-_EPSILON: Final = Fraction(1, 1000)  # seconds: what two time bases round differently
-_SLACK: Final = Fraction(1, 20)  # seconds that a playlist may be off by, where frames are longer
+_EPSILON: Final = Fraction(1, 1000)  # seconds: rounding errors between two time bases
+_SLACK: Final = Fraction(1, 20)  # seconds of tolerance, or one frame if that is longer
 
 
 class Span(msgspec.Struct, frozen=True):
     """The decode times (seconds) of some media; `frame` is the length of its last sample.
 
-    `shown` is when its first picture is shown.
+    `shown` is the presentation time of its first picture.
     """
 
     start: Fraction
@@ -31,7 +31,7 @@ class Span(msgspec.Struct, frozen=True):
 
 
 class MediaBytes:
-    """Init sections, parts and segments of a rendition as they were fetched."""
+    """The fetched init sections, parts and segments of a rendition."""
 
     def __init__(self, history: RenditionHistory, report: Report) -> None:
         self.inits: dict[str, Init] = {}
@@ -47,7 +47,7 @@ class MediaBytes:
         self._joined: set[tuple[int, int]] = set()
 
     def take(self, url: str, body: bytes) -> None:
-        """Take what a URL gave."""
+        """Add the body of a URL."""
         digest = hashlib.sha256(body).digest()
         if self._digests.setdefault(url, digest) != digest:
             self._report(f"{_end(url)} has other bytes than before", "6.2.1")
@@ -61,7 +61,7 @@ class MediaBytes:
             self._take_media(url, resource, body)
 
     def listed(self) -> None:
-        """Read what was fetched early and has been listed since."""
+        """Check the media that were fetched early and have been listed since."""
         for url in [url for url in self.early if url in self._history.resources]:
             body = self.early.pop(url)
             resource = self._history.resources[url]
@@ -73,7 +73,7 @@ class MediaBytes:
             self._check_whole(number)
 
     def span(self, msn: int) -> Span | None:
-        """Return when a segment's media begin and end; None where they are not known whole."""
+        """Return the span of a segment's media; None if they are not known completely."""
         whole = self._spans.get((msn, -1))
         known = self._history.known.get(msn)
         if whole is not None or known is None or not known.lines.uri or not known.lines.parts:
@@ -83,7 +83,7 @@ class MediaBytes:
         return Span(first.start, last.end, last.frame, first.shown) if first and last else None
 
     def begin(self, msn: int) -> Span | None:
-        """Return a span that begins as the segment does, if known."""
+        """Return a span with the same begin as the segment, if known."""
         return self._spans.get((msn, -1)) or self._spans.get((msn, 0))
 
     def _take_init(self, url: str, body: bytes) -> None:
@@ -122,7 +122,7 @@ class MediaBytes:
         self._check_whole(resource.msn)
 
     def _measure(self, resource: Resource, fragments: list[Fragment], init: Init) -> Span:
-        """Return the span of fragments; they follow each other and last as long as is said."""
+        """Return the span of fragments, and check their continuity and duration."""
         name, scale = _name(resource), init.scale
         for before, after in itertools.pairwise(fragments):
             step = Fraction(after.start - before.end, scale)
@@ -136,7 +136,7 @@ class MediaBytes:
         )
         lines = self._history.known[resource.msn].lines
         said = lines.duration if resource.index < 0 else lines.parts[resource.index].duration
-        # The first pictures of a run are decoded closer together than they are shown.
+        # The first pictures of a run have shorter decode than presentation intervals.
         media = (
             Fraction(sum(each.duration for each in fragments), scale),
             Fraction(max(each.shown_end for each in fragments), scale) - span.shown,
@@ -161,7 +161,7 @@ class MediaBytes:
             self._report(f"{_name(resource)} begins without a sync sample", "4.4.2.1")
 
     def _check_joins(self, resource: Resource) -> None:
-        """Hold some media against those before and behind."""
+        """Check that media are contiguous with their neighbours."""
         msn, index = resource.msn, resource.index
         if index >= 0:
             self._check_pair((msn, index - 1), (msn, index))
@@ -176,7 +176,7 @@ class MediaBytes:
             self._check_step(after.start - before.end, before.frame, name)
 
     def _check_segments(self, msn: int) -> None:
-        """A segment begins where the one before ends, unless a discontinuity or gap parts them."""
+        """Check that a segment follows its predecessor, except after a discontinuity or gap."""
         known, earlier = self._history.known.get(msn), self._history.known.get(msn - 1)
         before, begin = self.span(msn - 1), self.begin(msn)
         if known is None or earlier is None or before is None or begin is None:
@@ -189,7 +189,7 @@ class MediaBytes:
             self._check_encoding(msn)
 
     def _check_encoding(self, msn: int) -> None:
-        """A change of the encoding is a discontinuity (6.2.1)."""
+        """Check that a change of the encoding is a discontinuity (6.2.1)."""
         inits = [
             self.inits.get(urljoin(self._history.url, self._history.known[n].lines.map_uri or ""))
             for n in (msn - 1, msn)
@@ -203,7 +203,7 @@ class MediaBytes:
             self._report(f"{name} begins {what} {abs(float(step)):.3f} s", "6.2.1")
 
     def _check_whole(self, msn: int) -> None:
-        """The parts of a segment are the segment; then their bytes are no longer needed."""
+        """Check that a segment consists of its parts, and drop their bytes."""
         known = self._history.known.get(msn)
         if msn not in self._segments or known is None:
             return

@@ -1,6 +1,6 @@
-"""Reads init sections and fragments of CMAF, as far as their playlist can be held against them.
+"""Parses CMAF init sections and fragments, as far as a playlist can be checked against them.
 
-Sources: ISO/IEC 14496-12 (boxes), 14496-14 (esds), 14496-15 (avcC). Nothing is shared with
+Sources: ISO/IEC 14496-12 (boxes), 14496-14 (esds), 14496-15 (avcC). It shares no code with
 `media.hls`.
 """
 
@@ -17,13 +17,13 @@ _BESIDE_MEDIA: Final = frozenset({b"styp", b"prft", b"emsg", b"sidx"})
 
 
 class BoxError(ValueError):
-    """The bytes are no init section, or no fragments."""
+    """The bytes are not an init section or fragments."""
 
 
 class Init(msgspec.Struct, frozen=True, kw_only=True):
-    """An init section: RFC 6381's name of its codec, ticks a second, the picture's size.
+    """An init section: its codec as in RFC 6381, its timescale, and the picture's size.
 
-    `defaults` are those of its `trex`: duration, size and flags of a sample.
+    `defaults` are the duration, size and flags of a sample in its `trex`.
     """
 
     codec: str
@@ -36,8 +36,8 @@ class Init(msgspec.Struct, frozen=True, kw_only=True):
 class Fragment(msgspec.Struct, frozen=True, kw_only=True):
     """A moof with its mdat, in ticks; `last` is the duration of its last sample.
 
-    `start` and `duration` are those of decoding. Its pictures are shown from `shown` to
-    `shown_end`, give or take one sample.
+    `start` and `duration` are decode times. Its pictures are presented from `shown` to
+    `shown_end`, within one sample.
     """
 
     start: int
@@ -50,7 +50,7 @@ class Fragment(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def end(self) -> int:
-        """The decode time at which it ends."""
+        """The decode time of its end."""
         return self.start + self.duration
 
 
@@ -74,7 +74,7 @@ def _boxes(data: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _only(data: bytes, *path: bytes) -> bytes:
-    """Return the body of the box at a path, each of which is there once."""
+    """Return the body of the box at a path, all of whose boxes must be unique."""
     for kind in path:
         found = [body for name, body in _boxes(data) if name == kind]
         if len(found) != 1:
@@ -84,10 +84,10 @@ def _only(data: bytes, *path: bytes) -> bytes:
 
 
 def read_init(data: bytes) -> Init:
-    """Read an init section of one track.
+    """Parse an init section of one track.
 
     Raises:
-        BoxError: it is none.
+        BoxError: it is invalid.
     """
     try:
         if not data or next(_boxes(data))[0] != b"ftyp":
@@ -113,7 +113,7 @@ def read_init(data: bytes) -> Init:
 
 
 def _codec(kind: bytes, entry: bytes) -> str:
-    """Return RFC 6381's name of a sample entry; only the first part of those not known here."""
+    """Return a sample entry's codec as in RFC 6381; only its first part for unknown ones."""
     if kind == b"avc1":
         config = _only(entry[78:], b"avcC")
         return f"avc1.{config[1:4].hex()}"
@@ -146,10 +146,10 @@ def _descriptor(data: bytes, tag: int) -> bytes:
 
 
 def read_fragments(data: bytes, init: Init) -> list[Fragment]:
-    """Read the fragments of a part or segment: each moof is followed by its mdat.
+    """Parse the fragments of a part or segment: each moof is followed by its mdat.
 
     Raises:
-        BoxError: the bytes are something else.
+        BoxError: the bytes are invalid.
     """
     found: list[Fragment] = []
     pending: tuple[Fragment, int] | None = None
@@ -173,7 +173,7 @@ def read_fragments(data: bytes, init: Init) -> list[Fragment]:
 
 
 def _fragment(moof: bytes, init: Init) -> tuple[Fragment, int]:
-    """Return a fragment and the bytes that its samples take."""
+    """Return a fragment and the size of its samples."""
     traf = _only(moof, b"traf")
     time = _only(traf, b"tfdt")
     (start,) = struct.unpack_from(">Q" if time[0] else ">I", time, 4)
@@ -200,7 +200,7 @@ def _fragment(moof: bytes, init: Init) -> tuple[Fragment, int]:
 
 
 def _track_defaults(header: bytes, init: Init) -> tuple[int, int, int]:
-    """Return duration, size and flags of a sample that does not say them itself."""
+    """Return the default duration, size and flags of a sample."""
     flags = int.from_bytes(header[1:4], "big")
     place = 8 + 8 * bool(flags & 1) + 4 * bool(flags & 2)
     found = list(init.defaults)

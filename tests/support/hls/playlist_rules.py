@@ -1,4 +1,4 @@
-"""The rules that one live media playlist has to keep by itself, whatever came before it."""
+"""The rules for a single live media playlist, independent of earlier versions."""
 
 import itertools
 from fractions import Fraction
@@ -18,19 +18,19 @@ LOW_LATENCY_TAGS: Final = frozenset(
     }
 )
 _LEAST_OF_PART: Final = Fraction(85, 100)
-# Decimals are cut at some digit: a microsecond for each summand.
+# Decimals are rounded: a microsecond per summand.
 _ROUNDING: Final = Fraction(1, 1_000_000)
-# A part is sent with its last sample, whose duration is expected: encoders jitter by that much.
+# A part is sent with its last sample, whose duration is estimated: the jitter of encoders.
 _JITTER: Final = Fraction(10, 1000)
-# Where an epoch begins or ends, pictures are decoded closer together than they are shown.
+# At the begin and end of an epoch, decode intervals are shorter than presentation intervals.
 _REORDERING: Final = Fraction(100, 1000)
 _MILLISECOND: Final = Fraction(1, 1000)  # the precision of EXT-X-PROGRAM-DATE-TIME
 
 
 def check_playlist(text: MediaText, *, low: bool | None, report: Report) -> None:
-    """Report what is wrong with a playlist; a delta update has been completed before.
+    """Report the faults of a playlist; a delta update must be completed before.
 
-    `low`: its low-latency tags have to be there (True), must not be there (False), or may (None).
+    Low-latency tags are required (`low=True`), forbidden (False) or optional (None).
     """
     for number, segment in enumerate(text.all, text.sequence):
         _check_duration(number, segment, text, report)
@@ -45,7 +45,7 @@ def check_playlist(text: MediaText, *, low: bool | None, report: Report) -> None
 
 
 def ends_before_end(text: MediaText) -> list[Fraction]:
-    """Return how far (seconds) each segment ends before the end of the playlist."""
+    """Return the seconds between each segment's end and the end of the playlist."""
     ends: list[Fraction] = []
     left = Fraction(0)
     for segment in reversed(text.all):
@@ -91,7 +91,7 @@ def _check_parts(number: int, segment: ListedSegment, text: MediaText, report: R
 
 
 def _check_sum(number: int, segment: ListedSegment, text: MediaText, report: Report) -> None:
-    """The parts of a closed segment last as long as it does."""
+    """Check that the parts of a closed segment have its duration."""
     if not segment.uri or segment.gap or not segment.parts:
         return
     following = text.all[number - text.sequence + 1 :][:1]
@@ -109,7 +109,7 @@ def _check_sum(number: int, segment: ListedSegment, text: MediaText, report: Rep
 
 
 def _check_dates(text: MediaText, report: Report) -> None:
-    """Within one epoch the time of day goes on as the media do."""
+    """Check that the dates within one epoch advance with the media."""
     for number, (before, after) in enumerate(itertools.pairwise(text.all), text.sequence + 1):
         if before.wall is None or after.wall is None:
             continue
@@ -119,7 +119,7 @@ def _check_dates(text: MediaText, report: Report) -> None:
                 f"the date of {number} is {float(step):+.3f} s off its predecessor's end",
                 "4.4.4.6",
             )
-        # Overlaps of less than a second are allowed for clocks that drift.
+        # Clock drift may cause overlaps of less than a second.
         nothing = before.gap and not before.duration
         if step < -1 or after.wall < before.wall or (after.wall == before.wall and not nothing):
             report(f"the date of {number} is ambiguous by {float(step):+.3f} s", "6.2.1")
@@ -144,7 +144,7 @@ def _check_control(text: MediaText, report: Report) -> None:
 
 
 def _check_profile(text: MediaText, report: Report) -> None:
-    """The Low-Latency Server Configuration Profile (appendix B.1)."""
+    """Check the Low-Latency Server Configuration Profile (appendix B.1)."""
     control = text.control
     if text.ended:
         return

@@ -1,4 +1,4 @@
-"""What the renditions of one presentation have in common, and what its variants promise."""
+"""The rules across the renditions of one presentation, and for its variants."""
 
 from collections.abc import Iterable
 from fractions import Fraction
@@ -14,13 +14,13 @@ from tests.support.hls.strict_m3u8 import ListedVariant, MediaText, Multivariant
 
 __all__ = ["Presentation", "Rendition", "Sighting"]
 
-_NEAR: Final = Fraction(1, 2)  # seconds: a part, where there are none
+_NEAR: Final = Fraction(1, 2)  # seconds: the part duration of playlists without parts
 _MOST_SIGHTINGS: Final = 100
-_AVC_PROFILES: Final = (66, 77, 100)  # Baseline, Main, High: each decodes those before it
+_AVC_PROFILES: Final = (66, 77, 100)  # Baseline, Main, High: each includes the previous ones
 
 
 class Sighting(msgspec.Struct, frozen=True):
-    """What a playlist listed when it came: its newest media, and what reports say of it."""
+    """The newest media of a received playlist, and the values for reports about it."""
 
     at: float
     last: tuple[int, int]
@@ -28,7 +28,7 @@ class Sighting(msgspec.Struct, frozen=True):
 
 
 class Rendition:
-    """One rendition: its history, its bytes, and when which media were listed."""
+    """One rendition: its history, its media, and when they were listed."""
 
     def __init__(self, url: str, report: Report) -> None:
         self.report = report
@@ -37,21 +37,21 @@ class Rendition:
         self.sightings: list[Sighting] = []
 
     def newest_at(self, at: float) -> tuple[int, int]:
-        """Return what was listed for certain at a time."""
+        """Return the newest media that were certainly listed at a time."""
         return max((one.last for one in self.sightings if one.at <= at), default=(-1, -1))
 
     def reported_at(self, at: float) -> tuple[int, int]:
-        """Return what reports had to say for certain at a time."""
+        """Return the least values that reports had to have at a time."""
         return max((one.reported for one in self.sightings if one.at <= at), default=(-1, -1))
 
     def saw(self, text: MediaText, at: float) -> None:
-        """Note what a playlist lists that came at a time."""
+        """Record a playlist that was received at a time."""
         self.sightings.append(Sighting(at, text.last, text.reported))
         del self.sightings[:-_MOST_SIGHTINGS]
 
 
 class _Claim(msgspec.Struct, frozen=True):
-    """A report of another rendition, which that one's next playlist confirms or not."""
+    """A report about another rendition, to be checked with its next playlist."""
 
     source: str
     url: str
@@ -60,7 +60,7 @@ class _Claim(msgspec.Struct, frozen=True):
 
 
 class Presentation:
-    """The renditions that one multivariant playlist named; `url` is its address."""
+    """The renditions of one multivariant playlist; `url` is its address."""
 
     def __init__(self, url: str, report: Report) -> None:
         self.renditions: dict[str, Rendition] = {}
@@ -71,14 +71,14 @@ class Presentation:
         self._aligned: set[tuple[str, int]] = set()
 
     def interrupt(self) -> None:
-        """Note that the server is gone: what it promised before does not hold afterwards."""
+        """Record a restart of the server, after which earlier reports do not count."""
         self._claims.clear()
         for rendition in self.renditions.values():
             rendition.sightings.clear()
             rendition.history.interrupt()
 
     def check_variants(self, text: MultivariantText) -> None:
-        """Report variants whose codecs, size or rate are not those of their media."""
+        """Report variants whose codecs, size or bit rate differ from those of their media."""
         for variant in text.variants:
             rendition = self.renditions.get(urljoin(self._url, variant.uri))
             audio = [
@@ -92,7 +92,7 @@ class Presentation:
                 self._check_rate(variant, rendition, [each for each in audio if each is not None])
 
     def check_update(self, rendition: Rendition, text: MediaText, began: float, at: float) -> None:
-        """Hold a new playlist against those of the other renditions; `at` is when it came."""
+        """Compare a playlist that was received `at` a time with those of the other renditions."""
         for url, other in self.renditions.items():
             last = other.history.last
             if other is not rendition and last is not None and last.target != text.target:
@@ -106,7 +106,7 @@ class Presentation:
         self._check_behind(rendition, text, began)
 
     def check_starts(self, numbers: Iterable[int]) -> None:
-        """Report media of the same number that begin at another time (6.2.4)."""
+        """Report segments of the same number with different start times (6.2.4)."""
         for msn in numbers:
             first = self._first_with_start(msn)
             for url, rendition in self.renditions.items():
@@ -133,7 +133,7 @@ class Presentation:
         return max(_NEAR, (last and last.part_target) or _NEAR)
 
     def _check_alignment(self, rendition: Rendition) -> None:
-        """The same numbers have the same discontinuities and dates in all renditions."""
+        """Check that discontinuities and dates are the same in all renditions."""
         history = rendition.history
         for url, other in self.renditions.items():
             if other is rendition:
@@ -159,7 +159,7 @@ class Presentation:
                 rendition.report(f"the date of {msn} is {float(apart):.3f} s off {name}", "6.2.4")
 
     def _check_behind(self, rendition: Rendition, text: MediaText, began: float) -> None:
-        """No rendition is more than a target duration behind another (6.2.4)."""
+        """Check that no rendition is more than a target duration behind another (6.2.4)."""
         if text.ended:
             return
         for url in self.named:
@@ -188,7 +188,7 @@ class Presentation:
             other = self.renditions.get(url)
             if url == rendition.history.url:
                 rendition.report("there is a report of the rendition itself", "4.4.5.4")
-            if other is None:  # one that is not offered at the moment
+            if other is None:  # not in the current multivariant playlist
                 continue
             last = (each.last_msn, -1 if each.last_part is None else each.last_part)
             newest = other.reported_at(began)
@@ -205,7 +205,7 @@ class Presentation:
                 rendition.report(f"there is no report of {_name(url)}", "B.1")
 
     def _judge_claims(self, rendition: Rendition, began: float) -> None:
-        """A report is never ahead of what can be fetched."""
+        """Check that reports are never ahead of the available media."""
         due = [
             claim
             for claim in self._claims
@@ -243,7 +243,7 @@ class Presentation:
 
 
 def _peak(rendition: Rendition) -> Fraction:
-    """Return the peak segment bit rate: the most over 0.5 to 1.5 target durations (3)."""
+    """Return the peak segment bit rate: the maximum over 0.5 to 1.5 target durations (3)."""
     history, most = rendition.history, Fraction(0)
     target = 0 if history.last is None else history.last.target
     sizes = {n: size for n, size in rendition.media.sizes.items() if n not in history.lost}
@@ -261,10 +261,10 @@ def _peak(rendition: Rendition) -> Fraction:
 
 
 def _same_codec(found: str, named: str) -> bool:
-    """Return whether a name means a codec; of some, only the first part is read from media.
+    """Return whether a declared codec matches the media; of some, only the first part is known.
 
-    A name of H.264 is what a decoder must be capable of (RFC 6381, 3.3), so it also means lower
-    profiles and levels.
+    H.264's declares the required capabilities (RFC 6381, 3.3), so it also matches lower profiles
+    and levels.
     """
     if found[:5].lower() == named[:5].lower() == "avc1.":
         (profile, level), (most, highest) = (_capabilities(each) for each in (found, named))
@@ -284,7 +284,7 @@ def _capabilities(name: str) -> tuple[int, int]:
 def _count_between(
     history: RenditionHistory, after: tuple[int, int], until: tuple[int, int]
 ) -> int:
-    """Return how many parts (or segments without any) lie after one and up to another."""
+    """Count the parts (or segments without parts) after one and up to another."""
     return sum(
         after < (msn, index) <= until
         for msn in history.listed

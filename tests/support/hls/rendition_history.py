@@ -1,11 +1,10 @@
-"""What one rendition's playlist said from its first version on, and what must not have changed.
+"""All versions of a rendition's playlist, checked for changes of what was listed before.
 
-The standard lets nothing that was listed change (6.2.1), and has no rule for a server that lost
-its memory. One that was gone and is back may mark what it lost with EXT-X-GAP, which says that
-there are no media (4.4.4.7): the newest segments, one after the other up to the last that was
-listed, with their numbers and addresses (6.2.2). Their parts and lengths may be gone, and so may
-the parts of older segments, which have the same media. What follows begins with
-EXT-X-DISCONTINUITY (4.4.4.3), since nothing says that it continues what players have.
+The standard forbids any change of listed media (6.2.1), and has no rule for a server that lost its
+memory. After a restart, a server may replace the newest segments, up to the last listed one, with
+EXT-X-GAP, which marks missing media (4.4.4.7); their numbers and addresses stay (6.2.2). Their
+parts and lengths may be lost, and the parts of older segments, too. The next segment begins with
+EXT-X-DISCONTINUITY (4.4.4.3), since it may not continue the media that players have.
 """
 
 from fractions import Fraction
@@ -20,11 +19,11 @@ from tests.support.hls.strict_m3u8 import ListedPart, ListedSegment, MediaText
 
 __all__ = ["Known", "RenditionHistory", "Resource", "merge_delta"]
 
-_GRACE: Final = 1.0  # seconds between an event at the server and our sight of it
+_GRACE: Final = 1.0  # seconds between an event at the server and its observation
 
 
 class Resource(msgspec.Struct, frozen=True):
-    """What a URL is: kind (`init`, `part`, `segment`), number of its segment, index of a part."""
+    """A listed URL: its kind (`init`, `part`, `segment`), segment number, and part index."""
 
     kind: str
     msn: int
@@ -32,9 +31,9 @@ class Resource(msgspec.Struct, frozen=True):
 
 
 class Known(msgspec.Struct):
-    """A segment: its lines, its Discontinuity Sequence Number, and when it was listed.
+    """A segment: its lines, its discontinuity sequence number, and when it was listed.
 
-    `parts` are all that were ever listed; `longest` is the length of the longest playlist with it.
+    `parts` are all listed ones; `longest` is the length of the longest playlist with it.
     """
 
     lines: ListedSegment
@@ -46,9 +45,9 @@ class Known(msgspec.Struct):
 
 
 def merge_delta(text: MediaText, before: MediaText | None) -> MediaText | None:
-    """Return a delta update completed from the client's last playlist (6.3.7).
+    """Complete a delta update from the client's last playlist (6.3.7).
 
-    None where that has not all that was skipped.
+    Return None if that does not have all skipped segments.
     """
     if before is None:
         return None
@@ -64,7 +63,7 @@ def merge_delta(text: MediaText, before: MediaText | None) -> MediaText | None:
 
 
 def _inherit(one: ListedSegment, map_uri: str | None) -> ListedSegment:
-    """Apply the EXT-X-MAP of the skipped segments to one that follows them."""
+    """Apply the EXT-X-MAP of the skipped segments to a following one."""
     if one.map_uri is not None or one.gap:
         return one
     return msgspec.structs.replace(one, map_uri=map_uri)
@@ -78,23 +77,23 @@ class RenditionHistory:
         self.known: dict[int, Known] = {}
         self.resources: dict[str, Resource] = {}
         self.last: MediaText | None = None
-        self.at = 0.0  # when the newest playlist came
-        self.hints: dict[str, float] = {}  # resources that were hinted, and when
+        self.at = 0.0  # when the newest playlist was received
+        self.hints: dict[str, float] = {}  # hinted resources, and when they were hinted
         self.withdrawn: set[str] = set()
         self.wrong_hints = 0  # after which another part was listed
         self.longest_pause = 0.0  # seconds without a new part or segment
-        self.lost: set[int] = set()  # segments that a server lost while it was gone
+        self.lost: set[int] = set()  # segments lost by a restart of the server
         self._was_gone = False  # since the newest playlist
         self._follows_loss = False
         self._grown = 0.0
         self._report = report
 
     def interrupt(self) -> None:
-        """Note that the server is gone: the next playlist may lack what only its memory had."""
+        """Record a restart of the server: the next playlist may lack media from its memory."""
         self._was_gone = True
 
     def update(self, text: MediaText, at: float) -> None:
-        """Take the next version, complete, that came at a time."""
+        """Add the next version, complete, and the time at which it was received."""
         before = self.last
         if before is not None and self._was_gone:
             self._forget_lost(before, text, at)
@@ -122,7 +121,7 @@ class RenditionHistory:
 
     @property
     def newest(self) -> tuple[int, int]:
-        """Number and part index of the newest media that were listed."""
+        """Number and part index of the newest listed media."""
         return (-1, -1) if self.last is None else self.last.last
 
     def has_come(self, msn: int, part: int | None) -> bool:
@@ -134,13 +133,13 @@ class RenditionHistory:
         if part is None or closed > msn:
             return closed >= msn
         if closed == msn:
-            # Beyond the final part, a request is one for the first part of the next segment.
+            # A request beyond the last part is one for the first part of the next segment.
             count = len(text.segments[-1].parts)
             return part < max(count, 1) or (text.open is not None and bool(text.open.parts))
         return text.last[0] == msn and text.last[1] >= part
 
     def is_due(self, resource: Resource, at: float, *, began: float) -> bool:
-        """Return whether a resource has to be there for a request of a time (6.2.1, 6.2.2)."""
+        """Return whether a resource must exist for a request at a time (6.2.1, 6.2.2)."""
         known = self.known.get(resource.msn)
         if known is None or self.last is None or known.since > began:
             return False
@@ -155,7 +154,7 @@ class RenditionHistory:
         return at < known.since + float(known.lines.duration + known.longest) - _GRACE
 
     def _forget_lost(self, before: MediaText, text: MediaText, at: float) -> None:
-        """Forget what a server that was gone has lost: the newest segments, the parts of others."""
+        """Remove the media that a restart lost: the newest segments, and parts of others."""
         now = dict(enumerate(text.all, text.sequence))
         for number in range(before.last[0], before.sequence - 1, -1):
             if number not in now or not now[number].gap or self.known[number].lines.gap:
@@ -242,7 +241,7 @@ class RenditionHistory:
     def _compare(
         self, number: int, known: Known, lines: ListedSegment, at: float, *, far: bool
     ) -> None:
-        """Hold the lines of a segment against those of before; keep what is new of them."""
+        """Compare the lines of a segment with earlier ones, and record new ones."""
         old = known.lines
         names = ["discontinuity", "map_uri", "wall"]
         if old.uri:
@@ -257,7 +256,7 @@ class RenditionHistory:
     def _compare_parts(
         self, number: int, known: Known, lines: ListedSegment, at: float, *, far: bool
     ) -> tuple[ListedPart, ...]:
-        """Return all parts of a segment that were ever listed."""
+        """Return all parts of a segment that have been listed."""
         old, new = known.lines.parts, lines.parts
         if known.parts_removed is not None or (old and not new and lines.uri):
             if new:
@@ -303,7 +302,7 @@ class RenditionHistory:
         self._count_wrong_hints(text)
 
     def _count_wrong_hints(self, text: MediaText) -> None:
-        """Count hints after which another part was listed: segmentation may change (6.2.6)."""
+        """Count the hints that were followed by another part, which is allowed (6.2.6)."""
         before = self.last
         if before is None or text.last <= before.last:
             return

@@ -1,8 +1,8 @@
-"""A player that fetches all there is of a live stream, and feeds a `LiveChecker` with it.
+"""A player that fetches all resources of a live stream, and feeds them to a `LiveChecker`.
 
-For every rendition at once: playlists as its mode has them, each init section, part, hinted part
-and segment; now and then delta updates, compressed playlists, refused requests, and media that
-left the playlists.
+It follows all renditions concurrently: playlists in its mode, and each init section, part, hinted
+part and segment; sometimes delta updates, compressed playlists, invalid requests, and media that
+were removed from the playlists.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ _PROBES: Final = 12  # playlists between two rounds of unusual requests
 
 
 async def follow(url: str, seconds: float, *, mode: Mode = "low") -> LiveChecker:
-    """Follow a stream for some seconds; return what was found."""
+    """Follow a stream for some seconds, and return the checker."""
     checker = LiveChecker(address(url, mode), low=_LOW[mode])
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):
@@ -42,7 +42,7 @@ async def follow(url: str, seconds: float, *, mode: Mode = "low") -> LiveChecker
 
 @contextmanager
 def checking(url: str, *, mode: Mode = "low") -> Generator[LiveChecker]:
-    """Follow a stream for the length of the block, on an event loop in a thread of its own."""
+    """Follow a stream for the length of the block, on an event loop in another thread."""
     checker = LiveChecker(address(url, mode), low=_LOW[mode])
     client = _StrictClient(checker, mode)
     faults: list[Exception] = []
@@ -54,7 +54,7 @@ def checking(url: str, *, mode: Mode = "low") -> Generator[LiveChecker]:
             loop.run_until_complete(running)
         except asyncio.CancelledError:
             pass
-        except Exception as error:  # noqa: BLE001  # a fault of the checker fails its test below
+        except Exception as error:  # noqa: BLE001  # an error of the checker fails the test below
             faults.append(error)
         finally:
             loop.run_until_complete(loop.shutdown_asyncgens())
@@ -74,7 +74,7 @@ def checking(url: str, *, mode: Mode = "low") -> Generator[LiveChecker]:
 
 
 def address(url: str, mode: Mode) -> str:
-    """Return the multivariant playlist that a player of a mode begins with."""
+    """Return the URL of the multivariant playlist for a mode."""
     return f"{url}?latency=normal" if mode == "normal" else url
 
 
@@ -102,7 +102,7 @@ class _StrictClient:
                 await asyncio.sleep(_VARIANTS_SECONDS)
 
     async def _get(self, url: str, *, compressed: bool = False) -> bool:
-        """Fetch a URL for the checker; return False where no answer came."""
+        """Fetch a URL for the checker; return False if there was no response."""
         began = time.monotonic()
         headers = {"Accept-Encoding": "gzip"} if compressed else {}
         try:
@@ -126,7 +126,7 @@ class _StrictClient:
         return True
 
     async def _follow(self, rendition: Rendition, tasks: asyncio.TaskGroup) -> None:
-        """Follow one rendition until its end, and look at its last playlist once more."""
+        """Follow one rendition until its end, and fetch its last playlist once more."""
         history, turn = rendition.history, 0
         while history.last is None or not history.last.ended:
             turn += 1
@@ -151,7 +151,7 @@ class _StrictClient:
         return self._mode == "low" and control is not None and control.can_block_reload
 
     def _next(self, rendition: Rendition, turn: int) -> str:
-        """Return the address of the next playlist: what comes next is waited for (6.3.8)."""
+        """Return the URL of the next playlist, as a blocking request (6.3.8)."""
         url, text = rendition.history.url, rendition.history.last
         if text is None or not self._blocks(text):
             return url
@@ -174,7 +174,7 @@ class _StrictClient:
                 tasks.create_task(self._get(url))
 
     async def _fetch_media(self, rendition: Rendition, text: MediaText) -> None:
-        """Fetch what the playlist names and was not fetched: init sections first."""
+        """Fetch the new media of a playlist, init sections first."""
         wanted: list[str] = []
         for segment in text.all:
             if segment.map_uri is not None:
@@ -191,7 +191,7 @@ class _StrictClient:
                     self._fetched.discard(url)
 
     async def _probe(self, rendition: Rendition, text: MediaText) -> None:
-        """Ask for what players seldom ask for."""
+        """Send unusual requests."""
         url = rendition.history.url
         for compressed in (False, True, False):
             await self._get(url, compressed=compressed)
@@ -201,7 +201,7 @@ class _StrictClient:
             await self._get(_with_query(url, f"_HLS_msn={text.sequence}"))
         if text.control is not None and text.control.can_skip_until is not None:
             await self._get(_with_query(url, "_HLS_skip=YES"))
-        # What left the playlist has to stay for a while (6.2.2).
+        # Removed media must stay available for a while (6.2.2).
         gone = rendition.history.known.get(text.sequence - 1)
         if gone is not None and not gone.lines.gap and gone.lines.uri:
             await self._get(urljoin(url, gone.lines.uri))

@@ -1,8 +1,7 @@
-"""A strict reader of playlists: what the text says as values, what is wrong with it as findings.
+"""A strict parser of playlists, which returns values and reports faults as findings.
 
 Source: draft-pantos-hls-rfc8216bis, sections 4.1 to 4.4, as far as live streams use them. Every
-text gives a value; what cannot be read is left out of it and reported. Nothing is shared with
-`media.hls`.
+text gives a value; malformed parts are omitted and reported. It shares no code with `media.hls`.
 """
 
 import re
@@ -47,7 +46,7 @@ class ListedPart(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ListedSegment(msgspec.Struct, frozen=True, kw_only=True):
-    """A segment and its parts; the open one, of which only parts are listed, has no URI.
+    """A segment and its parts; the open one, with parts only, has no URI.
 
     `duration` in seconds, `wall` in seconds since 1970. A gap needs no init section.
     """
@@ -62,7 +61,7 @@ class ListedSegment(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def length(self) -> Fraction:
-        """The seconds of it that are listed."""
+        """The seconds of its listed media."""
         return self.duration if self.uri else sum((p.duration for p in self.parts), Fraction(0))
 
 
@@ -110,19 +109,19 @@ class MediaText(msgspec.Struct, kw_only=True):
 
     @property
     def all(self) -> tuple[ListedSegment, ...]:
-        """The segments with the open one."""
+        """All segments, including the open one."""
         return self.segments if self.open is None else (*self.segments, self.open)
 
     @property
     def length(self) -> Fraction:
-        """The seconds of all closed segments that are listed."""
+        """The seconds of all listed closed segments."""
         return sum((each.duration for each in self.segments), Fraction(0))
 
     @property
     def last(self) -> tuple[int, int]:
-        """The Media Sequence Number of the newest segment and the index of its newest part.
+        """The media sequence number of the newest segment, and the index of its newest part.
 
-        The index is -1 where the segment has no parts.
+        The index is -1 if the segment has no parts.
         """
         listed = [segment for segment in self.all if segment.uri or segment.parts]
         newest = listed[-1] if listed else ListedSegment()
@@ -130,7 +129,7 @@ class MediaText(msgspec.Struct, kw_only=True):
 
     @property
     def reported(self) -> tuple[int, int]:
-        """What reports say of it: its newest part, or segment if it has no parts (4.4.5.4)."""
+        """The values for reports: its newest part, or segment if it has no parts (4.4.5.4)."""
         parted = [
             (number, len(segment.parts) - 1)
             for number, segment in enumerate(self.all, self.sequence + self.skipped)
@@ -168,7 +167,7 @@ class MultivariantText(msgspec.Struct, kw_only=True):
 
     @property
     def uris(self) -> tuple[str, ...]:
-        """The media playlists, each once."""
+        """The distinct URIs of the media playlists."""
         found = [variant.uri for variant in self.variants]
         found += [one.uri for one in self.renditions if one.uri is not None]
         return tuple(dict.fromkeys(found))
@@ -189,7 +188,7 @@ _WITHOUT_VALUE: Final = frozenset(
 
 
 def read_playlist(body: bytes, report: Report) -> MediaText | MultivariantText | None:
-    """Return a playlist, None where the bytes are none at all."""
+    """Parse a playlist; None if the bytes are not one."""
     lines = _lines(body, report)
     if not lines or lines[0] != "#EXTM3U":
         report("the first line is not #EXTM3U", "4.4.1.1")
@@ -223,7 +222,7 @@ def _lines(body: bytes, report: Report) -> list[str]:
 
 
 class _Reader:
-    """What both kinds of playlist share: tags by name, each once where the standard says so."""
+    """The common parser of both kinds of playlist: dispatches tags, and reports repeated ones."""
 
     def __init__(self, report: Report) -> None:
         self.report = report
@@ -232,7 +231,7 @@ class _Reader:
         self.seen: list[str] = []
 
     def dispatch(self, line: str, readers: Mapping[str, Callable[[str], None]]) -> None:
-        """Read the line of a tag; a comment is passed over."""
+        """Parse the line of a tag, or skip a comment."""
         name, colon, value = line[1:].partition(":")
         if not name.startswith("EXT"):
             return
@@ -269,7 +268,7 @@ class _MediaReader(_Reader):
         self._begin()
 
     def _begin(self) -> None:
-        """Forget the tags of the segment before."""
+        """Discard the tags of the previous segment."""
         self._parts: list[ListedPart] = []
         self._duration: Fraction | None = None
         self._discontinuity = self._gap = self._opened = False

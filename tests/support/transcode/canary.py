@@ -1,4 +1,4 @@
-"""A file that must not be opened and a server that must not be called, and what detects both."""
+"""A file that must not be opened and a server that must not be connected to, both watched."""
 
 import ctypes
 import os
@@ -29,7 +29,7 @@ class Canary:
         return self._server.getsockname()[1]
 
     def alarms(self) -> list[str]:
-        """Return what happened since the last call; nothing if all is well."""
+        """Return the violations since the last call."""
         return [*self._opened(), *self._called()]
 
     def _opened(self) -> list[str]:
@@ -42,7 +42,7 @@ class Canary:
     def _called(self) -> list[str]:
         found: list[str] = []
         while True:
-            # The kernel makes the connection whether or not it is accepted.
+            # The kernel establishes a connection before it is accepted.
             try:
                 line, (host, _) = self._server.accept()
             except BlockingIOError:

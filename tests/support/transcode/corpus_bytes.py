@@ -1,4 +1,4 @@
-"""Changes the bytes of files of the corpus where ffmpeg writes no such file: MKV, FLV and MPEG-TS.
+"""Edits bytes of MKV, FLV and MPEG-TS files to get files that ffmpeg does not write.
 
 Sources: RFC 8794 (EBML) and RFC 9559 (Matroska), Adobe's FLV 10.1, ISO/IEC 13818-1 (2.4.3.2).
 """
@@ -35,7 +35,7 @@ _TS_PACKET: Final = 188
 
 
 class Element(msgspec.Struct, frozen=True):
-    """An EBML element: its id, and where it, its content and its end are in the file."""
+    """An EBML element: its ID, and the offsets of the element, its content and its end."""
 
     id: int
     at: int
@@ -44,7 +44,7 @@ class Element(msgspec.Struct, frozen=True):
 
 
 def changed(source: Maker, change: Callable[[bytes], bytes]) -> Maker:
-    """Return what makes a file and changes its bytes."""
+    """Return a maker that edits the bytes of another maker's file."""
 
     def make(path: Path) -> None:
         source(path)
@@ -57,7 +57,7 @@ def changed(source: Maker, change: Callable[[bytes], bytes]) -> Maker:
 
 
 def elements(data: bytes, at: int = 0, end: int | None = None) -> Iterator[Element]:
-    """Yield the elements of a Matroska file, each before those in it."""
+    """Yield the elements of a Matroska file, parents first."""
     end = len(data) if end is None else end
     while at < end:
         wide = _width(data[at])
@@ -78,9 +78,9 @@ def element(number: int, content: bytes) -> bytes:
 
 
 def inserted(data: bytes, parent: int, child: bytes) -> bytes:
-    """Return a Matroska file with one more element at the end of the first one with an id.
+    """Append an element to the first element with the ID `parent` of a Matroska file.
 
-    Its indexes point too low then, so it should be one without indexes.
+    This invalidates indexes, so the file should have none.
     """
     inner = next(each for each in elements(data) if each.id == parent)
     grown = data[: inner.end] + child + data[inner.end :]
@@ -100,7 +100,7 @@ def inserted(data: bytes, parent: int, child: bytes) -> bytes:
 
 
 def moved_cluster(data: bytes, number: int, by: int) -> bytes:
-    """Return a Matroska file one of whose clusters claims to be `by` ms later."""
+    """Return a Matroska file with the timestamp of one cluster increased by `by` ms."""
     found = [each for each in elements(data) if each.id == _TIMESTAMP][number]
     time = int.from_bytes(data[found.content : found.end], "big") + by
     return (
@@ -109,7 +109,7 @@ def moved_cluster(data: bytes, number: int, by: int) -> bytes:
 
 
 def moved_block(data: bytes, track: int, number: int, by: int) -> bytes:
-    """Return a Matroska file in which one block of a track claims to be `by` ms later."""
+    """Return a Matroska file with the timestamp of one block of a track increased by `by` ms."""
     blocks = [
         each
         for each in elements(data)
@@ -121,7 +121,7 @@ def moved_block(data: bytes, track: int, number: int, by: int) -> bytes:
 
 
 def without_keyframes(data: bytes) -> bytes:
-    """Return a Matroska file none of whose pictures is flagged as a keyframe."""
+    """Return a Matroska file without keyframe flags."""
     found = bytearray(data)
     for each in elements(data):
         if each.id == _SIMPLE_BLOCK and data[each.content] == 0x81:
@@ -145,7 +145,7 @@ def _size(coded: bytes) -> int:
 
 
 def flv_of_noise(seed: int) -> bytes:
-    """Return an FLV of 60 tags, pictures and sound alike noise."""
+    """Return an FLV of 60 video and audio tags of noise."""
     noise = random.Random(seed)  # no secret
     tags = [_tag(noise.choice((8, 9)), 40 * place, noise.randbytes(300)) for place in range(60)]
     return _FLV_HEAD + b"".join(tags)
@@ -157,7 +157,7 @@ def _tag(kind: int, time: int, body: bytes) -> bytes:
 
 
 def scrambled(data: bytes) -> bytes:
-    """Return a transport stream of ffmpeg's whose pictures and sound are scrambled."""
+    """Return ffmpeg's transport stream with scrambled video and audio."""
     noise = random.Random(3)  # no secret
     found = bytearray(data)
     for place in range(0, len(data) - _TS_PACKET + 1, _TS_PACKET):

@@ -1,6 +1,6 @@
 """Makes the files of the corpus with Debian's ffmpeg: a flash and a beep 0.4 s into each second.
 
-The picture is dark but for a grey box in its upper left corner, which says whether it is upright.
+The picture is dark except for a grey box in its upper left corner, which shows the orientation.
 """
 
 import random
@@ -45,7 +45,7 @@ _BEEPS: Final = f"0.8*sin(2*PI*1000*t)*{_WHEN}"
 
 
 def _picture(seconds: float, size: tuple[int, int], rate: str) -> str:
-    wide, high = (side // 2 * 2 + 2 for side in size)  # the source makes even sizes alone
+    wide, high = (side // 2 * 2 + 2 for side in size)  # the filter generates even sizes only
     return (
         f"color=black:s={wide}x{high}:r={rate}:d={seconds},"
         "drawbox=w=iw/4:h=ih/4:c=0x808080:t=fill,"
@@ -69,9 +69,9 @@ def clip(
     filters: str = "",
     aspect: str = "1",
 ) -> Maker:
-    """Return what makes a film. `sound` is its layout, None for none, and lasts `heard` seconds.
+    """Return a maker of a film. `sound` is the channel layout (None: no sound) of `heard` seconds.
 
-    `filters` change the picture last; `aspect` is a pixel's width by its height.
+    `filters` are applied to the picture last; `aspect` is the pixel aspect ratio.
     """
 
     def make(path: Path) -> None:
@@ -88,7 +88,7 @@ def clip(
 
 
 def alone(*coding: str, seconds: float = 3, layout: str = "stereo", rate: int = 44_100) -> Maker:
-    """Return what makes sound without a picture."""
+    """Return a maker of sound without a picture."""
 
     def make(path: Path) -> None:
         ffmpeg("-f", "lavfi", "-i", _beeps(seconds, layout, rate), *coding, "-y", path)
@@ -103,7 +103,7 @@ def blank(path: Path) -> None:
 
 
 def remuxed(source: Maker, ending: str, *options: str, first: tuple[str, ...] = ()) -> Maker:
-    """Return what copies the tracks of a file; `first` are options of the input."""
+    """Return a maker that remuxes a file; `first` are options of the input."""
 
     def make(path: Path) -> None:
         whole = path.with_name(f"whole.{ending}")
@@ -114,7 +114,7 @@ def remuxed(source: Maker, ending: str, *options: str, first: tuple[str, ...] = 
 
 
 def turned(degrees: int) -> Maker:
-    """Return what makes a film that lies on its side or head, with a matrix that turns it back."""
+    """Return a maker of a rotated film, with a display matrix that turns it upright."""
     back = {90: "transpose=cclock", 180: "hflip,vflip", 270: "transpose=clock"}[degrees]
     size = (320, 180) if degrees == 180 else (180, 320)
     lying = clip(*X264, *AAC, size=size, filters=back)
@@ -122,13 +122,13 @@ def turned(degrees: int) -> Maker:
 
 
 def trimmed(path: Path) -> None:
-    """Make an MP4 whose edit list leaves out its first 0.7 s, as the trimming of a phone does."""
+    """Make an MP4 whose edit list omits its first 0.7 s, as trimming on a phone does."""
     clip(*X264, "-bf", "2", *AAC, seconds=4)(path.with_name("whole.mp4"))
     ffmpeg("-ss", "0.7", "-i", path.with_name("whole.mp4"), "-c", "copy", "-y", path)
 
 
 def cut_off(source: Maker, part: float) -> Maker:
-    """Return what makes the first `part` of a file, in bytes."""
+    """Return a maker that truncates a file to a share of its bytes."""
 
     def make(path: Path) -> None:
         source(path)
@@ -139,7 +139,7 @@ def cut_off(source: Maker, part: float) -> Maker:
 
 
 def damaged(source: Maker) -> Maker:
-    """Return what overwrites 300 bytes in the middle of a file."""
+    """Return a maker that overwrites 300 bytes in the middle of a file."""
 
     def make(path: Path) -> None:
         source(path)
@@ -152,7 +152,7 @@ def damaged(source: Maker) -> Maker:
 
 
 def noisy(source: Maker, place: float) -> Maker:
-    """Return what overwrites 1 500 bytes of a file; `place` is 0 at its beginning, 1 at its end."""
+    """Return a maker that overwrites 1 500 bytes of a file at `place`, from 0 to 1."""
 
     def make(path: Path) -> None:
         source(path)
@@ -165,7 +165,7 @@ def noisy(source: Maker, place: float) -> Maker:
 
 
 def shortened(source: Maker) -> Maker:
-    """Return what takes a fifth out of the middle of a file."""
+    """Return a maker that cuts a fifth out of the middle of a file."""
 
     def make(path: Path) -> None:
         source(path)
@@ -176,7 +176,7 @@ def shortened(source: Maker) -> Maker:
 
 
 def gapped(path: Path) -> None:
-    """Make a film whose times leap by 100 s in its middle, pictures and sound alike."""
+    """Make a film whose video and audio times jump by 100 s in the middle."""
     leap = "TS+if(gte(TS*TB,1.5),100/TB,0)"
     make = remuxed(clip(*X264, *AAC), "mkv", "-bsf:v", f"setts=ts='{leap}'",
                    "-bsf:a", f"setts=ts='{leap}'")  # fmt: skip
@@ -184,7 +184,7 @@ def gapped(path: Path) -> None:
 
 
 def covered(source: Maker, ending: str, *options: str) -> Maker:
-    """Return what adds a cover to a file: a picture that is none of the film."""
+    """Return a maker that adds cover art to a file."""
 
     def make(path: Path) -> None:
         whole, cover = path.with_name(f"whole.{ending}"), path.with_name("cover.jpg")
@@ -202,7 +202,7 @@ def covered(source: Maker, ending: str, *options: str) -> Maker:
 
 
 def two_sounds(path: Path) -> None:
-    """Make an MKV whose first track of sound is silent, and whose second, the default, beeps."""
+    """Make an MKV whose first audio track is silent, and whose second, the default, beeps."""
     ffmpeg(
         *("-f", "lavfi", "-i", f"{_picture(3, (320, 180), '25')},scale=320:180,setsar=1"),
         *("-f", "lavfi", "-i", "anullsrc=d=3", "-f", "lavfi", "-i", _beeps(3, "stereo", 44_100)),
@@ -221,7 +221,7 @@ def still(path: Path) -> None:
 
 
 def subtitled(path: Path) -> None:
-    """Make an MKV with subtitles in it."""
+    """Make an MKV with subtitles."""
     clip(*X264, *AAC)(path.with_name("whole.mkv"))
     lines = path.with_name("lines.srt")
     lines.write_text("1\n00:00:00,500 --> 00:00:01,500\nGood evening.\n")
@@ -232,17 +232,17 @@ def subtitled(path: Path) -> None:
 
 
 def text(path: Path) -> None:
-    """Write a file that is no media at all."""
+    """Write a text file."""
     path.write_text("This is no film.\n" * 100)
 
 
 def nothing(path: Path) -> None:
-    """Write a file without a byte."""
+    """Write an empty file."""
     path.write_bytes(b"")
 
 
 def apart(picture: float, sound: float) -> Maker:
-    """Return what makes an MKV whose tracks begin so many seconds after 0."""
+    """Return a maker of an MKV whose tracks begin at different times in seconds."""
 
     def make(path: Path) -> None:
         whole = path.with_name("whole.mkv")

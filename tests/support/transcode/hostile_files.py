@@ -1,7 +1,7 @@
-"""Files that mean no good: texts that name others, false films, and bombs.
+"""Malicious files: references to other files, disguised files, and bombs.
 
-`REFERENCES` name somebody else's file and a server, `DISGUISES` are no films, or films and
-something else as well; `BOMBS` and `PICTURE_BOMBS` want more memory, time or tracks than there is.
+`REFERENCES` refer to a file outside and a server, `DISGUISES` are no films or polyglots; `BOMBS`
+and `PICTURE_BOMBS` demand excessive memory, time or tracks.
 Sources: CVE-2016-1898 (subfile, concat), the GAB2 reports of 2017, CVE-2026-107697 (playlists that
 name playlists); QuickTime File Format (dref, rmra, cmov); ISO/IEC 14496-12; RFC 8216; RFC 8794;
 PNG (W3C, 2nd edition).
@@ -22,7 +22,7 @@ from tests.support.transcode.canary import Canary
 __all__ = ["BOMBS", "DISGUISES", "PICTURES", "PICTURE_BOMBS", "REFERENCES"]
 
 
-# -- texts that name other files ------------------------------------------------------------------
+# -- references to other files --------------------------------------------------------------------
 
 
 def hls(place: str, *more: str) -> bytes:
@@ -65,7 +65,7 @@ def pdf(place: str) -> bytes:
     ).encode()
 
 
-# -- containers, octet by octet -------------------------------------------------------------------
+# -- containers, byte by byte ---------------------------------------------------------------------
 
 
 def atom(kind: bytes, *parts: bytes) -> bytes:
@@ -85,7 +85,7 @@ _AVCC = bytes.fromhex("0142c00dffe1000b6742c00dda0507e44000000301000468ce3c80")
 
 
 def track(dref: bytes, *tables: bytes, edits: bytes = b"") -> bytes:
-    """A picture track of 320x180 with three samples, the tables of which can be given."""
+    """Return a 320x180 video track with three samples, and optionally these tables."""
     entry = atom(
         b"avc1", bytes(6), struct.pack(">H", 1), bytes(16), struct.pack(">HH", 320, 180),
         struct.pack(">IIIH", 72 << 16, 72 << 16, 0, 1), bytes(32), struct.pack(">Hh", 24, -1),
@@ -117,13 +117,13 @@ def movie(*atoms: bytes) -> bytes:
 
 
 def elsewhere(canary: Canary) -> bytes:
-    """A film whose samples are in somebody else's file, by a URL."""
+    """Return a film whose samples are in a file outside, given by a URL."""
     url = full(b"url ", canary.path.as_uri().encode() + b"\0")
     return movie(track(url))
 
 
 def alias(canary: Canary) -> bytes:
-    """The same by an alias of the Macintosh: a path from the root, and a relative one."""
+    """The same with a Macintosh alias: an absolute and a relative path."""
     path = bytes(canary.path)
     name = canary.path.name.encode()
     record = bytes(10) + bytes([4]) + b"disk".ljust(27, b"\0") + bytes(12)
@@ -148,7 +148,7 @@ def chunk(kind: bytes, *parts: bytes) -> bytes:
 
 
 def gab2(text: bytes) -> bytes:
-    """An AVI film with subtitles that are a playlist."""
+    """Return an AVI film with a playlist as subtitles."""
     avih = chunk(b"avih", struct.pack("<14I", 40_000, 0, 0, 0x10, 3, 0, 2, 0, 320, 180, *([0] * 4)))
     strh = struct.pack("<4s4s4x4x4x4I3I4x8x", b"vids", b"MJPG", 1, 25, 0, 3, 0, 0, 0)
     strf = struct.pack("<IiiHH4sIiiII", 40, 320, 180, 1, 24, b"MJPG", 0, 0, 0, 0, 0)
@@ -162,14 +162,14 @@ def gab2(text: bytes) -> bytes:
 
 
 def tag(kind: bytes, body: bytes) -> bytes:
-    """An ID3v2.3 tag with one frame."""
+    """Return an ID3v2.3 tag with one frame."""
     frame = kind + struct.pack(">IH", len(body), 0) + body
     size = len(frame)
     return b"ID3\3\0\0" + bytes(size >> shift & 0x7F for shift in (21, 14, 7, 0)) + frame
 
 
 def element(number: str, *parts: bytes) -> bytes:
-    """An element of EBML, its size in eight octets."""
+    """Return an EBML element with a size of eight bytes."""
     body = b"".join(parts)
     return bytes.fromhex(number) + (1 << 56 | len(body)).to_bytes(8, "big") + body
 
@@ -216,7 +216,7 @@ REFERENCES: dict[str, _Made] = {
 }  # fmt: skip
 
 
-# -- no films, or films and more ------------------------------------------------------------------
+# -- disguised files ------------------------------------------------------------------------------
 
 
 def zipped(inside: bytes) -> bytes:
@@ -235,7 +235,7 @@ def tarred(inside: bytes) -> bytes:
     return file.getvalue()
 
 
-# Of a good film's octets; the second value says whether it may count as a film all the same.
+# From the bytes of a valid film; the second value: whether it may still be accepted as a film.
 DISGUISES: dict[str, tuple[Callable[[bytes], bytes], bool]] = {
     "a zip of a film": (zipped, False),
     "a gzip of a film": (gzip.compress, False),
@@ -260,11 +260,11 @@ DISGUISES: dict[str, tuple[Callable[[bytes], bytes], bool]] = {
 
 
 def squeezed(size: int) -> bytes:
-    """So many zeros, in a thousandth of the octets (RFC 1950)."""
+    """Return zlib data that inflates to `size` zeros, a thousand times its length (RFC 1950)."""
     packer, block = zlib.compressobj(9), bytes(1 << 20)
     first, again = (
         packer.compress(block) + packer.flush(zlib.Z_FULL_FLUSH) for _ in range(2)
-    )  # a full flush: what follows stands alone, and can be said again
+    )  # after a full flush, the block is independent and can be repeated
     check = 1
     for _ in range(size >> 20):
         check = zlib.adler32(block, check)
@@ -272,25 +272,25 @@ def squeezed(size: int) -> bytes:
 
 
 def compressed_index(claimed: int) -> bytes:
-    """An index that says that it is `claimed` octets, and holds 256 MiB of zeros."""
+    """Return a compressed index that declares `claimed` bytes, and inflates to 256 MiB of zeros."""
     cmvd = atom(b"cmvd", struct.pack(">I", claimed), squeezed(256 << 20))
     return _FTYP + atom(b"moov", atom(b"cmov", atom(b"dcom", b"zlib"), cmvd))
 
 
 def nested(kind: bytes, depth: int) -> bytes:
-    """An atom in an atom in an atom."""
+    """Return deeply nested atoms."""
     return b"".join(struct.pack(">I", 8 * (depth - place)) + kind for place in range(depth))
 
 
 def many_elements(count: int) -> bytes:
-    """As many tracks of Matroska, each of them of a number and a kind."""
+    """Return a Matroska file with `count` tracks that have a number and a type only."""
     parts = (element("AE", element("D7", (n % 120 + 1).to_bytes(1, "big")), element("83", b"\1"),
                      element("86", b"V_MPEG4/ISO/AVC")) for n in range(count))  # fmt: skip
     return _EBML + element("18538067", element("1654AE6B", *parts))
 
 
 def packed_tracks() -> bytes:
-    """A Matroska track whose private data are packed zeros."""
+    """Return a Matroska track whose private data are compressed zeros."""
     coding = element("6D80", element("6240", element("5034", element("4254", b"\0")),
                                      element("5032", b"\2")))  # fmt: skip
     entry = element("AE", element("D7", b"\1"), element("83", b"\1"), coding,
@@ -306,7 +306,7 @@ def edits(count: int) -> bytes:
 
 
 def programmes() -> bytes:
-    """A transport stream that names 8000 programmes, and sends packets of all identifiers."""
+    """Return a transport stream of 8000 programs, with packets of all PIDs."""
     out = bytearray()
     for pid in range(0x1FFF):
         head = struct.pack(">BHB", 0x47, 0x4000 | pid, 0x10)

@@ -30,7 +30,7 @@ def tracks_of(source: Source) -> tuple[Track, ...]:
 
 
 def send(run: LiveRun, source: Source, start: int = 0, end: int = 1 << 40) -> None:
-    """Offer what the source sends from `start` to `end`, in ms."""
+    """Offer the source's packets from `start` to `end`, in ms."""
     for packet in source.packets:
         track = source.video if packet.video else source.audio
         if track is not None and start <= packet.dts < end:
@@ -42,8 +42,7 @@ def send(run: LiveRun, source: Source, start: int = 0, end: int = 1 << 40) -> No
 
 
 def children() -> list[int]:
-    """Return the engines of this process: of its children, where a database may be another, and of
-    the forks that are in their place."""
+    """Return the process IDs of this process's engines, whether children or forks."""
     own = os.getpid()
     pids = Path(f"/proc/{own}/task/{own}/children").read_text().split()
     return [int(pid) for pid in pids if b"transcode.engine" in _command(pid)] + running_forks()
@@ -75,7 +74,7 @@ async def running(
 
 
 def playlist(root: Path, rendition: str = RUNG) -> MediaPlaylist:
-    """Return the newest run's playlist as it stands on disk; what it names must be there."""
+    """Read the newest run's playlist from disk; all listed objects must exist."""
     newest = max(path for path in (root / "live" / STREAM).iterdir() if path.is_dir())
     parsed = m3u8.parse((newest / rendition / "index.m3u8").read_text())
     assert isinstance(parsed, MediaPlaylist)

@@ -1,4 +1,4 @@
-"""Downloads from loopback with hardly any pauses."""
+"""Downloads from loopback, with short pauses between retries."""
 
 import asyncio
 import random
@@ -48,7 +48,7 @@ async def download_from(
     remote: ImportClient | None = None,
     bounds: DownloadLimits | None = None,
 ) -> Downloaded:
-    """Download a file with loopback allowed and hardly any pauses."""
+    """Download a file, with loopback allowed and short pauses."""
     given = bounds or DownloadLimits(max_bytes=64 * MiB, ports=frozenset())
     given = msgspec.structs.replace(given, ports=frozenset({80, port}), pause_seconds=0.001)
     told: list[tuple[int, int | None]] = []
@@ -71,7 +71,7 @@ async def download_from(
 async def refusal_by(
     answering: Responder, folder: Path, bounds: DownloadLimits | None = None
 ) -> str:
-    """Download from a server that `answering` makes fail; return the reason."""
+    """Download from a server that fails by `answering`, and return the reason of the failure."""
     async with web_server(answering) as site:
         with pytest.raises(FetchRefused) as error:
             await download_from(site.url(), site.port, folder, bounds=bounds)

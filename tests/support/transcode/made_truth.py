@@ -1,4 +1,4 @@
-"""The truth about a made video: all that its playlists claim, compared with the media decoded.
+"""Compares everything that a video's playlists declare with the decoded media.
 
 `untruths` decodes every segment of every rendition. Times are in seconds.
 """
@@ -21,7 +21,7 @@ from tests.support.transcode.transcode_fixture import VodFixture
 
 __all__ = ["peak_rate", "untruths"]
 
-# Segments begin with whole pictures and whole frames of sound.
+# Segments contain whole pictures and whole audio frames.
 _SLACK: Final = 0.05
 # Bit rates are rounded up to three digits.
 _ROUNDED: Final = 1.011
@@ -29,7 +29,7 @@ _RATE_SLACK: Final = 0.05
 
 
 class _Decoded(msgspec.Struct, frozen=True):
-    """A decoded segment: when its first frame begins, when its last frame ends, and its frames."""
+    """A decoded segment: the begin of its first frame, the end of its last, and its frames."""
 
     begin: float
     end: float
@@ -39,7 +39,7 @@ class _Decoded(msgspec.Struct, frozen=True):
 
 
 class _Rendition(msgspec.Struct, frozen=True):
-    """A rendition as it is listed, and as it is."""
+    """A rendition as declared and as decoded."""
 
     name: str
     playlist: MediaPlaylist
@@ -58,9 +58,9 @@ class _Rendition(msgspec.Struct, frozen=True):
 async def untruths(
     vod: VodFixture, whole: WholeVideo, *, seconds: float, sound: bool, picture: bool
 ) -> list[str]:
-    """Return what is not true of a completed video, one sentence each; nothing if all is true.
+    """Return the false declarations of a completed video, one sentence each.
 
-    `seconds` is the length that it should have; `sound` and `picture` say what it should have.
+    `seconds` is its expected length; `sound` and `picture` are what it should have.
     """
     variants = await vod.variants(whole)
     uris = [each.uri for each in (*variants.variants, *variants.sounds)]
@@ -78,7 +78,7 @@ async def untruths(
 def peak_rate(playlist: MediaPlaylist, sizes: list[int]) -> float:
     """Return the peak segment bit rate of a playlist (RFC 8216, section 4.1).
 
-    It is the highest rate of any contiguous segments that last 0.5 to 1.5 target durations.
+    It is the highest rate of any contiguous segments of 0.5 to 1.5 target durations.
     """
     peak = 0.0
     for first in range(len(sizes)):
@@ -129,7 +129,7 @@ def _lies_of_segments(made: _Rendition) -> list[str]:
     listed: list[PlaylistSegment] = list(made.playlist.segments)
     begins = [each.begin for each in made.segments]
     last = made.segments[-1]
-    # A picture stays until the next one, whatever its own duration.
+    # A picture is shown until the next one, regardless of its duration.
     lengths = [other - one for one, other in pairwise(begins)] + [last.end - last.begin]
     for number, (segment, length) in enumerate(zip(listed, lengths, strict=True)):
         claimed = segment.duration / VIDEO_SCALE
@@ -149,7 +149,7 @@ def _lies_of_variants(
     for variant in variants.variants:
         each = made[variant.uri]
         peak = sum(one.peak for one in (each, *sounds)) + subtitles
-        # A short last segment counts towards the average alone.
+        # A short last segment counts for the average only.
         most = sum(max(one.peak, one.average) for one in (each, *sounds)) + subtitles
         if not peak <= variant.bandwidth <= _ROUNDED * most:
             found.append(f"{each.name}: BANDWIDTH is {variant.bandwidth}, the peak is {peak:.0f}")
@@ -172,7 +172,7 @@ def _lies_of_tracks(
     steps = [each.step for each in made.segments if each.frames > 2]
     if kinds["avc1"] and steps:
         rate, fastest = variant.frame_rate / 1000, 1 / min(steps)
-        # The playlist's figure is frames by duration: off by a frame for each segment.
+        # The declared rate is frames by duration, with an error of one frame per segment.
         if abs(rate - fastest) > _RATE_SLACK * fastest + 1 / made.playlist.target:
             found.append(f"FRAME-RATE is {rate:.3f}, pictures come at {fastest:.3f}")
     return found
@@ -206,7 +206,7 @@ async def _subtitle_peak(
 async def _lies_of_posters(
     vod: VodFixture, whole: WholeVideo, variants: MultivariantPlaylist
 ) -> list[str]:
-    """Each rung has a poster of its size; sound alone has one at all."""
+    """Check that each rung has a poster of its size, and audio-only videos have one."""
     names = [name for name in await vod.stored_objects(whole.video.hash) if "/poster-" in name]
     sizes = {picture_size(await vod.objects.get(name)) for name in names}
     rungs = {(each.width, each.height) for each in variants.variants if each.width}

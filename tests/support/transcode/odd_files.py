@@ -1,4 +1,4 @@
-"""The half of the corpus that is odd in its pictures, sound or times, or broken."""
+"""The part of the corpus with odd pictures, sound or times, and with broken files."""
 
 from typing import Final
 

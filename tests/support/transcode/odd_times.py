@@ -1,4 +1,4 @@
-"""Files of the corpus that are odd in their times: ends that differ, few keyframes, links."""
+"""Files of the corpus with odd times: different track lengths, few keyframes, links."""
 
 from pathlib import Path
 from typing import Final
@@ -20,7 +20,7 @@ __all__ = ["ODD_TIMES"]
 
 _TINY: Final = (160, 90)
 _INFO: Final = 0x1549A966
-# One keyframe, and B-frames: a decoder gives the keyframe when it has the pictures after it.
+# One keyframe, and B-frames: a decoder returns the keyframe after the following pictures.
 _ONE_KEY: Final = (
     *("-c:v", "libx264", "-preset", "veryfast", "-g", "9999", "-keyint_min", "9999"),
     *("-sc_threshold", "0", *AAC),
@@ -34,7 +34,7 @@ def _uid(number: int) -> bytes:
 
 
 def _linked(mkv: bytes) -> bytes:
-    """Return a Matroska file that names the files before and after it (RFC 9559, 17)."""
+    """Return a Matroska file with links to the previous and the next file (RFC 9559, 17)."""
     links = (
         (0x73A4, _uid(1)),
         (0x3CB923, _uid(2)),
@@ -46,7 +46,7 @@ def _linked(mkv: bytes) -> bytes:
 
 
 def _ordered(mkv: bytes) -> bytes:
-    """Return a Matroska file with ordered chapters, one of which is in another file."""
+    """Return a Matroska file with ordered chapters, one of them in another file."""
 
     def chapter(number: int, begin: int, end: int, segment: int | None) -> bytes:
         times = ((0x91, begin), (0x92, end))
@@ -61,7 +61,7 @@ def _ordered(mkv: bytes) -> bytes:
 
 
 def _cut_before_its_keyframe(path: Path) -> None:
-    """Make an MP4 whose edit list leaves out its only keyframe."""
+    """Make an MP4 whose edit list omits its only keyframe."""
     whole = path.with_name("whole.mp4")
     clip(*_ONE_KEY, size=_TINY, seconds=4)(whole)
     ffmpeg("-ss", "0.7", "-i", whole, "-c", "copy", "-y", path)
@@ -74,7 +74,7 @@ _CLUSTERS: Final = clip(*PLAIN, "-cluster_time_limit", "400", size=_TINY)
 
 
 def _stray_cluster(mkv: bytes) -> bytes:
-    """Move what lies between 1.05 and 1.3 s, where there is neither a flash nor a beep."""
+    """Move a cluster between 1.05 and 1.3 s, which has neither a flash nor a beep."""
     return moved_cluster(mkv, 4, 18_000)
 
 
@@ -91,7 +91,7 @@ def _twice(ts: bytes) -> bytes:
 
 
 def _no_sound_in_it(path: Path) -> None:
-    """Make an MP4 with a track of sound that has no packets."""
+    """Make an MP4 with an empty audio track."""
     whole = path.with_name("whole.mp4")
     clip(*PLAIN, size=_TINY)(whole)
     ffmpeg("-i", whole, "-c:v", "copy", "-af", "atrim=end_sample=0", *AAC, "-y", path)

@@ -1,4 +1,4 @@
-"""Files of the corpus that are odd in their tracks: very many, flagged, protected, or noise."""
+"""Files of the corpus with odd tracks: very many, flagged, protected, or noise."""
 
 from functools import partial
 from pathlib import Path
@@ -30,7 +30,7 @@ _LIVE_WEBM: Final = clip("-c:v", "libvpx", *FAST, *OPUS, "-live", "1", size=_TIN
 
 
 def _joined(*options: str, others: tuple[tuple[str, ...], ...], maps: tuple[str, ...]) -> Maker:
-    """Return what copies a film and other inputs into one file; `maps` are the tracks in order."""
+    """Return a maker that remuxes a film and other inputs; `maps` are the tracks in order."""
 
     def make(path: Path) -> None:
         whole = path.with_name("whole.mkv")
@@ -47,7 +47,7 @@ def _noise(seed: int, path: Path) -> None:
 
 
 def _key_id(webm: bytes) -> bytes:
-    """Return a WebM whose first track declares to be encrypted (WebM Encryption, section 3)."""
+    """Return a WebM whose first track is declared encrypted (WebM Encryption, section 3)."""
     key = element(0x5035, element(0x47E1, b"\x05") + element(0x47E2, b"0123456789abcdef"))
     coding = element(0x6240, element(0x5031, b"\0") + element(0x5033, b"\x01") + key)
     return inserted(webm, 0xAE, element(0x6D80, coding))
@@ -58,7 +58,7 @@ def _as_cbcs(mp4: bytes) -> bytes:
 
 
 def _with_fonts(path: Path) -> None:
-    """Make an MKV with the fonts of its subtitles, as releases with styled subtitles have them."""
+    """Make an MKV with attached fonts for its subtitles."""
     whole, font = path.with_name("whole.mkv"), path.with_name("font.ttf")
     _FILM(whole)
     font.write_bytes(bytes(2_000))

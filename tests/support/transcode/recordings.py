@@ -1,4 +1,4 @@
-"""Recordings as they become videos: real segments of a real engine, in a catalog and on a disk."""
+"""Recordings: real segments of a real engine, in a catalog and on a disk."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ _LADDER = Ladder((Rendition(name=RUNG, width=320, height=180, rate=300_000),))
 
 
 def staircase(path: Path, *, steps: int, first: int = 0, rate: int = 25) -> Path:
-    """Make an FLV that gets lighter with each segment, by 20 from step to step."""
+    """Make an FLV whose brightness increases by 20 with each segment."""
     picture = (
         f"color=black:s=320x180:r={rate}:d={STEP * steps},"
         f"geq=lum='30+20*({first}+floor(T/{STEP}))':cb=128:cr=128"
@@ -36,7 +36,7 @@ def staircase(path: Path, *, steps: int, first: int = 0, rate: int = 25) -> Path
 
 
 def record(folder: Path, *epochs: int) -> Made:
-    """Have an engine make a run; each epoch has so many steps, and an init section of its own."""
+    """Run an engine; each epoch has so many steps, and its own init section."""
     given: list[list[EngineOrder]] = []
     done = 0
     for number, steps in enumerate(epochs):
@@ -64,7 +64,7 @@ async def add_recording(
     gaps: frozenset[int],
     posters: str | None = "poster-1-1",
 ) -> WholeVideo:
-    """Add the recording of what an engine made; without it, one of sound alone.
+    """Add a recording of an engine's output; without it, an audio-only one.
 
     Segments in `gaps` are gaps of its playlist; `posters` is the folder of its poster, if any.
     """

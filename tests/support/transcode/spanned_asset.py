@@ -1,4 +1,4 @@
-"""Films that are encoded in two spans, and a check that the result is whole."""
+"""Films that are encoded in two spans, and a check that the result is complete."""
 
 from itertools import pairwise
 from pathlib import Path
@@ -18,7 +18,7 @@ _CODING: Final = ("-c:v", "libx264", "-preset", "ultrafast", "-profile:v", "high
 
 
 def film_with_own_packets(folder: Path) -> Path:
-    """Make 25 s of 480p whose own packets and sound are used: 360p is encoded in spans."""
+    """Make 25 s of 480p whose video and audio packets are reused: only 360p is encoded."""
     coding = (*_CODING, "-g", "50", "-keyint_min", "50", "-c:a", "aac")
     return numbered(folder / "a.mp4", *coding, seconds=25, size=LOW_480P)
 
@@ -30,7 +30,7 @@ def film_with_sparse_keyframes(folder: Path) -> Path:
 
 
 async def is_whole(vod: VodFixture, whole: WholeVideo) -> bool:
-    """Whether each rung has each frame once, at the same times, and decodes without warnings."""
+    """Return whether all rungs have each frame once, at equal times, without warnings."""
     assert whole.video.state == "completed"
     variants = await vod.variants(whole)
     lengths: set[tuple[int, ...]] = set()

@@ -1,4 +1,4 @@
-"""Files of many gigabytes that take no room: their packets end in holes."""
+"""Sparse files of many gigabytes that take almost no space: their packets end in holes."""
 
 from pathlib import Path
 from typing import Final
@@ -8,14 +8,14 @@ from tests.support.engine.sources import ffmpeg
 
 __all__ = ["MOST_PADDING", "unclosed_flv"]
 
-# Of one packet: the largest FLV tag, less its headers and the picture.
+# Of one packet: the largest FLV tag, minus its headers and the picture.
 MOST_PADDING: Final = (1 << 24) - (1 << 16)
-_FILLER: Final = b"\x0c"  # a NAL unit of filler data, which decoders pass over (H.264, 7.4.1)
+_FILLER: Final = b"\x0c"  # a NAL unit of filler data, which decoders skip (H.264, 7.4.1)
 _RATE: Final = 25
 
 
 def unclosed_flv(path: Path, pictures: int, padding: int = MOST_PADDING) -> Path:
-    """Make a recording of 25 pictures a second that was never closed: it has no index or length.
+    """Make an unfinished recording of 25 pictures a second, without an index or a length.
 
     Each picture is followed by `padding` bytes of filler data, nearly all of them a hole.
     """
@@ -38,6 +38,6 @@ def unclosed_flv(path: Path, pictures: int, padding: int = MOST_PADDING) -> Path
             file.seek(hole, 1)
             file.write((11 + size).to_bytes(4, "big"))
         file.seek(-4, 1)
-        file.write(bytes(4))  # a size that leads nowhere: the last tag cannot be found from the end
+        file.write(bytes(4))  # an invalid size: the last tag cannot be found from the end
     small.unlink()
     return path

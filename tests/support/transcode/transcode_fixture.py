@@ -30,7 +30,7 @@ def now_us() -> int:
 
 
 class VodFixture(msgspec.Struct, frozen=True):
-    """What `transcode.vod.job` needs, and access to what it made."""
+    """The dependencies of `transcode.vod.job`, and access to its output."""
 
     catalog: Catalog
     objects: DiskObjects
@@ -46,13 +46,13 @@ class VodFixture(msgspec.Struct, frozen=True):
         return await self.catalog.videos.add(project, file, now_us(), by=None)
 
     async def lease(self, later_us: int = 0) -> HeldJob:
-        """Lease the job that is due by a clock that is `later_us` ahead."""
+        """Lease the job that is due at `later_us` from now."""
         held = await self.catalog.jobs.lease(secrets.token_hex(8), now_us() + later_us)
         assert held is not None
         return held
 
     async def transcode(self, path: Path) -> WholeVideo:
-        """Transcode a file by one attempt and return the video."""
+        """Transcode a file in one attempt, and return the video."""
         video = (await self.add(path)).video.id
         await self.transcoder.do(await self.lease())
         return await self.whole_video(video)
@@ -85,7 +85,7 @@ class VodFixture(msgspec.Struct, frozen=True):
         await until(has_media, within=within)
 
     async def stored_objects(self, hash_: str) -> list[str]:
-        """The addresses of a video's objects, without its source."""
+        """Return the addresses of a video's objects, without its source."""
         return await self.objects.addresses(f"videos/{hash_}")
 
     async def variants(self, whole: WholeVideo) -> MultivariantPlaylist:
@@ -97,7 +97,7 @@ class VodFixture(msgspec.Struct, frozen=True):
         return found
 
     async def playlist(self, whole: WholeVideo, uri: str) -> MediaPlaylist:
-        """A rendition's playlist by the URI in the multivariant playlist."""
+        """Return a rendition's playlist by its URI in the multivariant playlist."""
         found = parse((await self.objects.get(f"videos/{whole.video.hash}/{uri}")).decode())
         assert isinstance(found, MediaPlaylist)
         return found
@@ -105,17 +105,17 @@ class VodFixture(msgspec.Struct, frozen=True):
     async def segment_bytes(
         self, whole: WholeVideo, uri: str, segment: PlaylistSegment
     ) -> tuple[bytes, bytes]:
-        """The init section and the media of a segment; `uri` is its playlist's."""
+        """Return the init section and the media of a segment; `uri` is that of its playlist."""
         folder = f"videos/{whole.video.hash}/{posixpath.dirname(uri)}"
         init = await self._get(f"{folder}/{segment.map_uri}") if segment.map_uri else b""
         return init, await self._get(f"{folder}/{segment.uri}")
 
     async def _get(self, reference: str) -> bytes:
-        """Return an object by its address, which may contain `..` as a URL does."""
+        """Return an object by its address, which may contain `..` like a URL."""
         return await self.objects.get(posixpath.normpath(reference))
 
     async def rendition_files(self, whole: WholeVideo) -> dict[str, list[bytes]]:
-        """Each rendition's media, joined into one file for each init section."""
+        """Return each rendition's media, as one file per init section."""
         variants = await self.variants(whole)
         uris = [*(each.uri for each in variants.variants), *(each.uri for each in variants.sounds)]
         found: dict[str, list[bytes]] = {}
@@ -141,8 +141,7 @@ async def vod_fixture(
 ) -> AsyncGenerator[VodFixture]:
     """Open the catalog and the objects in a folder, which may exist already.
 
-    `media` is another folder for the objects, `store` another store, `place` another catalog than
-    the folder's.
+    `media` is another folder for the objects, `store` another store, `place` another catalog.
     """
     async with open_catalog(place or migrated(folder / "catalog.sqlite"), migrate=True) as catalog:
         await catalog.installation.first_start(now_us())

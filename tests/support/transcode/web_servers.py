@@ -20,7 +20,7 @@ class WebRequest(msgspec.Struct, frozen=True):
 
     @property
     def range_start(self) -> int:
-        """The first byte that is requested."""
+        """The first requested byte."""
         found = re.fullmatch(r"bytes=(\d+)-", self.headers.get("range", ""))
         return int(found[1]) if found else 0
 
@@ -29,7 +29,7 @@ Responder = Callable[[WebRequest, asyncio.StreamWriter], Awaitable[None]]
 
 
 class WebServer(msgspec.Struct):
-    """A server: its port, and the requests that it received."""
+    """A server: its port, and the received requests."""
 
     port: int
     requests: list[WebRequest]
@@ -51,7 +51,7 @@ async def web_server(
         task = asyncio.current_task()
         assert task is not None
         at_work.add(task)
-        # The end of the test stops a server that would send for ever.
+        # Cancelled by the end of the test, as some responses never end.
         with suppress(ConnectionError, asyncio.IncompleteReadError, ssl.SSLError, CancelledError):
             head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
             first, *lines = head.split("\r\n")
