@@ -1,12 +1,12 @@
-"""What the edge has of a stream, and how that changes, as bytes for other processes.
+"""A stream's state at the edge and its changes, encoded for other processes.
 
-Pure. A timeline crosses as facts, without the texts that are rendered from them, and as what
-differs from an earlier one: a part costs some 100 bytes, however long the window is. The whole is
-what differs from nothing. The receiver's timeline is equal to the sender's in every value, so both
-render the same playlists.
+Pure. A timeline is sent without its rendered texts, as the difference to an earlier one: a part
+costs some 100 bytes, regardless of the window's length. A whole timeline is the difference to
+nothing. The receiver's timeline is equal to the sender's in every value, so both render the same
+playlists.
 
     StorageError
-    └── BadEdgeMessage      not a message of this form, or does not fit what it changes
+    └── BadEdgeMessage      not a message of this version, or not applicable to the state
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -23,7 +23,7 @@ from storage.errors import StorageError
 
 __all__ = ["BadEdgeMessage", "EdgeChange", "EdgeMessage", "EdgeState", "TimelineChange"]
 
-# Processes of another form ignore messages, and serve what is stored.
+# Processes of another version ignore messages, and serve the stored playlists.
 _FORM: Final = 1
 
 _T = TypeVar("_T")
@@ -31,7 +31,7 @@ _Step = TypeVar("_Step")
 
 
 class BadEdgeMessage(StorageError):
-    """Bytes are no message of this form, or do not fit what they change."""
+    """Bytes are no message of this version, or not applicable to the state."""
 
 
 class _Kept(msgspec.Struct, frozen=True, array_like=True, tag=0):
@@ -79,7 +79,7 @@ class _Opened(msgspec.Struct, frozen=True, array_like=True):
 
 
 class TimelineChange(msgspec.Struct, frozen=True, array_like=True):
-    """What differs between two timelines of a rendition; `pages`, `recent` None: nothing of them.
+    """The difference between two timelines; `pages` and `recent` are None if they are equal.
 
     `facts` is the later timeline without its segments.
     """
@@ -91,7 +91,7 @@ class TimelineChange(msgspec.Struct, frozen=True, array_like=True):
 
     @classmethod
     def between(cls, old: Timeline, new: Timeline) -> "TimelineChange":
-        """Return what makes `new` of `old`; small if `new` grew from it."""
+        """Return the change from `old` to `new`; small if `new` grew from it."""
         pages = None
         if new.pages is not old.pages:
             pages = tuple(_steps(old.pages, new.pages, partial(_page_step, old.pages)))
@@ -127,7 +127,7 @@ class TimelineChange(msgspec.Struct, frozen=True, array_like=True):
 
 
 class EdgeState(msgspec.Struct, frozen=True, kw_only=True):
-    """What the edge has of a stream: the timelines of its newest run, and its playlists.
+    """A stream's state at the edge: the timelines of its newest run, and its playlists.
 
     `folder` is that of the run; "" if there is none. `timelines` are by rendition, and `playlists`
     are multivariant ones by address.
@@ -162,7 +162,7 @@ class EdgeState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EdgeChange(msgspec.Struct, frozen=True, array_like=True):
-    """What differs between two states of a stream; none is taken away but with its run."""
+    """The difference between two states of a stream; timelines are only removed with their run."""
 
     folder: str
     low_latency: bool
@@ -171,7 +171,7 @@ class EdgeChange(msgspec.Struct, frozen=True, array_like=True):
 
     @classmethod
     def between(cls, old: EdgeState, new: EdgeState) -> "EdgeChange":
-        """Return what makes `new` of `old`."""
+        """Return the change from `old` to `new`."""
         known = old.timelines_of(new.folder)
         return cls(
             new.folder,
@@ -202,7 +202,7 @@ class EdgeChange(msgspec.Struct, frozen=True, array_like=True):
         return new.with_playlists(self.playlists)
 
     def by_rendition(self) -> "Iterator[EdgeChange]":
-        """Yield changes of one rendition each, then that of the playlists, for other work between.
+        """Yield the changes rendition by rendition, then that of the playlists, to interleave work.
 
         A window of 12 h takes 0.1 s for each rendition.
         """
@@ -229,10 +229,10 @@ class EdgeMessage(msgspec.Struct, frozen=True, array_like=True):
 
     @classmethod
     def decode(cls, data: bytes) -> "EdgeMessage":
-        """Return the message that bytes are.
+        """Decode a message.
 
         Raises:
-            BadEdgeMessage: they are none of this form.
+            BadEdgeMessage: they are no message of this version.
         """
         try:
             message = _DECODER.decode(data)
@@ -252,7 +252,7 @@ _DECODER: Final = msgspec.msgpack.Decoder(EdgeMessage)
 def _steps(
     old: Sequence[_T], new: Iterable[_T], make: Callable[[_T], _Step]
 ) -> Iterator[_Kept | _Step]:
-    """Yield what of `new` is in `old`, in runs, and what `make` makes of the rest."""
+    """Yield ranges of `new` that are in `old`, and the results of `make` for the rest."""
     places = {id(one): index for index, one in enumerate(old)}
     start = count = 0
     for one in new:

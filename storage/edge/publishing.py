@@ -1,12 +1,12 @@
 """The edge of a process that makes live streams: memory for its viewers, and Redis for the others.
 
-Viewers of this process are served from memory and notice nothing of Redis. What is put into memory
-is also queued; a task writes what is queued of all streams in one go, so that a slow Redis gets
-fewer and larger writes. The queue holds parts up to a size, of which the oldest are dropped, and
-the present state of each stream: after an outage of Redis that state is written, not its history.
+Viewers of this process are served from memory, independent of Redis. Everything put into memory is
+also queued; a task writes the queue of all streams at once, so that a slow Redis gets fewer and
+larger writes. The queue holds parts up to a size, and drops the oldest ones, and the current state
+of each stream: after an outage of Redis, that state is written, not its history.
 
-A segment has the bytes of its parts, which other processes can join. It is queued by itself only if
-it is not stored after some seconds.
+A segment consists of its parts, which other processes can join. It is queued only if it is not
+stored after some seconds.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ __all__ = ["PublishingEdge"]
 
 log = logging.getLogger(__name__)
 
-# Parts that wait for Redis: 5 s at 100 Mbit/s. They are mostly the same objects as in memory.
+# The limit of queued parts: 5 s at 100 Mbit/s. They are mostly the same objects as in memory.
 MAX_QUEUED_BYTES: Final = 64 << 20
 # Parts of one write: 30 ms of a gigabit link.
 _WRITE_BYTES: Final = 4 << 20
@@ -55,12 +55,12 @@ def _random_revision() -> int:
 
 
 class _Outgoing:
-    """What is to be written of one stream, and what Redis has of it."""
+    """The queue of one stream, and its last written state."""
 
     def __init__(self) -> None:
-        self.generation: int | None = None  # not known before the first timelines
+        self.generation: int | None = None  # unknown before the first timelines
         self.state = EdgeState()
-        self.written: EdgeState | None = None  # None: not known
+        self.written: EdgeState | None = None  # None: unknown
         self.revision = 0
         self.changes = 0  # since the whole was written
         self.parts: dict[str, bytes] = {}
@@ -111,7 +111,7 @@ class PublishingEdge(MemoryEdge):
 
     @property
     def is_reached(self) -> bool:
-        """True while Redis takes what is published, as far as is known."""
+        """True if the last write to Redis succeeded."""
         return self._is_reached
 
     @property
@@ -124,7 +124,7 @@ class PublishingEdge(MemoryEdge):
         stream = self._streams.get(hash_)
         return stream is not None and bool(stream.state.folder) and not stream.is_fenced
 
-    # -- what is put into memory ------------------------------------------------------------------
+    # -- writes to memory -------------------------------------------------------------------------
 
     async def put_part(self, address: str, data: bytes) -> None:
         """Store a part, an init section or a segment, and queue it."""
@@ -231,7 +231,7 @@ class PublishingEdge(MemoryEdge):
     # -- writing ----------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Write what is queued, until cancelled."""
+        """Write the queue until cancelled."""
         pause = _FIRST_PAUSE
         while True:
             await self._wait()
@@ -250,7 +250,7 @@ class PublishingEdge(MemoryEdge):
                 self._is_reached = True
 
     async def _wait(self) -> None:
-        """Wait until something is queued, or a segment may have to be."""
+        """Wait until something is queued, or segments have to be checked."""
         if not self._due:
             self._more.clear()
             with suppress(TimeoutError):
@@ -258,10 +258,10 @@ class PublishingEdge(MemoryEdge):
                     await self._more.wait()
 
     async def publish(self) -> None:
-        """Write once what is queued, up to some megabytes.
+        """Write up to some megabytes of the queue once.
 
         Raises:
-            EdgeUnavailable: Redis cannot be reached; it is still queued.
+            EdgeUnavailable: Redis cannot be reached; the queue is unchanged.
         """
         self._queue_unstored()
         writes: list[tuple[_Outgoing, EdgeState, EdgeWrite]] = []
@@ -307,7 +307,7 @@ class PublishingEdge(MemoryEdge):
     def _written(
         self, stream: _Outgoing, state: EdgeState, write: EdgeWrite, outcome: WriteOutcome
     ) -> None:
-        """Record what became of a write."""
+        """Record the outcome of a write."""
         hash_ = write.stream
         if self._streams.get(hash_) is not stream or write.generation != stream.generation:
             return  # forgotten, or made anew, meanwhile

@@ -34,7 +34,7 @@ PART_SECONDS: Final = 30.0
 STATE_SECONDS: Final = 30.0
 # Segments that cannot be stored stay as long as they are listed, unless their process is gone.
 SEGMENT_SECONDS: Final = 300.0
-# Longer than a process may be frozen and then go on.
+# Longer than a process may be frozen and then continue.
 _GENERATION_SECONDS: Final = 86_400
 _READ_SECONDS: Final = 1.0  # viewers wait for it
 _WRITE_SECONDS: Final = 5.0
@@ -67,7 +67,7 @@ class EdgeUnavailable(StorageError):
 
 
 class WriteOutcome(Enum):
-    """What became of a write."""
+    """The outcome of a write."""
 
     DONE = 1
     BEHIND = 0  # the state has another revision: write the whole
@@ -108,10 +108,10 @@ class RedisEdgeStore:
         self._state_ms = round(state_seconds * 1000)
 
     async def write(self, writes: Sequence[EdgeWrite]) -> list[WriteOutcome]:
-        """Write streams in one go; return what became of each.
+        """Write streams in one pipeline, and return the outcome of each.
 
         Raises:
-            EdgeUnavailable: nothing is known of what was written.
+            EdgeUnavailable: Redis cannot be reached; it is unknown what was written.
         """
         pipeline: Any = self._client.pipeline(transaction=False)
         places: list[int | None] = []  # of each change among the results

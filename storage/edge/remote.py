@@ -1,15 +1,15 @@
 """The edge of a process that serves viewers of streams which other processes make.
 
 It reads what `storage.edge.publishing` wrote to Redis. A stream is followed from the first request
-for it until some time after the last one: its state is read once, then changed by what is
-published. Parts are read once, however many viewers request them, and kept in memory, in bounds.
-Where viewers wait for the parts of a rendition, each new one is read before the playlist lists it,
-so that their requests find it here.
+for it until some time after the last one: its state is read once, then updated by the published
+changes. Parts are read once for all viewers, and kept in memory up to a limit. While viewers wait
+for the parts of a rendition, each new part is read before the playlist lists it, so that it is in
+memory when they request it.
 
-While Redis is away for longer than a moment, this edge has nothing, and viewers get the playlists
-that are stored. Once it is back, and after this process was stopped or cut off, Redis is asked
-before anything is shown: what this process had may be older than what viewers got elsewhere, and
-what is stored as well.
+While Redis is unavailable for longer than a moment, this edge is empty, and viewers get the stored
+playlists. Afterwards, and after this process was stopped or cut off, Redis is queried before
+anything is shown: the old state, and the stored playlists, may be older than what viewers got
+elsewhere.
 """
 
 import asyncio
@@ -31,32 +31,32 @@ __all__ = ["RemoteEdge", "open_remote_edge"]
 
 log = logging.getLogger(__name__)
 
-# A player that is paused or buffers comes back within this time.
+# A paused or buffering player resumes within this time.
 LINGER_SECONDS: Final = 30.0
-# Parts come every second at least. After this silence Redis is asked whether it is the same state.
+# Parts arrive at least every second. After this silence, the state is compared with Redis.
 SILENCE_SECONDS: Final = 3.0
-# For so long after the silence a state is shown while Redis is asked.
+# How long after the silence a state is still shown while Redis is queried.
 _DOUBT_SECONDS: Final = 1.5
 # How long the first request for a stream waits for the subscription.
 _FIRST_SECONDS: Final = 1.0
-# How long later ones wait for Redis, which could not be reached; it is asked once in a second.
+# How long later ones wait while Redis is unreachable; it is retried once a second.
 _AGAIN_SECONDS: Final = 0.5
 _RETRY_SECONDS: Final = 1.0
-# For so long after a request that waited, new parts of the rendition are read at once.
+# How long after a blocking request new parts of the rendition are read at once.
 _WANTED_SECONDS: Final = 10.0
-# Reads at the same time: each takes a connection.
+# Concurrent reads: each uses a connection.
 _READS: Final = 32
-# Changes that are applied at a time when a state is read: 1 ms of work.
+# Changes applied per turn of the loop when a state is read: 1 ms of work.
 _AT_ONCE: Final = 32
-# Requests a second for what a stream does not list that Redis is asked about. Another process may
-# have listed it a moment earlier; beyond that they are guesses.
+# Queries of Redis per second for parts that a stream does not list. Another process may have listed
+# them a moment earlier; more requests are guesses.
 _GUESSES: Final = 20
-# Changes of a state that are older than the present one by so many revisions are known.
+# Changes up to so many revisions older than the current state are duplicates.
 _KNOWN_REVISIONS: Final = 1 << 20
 
 
 class _Followed:
-    """A stream that is followed; its task alone changes `state` and `revision`."""
+    """A followed stream; only its task changes `state` and `revision`."""
 
     def __init__(self, now: float) -> None:
         self.used = now  # when a viewer last requested something
@@ -111,11 +111,11 @@ class RemoteEdge(MemoryEdge):
 
     @property
     def followed(self) -> tuple[str, ...]:
-        """The hashes of the streams that are followed."""
+        """The hashes of the followed streams."""
         return tuple(self._followed)
 
     def close(self) -> None:
-        """Follow no stream any longer, and read nothing."""
+        """Stop following all streams."""
         for task in self._running:
             task.cancel()
 
@@ -156,7 +156,7 @@ class RemoteEdge(MemoryEdge):
                 await followed.ready.wait()
 
     def _is_stale(self, followed: _Followed) -> bool:
-        """Return whether Redis was not asked in time: this process was stopped, or cut off."""
+        """Return whether the state is unconfirmed: this process was stopped or cut off."""
         doubtful = followed.confirmed + self._silence_seconds + _DOUBT_SECONDS
         return followed.revision is not None and self._clock() > doubtful
 
@@ -298,7 +298,7 @@ class RemoteEdge(MemoryEdge):
         return known if known is not None else await self._fetch(address, generation)
 
     def _cached(self, address: str) -> bytes | None:
-        """Return a part from memory; no viewer requested it."""
+        """Return a part from memory, without recording a request."""
         return super().local_part(address)
 
     # -- following a stream -----------------------------------------------------------------------
@@ -319,7 +319,7 @@ class RemoteEdge(MemoryEdge):
             await self.drop_folder(live_stream(hash_))
 
     async def _handle_next(self, hash_: str, followed: _Followed, box: Mailbox) -> None:
-        """Handle what is published next, or the silence."""
+        """Handle the next published change, or a silence."""
         is_first = followed.box is None
         try:
             async with asyncio.timeout(_FIRST_SECONDS if is_first else self._silence_seconds):
@@ -327,13 +327,13 @@ class RemoteEdge(MemoryEdge):
         except TimeoutError:
             message = None
         try:
-            if self._is_stale(followed):  # and so may be what was published meanwhile
+            if self._is_stale(followed):  # and so may be the changes in the mailbox
                 await self._load(hash_, followed)
             elif isinstance(message, BusMessage) and message.data:
                 await self._apply(hash_, followed, EdgeMessage.decode(message.data))
             elif message is not None or is_first or not await self._is_current(hash_, followed):
                 await self._load(hash_, followed)
-        except EdgeUnavailable:  # the bus says so once
+        except EdgeUnavailable:  # the bus logs it once
             followed.failed = self._clock()
             await self._lose(hash_, followed)
         except BadEdgeMessage as error:
@@ -343,7 +343,7 @@ class RemoteEdge(MemoryEdge):
             await self._lose(hash_, followed)
 
     async def _is_current(self, hash_: str, followed: _Followed) -> bool:
-        """Return whether Redis has the state that is known.
+        """Return whether Redis has the same state.
 
         Raises:
             EdgeUnavailable: Redis cannot be reached.
@@ -378,7 +378,7 @@ class RemoteEdge(MemoryEdge):
             for change in message.change.by_rendition() if whole else (message.change,):
                 state = change.applied(state)
                 if whole or message.revision % _AT_ONCE == 0:
-                    await asyncio.sleep(0)  # other work's turn
+                    await asyncio.sleep(0)  # lets other tasks run
             revision = message.revision
             await self._take_generation(hash_, followed, message.generation)
         await self._show(followed, state, revision, asked)
@@ -400,9 +400,9 @@ class RemoteEdge(MemoryEdge):
             await self._load(hash_, followed)
 
     async def _take_generation(self, hash_: str, followed: _Followed, generation: int) -> None:
-        """Drop the parts of an owner before: the next one gives their names to media of its own.
+        """Drop the parts of the previous owner, whose names the next one reuses.
 
-        What the playlist lists of the owner before is stored.
+        The listed media of the previous owner are stored.
         """
         if generation != followed.generation:
             followed.generation = generation
@@ -410,7 +410,7 @@ class RemoteEdge(MemoryEdge):
             await self.drop_parts([name for name in self._parts if name.startswith(below)])
 
     async def _read_wanted(self, followed: _Followed, state: EdgeState) -> None:
-        """Read the newest parts, as far as they are new, of renditions whose viewers wait."""
+        """Read the newest parts of renditions with waiting viewers."""
         oldest = self._clock() - _WANTED_SECONDS
         before = followed.state.timelines_of(state.folder)
         reading = [
@@ -426,9 +426,9 @@ class RemoteEdge(MemoryEdge):
     async def _show(
         self, followed: _Followed, state: EdgeState, revision: int | None, confirmed: float
     ) -> None:
-        """Show viewers what is new in a state, once the parts are here that they wait for.
+        """Publish a state to viewers, after reading the parts that they wait for.
 
-        `confirmed` is when Redis had it.
+        `confirmed` is when Redis had this state.
         """
         await self._read_wanted(followed, state)
         before, followed.state, followed.revision = followed.state, state, revision
@@ -447,7 +447,7 @@ class RemoteEdge(MemoryEdge):
             await self.put_timelines(state.folder, timelines, low_latency=state.low_latency)
 
     async def _lose(self, hash_: str, followed: _Followed) -> None:
-        """Drop a state that Redis does not have any more, unless it had it a moment ago."""
+        """Drop a state that Redis has lost, unless it had it a moment ago."""
         if followed.revision is None:
             return
         if self._clock() >= followed.confirmed + self._silence_seconds:

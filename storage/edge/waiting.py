@@ -1,9 +1,9 @@
 """Requests that wait for a part or a segment that is not listed yet (blocking reload).
 
 A waiting request costs an entry of a dict: no task, no future, no timer of its own. All requests
-for the same part wait together; they are called when it is listed, when the run ends or is dropped,
-or when the first of them has waited for long enough. Of thousands, some hundreds are called at a
-time, and the event loop sends their answers and does other work before the next.
+for the same part are grouped; they are called when it is listed, when the run ends or is dropped,
+or when the first of them times out. Of thousands, some hundreds are called at a time, so that the
+event loop can send their responses and do other work in between.
 Source: draft-pantos-hls-rfc8216bis, 6.2.5.2.
 """
 

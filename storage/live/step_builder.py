@@ -227,7 +227,7 @@ class StepBuilder:
             start=filling.start.start,
             duration=sum(part.duration for part in filling.parts),
             size=len(data),
-            frames=0,  # nobody has counted them
+            frames=0,  # unknown
             parts=len(filling.parts),
             init=filling.start.init,
         )

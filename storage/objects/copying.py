@@ -40,7 +40,7 @@ _UNCHANGING: Final = (".m4s", ".mp4")
 
 
 class CopyProgress(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a pass is: folders seen, of how many, and the objects in these and their bytes."""
+    """The progress of a pass: folders seen, all folders, and the objects seen and their bytes."""
 
     folders: int
     of_folders: int
@@ -49,7 +49,7 @@ class CopyProgress(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ObjectsCopy(msgspec.Struct, frozen=True, kw_only=True):
-    """A copy: what both stores have, what was copied now, and what the target alone has."""
+    """The result of a copy: objects in both stores, copied ones, and those of the target only."""
 
     objects: int
     bytes: int
@@ -75,16 +75,16 @@ class CopySource(Protocol):
 
 
 class CopyWay(Protocol):
-    """The way from one store to another."""
+    """A direction of copying, from one store to another."""
 
     @property
     def source(self) -> CopySource:
-        """The store that has the objects."""
+        """The store to copy from."""
         ...
 
     @property
     def target(self) -> CopySource:
-        """The store that gets them."""
+        """The store to copy to."""
         ...
 
     async def copy(self, address: str, size: int) -> None:
@@ -97,12 +97,12 @@ class CopyWay(Protocol):
         ...
 
     async def settle(self) -> None:
-        """Have all that was copied survive a power cut."""
+        """Make all copied objects survive a power cut."""
         ...
 
 
 class ToBucket(msgspec.Struct, frozen=True):
-    """The way from a folder to a bucket."""
+    """Copies from a folder to a bucket."""
 
     source: DiskObjects
     target: S3Bucket
@@ -122,7 +122,7 @@ class ToBucket(msgspec.Struct, frozen=True):
 
 
 class ToFolder:
-    """The way from a bucket to a folder, of whose disk `min_free_bytes` stay free."""
+    """Copies from a bucket to a folder, and leaves `min_free_bytes` of its disk free."""
 
     def __init__(self, source: S3Bucket, target: DiskObjects, *, min_free_bytes: int = 0) -> None:
         self.source = source
@@ -183,7 +183,7 @@ async def copy_objects(
 
 
 class _Pass:
-    """One look at all objects of both stores; those that the target lacks are copied."""
+    """A pass over all objects of both stores, which copies those that the target lacks."""
 
     def __init__(
         self, way: CopyWay, report: Callable[[CopyProgress], None], *, compares: bool
@@ -199,7 +199,7 @@ class _Pass:
         self.objects = self.bytes = self.copied = self.copied_bytes = self.more = 0
 
     async def run(self) -> None:
-        """Copy; after a failure, what has begun is finished and nothing else begun."""
+        """Copy; after a failure, finish the copies in progress and start no others."""
         async with aclosing(self._found), asyncio.TaskGroup() as group:
             for _ in range(_AT_ONCE):
                 group.create_task(self._work())

@@ -1,8 +1,8 @@
-"""Copies of objects as files: made once however many ask, and bounded in bytes.
+"""Copies of objects as files: made once for all concurrent requests, and bounded in bytes.
 
-Where the bound would be exceeded the oldest copies go, unless they are lent; a copy that alone is
-larger is the only one. A file that is open stays readable after it was deleted, so a viewer who is
-being served notices nothing.
+When the bound would be exceeded, the oldest copies are deleted, unless they are lent; a copy that
+is larger than the bound is the only one. An open file stays readable after its deletion, so a
+response that is being sent is not affected.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from storage.objects.disk_threads import DiskThreads
 
 __all__ = ["FileCache", "MakeRoom"]
 
-# Copies of objects that may change are used for so long: a poster is new every few seconds.
+# The lifetime of copies of objects that may change: a poster is replaced every few seconds.
 _CHANGING_SECONDS: Final = 2.0
 
 MakeRoom = Callable[[int], Awaitable[None]]
@@ -103,19 +103,19 @@ class FileCache:
                 await self._make(address)
 
     async def _make(self, address: str) -> None:
-        """Make a copy; whoever waits for it gets the error, or tries if this caller went away."""
+        """Make a copy; waiting callers get its error, or retry if this caller is cancelled."""
         made = self._copying[address] = asyncio.get_running_loop().create_future()
         size: int | None = None
         try:
             size = await self._copy(address, self.root / address, self._make_room)
         except StorageError as error:
             made.set_exception(error)
-            made.exception()  # it may be that nobody waits
+            made.exception()  # marks it as retrieved: there may be no waiter
             raise
         finally:
             del self._copying[address]
             if size is None or address in self._outdated:
-                self._begin_delete([address])  # or what a cancelled caller left
+                self._begin_delete([address])  # also the partial copy of a cancelled caller
             else:
                 self._remember(address, size)
             self._outdated.discard(address)
@@ -123,7 +123,7 @@ class FileCache:
                 made.set_result(None)
 
     async def _make_room(self, size: int) -> None:
-        """Delete the oldest copies that are not lent, so that one of so many bytes fits."""
+        """Delete the oldest copies that are not lent, to make room for `size` bytes."""
         surplus: list[str] = []
         left = self._bytes + size
         for each, its_size in self._sizes.items():
@@ -146,7 +146,7 @@ class FileCache:
             await asyncio.wait([self._begin_delete(addresses)])
 
     def _begin_delete(self, addresses: Collection[str]) -> "asyncio.Future[None]":
-        """Forget copies and delete their files; none is made anew before its file is gone."""
+        """Forget copies and delete their files; a new copy waits until the old file is deleted."""
         for each in addresses:
             self._bytes -= self._sizes.pop(each, 0)
         paths = [self.root / each for each in addresses]

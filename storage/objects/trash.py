@@ -1,9 +1,9 @@
 """The trash: objects that a cleanup took away, kept for some days so that they can be put back.
 
 `trash/20261122T161357Z/videos/HASH` is what lay at `videos/HASH` until the cleanup of that second
-(UTC). A database that was restored from a backup knows nothing of newer media, and a cleanup cannot
-tell these from what nobody needs any more; an operator can, for some days. The owner's deletions
-and what has expired do not go through the trash: their rows decide, and owners rely on them.
+(UTC). A database that was restored from a backup has no rows of newer media, and a cleanup cannot
+distinguish these from orphans; an operator can, for some days. The owner's deletions and expired
+media do not go through the trash: owners rely on their removal.
 """
 
 import re
