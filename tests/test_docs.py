@@ -1,6 +1,6 @@
-"""The pages say what the code does: settings, limits, metrics, words and addresses.
+"""The docs match the code: settings, limits, metrics, messages and addresses.
 
-Links between pages are `test_house`'s to check.
+`test_house` checks the links between pages.
 """
 
 import re
@@ -32,7 +32,7 @@ def page(name: str) -> str:
 
 
 def code(*rooms: str) -> str:
-    """The text of the modules of rooms, or of single modules."""
+    """Return the source of packages or modules."""
     files = [path for room in rooms for path in sorted(ROOT.glob(room))]
     assert files, rooms
     return "\n".join(path.read_text() for path in files)
@@ -42,7 +42,7 @@ def code(*rooms: str) -> str:
 
 
 def test_the_settings_page_says_what_the_code_says() -> None:
-    """Where it fails: `.venv/bin/python scripts/settings_page.py`."""
+    """If it fails, run `.venv/bin/python scripts/settings_page.py`."""
     assert filled(PAGE.read_text(), defaults()) == PAGE.read_text()
 
 
@@ -76,7 +76,7 @@ def test_settings_that_pages_name_exist(name: str) -> None:
 
 
 async def families(folder: Path) -> dict[str, str]:
-    """What both roles yield without encoders: kinds by name, as they stand in the text."""
+    """Return the metrics of both roles without encoders: types by name."""
     async with idle_ingest(folder) as (listener, transcoding):
         return {
             f"{each.name}_total" if isinstance(each, CounterMetricFamily) else each.name: each.type
@@ -112,7 +112,7 @@ def test_every_cause_of_a_refusal_is_explained() -> None:
 
 
 def test_words_of_refusals_are_those_that_encoders_get() -> None:
-    """Both ways: nothing on the page that is not said, nothing said that is not on the page."""
+    """The page has all messages of the code, and no others."""
     said = re.sub(
         r'"\s*\n\s*"',
         "",

@@ -1,6 +1,6 @@
-"""The rules of the house that no linter knows: sizes, mirrors, words, pins, pages.
+"""The project's rules that no linter checks: sizes, mirrored tests, words, pins, links.
 
-Who may import whom is import-linter's to say (`pyproject.toml`); form is ruff's.
+import-linter checks the imports (`pyproject.toml`), ruff the style.
 """
 
 import ast
@@ -23,9 +23,9 @@ ROOMS: Final = ("media", "ingest", "transcode", "storage", "api", "headend")
 PROJECT: Final[dict[str, Any]] = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
 LINES: Final = 600
-# Longer than that with a reason: {"room/module.py": "why it is one thing"}.
+# Exceptions: {"room/module.py": "why it is one thing"}.
 LONGER: Final[dict[str, str]] = {}
-# Tests that stand for no one module: {"tests/room/test_x.py": "what they are about"}.
+# Tests that belong to no single module: {"tests/room/test_x.py": "their subject"}.
 OF_NO_MODULE: Final[dict[str, str]] = {
     "tests/web/test_bundle.py": "the built files in api/static against a fresh build of web/",
     "tests/api/test_contract.py": "the interface, form by form, over the whole application",
@@ -33,11 +33,11 @@ OF_NO_MODULE: Final[dict[str, str]] = {
     "tests/api/test_contract_refusals.py": "what every operation refuses, and in which words",
 }
 
-# What was fetched or built is not ours to keep in order.
+# Fetched or built files, which the rules do not cover.
 FOREIGN: Final = {"node_modules", "__pycache__", "data", "dist", "static"}
-PLACES: Final = {".ci", ".gitignore"}  # what begins with a dot and is ours
+PLACES: Final = {".ci", ".gitignore"}  # dotfiles that belong to the project
 
-# Written so that this page does not find itself.
+# Written so that it does not match this file.
 WORDS_OF_A_WORKPLACE: Final = re.compile(
     r"(?<![\w.])/wo[r]k/\w|(?<![\w.])/ro[o]t/|(?<![\w.])/ho[m]e/\w|(?<![\w.])/Us[e]rs/\w"
     r"|/op[t]/pypi|/tmp/[b]rief|house-st[y]le\.md|no[t]es/\w+\.md"
@@ -48,7 +48,7 @@ WORDS_OF_A_WORKPLACE: Final = re.compile(
 
 
 def files() -> Iterator[Path]:
-    """What belongs to the project, without asking git: an archive of it has none."""
+    """Yield the project's files, without git, which an archive does not have."""
     folders = [ROOT]
     while folders:
         for path in sorted(folders.pop().iterdir()):
@@ -76,7 +76,7 @@ def text(path: Path) -> str:
 
 
 def declared() -> set[str]:
-    """The packages that the project names itself, over all its ways to name them."""
+    """Return all packages that the project declares as dependencies."""
     groups = [line for group in PROJECT["dependency-groups"].values() for line in group]
     lines = [*PROJECT["project"]["dependencies"], *(each for each in groups if str(each) == each)]
     lines += pins(ROOT / "bench" / "pyrtmp" / "requirements.in")
@@ -88,7 +88,7 @@ def declared() -> set[str]:
 
 
 def pins(path: Path) -> list[str]:
-    """The requirements a file lists, without comments, hashes and line ends."""
+    """Return the requirements in a file, without comments, hashes and line ends."""
     lines = path.read_text().replace("\\\n", " ").splitlines()
     return [
         re.sub(r"\s+--hash=\S+", "", line).strip()
@@ -114,7 +114,7 @@ def test_a_file_of_source_has_at_most_600_lines() -> None:
 
 
 def says_what_it_offers(tree: ast.Module) -> bool:
-    """Whether a module has `__all__`, or nothing that one could want from it."""
+    """Return whether a module has `__all__`, or defines nothing to import."""
     named = {target.id for node in tree.body if isinstance(node, ast.Assign)
              for target in node.targets if isinstance(target, ast.Name)}  # fmt: skip
     offers = [node for node in tree.body if isinstance(node, ast.ClassDef | ast.FunctionDef)]
@@ -125,14 +125,14 @@ def test_every_module_says_what_it_offers() -> None:
     silent = [
         name(path)
         for path in SOURCES
-        if "migrations" not in path.parts  # alembic calls them, nobody imports them
+        if "migrations" not in path.parts  # called by alembic, never imported
         and not says_what_it_offers(ast.parse(text(path)))
     ]
     assert silent == []
 
 
 def mirrored(test: Path, root: Path = ROOT) -> bool:
-    """Whether a test lies where its subject lies, and begins with the subject's name.
+    """Return whether a test is in its subject's folder, and begins with the subject's name.
 
     The subject is a module, any other file, or the folder itself.
     """
@@ -166,7 +166,7 @@ def test_a_test_that_strayed_is_noticed(tmp_path: Path) -> None:
 def own_tests(module: Path, root: Path = ROOT) -> list[Path]:
     """Return the test files of one module: `test_<module>.py` and `test_<module>_<subject>.py`.
 
-    A file is that of the module with the longest name that fits.
+    A file belongs to the module with the longest matching name.
     """
     folder = root / "tests" / module.parent.relative_to(root)
     title = f"test_{module.stem.strip('_')}"
@@ -182,7 +182,7 @@ def test_every_module_has_a_test_of_its_own() -> None:
     untested = {
         name(path)
         for path in SOURCES
-        # What a package's face and a migration do, others' tests show.
+        # Other tests cover packages' `__init__` and migrations.
         if path.name != "__init__.py" and "migrations" not in path.parts and not own_tests(path)
     }
     without = untested - set(WITHOUT_TEST)
@@ -244,7 +244,7 @@ def test_requirements_are_exact_and_hashed_and_name_no_address(path: Path) -> No
 
 
 def versions(path: Path) -> dict[str, set[str]]:
-    """The pinned versions by package; more than one where they differ by platform."""
+    """Return the pinned versions by package; several if they differ by platform."""
     found: dict[str, set[str]] = {}
     for line in pins(path):
         wanted = Requirement(line)

@@ -1,4 +1,4 @@
-"""The application, in a folder of its own; the origin, with a run on air."""
+"""Fixtures of the application and its stores, and of an origin with a live run."""
 
 import asyncio
 import shutil
@@ -34,7 +34,7 @@ from tests.support.storage.s3_server import S3Server
 
 @pytest.fixture
 def objects(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[DiskObjects]:
-    """The disk of the application; its bucket on shared engines."""
+    """The application's store: a disk, or a bucket on shared engines."""
     if ON_SHARED:
         server: S3Server = request.getfixturevalue("s3_server")
         with bucket_objects(server, tmp_path / "scratch") as bucket:
@@ -46,14 +46,14 @@ def objects(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[DiskObj
 
 @pytest.fixture(scope="session")
 def shared_redis(tmp_path_factory: pytest.TempPathFactory) -> Generator[RedisServer]:
-    """One server for all applications on shared engines."""
+    """The Redis server of all applications on shared engines."""
     with redis_server(tmp_path_factory.mktemp("redis")) as server:
         yield server
 
 
 @pytest.fixture
 async def live_edge(request: pytest.FixtureRequest) -> AsyncGenerator[Edge]:
-    """The edge of the application: in memory, and in Redis as well on shared engines."""
+    """The application's edge: in memory, and also in Redis on shared engines."""
     if not ON_SHARED:
         yield MemoryEdge()
         return
@@ -68,7 +68,7 @@ async def live_edge(request: pytest.FixtureRequest) -> AsyncGenerator[Edge]:
 
 @pytest.fixture
 async def bus(request: pytest.FixtureRequest) -> AsyncGenerator[Bus]:
-    """The bus between processes: in memory, and in Redis on shared engines."""
+    """The bus between processes: in memory, or in Redis on shared engines."""
     if not ON_SHARED:
         yield MemoryBus()
         return
@@ -78,7 +78,7 @@ async def bus(request: pytest.FixtureRequest) -> AsyncGenerator[Bus]:
 
 
 class StartedFile(NamedTuple):
-    """A catalog that has had its first start, in a file of SQLite, and its owner's token."""
+    """An SQLite catalog after its first start, and its owner's token."""
 
     place: Path
     owner_token: str
@@ -86,7 +86,7 @@ class StartedFile(NamedTuple):
 
 @pytest.fixture(scope="session")
 def started_file(migrated_file: Path, tmp_path_factory: pytest.TempPathFactory) -> StartedFile:
-    """Made once: a first start takes half as long as many a test."""
+    """Created once: a first start takes half as long as many tests."""
     place = Path(shutil.copy(migrated_file, tmp_path_factory.mktemp("started") / "catalog.db"))
 
     async def start() -> str:
@@ -97,7 +97,7 @@ def started_file(migrated_file: Path, tmp_path_factory: pytest.TempPathFactory) 
 
 
 async def first_start(catalog: Catalog, place: str | Path) -> str | None:
-    """Return the owner's token of a catalog that is new, and give it the broadcaster's key."""
+    """Set the broadcaster's key of a new catalog, and return its owner's token."""
     first = await catalog.installation.first_start(NOW_US)
     if first.owner_token is not None:
         run_sql(place, f"UPDATE installation SET broadcaster_key = '{BROADCASTER_KEY}'")
@@ -108,9 +108,9 @@ async def first_start(catalog: Catalog, place: str | Path) -> str | None:
 def catalog_place(
     request: pytest.FixtureRequest, started_file: StartedFile, tmp_path: Path
 ) -> str | Path:
-    """Where the application's catalog is: a file, as 200 tests on both would take a minute more.
+    """The application's catalog: a file, since running all 200 tests on both takes a minute more.
 
-    Modules that are for both databases have their own, which returns `both_places`.
+    Modules that test both databases override it with `both_places`.
     """
     if ON_SHARED:
         return request.getfixturevalue("postgres_place")
@@ -119,7 +119,7 @@ def catalog_place(
 
 @pytest.fixture
 def taken_seconds() -> float:
-    """How long the application waits for an ingest, of which there is none in most tests."""
+    """How long the application waits for an ingest, which most tests do not have."""
     return 0.1
 
 
@@ -131,7 +131,7 @@ async def house(
     live_edge: Edge,
     taken_seconds: float,
 ) -> AsyncGenerator[ApiService]:
-    # Files are copies of one that has the tables.
+    # Files are copies with tables.
     async with open_catalog(catalog_place, migrate=isinstance(catalog_place, str)) as catalog:
         token = await first_start(catalog, catalog_place) or started_file.owner_token
         project = await catalog.projects.find("1")
@@ -145,7 +145,7 @@ async def house(
             ingest=IngestClient(catalog, media, taken_seconds=taken_seconds),
             objects=objects,
         )
-        # The application answers its own errors: none may come through to the server.
+        # The application handles all its errors: none may reach the server.
         async with client_of(app) as client:
             yield ApiService(
                 client=client,
@@ -158,13 +158,13 @@ async def house(
 
 @asynccontextmanager
 async def origin_site(request: pytest.FixtureRequest, folder: Path) -> AsyncGenerator[OriginSite]:
-    """Open an origin, on shared engines one of a process that does not make the run."""
+    """Open an origin; on shared engines, another process makes the run."""
     if not ON_SHARED:
         yield OriginSite(folder)
         return
     bucket: DiskObjects = request.getfixturevalue("objects")
     server: RedisServer = request.getfixturevalue("shared_redis")
-    server.command("FLUSHALL")  # the run of each test has the same name
+    server.command("FLUSHALL")  # the runs of all tests have the same name
     async with (
         open_edge_store(server.url, namespace="origin") as store,
         open_remote_edge(store) as edge,
@@ -174,7 +174,7 @@ async def origin_site(request: pytest.FixtureRequest, folder: Path) -> AsyncGene
 
 @pytest.fixture
 def on_site(request: pytest.FixtureRequest, tmp_path: Path) -> OnSite:
-    """Run a scene on a site with a run that is on air."""
+    """Run a coroutine with an origin that has a live run."""
     for name in ("objects", "shared_redis") if ON_SHARED else ():
         request.getfixturevalue(name)
 

@@ -20,21 +20,21 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def three_rungs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same in small, with the ladder of 720p: its own packets, two encoded rungs; 12 s."""
+    """A smaller one with the ladder of 720p: passed through, and two encoded rungs; 12 s."""
     folder = tmp_path_factory.mktemp("source")
     return make_source(folder / "three.flv", seconds=12, size=THREE_RUNGS)
 
 
 @pytest.fixture(scope="session")
 def two_rungs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same in small, with the ladder of 480p: its own packets above, one encoded rung; 8 s."""
+    """A smaller one with the ladder of 480p: passed through, and one encoded rung; 8 s."""
     folder = tmp_path_factory.mktemp("source")
     return make_source(folder / "two.flv", seconds=8, size=TWO_RUNGS)
 
 
 @pytest.fixture(scope="session")
 def small_source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same in small, with the ladder of 360p: cheap to serve many times over; 8 s."""
+    """A smaller one with the ladder of 360p, for many concurrent streams; 8 s."""
     folder = tmp_path_factory.mktemp("source")
     return make_source(folder / "small.flv", seconds=8, size=ONE_RUNG)
 
@@ -55,14 +55,14 @@ def headend(tmp_path: Path) -> Iterator[Running]:
 
 @pytest.fixture(scope="module")
 def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """The same for all tests of a module: starting one costs seconds of computing."""
+    """A service shared by the tests of a module, since a start takes seconds of CPU."""
     with service(tmp_path_factory.mktemp("house") / "data", environment=_WINDOWS) as running:
         yield running
 
 
 @pytest.fixture
 def own(house: Running) -> Iterator[Running]:
-    """The service that the module shares, with a stream that is the test's alone."""
+    """The module's shared service with a stream of the test's own."""
     running = house.another()
     yield running
     running.delete_stream()
@@ -70,13 +70,13 @@ def own(house: Running) -> Iterator[Running]:
 
 @pytest.fixture(scope="session")
 def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Foreign clients for Node, installed."""
+    """The installed third-party clients for Node."""
     return installed(tmp_path_factory.mktemp("node"))
 
 
 @pytest.fixture(scope="session")
 def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The rules by which pages are checked for people with assistive technology."""
+    """The source of axe, which checks the accessibility of pages."""
     return axe_rules(copy_with_packages(tmp_path_factory.mktemp("web")))
 
 
@@ -88,9 +88,9 @@ def debians_chromium(pytestconfig: pytest.Config) -> Iterator[Chromium]:
 
 @pytest.fixture
 def browser(debians_chromium: Chromium) -> Iterator[Chromium]:
-    """Debian's Chromium, which all tests share; the pages of a test close at its end.
+    """Debian's Chromium, shared by all tests; closes its pages after each test.
 
-    `make proofs` takes the whole browser, `make test` the build without windows.
+    `make proofs` uses the full browser, `make test` the headless shell.
     """
     yield debians_chromium
     debians_chromium.leave()

@@ -17,5 +17,5 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> CertificateFiles:
 
 @pytest.fixture(params=LOOPS)
 def loop(request: pytest.FixtureRequest) -> str:
-    """asyncio's own loop and the daemon's, whose transports differ."""
+    """asyncio's loop and uvloop, whose transports differ."""
     return str(request.param)

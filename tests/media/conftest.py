@@ -1,4 +1,4 @@
-"""Real encoders' output, to test the parsers and the container with."""
+"""The output of real encoders, for tests of the parsers and the container."""
 
 from collections.abc import Callable, Iterable
 from fractions import Fraction
@@ -13,7 +13,7 @@ from av.video.codeccontext import VideoCodecContext
 
 from media.hls.fmp4 import Sample
 
-# A decoder configuration and the access units that go with it.
+# A decoder configuration and its access units.
 Coded = tuple[bytes, list[Sample]]
 Encode = Callable[..., Coded]
 

@@ -15,7 +15,7 @@ from tests.support.transcode.transcode_fixture import VodFixture, vod_fixture
 def vod_engines(
     request: pytest.FixtureRequest, tmp_path: Path
 ) -> Generator[tuple[str, DiskObjects] | None]:
-    """A database and a bucket for `vod` on shared engines, else None."""
+    """The database and the bucket of `vod` on shared engines, else None."""
     if not ON_SHARED:
         yield None
         return
@@ -35,7 +35,7 @@ async def vod(
 
 @pytest.fixture(scope="session")
 def short_film(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """5 s of 854x480 with sound of 44.1 kHz."""
+    """5 s of 854x480 with 44.1 kHz audio."""
     folder = tmp_path_factory.mktemp("films")
     coding = (
         "-c:v",
@@ -54,7 +54,7 @@ def short_film(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def long_film(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """12 s that have the ladder of 720p."""
+    """12 s with the ladder of 720p."""
     folder = tmp_path_factory.mktemp("films")
     coding = (
         "-c:v",

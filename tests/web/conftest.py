@@ -1,4 +1,4 @@
-"""One origin and one browser for all tests of the pages: both take seconds to start."""
+"""An origin and a browser for all tests of the pages, since both take seconds to start."""
 
 from collections.abc import Generator
 from pathlib import Path
@@ -31,11 +31,11 @@ def web() -> Path:
 
 @pytest.fixture(scope="session")
 def workshop(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the sources of `web/` with their packages."""
+    """A working copy of `web/` with its packages."""
     return copy_with_packages(tmp_path_factory.mktemp("web"))
 
 
 @pytest.fixture(scope="session")
 def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the foreign clients that tests use, from their lock."""
+    """A folder with the third-party clients at their locked versions."""
     return installed(tmp_path_factory.mktemp("clients"))

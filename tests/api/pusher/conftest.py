@@ -1,4 +1,4 @@
-"""The broadcaster's HTTP side over a real catalog."""
+"""The broadcaster's HTTP API over a real catalog."""
 
 from collections.abc import AsyncGenerator
 from pathlib import Path

@@ -1,7 +1,7 @@
-"""A catalog of its own for each test, on the real SQLite and on the real PostgreSQL.
+"""A new catalog for each test, on real SQLite and PostgreSQL databases.
 
-Most statements are the same on both: `make test` runs them on SQLite, and on PostgreSQL what is
-marked `ON_BOTH`; `make prove` runs all of them on PostgreSQL.
+Most statements are the same on both. `make test` runs all tests on SQLite, and those marked
+`ON_BOTH` on PostgreSQL; `make prove` runs all of them on PostgreSQL.
 """
 
 from collections.abc import AsyncGenerator, Generator
@@ -17,40 +17,40 @@ from tests.support.postgres import PostgresServer
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """Where SQLite can make a database."""
+    """The path of an SQLite file that does not exist yet."""
     return tmp_path / "catalog.db"
 
 
 @pytest.fixture
 def server_place(postgres_server: PostgresServer) -> Generator[str]:
-    """A database of PostgreSQL with the catalog's tables, all empty."""
+    """The URL of a PostgreSQL database with the catalog's empty tables."""
     with postgres_server.fresh_database() as url:
         yield url
 
 
 @pytest.fixture
 def empty_server_place(postgres_server: PostgresServer) -> Generator[str]:
-    """A database of PostgreSQL without any table."""
+    """The URL of a PostgreSQL database without tables."""
     with postgres_server.empty_database() as url:
         yield url
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.prove)])
 def both_places(request: pytest.FixtureRequest) -> str | Path:
-    """Where a catalog can be opened with `migrate=True`."""
+    """The path or URL of an empty catalog, on each database in turn."""
     kind = "migrated_place" if request.param == "sqlite" else "postgres_place"
     return request.getfixturevalue(kind)
 
 
 @pytest.fixture
 def place(both_places: str | Path) -> str | Path:
-    """Where a catalog can be opened with `migrate=True`."""
+    """The path or URL of an empty catalog."""
     return both_places
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def empty_place(request: pytest.FixtureRequest) -> str | Path:
-    """Where there is no catalog yet, and one can be made."""
+    """The path or URL of a database without tables."""
     found: str | Path = request.getfixturevalue(
         "file" if request.param == "sqlite" else "empty_server_place"
     )
@@ -65,12 +65,12 @@ async def catalog(place: str | Path) -> AsyncGenerator[Catalog]:
 
 @pytest.fixture
 async def database(place: str | Path, catalog: Catalog) -> AsyncGenerator[Database]:
-    """The database of `catalog`, for what runs within a transaction."""
+    """The database of `catalog`, for functions that need a transaction."""
     async with open_database(database_url(place), create=False) as opened:
         yield opened
 
 
 @pytest.fixture
 async def project(catalog: Catalog) -> ProjectRecord:
-    """A project without anything in it."""
+    """An empty project."""
     return await catalog.projects.add("films", 1)

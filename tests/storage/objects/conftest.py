@@ -1,4 +1,4 @@
-"""The stores of media, for tests of what both promise."""
+"""Both kinds of media store, for tests of their common interface."""
 
 from collections.abc import Generator
 from pathlib import Path
@@ -25,7 +25,7 @@ def media_store(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[Med
 def bucket_store(
     s3_server: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Generator[S3Objects]:
-    """An empty bucket, with a scratch in `tmp_path` and 1 MB of it for copies."""
+    """An empty bucket, with a scratch folder in `tmp_path` and 1 MB for copies."""
     for name, value in s3_server.credentials.items():
         monkeypatch.setenv(name, value)
     with DiskObjects(tmp_path / "scratch") as scratch:

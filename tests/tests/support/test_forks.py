@@ -1,4 +1,4 @@
-"""Forks beside the processes that `subprocess` starts: files, environment, signals and ends."""
+"""Forks compared with processes of `subprocess`: files, environment, signals and exits."""
 
 import os
 import signal
@@ -14,19 +14,19 @@ HERE = "tests.tests.support.test_forks:{}"
 
 
 def tell(arguments: list[str]) -> int:
-    """Run in the fork: print what it was given, and exit with a status."""
+    """Run in the fork: print the arguments, and exit with a status."""
     print(*arguments, os.environ["WORD"], os.getpid(), sep="\n", flush=True)  # noqa: T201
     return 3
 
 
 def wait_for_a_signal(arguments: list[str]) -> None:
-    """Run in the fork: say when it waits."""
+    """Run in the fork: print a line, and wait for a signal."""
     print(*arguments, flush=True)  # noqa: T201
     signal.pause()
 
 
 def leave_a_pool(_: list[str]) -> int:
-    """Run in the fork: return while a thread of a pool waits for work."""
+    """Run in the fork: return while a pool's thread waits for work."""
     pool = ThreadPoolExecutor()
     print(pool.submit(int).result())  # noqa: T201
     return 4
@@ -51,7 +51,7 @@ def test_a_fork_has_its_arguments_environment_and_status() -> None:
     assert said(process) == ["one", "two", "a word", str(process.pid)]
     assert (process.wait(10), process.poll(), process.wait()) == (3, 3, 3)
     assert not Path(f"/proc/{process.pid}").exists()
-    process.terminate()  # says nothing: it has ended
+    process.terminate()  # no effect: it has ended
 
 
 def test_a_fork_ends_though_a_pool_of_threads_is_left() -> None:

@@ -1,4 +1,4 @@
-"""Media that are made once: by the program and its arguments, and only if they name no file."""
+"""The cache of media: keyed by the program and its arguments, if these name no input file."""
 
 import os
 import subprocess
@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.made_media import forget_old, is_made_of_nothing, make_file
 
-# Stands for an encoder: counts in a file how often it ran, complains, fails.
+# A fake encoder, which counts its runs in a file, writes errors, and fails.
 ENCODER = """
 import sys
 from pathlib import Path

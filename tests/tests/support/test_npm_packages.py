@@ -1,10 +1,10 @@
-"""Packages for Node are installed once: by what is named, and by whom."""
+"""Node packages are installed once per lock file and npm version."""
 
 from pathlib import Path
 
 from tests.support.npm_packages import install_packages
 
-# Stands for npm: counts beside itself how often it ran.
+# A fake npm, which counts its runs in a file.
 NPM = """#!/bin/sh
 echo x >> "$0.ran"
 mkdir node_modules

@@ -1,4 +1,4 @@
-"""The pieces of work that a run of the tests is made of."""
+"""The units of work of a test run."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from tests.support.spread import USE_BUCKETS, part_of, prefers_services
 def test_every_test_that_needs_the_s3_server_is_in_the_piece_with_buckets(
     request: pytest.FixtureRequest,
 ) -> None:
-    """Of those that were collected: in another piece it would start a server of its own."""
+    """Otherwise another unit would start a second server."""
     fixtures = {"s3_server", "bucket_store", "media_store"}
     users = {
         item.nodeid.partition("::")[0]

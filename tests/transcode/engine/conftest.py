@@ -1,4 +1,4 @@
-"""Sources that several tests feed to an engine, made once."""
+"""Sources that several tests feed to engines, encoded once."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def two_seconds(folder: Path) -> Source:
-    """8 s with the ladder of 720p, a keyframe every 2 s, B-frames and 44.1 kHz mono sound."""
+    """8 s with the ladder of 720p, a keyframe every 2 s, B-frames and 44.1 kHz mono audio."""
     return source_of(scenes(folder / "two.flv", seconds=8, gop=2, size=LOW_720P))
 
 

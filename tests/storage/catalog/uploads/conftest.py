@@ -1,4 +1,4 @@
-"""The project that uploads come into."""
+"""The project of the uploads."""
 
 import pytest
 
@@ -7,5 +7,5 @@ from storage.catalog import Catalog
 
 @pytest.fixture
 async def project(catalog: Catalog) -> int:
-    """The first project, by its number."""
+    """The number of the first project."""
     return (await catalog.installation.first_start(1)).project.id

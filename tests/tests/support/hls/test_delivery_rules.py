@@ -1,4 +1,4 @@
-"""Delta updates: how much of a playlist has to be left out, and how much must not be."""
+"""Delta updates: which segments have to be skipped, and which must not be."""
 
 from typing import Final
 

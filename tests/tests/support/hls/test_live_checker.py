@@ -1,4 +1,4 @@
-"""The checker finds nothing in a perfect presentation, and each fault of one that is spoilt."""
+"""The checker finds nothing in a perfect presentation, and every fault of a broken one."""
 
 import gzip
 import re
@@ -30,7 +30,7 @@ def check(fetches: list[Fetch], *, low: bool | None = True) -> list[str]:
 
 
 def text(url: str, old: str, new: str, *, first: int = 1, last: int = 1_000) -> Spoil:
-    """Replace a pattern in the playlists below a URL that have it, from one up to another."""
+    """Replace a pattern in the playlists below a URL, from the `first` to the `last` match."""
 
     def spoil(fetches: list[Fetch]) -> list[Fetch]:
         found: list[Fetch] = []
@@ -52,7 +52,7 @@ def text(url: str, old: str, new: str, *, first: int = 1, last: int = 1_000) -> 
 
 
 def answers(of: str, /, *, last: int = 1_000, **fields: object) -> Spoil:
-    """Change fields of the answers to a URL; `headers` are added to those that are there."""
+    """Change fields of the responses to a URL; `headers` are added to the existing ones."""
 
     def spoil(fetches: list[Fetch]) -> list[Fetch]:
         named = [fetch for fetch in fetches if fetch.url == BASE + of][:last]
@@ -69,7 +69,7 @@ def replaced(fetch: Fetch, fields: dict[str, object]) -> Fetch:
 
 
 def bytes_of(url: str, change: Callable[[bytes], bytes], *, first: int = 1) -> Spoil:
-    """Change the bytes that a resource gives, from one answer on."""
+    """Change the bytes of a resource, from one response on."""
 
     def spoil(fetches: list[Fetch]) -> list[Fetch]:
         named = [fetch for fetch in fetches if fetch.url == BASE + url][first - 1 :]
@@ -83,7 +83,7 @@ def bytes_of(url: str, change: Callable[[bytes], bytes], *, first: int = 1) -> S
 
 
 def added(like: str, at: float, **fields: object) -> Spoil:
-    """Add an answer like the first to a URL, at another time."""
+    """Add a response like the first of a URL, at another time."""
 
     def spoil(fetches: list[Fetch]) -> list[Fetch]:
         source = next(fetch for fetch in fetches if fetch.url == BASE + like)
@@ -94,7 +94,7 @@ def added(like: str, at: float, **fields: object) -> Spoil:
 
 
 def moved(ticks: int, *, parts: range = range(4)) -> Callable[[bytes], bytes]:
-    """Let the fragments of these numbers begin later."""
+    """Delay the fragments of these numbers."""
 
     def change(data: bytes) -> bytes:
         places = [match.end() + 4 for match in re.finditer(b"tfdt", data)]
@@ -131,13 +131,13 @@ def test_without_expectations_of_latency_it_has_none_either() -> None:
 
 
 def of_segment(msn: int, change: Callable[[bytes], bytes]) -> Spoil:
-    """Change the sound of a segment and of all its parts."""
+    """Change the audio of a segment and of all its parts."""
     parts = [bytes_of(f"{AUDIO}{msn}.{index}.m4s", change) for index in range(4)]
     return both(bytes_of(f"{AUDIO}{msn}.m4s", change), *parts)
 
 
 SHIFTED: Final = both(*(of_segment(msn, moved(28_800)) for msn in range(3, 11)))
-# What is spoilt, and all that is found of it.
+# A change, and all findings that it causes.
 BREACHES: Final[dict[str, tuple[Spoil, list[str]]]] = {
     # Bytes (3.1.2, 3.2, 4.4.4)
     "other bytes later": (

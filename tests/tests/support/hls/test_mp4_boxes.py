@@ -1,4 +1,4 @@
-"""Init sections and fragments are read, and any bytes are either media or an error."""
+"""Init sections and fragments are parsed, and any bytes are either media or an error."""
 
 from typing import Final
 
@@ -18,7 +18,7 @@ def sample(dts: int, *, offset: int = 0, key: bool = False, size: int = 3) -> Sa
     return Sample(dts=dts, pts=dts + offset, duration=100, key=key, data=bytes(size))
 
 
-# Pictures are shown in another order than they are decoded in.
+# Presentation order differs from decode order.
 PICTURES: Final = fragment(
     [sample(500, offset=200, key=True), sample(600, offset=300), sample(700, offset=100)], number=1
 )

@@ -1,4 +1,4 @@
-"""One playlist by itself: a good one has no findings, and each rule notices its breach."""
+"""A single playlist: a valid one has no findings, and each rule detects its violation."""
 
 from typing import Final
 

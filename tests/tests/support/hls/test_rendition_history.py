@@ -1,4 +1,4 @@
-"""Versions of one playlist: what may change from one to the next, and what must not."""
+"""Versions of a playlist: which changes are allowed, and which are not."""
 
 from typing import Final
 
@@ -331,7 +331,7 @@ def test_what_blocking_reload_waits_for_has_come() -> None:
 
 def test_what_was_listed_stays_for_its_availability_duration() -> None:
     history, _ = follow(FIRST, SECOND, THIRD)
-    # 3 was listed at 0 s, lasts 1 s, and its longest playlist 4 s; a second is given away.
+    # 3 was listed at 0 s, lasts 1 s, and its longest playlist 4 s; a second is the tolerance.
     gone = Resource("segment", 3)
     assert history.is_due(gone, 3.9, began=3.0)
     assert not history.is_due(gone, 4.1, began=3.0)

@@ -1,4 +1,4 @@
-"""A playlist is read as it says, and what the standard does not allow in one is found."""
+"""Playlists are parsed exactly, and violations of the standard are found."""
 
 from fractions import Fraction
 from typing import Final
