@@ -1,4 +1,4 @@
-"""nginx as a peer: one worker on loopback, no access log, its temporary files in a folder."""
+"""nginx for comparison: one worker on loopback, no access log, temporary files in a folder."""
 
 import grp
 import os
@@ -15,7 +15,7 @@ from bench.tools import tool
 
 __all__ = ["running_nginx"]
 
-_START_SECONDS: Final = 60.0  # a deadline; it starts at once on an idle machine
+_START_SECONDS: Final = 60.0  # a deadline for busy machines
 _LOOK_SECONDS: Final = 0.02
 
 _CONFIGURATION: Final = """\
@@ -42,10 +42,10 @@ http {{
 def running_nginx(
     folder: Path, port: int, *, http: str, main: str = "", packages: str = "nginx-light"
 ) -> Generator[int]:
-    """Run nginx until the end of the block, and yield the number of its first process.
+    """Run nginx for the length of the block, and yield the ID of its main process.
 
-    `http` and `main` are what its configuration says in the block `http` and beside it; it has
-    started once it accepts connections on `port`. `packages` are those of Debian that it needs.
+    `http` and `main` are its configuration within and outside of the block `http`; it has started
+    once it accepts connections on `port`. `packages` are the Debian packages that it needs.
 
     Raises:
         ToolMissing: it is not installed.
@@ -56,7 +56,7 @@ def running_nginx(
         main=main,
         http=http,
         folder=folder,
-        # The user that made the folder can write there; nginx would change from root to `nobody`.
+        # The folder's owner can write there; as root, nginx would switch to the user `nobody`.
         user=pwd.getpwuid(os.getuid()).pw_name,
         group=grp.getgrgid(os.getgid()).gr_name,
     )

@@ -1,4 +1,4 @@
-"""A whole `headend serve` for the length of a block, on free loopback ports."""
+"""A complete `headend serve` for the length of a block, on free loopback ports."""
 
 import json
 import os
@@ -22,7 +22,7 @@ _METRIC: Final = re.compile(r"^(headend_\w+)\{([^}]*)\} (\S+)$", re.MULTILINE)
 
 
 class BenchService(msgspec.Struct, frozen=True):
-    """A running service: the addresses of HTTP and RTMP, the owner's token, its process."""
+    """A running service: its HTTP and RTMP URLs, the owner's token, and its process."""
 
     http: str
     rtmp: str
@@ -44,7 +44,7 @@ class BenchService(msgspec.Struct, frozen=True):
         return found
 
     def add_stream(self, title: str) -> tuple[str, str]:
-        """Add a stream and return its hash and its key."""
+        """Add a stream, and return its hash and its key."""
         request = urllib.request.Request(
             f"{self.http}/api/projects/1/streams",
             data=json.dumps({"title": title}).encode(),

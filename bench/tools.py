@@ -1,4 +1,4 @@
-"""What the benchmarks need of the machine: programs, packages of Node, free ports."""
+"""The dependencies of the benchmarks: programs, Node packages, free ports."""
 
 import shutil
 import socket
@@ -25,7 +25,7 @@ def tool(name: str, package: str) -> str:
 
 
 def install(folder: Path) -> Path:
-    """Install the packages that a folder's lock names; return the folder that holds them.
+    """Install the locked packages of a folder, and return the folder that contains them.
 
     Raises:
         ToolMissing: Node is not installed.
@@ -41,6 +41,6 @@ def install(folder: Path) -> Path:
 
 
 def free_port() -> int:
-    """Return a TCP port of 127.0.0.1 that nothing listens on at the moment."""
+    """Return a free TCP port of 127.0.0.1."""
     with socket.create_server(("127.0.0.1", 0)) as sock:
         return int(sock.getsockname()[1])

@@ -1,10 +1,10 @@
-"""Says which of the pinned packages have known vulnerabilities, by what their registry tells.
+"""Lists the known vulnerabilities of the pinned packages, as reported by their registry.
 
     .venv/bin/python scripts/advisories.py requirements/runtime.txt requirements/dev.txt
 
-The registry is the one that pip asks by default; its JSON about one release lists `vulnerabilities`
-(those of the OSV database). Exit code 1 if there is one that is not withdrawn. A registry that
-cannot be reached is no failure, but is said, as is a package that it does not know.
+The registry is pip's default; its JSON about a release lists `vulnerabilities` (from the OSV
+database). The exit code is 1 if there is one that is not withdrawn. An unreachable registry is no
+failure, but is reported, and so is a package that it does not know.
 """
 
 import json
@@ -22,11 +22,11 @@ __all__ = ["Pin", "advisories_of", "examine", "pins_in", "report"]
 
 _PIN: Final = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)(?:\[[^\]]*\])?==([^\s;\\]+)", re.MULTILINE)
 _SECONDS: Final = 20.0  # for one package
-_AT_ONCE: Final = 4  # a registry that serves everybody
+_AT_ONCE: Final = 4  # a public registry deserves few concurrent requests
 
 
 class Pin(NamedTuple):
-    """A package and the version that is pinned."""
+    """A package and its pinned version."""
 
     name: str
     version: str
@@ -57,11 +57,11 @@ def advisories_of(release: Release) -> list[str]:
 
 
 def read(pin: Pin) -> Release:
-    """Return what the registry tells of a release.
+    """Fetch the registry's JSON about a release.
 
     Raises:
         OSError: it cannot be reached, or does not know the release (`HTTPError`).
-        ValueError: its answer is no JSON.
+        ValueError: the response is no JSON.
     """
     address = f"{PyPI.pypi_url}/{pin.name}/{pin.version}/json"
     with urllib.request.urlopen(address, timeout=_SECONDS) as answer:  # noqa: S310 # pip's own address
@@ -69,7 +69,7 @@ def read(pin: Pin) -> Release:
 
 
 def examine(pins: Iterable[Pin], read: Read = read) -> dict[Pin, list[str] | None]:
-    """Return the advisories of each pin; None where nothing is known, as the registry is away."""
+    """Return the advisories of each pin; None if the registry cannot be reached."""
 
     def one(pin: Pin) -> list[str] | None:
         try:

@@ -1,9 +1,9 @@
 #!/bin/sh
-# Installs Debian packages where we may; else prints the one command that does it, and fails.
+# Installs Debian packages if permitted; otherwise prints the command that does, and fails.
 #
 #   scripts/apt.sh "WHAT FOR" PACKAGE...
 #
-# May = root, or sudo that asks for no password. The package lists are refreshed first.
+# Permitted = root, or sudo without a password. The package lists are refreshed first.
 set -eu
 
 why=$1
@@ -24,7 +24,7 @@ else
     exit 1
 fi
 echo "installing for $why: $*"
-# $rise and $command are words on purpose.
+# $rise and $command are split into words on purpose.
 # shellcheck disable=SC2086
 $rise env DEBIAN_FRONTEND=noninteractive apt-get update --quiet=2
 # shellcheck disable=SC2086

@@ -1,6 +1,6 @@
-"""Prints what coverage.py measured as a table: lines and branches of each package.
+"""Prints coverage.py's results as a table: lines and branches of each package.
 
-Its arguments are reports of `coverage json`, one for each set of tests that ran.
+The arguments are reports of `coverage json`, one per set of tests.
 """
 
 import json
@@ -29,12 +29,12 @@ def read(report: Path) -> dict[str, Counter[str]]:
 
 
 def percent(part: int, whole: int) -> str:
-    """Return a share; of nothing, a dash."""
+    """Return a percentage, or a dash if `whole` is 0."""
     return f"{100 * part / whole:5.1f} %" if whole else "      -"
 
 
 def main(reports: list[str]) -> None:
-    """Print one line for each package, and one for each report's sum."""
+    """Print a line for each package, and one with the total of each report."""
     sys.stdout.write(f"{'package':36} {'lines':>7} {'reached':>8} {'branches':>9} {'reached':>8}\n")
     for name in reports:
         sums = read(Path(name))

@@ -1,8 +1,8 @@
 #!/bin/sh
-# Measures which lines and branches each package's own tests reach, those of other packages and of
-# the whole service left out, and prints a table. Child processes are measured too.
+# Prints a table of the lines and branches that each package's own tests cover, without the tests of
+# other packages and of the whole service. Child processes are measured too.
 #
-#   scripts/cover.sh [PACKAGE...]     e.g. media ingest/rtmp; all packages if none is named
+#   scripts/cover.sh [PACKAGE...]     e.g. media ingest/rtmp; all packages by default
 set -eu
 
 if [ $# -eq 0 ]; then

@@ -86,7 +86,7 @@ CUBES: Final[dict[str, tuple[Callable[[Colour], Colour], bool]]] = {
 
 
 def mapped(name: str, colour: Colour) -> Colour:
-    """Return the coded BT.709 colour, from 0 to 1, for a coded BT.2020 one."""
+    """Map a coded BT.2020 colour to a coded BT.709 one, from 0 to 1."""
     light_of, bright = CUBES[name]
     light = light_of(colour)
     most = max(light)

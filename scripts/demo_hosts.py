@@ -1,11 +1,11 @@
-"""The demo of several hosts: two of each role on this machine, with PostgreSQL, Redis and a bucket.
+"""A demo with two hosts of each role on this machine, PostgreSQL, Redis and a bucket.
 
     make demo-hosts
     .venv/bin/python -m scripts.demo_hosts [--every 30] [--http 127.0.0.1:8080]
 
-Two encoders send the same test picture, each to an ingest host of its own. The host that runs the
-stream is killed every `--every` seconds (0: never) and started again. The terminal says what
-happens; a viewer in this process counts what it gets. All data are temporary. Times are seconds.
+Two encoders send the same test picture, each to its own ingest host. The host that runs the stream
+is killed every `--every` seconds (0: never) and restarted. The demo prints what happens; a viewer
+in this process counts the segments that it receives. All data are temporary. Times are in seconds.
 """
 
 import argparse
@@ -33,7 +33,7 @@ from tests.support.e2e.strict_player import Follower
 
 __all__ = ["EVERY_SECONDS", "count_text", "main", "owner_text"]
 
-# A host is back after about 6 s, its encoder on air again after being well for 10 s.
+# A host is back after about 6 s; its encoder is on air again after 10 s without a fault.
 EVERY_SECONDS: Final = 30.0
 _AWAY_SECONDS: Final = 3.0  # before a killed host is started again
 _HEAD_START: Final = 5.0  # so that the primary begins the run
@@ -49,20 +49,20 @@ def _tell(text: str) -> None:
 
 
 def owner_text(host: str, killed: float | None, now: float) -> str:
-    """Return the line about a new owner; `killed` is when the one before it was killed."""
+    """Return the line about a new owner; `killed` is when its predecessor was killed."""
     after = "" if killed is None else f", {now - killed:.1f} s after the kill"
     return f"ingest host {host} runs the stream{after}"
 
 
 def count_text(viewer: Follower) -> str:
-    """Return the line about what a viewer got so far."""
+    """Return the line about the viewer's results so far."""
     wrong = viewer.faults[-1] if viewer.faults else "nothing missing, nothing wrong"
     marks = max(viewer.marks.values(), default=0)
     return f"a viewer has got {viewer.segments} segments, {marks} discontinuities: {wrong}"
 
 
 class _Encoder:
-    """A test encoder in a process of its own, which connects again when its connection is lost."""
+    """A test encoder in its own process, which reconnects when it loses its connection."""
 
     def __init__(self, title: str, url: str) -> None:
         self._title, self._order = title, {**_PICTURE, "url": url}
@@ -70,8 +70,8 @@ class _Encoder:
         self._next = 0.0  # when it may be started
         self._is_lost = False
 
-    def look(self, now: float) -> None:
-        """Start it, unless it runs."""
+    def restart_if_ended(self, now: float) -> None:
+        """Start the encoder, unless it runs."""
         if self._child is not None and self._child.poll() is None:
             return
         if self._child is not None:
@@ -82,8 +82,8 @@ class _Encoder:
         if now >= self._next:
             self._start()
 
-    def found(self) -> None:
-        """Learn that both encoders are received."""
+    def report_connected(self) -> None:
+        """Print that the encoder is connected again, if it was lost."""
         if self._is_lost:
             _tell(f"the {self._title}'s encoder is connected again")
         self._is_lost = False
@@ -100,7 +100,7 @@ class _Encoder:
             self._child.stdin.flush()
 
     def stop(self) -> None:
-        """End it."""
+        """End the encoder."""
         if self._child is None:
             return
         self._child.terminate()
@@ -113,7 +113,7 @@ class _Encoder:
 
 
 class _Events:
-    """Prints what a stream's events mean for viewers."""
+    """Prints a stream's events as sentences."""
 
     def __init__(self, api: Running, stream: Pair) -> None:
         self._api = api
@@ -121,8 +121,8 @@ class _Events:
         self._hash = stream.hash
         self._last = 0
 
-    def look(self) -> None:
-        """Print the events since the last look."""
+    def print_new(self) -> None:
+        """Print the events since the last call."""
         answer = fetch(self._address, token=self._api.token)
         if answer.status != 200:
             return
@@ -134,8 +134,8 @@ class _Events:
                     _tell(text)
 
 
-class _Killing:
-    """Kills the host that runs the stream every so often, and starts it again."""
+class _HostKiller:
+    """Kills the host that runs the stream at intervals, and restarts it."""
 
     def __init__(self, hosts: Mapping[str, Host], every: float, now: float) -> None:
         self.killed: float | None = None  # when the last one was killed
@@ -148,11 +148,11 @@ class _Killing:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a killed host is not back yet."""
+        """True while a killed host is not back yet."""
         return self._gone is not None
 
-    def look(self, owner: str | None, now: float) -> bool:
-        """Kill, start, and say so; return whether a killed host is back."""
+    def update(self, owner: str | None, now: float) -> bool:
+        """Kill or restart a host if that is due; return whether a killed host is back."""
         if self._gone is None:
             if owner is not None and now >= self._next:
                 self._kill(self._hosts[owner], now)
@@ -163,7 +163,7 @@ class _Killing:
             return False
         if not self._starting.done():
             return False
-        self._starting.result()  # or why it failed
+        self._starting.result()  # raises the error of a failed start
         _tell(f"ingest host {self._gone.name} is back")
         self._gone, self._starting = None, None
         return True
@@ -175,7 +175,7 @@ class _Killing:
         self._next = now + self._every
 
     def stop(self) -> None:
-        """Wait for a start under way."""
+        """Wait for a start in progress."""
         self._aside.shutdown()
 
 
@@ -186,7 +186,7 @@ def _viewer(url: str) -> Generator[Follower]:
     def watch() -> None:
         try:
             follower.run()
-        except AssertionError as error:  # media that no player takes: it looks no more
+        except AssertionError as error:  # media that no player accepts: stop following
             follower.faults.append(str(error))
 
     thread = threading.Thread(target=watch, name="viewer", daemon=True)
@@ -199,11 +199,11 @@ def _viewer(url: str) -> Generator[Follower]:
 
 
 class _Demo:
-    """All hosts, with a stream."""
+    """All hosts, and a stream."""
 
     def __init__(self, hosts: Hosts, http: str) -> None:
         self.hosts = hosts
-        with ThreadPoolExecutor() as starting:  # each waits until it is ready
+        with ThreadPoolExecutor() as starting:  # each call waits until its host is ready
             api, other = starting.submit(hosts.api, http=http), starting.submit(hosts.api, "api-2")
             ingest = {name: starting.submit(hosts.ingest, name) for name, _ in _SLOTS}
             others = [starting.submit(hosts.transcode, f"transcode-{n}") for n in (1, 2)]
@@ -215,7 +215,7 @@ class _Demo:
         self.pages = (self.stream.watch, f"{other.result().running.http}/watch/{self.stream.hash}")
 
     def play(self, every: float) -> None:
-        """Let the encoders send and the hosts fail until Ctrl-C."""
+        """Run the encoders, and kill hosts, until Ctrl-C."""
         with ExitStack() as stack:
             encoders: list[_Encoder] = []
             for slot, (name, title) in enumerate(_SLOTS):
@@ -227,34 +227,34 @@ class _Demo:
                     return
                 now = time.monotonic()
                 for encoder in encoders[: 1 if now < began + _HEAD_START else 2]:
-                    encoder.look(now)
-            killing = _Killing(self.ingest, every, time.monotonic())
-            stack.callback(killing.stop)
+                    encoder.restart_if_ended(now)
+            killer = _HostKiller(self.ingest, every, time.monotonic())
+            stack.callback(killer.stop)
             viewer = stack.enter_context(_viewer(f"{self.stream.playlist}?latency=normal"))
-            self._watch(encoders, killing, viewer)
+            self._watch(encoders, killer, viewer)
 
-    def _watch(self, encoders: list[_Encoder], killing: _Killing, viewer: Follower) -> None:
+    def _watch(self, encoders: list[_Encoder], killer: _HostKiller, viewer: Follower) -> None:
         events, known = _Events(self.api, self.stream), None
         while not _interrupted():
             now = time.monotonic()
             owner = self.hosts.owner(self.stream.number)
             if owner is not None and owner != known:
-                _tell(owner_text(owner[0], None if known is None else killing.killed, now))
+                _tell(owner_text(owner[0], None if known is None else killer.killed, now))
                 known = owner
             for encoder in encoders:
-                encoder.look(now)
-            with suppress(OSError, AssertionError):  # an API host that is busy
-                events.look()
-                # The owner's last word stays until another host has the stream.
-                if not killing.is_busy and self.stream.receives() == len(_SLOTS):
+                encoder.restart_if_ended(now)
+            with suppress(OSError, AssertionError):  # the API host is busy
+                events.print_new()
+                # The last state stays until another host owns the stream.
+                if not killer.is_busy and self.stream.receives() == len(_SLOTS):
                     for encoder in encoders:
-                        encoder.found()
-            if killing.look(None if owner is None else owner[0], now):
+                        encoder.report_connected()
+            if killer.update(None if owner is None else owner[0], now):
                 _tell(count_text(viewer))
 
 
 def _interrupted() -> bool:
-    """Wait for a moment; return whether Ctrl-C was pressed in it."""
+    """Wait for a moment; return whether Ctrl-C was pressed."""
     return signal.sigtimedwait({signal.SIGINT}, _LOOK_SECONDS) is not None
 
 
@@ -278,14 +278,14 @@ def _leave(*_: object) -> None:
 def main() -> None:
     """Run the demo until Ctrl-C or SIGTERM."""
     options = _options()
-    # The processes inherit this: Ctrl-C reaches them through us, engines last.
+    # Child processes inherit this: only this process handles Ctrl-C, and stops them in order.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     signal.signal(signal.SIGTERM, _leave)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="headend-demo-")))
         _tell("PostgreSQL, Redis and an S3 server are started")
         engines = stack.enter_context(running_engines(folder))
-        # At low latency a viewer waits for the next owner, for up to 4 s.
+        # At low latency, a viewer waits up to 4 s for the next owner.
         latency = os.environ.get("HEADEND_LIVE__LATENCY", "normal")
         environment = {**engines.environment, "HEADEND_LIVE__LATENCY": latency}
         _tell("two ingest, two API and two transcoding hosts are started")

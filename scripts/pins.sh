@@ -1,7 +1,7 @@
 #!/bin/sh
-# Compiles requirements/ from pyproject.toml: every version exact, every file by its hash, for all
-# supported Pythons and platforms at once, and without the address of any package index.
-# Arguments go to uv, e.g. --upgrade, or --upgrade-package av.
+# Compiles requirements/ from pyproject.toml: exact versions with hashes for all supported Pythons
+# and platforms, without the URL of a package index.
+# Arguments are passed to uv, e.g. --upgrade, or --upgrade-package av.
 set -eu
 
 pin() { # output, then arguments for uv: the sources, and what the caller gave

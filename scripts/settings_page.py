@@ -29,7 +29,7 @@ def defaults() -> list[Setting]:
 
 
 def filled(page: str, settings: Sequence[Setting]) -> str:
-    """Return the page with its tables made anew.
+    """Return the page with updated tables.
 
     Raises:
         ValueError: a section has no table, or more than one.

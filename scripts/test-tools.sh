@@ -1,11 +1,10 @@
 #!/bin/sh
-# Sees to it that the foreign software the tests talk to is there: encoders, a browser, Redis,
-# PostgreSQL, systemd's unit checker. Only what is missing is installed; nothing is asked when all
-# is there.
+# Installs the third-party software of the tests if it is missing: encoders, a browser, Redis,
+# PostgreSQL, systemd's unit checker.
 #
-#   scripts/test-tools.sh            what `make test` needs
+#   scripts/test-tools.sh            for `make test`
 #   scripts/test-tools.sh all        also the real OBS
-#   scripts/test-tools.sh bench      also what the benchmarks compare with
+#   scripts/test-tools.sh bench      also the programs that the benchmarks compare with
 #   scripts/test-tools.sh engines    only PostgreSQL, Redis and an S3 server
 set -eu
 
@@ -30,7 +29,7 @@ command_of redis-server redis-server
 for name in ceph-mon ceph-osd radosgw; do
     command_of "$name" "$name" # an S3 server
 done
-# Debian has it beside the path, in a folder for each version.
+# Debian installs it outside of PATH, in a folder per version.
 ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command_of initdb postgresql
 [ "${1:-}" != engines ] || install_missing
 command_of ffmpeg ffmpeg

