@@ -1,6 +1,6 @@
 """The origin: serves playlists, segments, parts, posters and previews to players.
 
-`routes` maps paths to stored objects, `access` decides who gets what (a pure function),
-`visibility` looks up and caches what it needs, `geo` finds the country of a viewer, `origin` is the
+`routes` maps paths to stored objects, `access` decides the access of viewers (a pure function),
+`visibility` looks up and caches the records, `geo` finds the country of a viewer, `origin` is the
 ASGI application and the fast path. Pages that play these media are in `api.pages`.
 """

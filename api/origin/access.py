@@ -1,4 +1,4 @@
-"""Decides who may see a stream or a video: playlists, media, posters, pages and documents.
+"""Decides viewers' access to a stream or video: playlists, media, posters, pages and documents.
 
 Pure. Signed addresses would become another argument of `decide_access`; they do not exist yet.
 """
@@ -36,7 +36,7 @@ _SEEN = frozenset({AccessLevel.OPEN, AccessLevel.RESTRICTED_OPEN, AccessLevel.OW
 def decide_access(
     shown: PublicRecord | None, *, owner: bool, country: str | None = None, early: bool = False
 ) -> AccessLevel:
-    """Return the access of a viewer to a stream or a video; None does not exist.
+    """Return a viewer's access to a stream or video; `shown` is None if it does not exist.
 
     `owner`: the viewer has a token for it, which gives full access everywhere. `country`: two
     letters, None if unknown. `early`: for what exists before anything plays, that is pages,
@@ -54,7 +54,7 @@ def decide_access(
 
 
 def is_access_equal(one: PublicRecord | None, other: PublicRecord | None) -> bool:
-    """Return True if two states of a stream or video have the same access for every viewer."""
+    """Return True if two states of a stream or video give every viewer the same access."""
     if one is None or other is None:
         return one is other
     return (one.published, one.hidden, one.countries) == (

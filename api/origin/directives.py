@@ -11,19 +11,19 @@ import msgspec
 __all__ = ["BadDirective", "Directives", "parse_directives"]
 
 _NUMBER: Final = re.compile(r"[0-9]{1,12}")
-_MAX_QUERY: Final = 2048  # characters; a front may add keys of its own
+_MAX_QUERY: Final = 2048  # characters; a proxy may add its own keys
 
 
 class BadDirective(ValueError):
-    """A query has directives that make no sense."""
+    """A query has invalid directives."""
 
 
 class Directives(msgspec.Struct, frozen=True):
-    """What a viewer wants of a playlist.
+    """The delivery directives of a playlist request.
 
-    `msn` and `part` are the segment and part to wait for (`_HLS_msn`, `_HLS_part`), None if there
-    is nothing to wait for. `skip` asks for a delta update (`_HLS_skip`). Without `low_latency` the
-    playlist has no tags of low latency.
+    `msn` and `part` are the segment and part to wait for (`_HLS_msn`, `_HLS_part`), None if the
+    request is not blocking. `skip` requests a delta update (`_HLS_skip`). Without `low_latency`,
+    the playlist has no low-latency tags.
     """
 
     msn: int | None = None
@@ -36,10 +36,10 @@ _NONE: Final = Directives()
 
 
 def parse_directives(query: str) -> Directives:
-    """Parse the query of a playlist's address, without its question mark.
+    """Parse the query of a playlist's URL, without its question mark.
 
     Raises:
-        BadDirective: a directive has no valid value, or `_HLS_part` comes without `_HLS_msn`.
+        BadDirective: a directive has an invalid value, or `_HLS_part` is used without `_HLS_msn`.
     """
     if not query:
         return _NONE

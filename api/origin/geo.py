@@ -44,7 +44,7 @@ _PRIVATE: Final[tuple[IPv4Network | IPv6Network, ...]] = tuple(
         "fe80::/10",
     )
 )
-# Headers that a proxy adds and a client without one does not send.
+# Headers that a proxy adds, and that clients do not send.
 _SIGNS_OF_PROXIES: Final = frozenset({b"x-forwarded-for", b"forwarded", b"via", b"x-real-ip"})
 
 
@@ -96,9 +96,9 @@ class CountryResolver:
                 raise GeoError(f"geo.database: {self._path}: {_why(error)}") from error
 
     def country(self, peer: str | None, headers: RawHeaders) -> str | None:
-        """Return the two letters of the country of a request; None if unknown.
+        """Return the two-letter country code of a request; None if unknown.
 
-        `peer` is the address at the other end of the connection.
+        `peer` is the address of the connection's peer.
         """
         own = parse_address(peer) if peer else None
         proxied = self._clients.is_proxy(own)
@@ -143,7 +143,7 @@ class CountryResolver:
         log.info("geo database read", extra={"file": self._path.name})
 
     def _warn(self, neighbour: Address) -> None:
-        """Log once that viewers seem to come through a proxy that is not configured."""
+        """Log once that viewers seem to use a proxy that is not configured."""
         if not self._warned:
             self._warned = True
             log.warning(
@@ -170,13 +170,13 @@ class CountryResolver:
         return found
 
 
-# What the reader raises on corrupt data, which it does not validate.
+# Errors of the reader on corrupt data, which it does not validate.
 _DAMAGED: Final = (maxminddb.InvalidDatabaseError, TypeError, LookupError)
 _UNREADABLE: Final = (OSError, ValueError, *_DAMAGED)
 
 
 def _mark(path: Path) -> tuple[int, int, int] | None:
-    """Return what identifies a version of the file; None without a file."""
+    """Return an identifier of the file's version; None without a file."""
     try:
         stat = path.stat()
     except OSError:
@@ -185,7 +185,7 @@ def _mark(path: Path) -> tuple[int, int, int] | None:
 
 
 def _load(path: Path) -> tuple[_GeoReader, tuple[int, int, int] | None]:
-    mark = _mark(path)  # taken before reading: a change in between causes another reload
+    mark = _mark(path)  # before reading, so that a change in between causes another reload
     reader = maxminddb.Reader(str(path), maxminddb.MODE_MEMORY)
     return reader, mark
 
@@ -210,7 +210,7 @@ def _country_in(record: object) -> str | None:
 
 
 def _letters(text: str) -> str | None:
-    """Return the two letters of a country in upper case; None for anything else."""
+    """Return a two-letter country code in upper case; None for anything else."""
     text = text.strip()
     if len(text) != 2 or not (text.isascii() and text.isalpha()):
         return None

@@ -6,10 +6,10 @@ decided for every request (`api.origin.visibility`). Media names are never reuse
 keep them for ever; live playlists change every 2 s and are fresh for 1 s. Restricted media are
 never cached.
 
-With `redirects`, stored media come from elsewhere: viewers are redirected, after their access was
-decided as for any other request.
+With `redirects`, viewers are redirected for stored media, after their access was decided as for any
+other request.
 
-Nearly all requests find what they need in memory: access was looked up within the last second, the
+Nearly all requests can be answered from memory: access was looked up within the last second, the
 playlist is in memory, the segment in the page cache. `Origin.fast_path` answers these without a
 task and without ASGI messages, for a server that can use it.
 """
@@ -134,10 +134,10 @@ class Origin:
     def fast_path(
         self, method: str, target: str, headers: RawHeaders, peer: str | None = None
     ) -> _Answer | Coroutine[Any, Any, _Answer] | None:
-        """Return a response, one that comes later, or None: the request needs ASGI.
+        """Return a response, a coroutine of one, or None if the request needs ASGI.
 
-        `target` is as on the wire: a path with an escape goes through ASGI. The caller sends the
-        response and closes it. `peer` is the address at the other end of the connection.
+        `target` is the raw target: a path with escapes needs ASGI. The caller sends the response
+        and closes it. `peer` is the address of the connection's peer.
         """
         if method not in {"GET", "HEAD"}:
             return None
@@ -153,7 +153,7 @@ class Origin:
             except BadDirective as error:
                 return _bad_request(error)
             except OSError:
-                answer = None  # happens again below, and is logged there
+                answer = None  # fails again below, and is logged there
             if answer is not None:
                 return answer
         if method == "HEAD":
@@ -163,7 +163,7 @@ class Origin:
     def _ready(
         self, match: re.Match[str], request: HttpRequest, verdict: ViewerAccess, wanted: Directives
     ) -> _Answer | None:
-        """Return a response that waits for neither the disk nor the store, if there is one.
+        """Return a response if it needs neither the disk nor the store.
 
         Raises:
             BadDirective, OSError: as in `_pending` and `_at_hand`.
@@ -214,9 +214,9 @@ class Origin:
     def _pending(
         self, match: re.Match[str], request: HttpRequest, verdict: ViewerAccess, wanted: Directives
     ) -> PendingResponse | None:
-        """Return the wait for a part that does not exist yet, None if there is nothing to wait for.
+        """Return a blocking response for a part that does not exist yet; None if it need not block.
 
-        A playlist is waited for if its query asks for that, a part if it comes next (6.2.6).
+        A playlist request blocks if its query says so, a part request if it is the next (6.2.6).
 
         Raises:
             BadDirective: the part is too far ahead.
@@ -253,7 +253,7 @@ class Origin:
         wanted: Directives,
         playlist: str,
     ) -> HttpResponse:
-        """Answer a request that has waited; its access was confirmed."""
+        """Return the response of a blocking request, whose access was confirmed."""
         timeline = self._edge.timeline(playlist)
         if wanted.msn is not None and (
             timeline is None or not timeline.has(wanted.msn, wanted.part)
@@ -265,7 +265,7 @@ class Origin:
             log.error("object not served", extra={"reason": str(error)})  # noqa: TRY400  # the world's
             return _try_again()
         if held is None and timeline is not None and timeline.hint == match["part"]:
-            # It did not come in time, and may still come: an engine starts again, for instance.
+            # Not in time, but it may still come, for instance after a restart of the engine.
             return _try_again()
         return _not_found() if held is None else respond(request, held)
 
@@ -274,7 +274,7 @@ class Origin:
     def _known_redirect(
         self, match: re.Match[str], request: HttpRequest, verdict: ViewerAccess
     ) -> HttpResponse | None:
-        """Return the redirect of an object that may be elsewhere, if it is known."""
+        """Return the redirect of an object if it is known already."""
         address = None if verdict.shown is None else object_address(match, verdict.shown)
         if address is None or self._redirects is None:
             return None
@@ -283,7 +283,7 @@ class Origin:
     async def _redirect(
         self, match: re.Match[str], request: HttpRequest, verdict: ViewerAccess
     ) -> HttpResponse | None:
-        """Return the redirect of a visible object; None if it is to be had here.
+        """Return the redirect of a visible object; None if it is served here.
 
         Raises:
             StorageError: the store does not answer.
@@ -300,7 +300,7 @@ class Origin:
     def _at_hand(
         self, match: re.Match[str], request: HttpRequest, verdict: ViewerAccess, wanted: Directives
     ) -> Representation | None:
-        """Return an object that is in memory or was opened recently, if there is one."""
+        """Return an object if it is in memory or was opened recently."""
         address = None if verdict.shown is None else object_address(match, verdict.shown)
         if address is None:
             return None
@@ -333,7 +333,7 @@ class Origin:
         if held is None and address and (match["media"] or match["poster"] or match["preview"]):
             file = await self._files.open(self._root + address)
             if file is None and match.re is LIVE and match["media"]:
-                # It is stored a moment after it was listed.
+                # It is stored a moment after it is listed.
                 held = _part(await self._edge.get_part(address), match, verdict.access)
             if file is None and held is None:
                 file = await self._fetched(address)
@@ -365,7 +365,7 @@ class Origin:
     async def _other_poster(
         self, match: re.Match[str], request: HttpRequest, viewer: Requester, verdict: ViewerAccess
     ) -> Representation | None:
-        """Return what follows a poster that is gone, or the placeholder where there is none.
+        """Return the successor of a deleted poster, or the placeholder if there is none.
 
         Its owner may have chosen another one since the record was looked up.
 
@@ -399,7 +399,7 @@ class Origin:
         return playlist if self._objects.is_unchanged(address, stat) else None
 
     async def _read(self, address: str) -> CachedPlaylist | None:
-        """Return a stored playlist, which is read once for all viewers of a second."""
+        """Return a stored playlist, which is read at most once a second for all viewers."""
         now = self._clock()
         stat = await self._objects.stat(address)
         if stat is None:
@@ -413,10 +413,10 @@ class Origin:
 
 
 class _BlockingResponse(PendingResponse):
-    """The answer to a request for a part that is listed soon (6.2.5.2, 6.2.6).
+    """The response to a request for a part that will be listed soon (6.2.5.2, 6.2.6).
 
-    `wait` waits for the part, `confirm` decides whether the viewer may still have it, and `make`
-    makes the response.
+    `wait` waits for the part, `confirm` checks whether the viewer still has access, and `make`
+    creates the response.
     """
 
     __slots__ = ("_callback", "_cancel", "_confirm", "_make", "_wait")
@@ -434,7 +434,7 @@ class _BlockingResponse(PendingResponse):
         self._callback: Callable[[HttpResponse], None] | None = None
 
     def subscribe(self, callback: Callable[[HttpResponse], None]) -> None:
-        """Call back once the part is listed, or cannot be waited for any longer."""
+        """Call back once the part is listed, or the wait has timed out."""
         self._callback = callback
         self._cancel = self._wait(self._ready)
 
@@ -451,7 +451,7 @@ class _BlockingResponse(PendingResponse):
         if callback is None:
             return
         try:
-            # What it may have instead is decided when it asks again.
+            # Its new access is decided when it retries.
             response = self._make() if may_still else _try_again()
         except Exception:  # the per-request edge: the publication and other viewers go on
             log.exception("request failed")
@@ -462,8 +462,8 @@ class _BlockingResponse(PendingResponse):
 class OriginFirst:
     """Passes requests for media to the origin and all others to another application.
 
-    The origin comes before the other's routing: matching one of a few dozen routes and setting up
-    exception handling costs more there than serving a whole playlist does here.
+    The origin comes before the other application's routing, which costs more for matching a few
+    dozen routes and setting up exception handling than the origin for serving a playlist.
     """
 
     def __init__(self, origin: Origin, other: ASGIApp) -> None:
@@ -520,15 +520,15 @@ def _text(
 
 
 def _wanted(match: re.Match[str], query: str) -> Directives:
-    """Parse the query of a live playlist; other objects have none that matters."""
+    """Parse the query of a live playlist; those of other objects are ignored."""
     live_playlist = match.re is LIVE and (match["playlist"] or match["variants"])
     return parse_directives(query) if live_playlist else Directives()
 
 
 def _may_be_elsewhere(match: re.Match[str]) -> bool:
-    """Return whether viewers may be redirected: not for playlists, nor for lists of previews.
+    """Return whether viewers may be redirected: not for playlists and lists of previews.
 
-    What these name is below their own address.
+    Their URIs are relative to their own URL.
     """
     previews = match["preview"]
     return bool(match["media"] or match["poster"] or (previews and not previews.endswith(".vtt")))
@@ -550,7 +550,7 @@ def _bad_request(error: BadDirective) -> HttpResponse:
 
 
 def _try_again() -> HttpResponse:
-    """Return the answer to a request that cannot be met now, or not in time (6.2.5.2)."""
+    """Return the 503 of a request that cannot be served now, or not in time (6.2.5.2)."""
     return cross_origin_response(503, {"retry-after": "1", "cache-control": _UNCACHED})
 
 

@@ -1,8 +1,7 @@
-"""Playlists that were read from the store, remembered for a moment.
+"""A short-lived cache of playlists that were read from the store.
 
-Pure. Two playlists written within one tick of a file system's clock may look the same, so what is
-remembered is trusted for a second only. That second carries all viewers of a playlist: it is read
-once in it, however many ask.
+Pure. Two playlists written within one tick of a file system's clock may have the same timestamp, so
+an entry is valid for a second only. In that second, one read serves all viewers of the playlist.
 """
 
 from collections import OrderedDict
@@ -27,7 +26,7 @@ class _Remembered(msgspec.Struct, frozen=True, gc=False):
 
 
 class PlaylistCache:
-    """Playlists by address; at most `most_bytes` of text, and the newest one in any case."""
+    """Playlists by address, with at most `most_bytes` of text, but always the newest one."""
 
     def __init__(self, most_bytes: int = _MOST_BYTES) -> None:
         self._most = most_bytes
@@ -35,16 +34,16 @@ class PlaylistCache:
         self._bytes = 0
 
     def get(self, address: str, now: float) -> tuple[ObjectStat, CachedPlaylist] | None:
-        """Return a playlist with what its object was when it was read, if that is to be trusted."""
+        """Return a playlist and its object's stat before the read, if the entry is still valid."""
         known = self._known.get(address)
         if known is None or now - known.since >= _TRUSTED_SECONDS:
             return None
         return known.stat, known.playlist
 
     def put(self, address: str, stat: ObjectStat, playlist: CachedPlaylist, now: float) -> None:
-        """Remember a playlist that was read at `now` or later; forget what is too old or too much.
+        """Add a playlist that was read at `now` or later, and drop old and excess entries.
 
-        `stat` was found out before reading, so that a change in between is read again.
+        `stat` must be from before the read, so that a change in between is noticed.
         """
         self._forget(address)
         self._known[address] = _Remembered(now, stat, playlist)

@@ -1,10 +1,10 @@
-"""Redirects of viewers to where media are, so that this process need not send them.
+"""Redirects of viewers to stored media, so that this process does not send them.
 
-To signed addresses of a bucket, which are valid for a short time, or to a CDN in front of the
-bucket. The origin judges access before each redirect. A CDN asks nobody, so only what everyone may
-see is redirected there.
+The targets are signed URLs of a bucket, which are valid for a short time, or a CDN in front of the
+bucket. The origin decides access before each redirect. A CDN checks no access, so only public media
+are redirected there.
 
-Of a live stream only what is stored is redirected: a segment is listed a moment before it is.
+Media of a live stream are redirected once they are stored, a moment after they are listed.
 """
 
 import time
@@ -28,21 +28,21 @@ IsStored = Callable[[str], Awaitable[bool]]
 """Returns whether there is an object."""
 
 _PRIVATE: Final = "private, no-store"
-# Media are never another under their address; the CDN itself may move.
+# Media never change under their address, but the CDN's URL may.
 _TO_CDN: Final = "public, max-age=300"
-# 500 bytes each: what a few thousand viewers of a few hundred streams get at a time.
+# 500 bytes each: the current media of a few hundred streams, for a few thousand viewers.
 _MOST_REMEMBERED: Final = 20_000
 
 
 class Redirects(Protocol):
-    """Where an object is to be had, if not here."""
+    """Finds the redirects of objects."""
 
     def known(self, method: Method, address: str, access: AccessLevel) -> HttpResponse | None:
-        """Return the redirect of a visible object, if it needs no look at the store."""
+        """Return the redirect of a visible object, if it is known without querying the store."""
         ...
 
     async def find(self, method: Method, address: str, access: AccessLevel) -> HttpResponse | None:
-        """Return the redirect of a visible object; None: it is to be had here, or not at all.
+        """Return the redirect of a visible object; None if it is served here or does not exist.
 
         Raises:
             StorageError: the store does not answer.
@@ -51,14 +51,14 @@ class Redirects(Protocol):
 
 
 class _StoredObjects:
-    """Which objects are stored; of live streams the store is asked, once for each object."""
+    """Knows which objects are stored; those of live streams are checked once each."""
 
     def __init__(self, is_stored: IsStored) -> None:
         self._is_stored = is_stored
         self._known: OrderedDict[str, None] = OrderedDict()
 
     def knows(self, address: str) -> bool:
-        """Return whether an object is known to be stored: rows name those of videos."""
+        """Return whether an object is known to be stored, as all objects in videos' records are."""
         return not address.startswith("live/") or address in self._known
 
     async def has(self, address: str) -> bool:
@@ -78,10 +78,10 @@ class _Signed(msgspec.Struct, frozen=True, gc=False):
 
 
 class SignedRedirects:
-    """Redirects to signed addresses, each valid for `seconds`; `clock` is monotonic.
+    """Redirects to signed URLs, each valid for `seconds`; `clock` is monotonic.
 
-    An address is used for a quarter of its time, and a public redirect may be cached for another
-    quarter: whoever follows it at the last moment still has half of the time.
+    A URL is reused for a quarter of its lifetime, and a public redirect may be cached for another
+    quarter, which leaves at least half of the lifetime for the download.
     """
 
     def __init__(
@@ -101,14 +101,14 @@ class SignedRedirects:
         self._signing = SingleFlight[_Signed | None]()
 
     def known(self, method: Method, address: str, access: AccessLevel) -> HttpResponse | None:
-        """Return the redirect to an address that was signed a while ago."""
+        """Return the redirect to a URL that was signed earlier."""
         signed = self._known.get(f"{method} {address}")
         if signed is None or self._clock() >= signed.until:
             return None
         return self._redirect(signed, access)
 
     async def find(self, method: Method, address: str, access: AccessLevel) -> HttpResponse | None:
-        """Return the redirect to an address that is signed now, or was a while ago."""
+        """Return the redirect to a URL that is signed now, or was earlier."""
         found = self.known(method, address, access)
         if found is not None:
             return found
@@ -132,7 +132,7 @@ class SignedRedirects:
 
 
 class CdnRedirects:
-    """Redirects to a CDN that has the bucket's objects below `base`."""
+    """Redirects to a CDN that serves the bucket's objects below `base`."""
 
     def __init__(self, base: str, is_stored: IsStored) -> None:
         self._base = base.rstrip("/")
@@ -155,7 +155,7 @@ class CdnRedirects:
 
 
 def _is_for_all(address: str, access: AccessLevel) -> bool:
-    """Return whether everyone may see an object, and it never changes, as a live poster does."""
+    """Return whether an object is public and never changes; live posters change."""
     return access.is_cacheable and not (address.startswith("live/") and address.endswith(".jpg"))
 
 

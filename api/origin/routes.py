@@ -48,19 +48,19 @@ _VIDEO: Final = re.compile(
 )
 
 _FOREVER: Final = "public, max-age=31536000, immutable"
-_LIVE_TEXT: Final = "public, max-age=1"  # less than half of the shortest segment
-# A part is published before its segment is certain to be listed, and could be made again.
+_LIVE_TEXT: Final = "public, max-age=1"  # seconds: less than half of the shortest segment
+# A part is published before its segment is certainly listed, and may be replaced.
 _PART: Final = "public, max-age=10"
 # A video may switch to another folder at any moment; the playlists in a folder do not change.
 _VARIANTS: Final = "public, max-age=5"
 _VIDEO_TEXT: Final = "public, max-age=300"
-# The same path may show another picture later.
+# The picture at a path may change.
 _POSTER: Final = "public, max-age=60"
 _LIVE_POSTER: Final = "public, max-age=30"  # the interval of new posters
 
 
 def match_path(path: str) -> re.Match[str] | None:
-    """Match a path of media; None if there can be no object.
+    """Match a path of media; None if no object can have it.
 
     `lastgroup` is its kind: variants, playlist, media, part, poster or preview.
     """

@@ -1,12 +1,12 @@
-"""Looks up what each viewer may see of streams and videos, and caches it for a second.
+"""Looks up viewers' access to streams and videos, and caches it for a second.
 
 The catalog is queried once per second and hash, for all viewers together. Ownership and country
 are checked per request, and only if they matter. So a change by the owner takes effect within a
 second, and a segment of a public stream costs no query.
 
-While the catalog fails or does not answer, its last answer counts for five more minutes: what was
-public stays public, what was restricted is decided by the remembered countries. What is not
-remembered is an error.
+While the catalog fails or does not answer, cached records are used for five more minutes: public
+ones stay public, restricted ones are decided by the cached countries. Without a cached record, the
+request fails.
 """
 
 import asyncio
@@ -23,41 +23,41 @@ from api.ports import OwnerCheck, Showcase
 from storage.catalog.records.common import PublicRecord
 from storage.errors import CatalogBusy, StorageError
 
-__all__ = ["CountryOf", "Requester", "ViewerAccess", "VisibilityCache", "is_nobody", "no_country"]
+__all__ = ["CountryOf", "Requester", "ViewerAccess", "VisibilityCache", "no_country", "no_owner"]
 
 log = logging.getLogger(__name__)
 
 _REMEMBERED: Final = 1.0  # seconds that a cached answer of the catalog is used
-# Seconds that it is used if the catalog gives no other: restarts of a database take less, and a
-# change that another process makes meanwhile must not stay unseen for long.
+# Seconds that it is used while the catalog fails: restarts of a database take less, and a change
+# by another process must not stay unseen for long.
 _FALLBACK: Final = 300.0
-# Seconds that a request waits for the catalog if there is a remembered answer: players have more
-# than that in their buffers, and a healthy catalog answers in milliseconds.
+# Seconds that a request waits for the catalog if there is a cached record: players have larger
+# buffers, and a healthy catalog answers in milliseconds.
 _PATIENCE: Final = 0.5
-# Those that have waited for a part are answered by what was remembered a little earlier: at low
-# latency each part would otherwise come late by a query.
+# Blocking requests use a slightly older record: at low latency, each part would otherwise be
+# delayed by a query.
 _CONFIRMED: Final = 2.0
-# A record that names what is gone is looked up again unless it is as new as this: whoever requests
-# what is lost shall not cost the catalog a query each time.
+# A record with missing media is looked up again unless it is as new as this, so that requests for
+# lost media do not cost a query each.
 _NEW: Final = 0.1
 _MOST_REMEMBERED: Final = 10_000
 
-# Returns the two letters of the country of a peer with these headers; None if unknown.
+# Returns the two-letter country code of a peer with these headers; None if unknown.
 CountryOf = Callable[[str | None, RawHeaders], str | None]
 
 
 def no_country(_peer: str | None, _headers: RawHeaders) -> str | None:
-    """Return None: every country is unknown."""
+    """Return None: all countries are unknown."""
     return None
 
 
-async def is_nobody(_credentials: str | None, _hash: str, /) -> bool:
-    """Return False: nobody owns anything."""
+async def no_owner(_credentials: str | None, _hash: str, /) -> bool:
+    """Return False: no request is from an owner."""
     return False
 
 
 class Requester(msgspec.Struct, frozen=True):
-    """The address at the other end of the connection, and all headers of the request."""
+    """The address of the connection's peer, and all headers of the request."""
 
     peer: str | None
     headers: RawHeaders
@@ -100,22 +100,22 @@ class _Known(msgspec.Struct, frozen=True):
 
 
 class _Query(msgspec.Struct, frozen=True):
-    """A query that is under way, and when it began, by the clock of the event loop."""
+    """A query in progress, and its start on the clock of the event loop."""
 
     began: float
     answer: asyncio.Future[PublicRecord | None]
 
 
-# What a viewer had, and the callback that is to know whether it has it still.
+# A viewer's access, and the callback to call with whether it still has it.
 _Unconfirmed = tuple[ViewerAccess, Callable[[bool], None]]
 
 
 class VisibilityCache:
     """Decides access, with cached records of the catalog; `clock` is monotonic, in seconds.
 
-    `is_owner` judges the `Authorization` header of a request, `is_signed_in` its cookies if it has
-    no such header. A request waits `patience` seconds for the catalog if there is a remembered
-    answer. `keep_asking` must run beside it, or a request that begins a query waits for its end.
+    `is_owner` checks the `Authorization` header of a request, `is_signed_in` its cookies if it has
+    no such header. A request waits `patience` seconds for the catalog if there is a cached record.
+    `keep_asking` must run beside it, or a request that begins a query waits for its end.
     """
 
     def __init__(
@@ -124,7 +124,7 @@ class VisibilityCache:
         is_owner: OwnerCheck,
         country: CountryOf = no_country,
         *,
-        is_signed_in: OwnerCheck = is_nobody,
+        is_signed_in: OwnerCheck = no_owner,
         clock: Callable[[], float] = time.monotonic,
         patience: float = _PATIENCE,
     ) -> None:
@@ -141,7 +141,7 @@ class VisibilityCache:
         self._tasks: asyncio.TaskGroup | None = None
 
     async def keep_asking(self) -> None:
-        """Let queries go on when their requests no longer wait for them, until cancelled."""
+        """Run the queries whose requests no longer wait for them, until cancelled."""
         async with asyncio.TaskGroup() as self._tasks:
             try:
                 await asyncio.get_running_loop().create_future()
@@ -165,7 +165,7 @@ class VisibilityCache:
     ) -> ViewerAccess:
         """Return the access of a viewer.
 
-        `anew`: the record that was remembered a moment ago is no longer true.
+        `anew`: the cached record is known to be outdated.
 
         Raises:
             StorageError: the catalog does not answer, and has not for five minutes.
@@ -184,10 +184,10 @@ class VisibilityCache:
         return cookie is not None and await self._is_signed_in(cookie, hash_)
 
     def confirm(self, hash_: str, before: ViewerAccess, answer: Callable[[bool], None]) -> None:
-        """Call `answer` with whether a viewer that had an access still has it.
+        """Call `answer` with whether a viewer still has the access `before`.
 
-        At once if the catalog was queried within the last two seconds, or else after a query, one
-        for all that wait. A viewer that does not have it any more may have another.
+        It is called at once if the catalog was queried within the last two seconds, or else after
+        one query for all waiting callers. If False, the viewer may have another access.
         """
         known = self._shown.get(hash_)
         tasks = self._tasks
@@ -223,9 +223,9 @@ class VisibilityCache:
         return known if known is not None and self._clock() - known.asked < seconds else None
 
     async def _ask(self, hash_: str) -> PublicRecord | None:
-        """Query the catalog, once for all requests that wait for it at this moment.
+        """Query the catalog once for all currently waiting requests.
 
-        Each second the whole audience of a stream needs the answer; a query for each viewer would
+        The whole audience of a stream needs the record each second; a query for each viewer would
         delay all of them.
         """
         query = self._asking.get(hash_) or await self._begin(hash_)
@@ -236,7 +236,7 @@ class VisibilityCache:
             async with asyncio.timeout_at(query.began + self._patience):
                 return await asyncio.shield(query.answer)
         except (TimeoutError, StorageError):
-            # Until the next attempt nobody waits. The answer may have come at this moment.
+            # No request waits until the next attempt. The answer may have come just now.
             known = self._shown.get(hash_, known)
             self._shown[hash_] = msgspec.structs.replace(known, asked=self._clock())
             return known.verdict.shown
@@ -277,7 +277,7 @@ class VisibilityCache:
 
     def _remember(self, hash_: str, asked_at: float, shown: PublicRecord | None) -> None:
         if len(self._shown) >= _MOST_REMEMBERED and hash_ not in self._shown:
-            # Guessed hashes go first: others may be all that is known if the catalog fails.
+            # Evict guessed hashes first: the others are needed if the catalog fails.
             self._shown = {
                 name: known
                 for name, known in self._shown.items()
