@@ -152,7 +152,7 @@ def test_times_on_the_page_are_those_of_the_code() -> None:
     assert f"sends nothing** for {Limits().idle_media_seconds:g} s" in words
 
 
-# -- the house ---------------------------------------------------------------------------------
+# -- the project ------------------------------------------------------------------------------
 
 
 def test_every_package_has_its_line_and_every_line_its_package() -> None:
