@@ -34,7 +34,7 @@ Figures = Mapping[str, Mapping[str, Sequence[float]]]
 
 
 def main() -> int:
-    """Run what the command line asks for and return the exit status."""
+    """Run the command line, and return the exit status."""
     options = _options()
     try:
         figures = _measure(options)

@@ -1,6 +1,6 @@
 """Hosts pinned to cores, and how much CPU time they, their servers and the rest take.
 
-CPU times are seconds; those of processes that have ended count for whoever waited for them.
+CPU times are in seconds; those of ended processes count for the process that waited for them.
 """
 
 import os
@@ -62,7 +62,7 @@ def _with_ended(pid: int) -> float:
 class Spent(msgspec.Struct, frozen=True):
     """CPU times: of hosts, of what they need (servers, clients, this process), and of strangers.
 
-    `strangers` is what the machine did for somebody else: it should be next to nothing.
+    `strangers` is the CPU time of unrelated processes, which should be close to 0.
     """
 
     hosts: float

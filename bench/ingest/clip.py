@@ -33,9 +33,9 @@ class Body:
 class SourceClip:
     """A file and the messages in it, in the order in which they are sent.
 
-    An encoder that closes while a word of the server's waits to be read resets the connection, and
-    its kernel drops what it still held. ffmpeg does that to every server now and then, and nobody
-    can prevent it but the encoder: so the last `TAIL_MS` may be missing, and nothing before them.
+    An encoder that closes with unread messages of the server resets the connection, and its kernel
+    drops its unsent data. ffmpeg does that to every server now and then, and a server cannot
+    prevent it: so the last `TAIL_MS` may be missing, and nothing before them.
     """
 
     path: Path

@@ -53,7 +53,7 @@ class FfmpegPublisher:
 
     @property
     def said(self) -> str:
-        """Its error output."""
+        """The content of its standard error."""
         return self._said.strip()
 
     def _follow(self) -> None:

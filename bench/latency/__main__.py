@@ -83,7 +83,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def target(mode: str, profile: str, streams: int) -> Target | None:
-    """Return what is asked of a mode, None where there is nothing to ask."""
+    """Return the target of a mode, None if it has none."""
     match mode:
         case "low" if streams > 1:
             return Target(2.5)
@@ -197,7 +197,7 @@ def measure(plan: Plan) -> Generator[tuple[str, Figures, Target | None]]:
 
 
 def main() -> int:
-    """Run what the command line asks for and return the exit status."""
+    """Run the command line, and return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m bench.latency", description=__doc__)
     parser.add_argument("--modes", nargs="+", choices=MODES, default=list(_DEFAULT))
     parser.add_argument("--profiles", nargs="+", choices=PROFILES, default=["fast", "obs"])

@@ -12,7 +12,7 @@ __all__ = ["HEADINGS", "Figures", "Target", "figures", "missed", "row"]
 
 
 class Target(msgspec.Struct, frozen=True):
-    """The latency that is asked for, in seconds; `stalls` None if they are only counted."""
+    """The target latency in seconds; `stalls` is None if they are only counted."""
 
     median: float
     p95: float | None = None

@@ -22,7 +22,7 @@ Figures = dict[str, dict[str, list[float]]]
 
 
 def main() -> int:
-    """Run what the command line asks for and return the exit status."""
+    """Run the command line, and return the exit status."""
     options = _options()
     try:
         if options.parked:

@@ -50,7 +50,7 @@ async def publish(objects: DiskObjects, edge: MemoryEdge, hash_: PublicHash) -> 
 
 
 class LowLatencyRun:
-    """A run of low latency that goes on by half a second when it is asked to.
+    """A low-latency run that advances by half a second on demand.
 
     `address` is the playlist of its video, `msn` and `part` the part that comes next.
     """

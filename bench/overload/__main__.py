@@ -80,7 +80,7 @@ def _sample(running: BenchService, found: dict[str, StreamResult]) -> None:
 
 
 def main() -> int:
-    """Run what the command line asks for and return the exit status."""
+    """Run the command line, and return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m bench.overload", description=__doc__)
     parser.add_argument("--streams", type=int, nargs="+", default=[1, 2, 4, 8])
     parser.add_argument("--seconds", type=float, default=60.0, help="for each number: 60")

@@ -2,8 +2,8 @@
 
 Two encoders publish the clock of `bench.latency` to one stream. Each player plays it, with and
 without low latency, and in the middle the encoder that is on air is killed; then it plays a video.
-Browser players run in Chromium, programs on a virtual display that is read. Nothing is asked of
-them: the table says what they did. The status is 2 if a tool is missing.
+Browser players run in Chromium, programs on a virtual display that is read. Nothing is required of
+them: the table shows their results. The status is 2 if a tool is missing.
 """
 
 import argparse
@@ -76,7 +76,7 @@ class Encoders:
 
 
 class Session(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that a player needs: addresses of what is played, and who loses the encoder."""
+    """The inputs of a player: the URLs to play, and what disconnects the encoder."""
 
     addresses: dict[str, str]
     seconds: float
@@ -98,7 +98,7 @@ def _now() -> float:
 
 @contextmanager
 def _losing(session: Session, what: str, after: float) -> Generator[Callable[[], float]]:
-    """Lose the encoder within the block; yield a call that says when that was.
+    """Disconnect the encoder within the block; yield a function that returns when.
 
     A video loses nothing; the time is noted all the same.
     """
@@ -242,7 +242,7 @@ def _session(seconds: float, whats: list[str]) -> Generator[Session]:
 
 
 def main() -> int:
-    """Run what the command line asks for and return the exit status."""
+    """Run the command line, and return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m bench.players", description=__doc__)
     names = [*PAGES, *PROGRAMS]
     parser.add_argument("--only", nargs="+", choices=names, default=names)

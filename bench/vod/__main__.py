@@ -25,7 +25,7 @@ _EVERY: Final = 25
 
 
 def main() -> int:
-    """Run what the command line asks for and return the exit status."""
+    """Run the command line, and return the exit status."""
     options = _options()
     if shutil.which("ffmpeg") is None:
         print("ffmpeg is missing: apt-get install ffmpeg", file=sys.stderr)
