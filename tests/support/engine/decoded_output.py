@@ -13,7 +13,7 @@ from av.container import InputContainer
 from tests.support.engine.engine_process import Made
 from tests.support.engine.sources import ffmpeg
 
-__all__ = ["frames", "loudness", "onsets", "packets", "shape", "warnings"]
+__all__ = ["frames", "loudness", "onsets", "packets", "shape", "warnings", "warnings_of"]
 
 _BRIGHT = 120
 _LOUD = 0.2
@@ -21,9 +21,13 @@ _QUIET_SECONDS = 0.3
 
 
 def warnings(made: Made) -> dict[str, str]:
-    """Return the messages of Debian's ffmpeg while it decodes each rendition."""
-    files = [(name, file) for name in made.names for file in made.files(name)]
-    # One run for all, as starting ffmpeg is half the work; only errors need a run per rendition.
+    """What Debian's ffmpeg has to say about each rendition, decoding all of it."""
+    return warnings_of([(name, file) for name in made.names for file in made.files(name)])
+
+
+def warnings_of(files: Sequence[tuple[str, bytes]]) -> dict[str, str]:
+    """What it has to say about each of some files, which have names."""
+    # One run for all, as a start of ffmpeg is half the work; who it was is asked when it matters.
     if not _said_of(file for _, file in files):
         return {}
     return {name: text for name, file in files if (text := _said_of([file]))} or {
@@ -38,10 +42,11 @@ def _said_of(files: Iterable[bytes]) -> str:
         for number, file in enumerate(files):
             place = Path(folder) / f"{number}.mp4"
             place.write_bytes(file)
-            sources += ["-i", place]
-            # The default time base is one over the frame rate, too coarse for a variable rate.
+            # For pictures this small a thread more costs more than what it does.
+            sources += ["-threads", "1", "-i", place]
+            # Its own clock would be one over the frame rate, too coarse for a rate that varies.
             sinks += ["-map", str(number), "-enc_time_base", "-1", "-f", "null", "-"]
-        return ffmpeg(*sources, *sinks) if sources else ""
+        return ffmpeg("-filter_threads", "1", *sources, *sinks) if sources else ""
 
 
 def packets(data: bytes) -> list[tuple[int, int, bytes]]:

@@ -5,6 +5,7 @@ import contextlib
 import os
 import signal
 import threading
+import time
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,16 +21,21 @@ _running: list[int] = []  # process IDs of forked engines
 
 
 def run_engine(
-    arguments: Sequence[str], source: IO[bytes] | bytes, *, seconds: float
+    arguments: Sequence[str],
+    source: IO[bytes] | Sequence[bytes],
+    *,
+    seconds: float,
+    pause: float = 0,
 ) -> tuple[int, bytes, bytes]:
     """Run an engine, and return its exit status, output and standard error.
 
-    Its input is a file, or bytes through a pipe. It is killed after `seconds`.
+    It reads that file, or those pieces through a pipe, with a pause of some seconds after each. It
+    is killed after so many seconds.
     """
     with contextlib.ExitStack() as pipes, ThreadPoolExecutor(2) as threads:
         output, output_end = _pipe(pipes)
         errors, errors_end = _pipe(pipes)
-        input_end, entrance = _pipe(pipes) if isinstance(source, bytes) else (source, None)
+        input_end, entrance = _pipe(pipes) if isinstance(source, Sequence) else (source, None)
         files = (input_end.fileno(), output_end.fileno(), errors_end.fileno())
         engine = fork(_ENGINE, arguments, files)
         watchdog = threading.Timer(seconds, os.kill, (engine.pid, signal.SIGKILL))
@@ -37,9 +43,9 @@ def run_engine(
         output_end.close()
         errors_end.close()
         complaining = threads.submit(errors.read)
-        if isinstance(source, bytes) and entrance is not None:
+        if isinstance(source, Sequence) and entrance is not None:
             input_end.close()
-            threads.submit(_feed, entrance, source)
+            threads.submit(_feed, entrance, source, pause)
         said = output.read()
         status = engine.wait()
         watchdog.cancel()
@@ -53,12 +59,14 @@ def _pipe(pipes: contextlib.ExitStack) -> tuple[IO[bytes], IO[bytes]]:
     return reading, writing
 
 
-def _feed(entrance: IO[bytes], data: bytes) -> None:
-    """Write all data, unless the reader closes the pipe."""
-    left = memoryview(data)
+def _feed(entrance: IO[bytes], pieces: Sequence[bytes], pause: float) -> None:
+    """Write all, as long as somebody reads, with a pause after each piece."""
     with contextlib.suppress(BrokenPipeError):
-        while left:
-            left = left[entrance.write(left) :]
+        for piece in pieces:
+            left = memoryview(piece)
+            while left:
+                left = left[entrance.write(left) :]
+            time.sleep(pause)
     entrance.close()
 
 

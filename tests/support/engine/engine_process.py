@@ -22,7 +22,18 @@ from transcode.protocol.messages import (
     pack,
 )
 
-__all__ = ["AAC_FRAME", "FRAME", "LABELS", "ORIGIN", "Made", "begin", "orders", "run", "run_raw"]
+__all__ = [
+    "AAC_FRAME",
+    "FRAME",
+    "LABELS",
+    "ORIGIN",
+    "Made",
+    "begin",
+    "orders",
+    "run",
+    "run_raw",
+    "run_with_pauses",
+]
 
 ORIGIN = ORIGIN_SECONDS * VIDEO_SCALE
 LABELS = frozenset({"1080p", "720p", "480p", "360p"})
@@ -187,8 +198,18 @@ def run(*epochs: Iterable[EngineOrder]) -> Made:
     return run_raw(b"".join(pack(order) for epoch in epochs for order in epoch))
 
 
+def run_with_pauses(*pieces: Iterable[EngineOrder], pause: float) -> Made:
+    """Do the same, and wait so many seconds after each piece of the orders."""
+    packed = [b"".join(map(pack, piece)) for piece in pieces]
+    return _made(run_engine(("live", "test"), packed, seconds=_SECONDS, pause=pause))
+
+
 def run_raw(data: bytes, *arguments: str) -> Made:
-    """Send arbitrary bytes to a new engine."""
-    status, output, complaints = run_engine(arguments or ("live", "test"), data, seconds=_SECONDS)
+    """Send any bytes to a new engine."""
+    return _made(run_engine(arguments or ("live", "test"), [data], seconds=_SECONDS))
+
+
+def _made(ended: tuple[int, bytes, bytes]) -> Made:
+    status, output, complaints = ended
     reader: WireReader[EngineReport] = WireReader(EngineReport)
     return Made(reader.feed(output), status, complaints.decode())

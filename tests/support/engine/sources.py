@@ -27,10 +27,11 @@ __all__ = [
     "thinned",
 ]
 
-# Wide and low pictures, with the ladder of the label's size and an eighth of its pixels, which
-# determine the encoding time. So do bits: see `thinned`.
-LOW_720P, LOW_480P, LOW_360P = (960, 96), (720, 72), (480, 64)
-TONE = "sine=frequency=440:sample_rate=44100"
+# Low pictures, wide enough for the label: they have the ladder of that size and a fifteenth of its
+# pixels, which is what encoders take their time for. They take as long for bits: see `thinned`.
+LOW_720P, LOW_480P, LOW_360P = (960, 48), (720, 48), (480, 48)
+# Not as quiet as what the filter `sine` makes: an encoder of AAC takes half as long again for that.
+TONE = "aevalsrc=0.5*sin(880*PI*t):s=44100"
 
 # Scene cuts, motion, noise and a plain colour, which no single test pattern combines.
 _SCENES = (
@@ -111,7 +112,7 @@ def moving(
     *,
     seconds: float,
     gop: int,
-    size: tuple[int, int] = (320, 180),
+    size: tuple[int, int] = (320, 64),
     rate: float = 30,
     form: str = "yuv420p",
     bframes: int = 2,
@@ -129,8 +130,8 @@ def moving(
     return path
 
 
-def pulses(path: Path, *, seconds: int, size: tuple[int, int] = (256, 144)) -> Path:
-    """Make an FLV that flashes and beeps for 0.1 s, 0.4 s into each second."""
+def pulses(path: Path, *, seconds: int, size: tuple[int, int] = (256, 48)) -> Path:
+    """Make an FLV that flashes and beeps at once, 0.4 s into each second, for 0.1 s."""
     when = "gte(t,0.4)*lt(mod(t-0.4,1),0.1)"
     picture = f"color=black:s={size[0]}x{size[1]}:r=30:d={seconds}"
     ffmpeg(

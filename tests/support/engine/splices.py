@@ -29,11 +29,11 @@ __all__ = [
 SECOND = 90_000
 SHIFT = 1_000_000  # another encoder's clock, in ms
 MOST_GAP = SECOND // 10
-SIZE = (320, 180)
-# Two rungs of a source that is small enough for many tests, with 0.2 bits per pixel.
+SIZE = (320, 80)
+# Two rungs of a source that is low enough for many tests, with 0.2 bits for each pixel.
 TOP = msgspec.structs.replace(ladder_for(*SIZE, LABELS).renditions[0], rate=6 * SIZE[0] * SIZE[1])
 LADDER = Ladder(
-    (TOP, msgspec.structs.replace(TOP, name="144p", width=256, height=144, source_size=False))
+    (TOP, msgspec.structs.replace(TOP, name="144p", width=256, height=64, source_size=False))
 )
 
 

@@ -227,8 +227,8 @@ def test_garbage_is_counted_and_kills_nothing(small: Source, data: bytes) -> Non
 def test_a_decoder_that_gives_nothing_leaves_every_rendition_whole(small: Source) -> None:
     assert small.video
     rungs = (
-        Rendition(name="360p", width=480, height=64, rate=800_000, source_size=True),
-        Rendition(name="240p", width=320, height=42, rate=400_000),
+        Rendition(name="360p", width=480, height=48, rate=800_000, source_size=True),
+        Rendition(name="240p", width=320, height=32, rate=400_000),
     )
     first = small.pictures[0].data
     junk = [

@@ -24,8 +24,8 @@ from transcode.protocol.messages import EngineReport
 
 LADDER = Ladder(
     (
-        Rendition(name="360p", width=480, height=64, rate=800_000, source_size=True),
-        Rendition(name="240p", width=320, height=42, rate=400_000),
+        Rendition(name="360p", width=480, height=48, rate=800_000, source_size=True),
+        Rendition(name="240p", width=320, height=32, rate=400_000),
     )
 )
 FRAME_MS = 1000 / 30

@@ -9,7 +9,7 @@ from storage.live.variants import RenditionMeasure
 from tests.support.engine.engine_process import Made, begin, orders, run
 from tests.support.engine.sources import ffmpeg, source_of
 
-SIZE = "854x480"
+SIZE = "854x96"
 NOISE = f"color=gray:s={SIZE}:r=30:d=4,noise=alls=100:allf=t+u"
 # Noise stills, another one twice a second.
 CUTS = f"color=gray:s={SIZE}:r=2:d=4,noise=alls=100:allf=t+u,fps=30"

@@ -32,7 +32,7 @@ from transcode.protocol.messages import Finish, LeaveOut, Packet, Prepared, Spli
 
 @pytest.fixture(scope="module")
 def source(folder: Path) -> Source:
-    """6 s of 320x180 with a keyframe every second and two B-frames between others."""
+    """6 s of 320x80 with a keyframe every second and two B-frames between others."""
     return source_of(moving(folder / "splice.flv", seconds=6, gop=30, size=SIZE))
 
 
@@ -226,7 +226,7 @@ def test_after_a_source_that_never_began_the_next_one_begins(source: Source) -> 
 
 
 def test_hevc_goes_on_in_the_same_encoders() -> None:
-    source = coded(HEVC, seconds=3)
+    source = coded(HEVC, seconds=3, size=(640, 72))
     made = run(spliced(up_to(source, 1_700), since(source, 500)))
     assert is_whole(made)
     taken = [*up_to(source, 1_700).pictures, *since(source, 500).pictures]

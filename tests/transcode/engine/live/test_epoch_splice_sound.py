@@ -30,7 +30,7 @@ from transcode.protocol.messages import Spliced
 
 @pytest.fixture(scope="module")
 def source(folder: Path) -> Source:
-    """6 s of 320x180 with a keyframe every second and two B-frames between others."""
+    """6 s of 320x80 with a keyframe every second and two B-frames between others."""
     return source_of(moving(folder / "splice.flv", seconds=6, gop=30, size=SIZE))
 
 
@@ -125,7 +125,7 @@ def pulses(folder: Path) -> Source:
     """12 s that flash and beep 0.4 s into each second, with a keyframe every second."""
     path = folder / "splice-pulses.flv"
     when = "gte(t,0.4)*lt(mod(t-0.4,1),0.1)"
-    black = "color=black:s=256x144:r=30:d=12"
+    black = "color=black:s=256x48:r=30:d=12"
     ffmpeg(
         *("-f", "lavfi", "-i", f"{black},drawbox=c=white:t=fill:enable='{when}'"),
         *("-f", "lavfi", "-i", f"aevalsrc='0.8*sin(2*PI*1000*t)*{when}':s=44100:d=12"),

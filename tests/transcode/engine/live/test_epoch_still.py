@@ -10,7 +10,7 @@ import pytest
 from media.ladder import AUDIO_RENDITION
 from tests.support.engine.decoded_output import frames, onsets, packets, warnings
 from tests.support.engine.engine_process import FRAME, ORIGIN, Made, begin, orders, run
-from tests.support.engine.sources import LOW_360P, Source, ffmpeg, pulses, source_of
+from tests.support.engine.sources import LOW_360P, TONE, Source, ffmpeg, pulses, source_of
 from transcode.engine.output.segment_grid import SLACK
 from transcode.protocol.messages import EngineOrder, Packet, TakenOver
 
@@ -42,7 +42,7 @@ def slow(folder: Path, name: str, seconds: float, *, coded: Iterable[str] = ()) 
     path = folder / f"{name}.flv"
     slides = f"testsrc=s={LOW_360P[0]}x{LOW_360P[1]}:r={1 / seconds}:d=21"
     ffmpeg(
-        *("-f", "lavfi", "-i", slides, "-f", "lavfi", "-i", "sine=440:r=44100:d=21"),
+        *("-f", "lavfi", "-i", slides, "-f", "lavfi", "-i", TONE),
         *("-c:v", "libx264", "-pix_fmt", "yuv420p", "-preset", "ultrafast", *coded),
         *("-c:a", "aac", "-t", "21", "-max_interleave_delta", "0", "-f", "flv", "-y", path),
     )

@@ -12,7 +12,15 @@ from media.hls.segment import InitSection, Part, Segment
 from media.ladder import AUDIO_RENDITION, Ladder, ladder_for
 from media.ticks import VIDEO_SCALE
 from tests.support.engine.decoded_output import frames, loudness, packets, warnings
-from tests.support.engine.engine_process import LABELS, ORIGIN, Made, begin, orders, run
+from tests.support.engine.engine_process import (
+    LABELS,
+    ORIGIN,
+    Made,
+    begin,
+    orders,
+    run,
+    run_with_pauses,
+)
 from tests.support.engine.sources import Source
 from transcode.protocol.messages import EpochFinished, Finish, Prepared, Progress
 
@@ -64,7 +72,7 @@ def test_the_top_rung_has_the_sources_times(made: Made, two_seconds: Source) -> 
 
 @pytest.mark.parametrize(
     ("name", "size"),
-    [("720p", (960, 96)), ("480p", (854, 86)), ("360p", (640, 64))],
+    [("720p", (960, 48)), ("480p", (854, 43)), ("360p", (640, 32))],
 )
 def test_a_rung_has_its_size_and_every_frame(
     made: Made, two_seconds: Source, name: str, size: tuple[int, int]
@@ -255,10 +263,17 @@ def test_an_epoch_without_media_ends_where_it_began(small: Source) -> None:
 
 
 def test_it_says_how_far_it_is(two_seconds: Source) -> None:
-    again = [orders(two_seconds, begin(two_seconds))] * 4
-    made = run([begin(two_seconds), *two_seconds.packets], *again)
+    half = len(two_seconds.packets) // 2
+    first, second = two_seconds.packets[:half], two_seconds.packets[half:]
+    # Reports come once a second.
+    made = run_with_pauses(
+        [begin(two_seconds), *first],
+        [*second, begin(two_seconds, epoch=1), *first],
+        [*second],
+        pause=1.1,
+    )
     progress = made.of(Progress)
-    assert progress, "this takes more than a second"
+    assert len(progress) >= 3
     for each in progress:
         assert 0 <= each.frames <= len(two_seconds.pictures)
         # `taken` is where the last picture begins; when all is made, `made` is where it ends.
