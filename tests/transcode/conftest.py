@@ -4,7 +4,6 @@ from pathlib import Path
 import pytest
 
 from storage.objects.disk import DiskObjects
-from tests.support.engine.sources import LOW_720P
 from tests.support.engine.upload_files import film
 from tests.support.shared_engines import ON_SHARED, bucket_objects
 from tests.support.storage.s3_server import S3Server
@@ -68,4 +67,4 @@ def long_film(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "-c:a",
         "aac",
     )
-    return film(folder / "long.mp4", *coding, seconds=12, size=LOW_720P)
+    return film(folder / "long.mp4", *coding, seconds=12, size=(960, 96))

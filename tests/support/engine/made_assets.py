@@ -28,8 +28,9 @@ __all__ = [
 SECOND = 90_000
 X264 = ("-c:v", "libx264", "-preset", "ultrafast", "-profile:v", "high", "-sc_threshold", "0")
 OWN = (*X264, "-g", "50", "-keyint_min", "50", "-bf", "2")
-SIZE = (640, 480)
-SMALL = (320, 240)
+# Low pictures, whose width decides what their rungs are called.
+SIZE = (720, 96)
+SMALL = (320, 80)
 
 
 def film_for(path: Path, *, reuse: bool = True, threads: int = 1) -> AssetOrder:

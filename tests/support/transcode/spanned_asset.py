@@ -7,11 +7,11 @@ from typing import Final
 from storage.catalog.records.videos import WholeVideo
 from tests.support.engine.decoded_output import packets, warnings_of
 from tests.support.engine.numbered_films import numbered, numbers
-from tests.support.engine.sources import LOW_480P
 from tests.support.transcode.transcode_fixture import VodFixture
 
-__all__ = ["film_with_own_packets", "film_with_sparse_keyframes", "is_whole"]
+__all__ = ["SIZE", "film_with_own_packets", "film_with_sparse_keyframes", "is_whole"]
 
+SIZE: Final = (720, 72)
 _PICTURES: Final = 25 * 25
 _CODING: Final = ("-c:v", "libx264", "-preset", "ultrafast", "-profile:v", "high", "-bf", "2",
                   "-sc_threshold", "0")  # fmt: skip
@@ -20,13 +20,13 @@ _CODING: Final = ("-c:v", "libx264", "-preset", "ultrafast", "-profile:v", "high
 def film_with_own_packets(folder: Path) -> Path:
     """Make 25 s of 480p whose video and audio packets are reused: only 360p is encoded."""
     coding = (*_CODING, "-g", "50", "-keyint_min", "50", "-c:a", "aac")
-    return numbered(folder / "a.mp4", *coding, seconds=25, size=LOW_480P)
+    return numbered(folder / "a.mp4", *coding, seconds=25, size=SIZE)
 
 
 def film_with_sparse_keyframes(folder: Path) -> Path:
     """Make 25 s whose keyframes are 4.8 s apart and whose sound is MP3."""
     coding = (*_CODING, "-g", "120", "-keyint_min", "120", "-c:a", "libmp3lame")
-    return numbered(folder / "b.mkv", *coding, seconds=25, size=LOW_480P)
+    return numbered(folder / "b.mkv", *coding, seconds=25, size=SIZE)
 
 
 async def is_whole(vod: VodFixture, whole: WholeVideo) -> bool:

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from storage.job_leases import HeldJob
-from tests.support.engine.sources import LOW_480P
 from tests.support.transcode.spanned_asset import (
+    SIZE,
     film_with_own_packets,
     is_whole,
 )
@@ -42,7 +42,7 @@ async def test_a_film_plays_before_its_other_rungs_are_made(
     assert (early.video.state, early.video.published) == ("transcoding", True)
     assert early.video.completed_us is None
     assert {rung.number: rung.transcoded for rung in early.rungs} == {1: False, 2: True}
-    assert [each.height for each in (await both.variants(early)).variants] == [LOW_480P[1]]
+    assert [each.height for each in (await both.variants(early)).variants] == [SIZE[1]]
     assert sorted(await both.rendition_files(early)) == ["480p", "audio"]
     assert await both.catalog.jobs.lease("nobody", now_us()) is None
     rest = await do_all(both)

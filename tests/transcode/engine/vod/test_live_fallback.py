@@ -88,7 +88,7 @@ def test_files_of_every_make_go_through_whole_and_in_sync(
 
 
 def test_every_picture_of_the_file_is_in_every_rung(tmp_path: Path) -> None:
-    path = film(tmp_path / "a.mp4", *X264, "-bf", "2", "-c:a", "aac", size=(854, 480))
+    path = film(tmp_path / "a.mp4", *X264, "-bf", "2", "-c:a", "aac", size=(854, 96))
     made = made_of(path, reuse=False)
     assert made.names == ["360p", "480p", AUDIO_RENDITION]
     assert whole(made)
@@ -101,7 +101,7 @@ def test_every_picture_of_the_file_is_in_every_rung(tmp_path: Path) -> None:
 
 def test_the_file_lends_its_own_packets_where_its_keyframes_come_in_time(tmp_path: Path) -> None:
     coding = (*X264, *EVERY_2_S, "-profile:v", "high", "-bf", "2", "-c:a", "aac")
-    path = film(tmp_path / "a.mp4", *coding, seconds=6, size=(854, 480))
+    path = film(tmp_path / "a.mp4", *coding, seconds=6, size=(854, 96))
     made = made_of(path)
     (prepared,) = made.of(Prepared)
     assert prepared.reused == "480p"
@@ -126,20 +126,20 @@ def test_a_file_with_few_keyframes_is_encoded_from_its_beginning(tmp_path: Path,
 
 def test_a_picture_that_lies_on_its_side_comes_out_upright(tmp_path: Path) -> None:
     lying, standing = tmp_path / "lying.mp4", tmp_path / "standing.mp4"
-    film(lying, *X264, *EVERY_2_S, "-c:a", "aac", size=(640, 360))
+    film(lying, *X264, *EVERY_2_S, "-c:a", "aac", size=(640, 72))
     ffmpeg("-i", lying, "-c", "copy", "-metadata:s:v", "rotate=90", "-y", standing)
     made = made_of(standing)
     assert whole(made)
     assert made.names == ["360p", AUDIO_RENDITION]
     (file,) = made.files("360p")
-    assert {(width, height) for _, width, height in frames(file)} == {(360, 640)}
+    assert {(width, height) for _, width, height in frames(file)} == {(72, 640)}
 
 
 def test_odd_sizes_and_other_chroma_become_even_and_ordinary(tmp_path: Path) -> None:
-    made = made_of(film(tmp_path / "a.mp4", *X264, "-c:a", "aac", size=(607, 341), form="yuv444p"))
+    made = made_of(film(tmp_path / "a.mp4", *X264, "-c:a", "aac", size=(607, 69), form="yuv444p"))
     assert whole(made)
     (file,) = made.files("360p")
-    assert {(width, height) for _, width, height in frames(file)} == {(606, 340)}
+    assert {(width, height) for _, width, height in frames(file)} == {(606, 68)}
     assert {init.codecs[:9] for init in made.of(InitSection)} == {"avc1.6400", "mp4a.40.2"}
 
 

@@ -20,7 +20,7 @@ from tests.support.engine.upload_files import FLASHES, film
 
 def test_sound_that_is_kept_or_made_stays_in_step_with_the_picture(tmp_path: Path) -> None:
     for name, coding in (("a.mp4", ("-c:a", "aac")), ("b.mp4", ("-c:a", "libmp3lame"))):
-        path = film(tmp_path / name, *OWN, *coding, seconds=6, size=(640, 360))
+        path = film(tmp_path / name, *OWN, *coding, seconds=6, size=(640, 72))
         made = made_of(path)
         assert surveyed(made).kept is (name == "a.mp4")
         flashes, _ = onsets(joined(made, "360p"))

@@ -42,7 +42,7 @@ def test_what_cannot_be_entered_in_the_middle_is_made_in_one_piece(
 def test_a_file_that_turns_in_the_middle_does_not_lend_its_packets(tmp_path: Path) -> None:
     """A sequence parameter set of another size in the stream: players would be lost."""
     one = numbered(tmp_path / "a.mp4", *OWN, seconds=4, size=SMALL, sound=None)
-    other = numbered(tmp_path / "b.mp4", *OWN, seconds=4, size=(240, 180), sound=None)
+    other = numbered(tmp_path / "b.mp4", *OWN, seconds=4, size=(240, 64), sound=None)
     for path in (one, other):
         ffmpeg(
             "-i", path, "-c", "copy", "-bsf:v", "h264_mp4toannexb", "-y", path.with_suffix(".ts")
