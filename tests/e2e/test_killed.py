@@ -15,7 +15,6 @@ from tests.conftest import Proof
 from tests.support.e2e.hls_reader import multivariant
 from tests.support.e2e.publishers import ffmpeg, persisting, publishing
 from tests.support.e2e.service import Running, fetch, service
-from tests.support.e2e.slow_process import children_of
 from tests.support.e2e.strict_player import following
 from tests.support.waiting import poll
 
@@ -33,7 +32,7 @@ def engine_of(headend: Running, stream: str) -> int | None:
     """Return the process that makes a stream, as the log names it last."""
     named = re.findall(rf'event="engine on" stream={stream} engine=(\d+)', headend.log.read_text())
     found = int(named[-1]) if named else None
-    return found if found in children_of(headend.process.pid) else None
+    return found if Path(f"/proc/{found}").exists() else None
 
 
 def kill_engines(

@@ -237,7 +237,7 @@ def test_flags_and_events_are_true_after_any_death(
     states = itertools.cycle(moments.sample(_STATES, len(_STATES)))
     plan = [next(states) for _ in range(deaths)]
     with ExitStack() as world:
-        headend = world.enter_context(service(folder, environment=_ENVIRONMENT))
+        headend = world.enter_context(service(folder, environment=_ENVIRONMENT, own_engines=True))
         ports = (
             *("--http", f"127.0.0.1:{headend.port_of(headend.http + '/')}"),
             *("--rtmp", f"[::]:{headend.port_of(headend.server)}", "--rtmps", ""),
@@ -254,7 +254,7 @@ def test_flags_and_events_are_true_after_any_death(
                 headend.process.kill()
                 headend.process.wait()
                 headend = world.enter_context(
-                    service(folder, environment=_ENVIRONMENT, arguments=ports)
+                    service(folder, environment=_ENVIRONMENT, arguments=ports, own_engines=True)
                 )
             else:
                 for pid in engines(headend):

@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Final, NoReturn, Protocol
 
-__all__ = ["ForkedProcess", "Process", "fork"]
+__all__ = ["ForkedProcess", "Process", "fork", "prepare"]
 
 _MOST_BYTES: Final = 1 << 17  # of a call: the order for a span lists all its cuts
 _MOST_FILES: Final = 64  # open in the forking process
@@ -122,6 +122,12 @@ def fork(
     return ForkedProcess(pid, ending, output)
 
 
+def prepare(entry: str) -> None:
+    """Load what forks of an entry need; forks of this process, too, can call it from then on."""
+    call = json.dumps([entry]).encode()
+    socket.send_fds(_forks(entry), [call], [])
+
+
 def _line(file: IO[bytes]) -> bytes:
     line = b""
     while not line.endswith(b"\n"):
@@ -159,10 +165,13 @@ def _serve(control: socket.socket) -> None:
         if not call:
             _forget_ended()
             return
-        entry, arguments, environment, folder = json.loads(call)
+        entry, *orders = json.loads(call)
         module, _, name = entry.partition(":")
         main = getattr(importlib.import_module(module), name)
         gc.freeze()
+        if not orders:
+            continue
+        arguments, environment, folder = orders
         if os.fork() == 0:
             control.close()
             *standard, telling = files

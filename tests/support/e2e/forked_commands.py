@@ -1,10 +1,18 @@
-"""The entry point of forked `headend` processes (`tests.support.forks`)."""
+"""The command `headend` as a process that forks (`tests.support.forks`) runs it, loaded.
 
+The engines that it starts are forks, too, of another process, and so no children of the service:
+tests that look for engines among those let it start them (see `tests.support.e2e.service`).
+"""
+
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
 
+from api.http.static_files import Assets
 from headend.command import main
+from tests.support.e2e.service import OWN_ENGINES
+from tests.support.engine.engine_forks import begin_at_once, prepare_engines
 
 __all__ = ["run_command"]
 
@@ -16,9 +24,13 @@ for _name in (
     "sqlalchemy.dialects.postgresql.psycopg", "uvicorn.lifespan.on",
 ):  # fmt: skip
     import_module(_name)
+Assets.read()
+prepare_engines()
 
 
 def run_command(arguments: Sequence[str]) -> None:
     """Run `headend` with the path of its command and its arguments, then exit the process."""
     sys.argv = list(arguments)
+    if os.environ.pop(OWN_ENGINES, None) is None:
+        begin_at_once()
     main()

@@ -27,6 +27,8 @@ HEADEND = Path(sys.executable).with_name("headend")
 # `make test` forks services to save the imports, which are most of a start.
 _MAY_FORK = os.environ.get("HEADEND_TEST_FORKS") == "1"
 _COMMAND = "tests.support.e2e.forked_commands:run_command"
+# Set for a fork that starts its engines itself.
+OWN_ENGINES = f"{_FOR_TESTS}OWN_ENGINES"
 LAST_LINE = {"ingest": rb"Status .*\n", "transcode": rb"is ready\.\n"}
 
 
@@ -194,14 +196,16 @@ def service(
     program: Path = HEADEND,
     machine: tuple[str, ...] = (),
     may_fork: bool = _MAY_FORK,
+    own_engines: bool = False,
 ) -> Generator[Running]:
     """Run `headend serve` (or another role) on a data folder for the length of the block.
 
-    With `terminal`, it prints to a terminal; to anything else it does not print the stream key.
-    `descriptors` is its limit of open files, by default the test's. `program` is the command, by
-    default the current version's; `machine` is the prefix that runs it on another machine (see
-    `tests.support.e2e.network_namespaces`). With `may_fork` it may be a fork (see
-    `tests.support.forks`), unless the test is about the start itself.
+    It prints to a terminal, as for a newcomer; to anything else it does not print the stream key.
+    It may open `descriptors` files and sockets, or as many as the test. `program` is the command,
+    by default this version's; `machine` is what runs a command on another machine (see
+    `tests.support.e2e.network_namespaces`). With `may_fork` it may begin loaded (see
+    `tests.support.forks`), and so may its engines: not where the start itself is looked at, nor,
+    with `own_engines`, where the engines must be its children.
     """
     log = data.parent / f"{data.name}{'' if role == 'serve' else f'-{role}'}.log"
     limit = [] if descriptors is None else ["prlimit", f"--nofile={descriptors}:{descriptors}"]
@@ -223,6 +227,9 @@ def service(
         *arguments,
     ]
     clean = {n: value for n, value in os.environ.items() if not n.startswith(_FOR_TESTS)}
+    may_fork = may_fork and command[0] == str(HEADEND)
+    if may_fork and own_engines:
+        clean[OWN_ENGINES] = "1"
     began = time.monotonic()
     reading, printing = os.openpty() if terminal else os.pipe()
     if terminal:
@@ -235,7 +242,7 @@ def service(
             printing,
             os.fdopen(reading),
             errors,
-            may_fork=may_fork and command[0] == str(HEADEND),
+            may_fork=may_fork,
         )
     os.close(printing)
     try:

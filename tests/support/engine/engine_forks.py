@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import IO, Final, cast
 
-from tests.support.forks import ForkedProcess, fork
+from tests.support.forks import ForkedProcess, fork, prepare
 from transcode.protocol import engine_process
 
-__all__ = ["begin_at_once", "run_engine", "running_forks"]
+__all__ = ["begin_at_once", "prepare_engines", "run_engine", "running_forks"]
 
 _ENGINE: Final = "transcode.engine.main:main"
 _running: list[int] = []  # process IDs of forked engines
@@ -68,6 +68,11 @@ def _feed(entrance: IO[bytes], pieces: Sequence[bytes], pause: float) -> None:
                 left = left[entrance.write(left) :]
             time.sleep(pause)
     entrance.close()
+
+
+def prepare_engines() -> None:
+    """Load what engines need, for this process and those that it forks."""
+    prepare(_ENGINE)
 
 
 def begin_at_once() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.forks import ForkedProcess, fork
+from tests.support.forks import ForkedProcess, fork, prepare
 
 HERE = "tests.tests.support.test_forks:{}"
 
@@ -52,6 +52,14 @@ def test_a_fork_has_its_arguments_environment_and_status() -> None:
     assert (process.wait(10), process.poll(), process.wait()) == (3, 3, 3)
     assert not Path(f"/proc/{process.pid}").exists()
     process.terminate()  # no effect: it has ended
+
+
+def test_what_is_loaded_before_its_time_forks_when_it_is_asked_to() -> None:
+    prepare(HERE.format("tell"))
+    prepare(HERE.format("tell"))
+    process = forked("tell", "one")
+    assert said(process) == ["one", "a word", str(process.pid)]
+    assert process.wait(10) == 3
 
 
 def test_a_fork_ends_though_a_pool_of_threads_is_left() -> None:
