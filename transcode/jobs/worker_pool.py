@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager, nullcontext
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext
 from typing import Final, Generic, Protocol, TypeVar
 
 from media.no_op import always
@@ -62,6 +62,7 @@ class WorkerPool(Generic[HeldT]):
         self._health = health or StoreHealth()
         self._prefix = prefix
         self._more = asyncio.Event()
+        self._turn = asyncio.Lock()
 
     def nudge(self) -> None:
         """Look for work now instead of at the next poll."""
@@ -75,21 +76,33 @@ class WorkerPool(Generic[HeldT]):
 
     async def _work(self) -> None:
         while True:
-            self._more.clear()
-            await self._health.wait()
-            # The slot comes first: a lease would expire while it waits for one.
-            async with self._slot():
-                try:
-                    held = await self._lease()
-                except CatalogError as error:
-                    self._health.report(error)
-                    continue
-                if held is not None:
-                    await self._do(held)
-                    continue
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_POLL_SECONDS):
-                    await self._more.wait()
+            async with AsyncExitStack() as slot:
+                await self._do(await self._find_work(slot))
+            self.nudge()  # what its end makes way for
+
+    async def _find_work(self, slot: AsyncExitStack) -> HeldT:
+        """Return what was leased; `slot` holds the slot to do it in.
+
+        Of all workers without work one looks for some, and the others wait for their turn.
+        """
+        async with self._turn:
+            while True:
+                self._more.clear()
+                await self._health.wait()
+                # The slot comes first: a lease would expire while it waits for one.
+                async with AsyncExitStack() as taken:
+                    await taken.enter_async_context(self._slot())
+                    try:
+                        held = await self._lease()
+                    except CatalogError as error:
+                        self._health.report(error)
+                        continue
+                    if held is not None:
+                        await slot.enter_async_context(taken.pop_all())
+                        return held
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(_POLL_SECONDS):
+                        await self._more.wait()
 
     async def _lease(self) -> HeldT | None:
         return await self._source.lease(self._new_owner()) if self._may_begin() else None

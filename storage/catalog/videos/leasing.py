@@ -23,6 +23,7 @@ from sqlalchemy import (
     Table,
     and_,
     bindparam,
+    func,
     literal_column,
     or_,
     select,
@@ -53,17 +54,16 @@ class Queue:
     """
 
     def __init__(self, table: Table, order: Sequence[str], *of: ColumnElement[bool]) -> None:
-        # The statements are built once: they run twice a second for each idle worker.
+        # The statements are made once: they run twice a second for each idle pool of workers.
         self._order = order
         columns = [table.c[name] for name in order]
         begins, ends, project = table.c.run_after_us, table.c.leased_until_us, table.c.project_id
         queued = and_(*of, table.c.state == _QUEUED, or_(begins <= _NOW, begins > _LATE))
         expired = and_(*of, table.c.state == _RUNNING, or_(ends < _NOW, ends > _ENDLESS))
-        self._due = (
-            # In order, or PostgreSQL may read the whole table for its first row.
-            select(table.c.id).where(queued).order_by(project, *columns).limit(1),
-            select(table.c.id).where(expired).limit(1),
-        )
+        # In order, or PostgreSQL may read the whole table for its first row.
+        waits = select(table.c.id).where(queued).order_by(project, *columns).limit(1)
+        lost = select(table.c.id).where(expired).limit(1)
+        self._due = select(func.coalesce(waits.scalar_subquery(), lost.scalar_subquery()))
         whole = select(table).limit(1).with_for_update(skip_locked=True)
         in_order = whole.where(queued).order_by(project, *columns)
         self._queued_later = in_order.where(project > _AFTER)
@@ -73,11 +73,8 @@ class Queue:
 
     async def is_due(self, connection: AsyncConnection, now_us: int, **of: object) -> bool:
         """Return whether a row may be leased; needs no write lock."""
-        moment = _moment(now_us) | of
-        for query in self._due:
-            if (await connection.execute(query, moment)).one_or_none() is not None:
-                return True
-        return False
+        found = await connection.execute(self._due, _moment(now_us) | of)
+        return found.scalar_one() is not None
 
     async def lock_next(
         self, connection: AsyncConnection, now_us: int, after: int, **of: object

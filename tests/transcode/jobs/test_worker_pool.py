@@ -125,3 +125,50 @@ async def test_a_nudge_ends_the_pause(monkeypatch: pytest.MonkeyPatch) -> None:
         jobs.waiting.append(1)
         pool.nudge()
         await first
+
+
+async def test_one_of_the_workers_without_work_looks_for_all_of_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("transcode.jobs.worker_pool._POLL_SECONDS", 2 * PATIENCE)
+    jobs = JobList([])
+    asked: list[int] = []
+
+    def note() -> bool:
+        asked.append(len(jobs.done))
+        return True
+
+    pool = WorkerPool(jobs, size=3, new_owner=lambda: "owner", may_begin=note)
+    async with asyncio.TaskGroup() as tasks:
+        first = tasks.create_task(run_until(pool, lambda: len(jobs.done) == 4))
+        await asyncio.sleep(0.05)
+        assert asked == [0]
+        jobs.waiting += [1, 2, 3, 4]
+        pool.nudge()
+        await first
+    assert jobs.most_at_once > 1
+
+
+async def test_the_end_of_a_job_has_another_worker_look_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("transcode.jobs.worker_pool._POLL_SECONDS", 2 * PATIENCE)
+    jobs = JobList([1])
+    do, asked = jobs.do, asyncio.Event()
+
+    def note() -> bool:
+        if jobs.at_once:
+            asked.set()
+        return True
+
+    async def do_when_asked(held: HeldJob) -> None:
+        jobs.at_once += 1
+        await asked.wait()
+        jobs.at_once -= 1
+        if held.id == 1:
+            jobs.waiting.append(2)  # it could not be leased before the end of the first
+        await do(held)
+
+    monkeypatch.setattr(jobs, "do", do_when_asked)
+    pool = WorkerPool(jobs, size=2, new_owner=lambda: "owner", may_begin=note)
+    await run_until(pool, lambda: jobs.done == [1, 2])
