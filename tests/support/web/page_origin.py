@@ -1,7 +1,7 @@
 """A small origin with the service's real pages, for playback in a real browser.
 
-ffmpeg encodes the media in real time in the service's layout: CMAF, a separate audio rendition, two
-rungs, segments of 2 s, the newest 30 s listed, and one folder per run.
+The media is ffmpeg's, laid out in real time as by the service: CMAF, the sound in a rendition of
+its own, two rungs, segments of 2 s, the newest 30 s listed, each run in a folder of its own.
 """
 
 import re
@@ -25,11 +25,15 @@ from api.schemas.urls import Addresses
 from storage.catalog.records.common import PublicRecord
 from tests.support.e2e.publishers import tool
 from tests.support.e2e.service import SCALE
+from tests.support.made_media import make_file
 from tests.support.web.low_latency import LowLatencyRun
 
 __all__ = ["PlaybackOrigin", "encode", "encoding", "serving", "shown", "video"]
 
 _STOP = 10.0  # seconds
+# Few pictures: a browser spends most of its time on those. The sound ends with a whole frame.
+_LIVE_RATE = 15
+_LIVE_SECONDS = 32
 _TYPES = {".m3u8": "application/vnd.apple.mpegurl", ".mp4": "video/mp4", ".m4s": "video/mp4"}
 
 
@@ -179,10 +183,13 @@ async def _send(send: Send, status: int, kind: str, body: bytes) -> None:
 
 @contextmanager
 def encoding(origin: PlaybackOrigin, run: str, seconds: float = 15.0) -> Generator[None]:
-    """Encode a run in real time for the length of the block, then end its playlists."""
-    for name in ("360p", "180p", "audio"):
-        (origin.media / run / name).mkdir(parents=True)
-    order = [tool("ffmpeg"), *_order(origin.media / run)]
+    """Make one run in real time; its playlists have their end when the block ends."""
+    source = origin.media / "source.mp4"
+    if not source.exists():
+        codecs = _codecs(_LIVE_RATE, _LIVE_SECONDS)
+        make_file([tool("ffmpeg"), "-v", "error", *codecs, "-y"], source, seconds=60 * SCALE)
+    media = ("-re", "-stream_loop", "-1", "-i", str(source), "-map", "0", "-c", "copy")
+    order = [tool("ffmpeg"), *_laid_out(_folder(origin, run), media)]
     with subprocess.Popen(order, stdin=subprocess.DEVNULL) as process:
         try:
             deadline = time.monotonic() + seconds
@@ -197,26 +204,39 @@ def encoding(origin: PlaybackOrigin, run: str, seconds: float = 15.0) -> Generat
 
 
 def encode(origin: PlaybackOrigin, run: str, seconds: int) -> None:
-    """Encode a complete run as fast as possible; `seconds` at most 30, so that all is listed."""
-    for name in ("360p", "180p", "audio"):
-        (origin.media / run / name).mkdir(parents=True)
-    order = _order(origin.media / run, pace=(), seconds=seconds)
+    """Make a whole run at once, with its end; `seconds` at most 30, so that all is listed.
+
+    It has 30 pictures a second.
+    """
+    order = _laid_out(_folder(origin, run), _codecs(30, seconds))
     subprocess.run([tool("ffmpeg"), *order], check=True, timeout=60 * SCALE)
 
 
-def _order(
-    folder: Path, *, pace: tuple[str, ...] = ("-re",), seconds: int | None = None
-) -> list[str]:
-    length = "" if seconds is None else f":duration={seconds}"
-    return [
-        *("-v", "error", "-nostdin"),
-        *(*pace, "-f", "lavfi", "-i", f"testsrc2=size=640x360:rate=30{length}"),
-        *(*pace, "-f", "lavfi", "-i", f"sine=frequency=440:sample_rate=48000{length}"),
+def _folder(origin: PlaybackOrigin, run: str) -> Path:
+    folder = origin.media / run
+    for name in ("360p", "180p", "audio"):
+        (folder / name).mkdir(parents=True)
+    return folder
+
+
+def _codecs(rate: int, seconds: int) -> tuple[str, ...]:
+    """Return what makes two rungs and the sound, with a keyframe every 2 s."""
+    every = str(2 * rate)
+    return (
+        *("-f", "lavfi", "-i", f"testsrc2=size=640x360:rate={rate}:duration={seconds}"),
+        *("-f", "lavfi", "-i", f"sine=frequency=440:sample_rate=48000:duration={seconds}"),
         *("-filter_complex", "[0:v]split[top][more];[more]scale=320:180[low]"),
         *("-map", "[top]", "-map", "[low]", "-map", "1:a"),
         *("-c:v", "libx264", "-preset", "ultrafast", "-tune", "zerolatency"),
-        *("-pix_fmt", "yuv420p", "-g", "60", "-keyint_min", "60", "-sc_threshold", "0"),
+        *("-pix_fmt", "yuv420p", "-g", every, "-keyint_min", every, "-sc_threshold", "0"),
         *("-b:v:0", "600k", "-b:v:1", "150k", "-c:a", "aac", "-b:a", "96k"),
+    )
+
+
+def _laid_out(folder: Path, media: tuple[str, ...]) -> list[str]:
+    """Return the arguments by which ffmpeg lays media out as the service does."""
+    return [
+        *("-v", "error", "-nostdin", *media),
         *("-f", "hls", "-hls_time", "2", "-hls_list_size", "15"),
         *("-hls_segment_type", "fmp4", "-hls_fmp4_init_filename", "init.mp4"),
         *("-hls_flags", "independent_segments+delete_segments"),
