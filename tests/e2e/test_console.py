@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.browser import Chromium, Viewer
-from tests.support.e2e.console_pages import must_be_for_everybody, sign_in
+from tests.support.e2e.console_pages import HEIGHT, WIDTH, must_be_for_everybody, sign_in
 from tests.support.e2e.foreign_site import site
 from tests.support.e2e.publishers import ffmpeg, publishing
 from tests.support.e2e.service import Running, fetch, service
@@ -37,14 +37,14 @@ def must_keep_its_policy(viewer: Viewer) -> None:
 
 def test_the_link_of_a_first_start_signs_in_once(tmp_path: Path, browser: Chromium) -> None:
     with service(tmp_path / "data") as headend:
-        viewer = browser.open(headend.console)
+        viewer = browser.open(headend.console, width=WIDTH, height=HEIGHT)
         assert "This link signs this browser in, once." in viewer.text("main")
         viewer.click("main button")
         viewer.wait_for_page(SIGNED_IN, 10, "signed in")
         assert viewer.evaluate("() => location.pathname + location.search") == "/console"
         assert viewer.evaluate("() => document.cookie") == "", "scripts see the cookie"
         must_keep_its_policy(viewer)
-        other = browser.open(headend.console)
+        other = browser.open(headend.console, width=WIDTH, height=HEIGHT)
         other.click("main button")
         other.wait_for_page("() => document.querySelector('#problem') !== null", 10, "refused")
         assert "has been used" in other.text("#problem")
@@ -82,7 +82,7 @@ def test_a_revoked_token_ends_what_its_browser_does(headend: Running, browser: C
         token=headend.token,
         body={"name": "editor", "write": True},
     ).json
-    viewer = browser.open(f"{headend.http}/console")
+    viewer = browser.open(f"{headend.http}/console", width=WIDTH, height=HEIGHT)
     viewer.fill("#token", str(made["secret"]))
     viewer.press("Enter")
     viewer.wait_for_page(SIGNED_IN, 10, "signed in")

@@ -19,7 +19,7 @@ import pytest
 from tests.conftest import Proof
 from tests.e2e.test_resumable import MiB, written
 from tests.support.browser import Chromium, Viewer
-from tests.support.e2e.console_pages import must_be_for_everybody, sign_in
+from tests.support.e2e.console_pages import HEIGHT, WIDTH, must_be_for_everybody, sign_in
 from tests.support.e2e.publishers import tool
 from tests.support.e2e.service import SCALE, Running, fetch, service
 from tests.support.e2e.uploaded_videos import completed, upload
@@ -188,7 +188,9 @@ def reader(furnished: Furnished, debians_chromium: Chromium) -> Iterator[Viewer]
 
 @pytest.fixture(scope="module")
 def nobody(furnished: Furnished, debians_chromium: Chromium) -> Iterator[Viewer]:
-    viewer = debians_chromium.open(furnished.address("/console/sign-in"))
+    viewer = debians_chromium.open(
+        furnished.address("/console/sign-in"), width=WIDTH, height=HEIGHT
+    )
     yield viewer
     viewer.close()
 

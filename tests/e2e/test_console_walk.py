@@ -21,7 +21,7 @@ import pytest
 
 from tests.conftest import Proof
 from tests.support.browser import Chromium, Viewer
-from tests.support.e2e.console_pages import shows, value
+from tests.support.e2e.console_pages import HEIGHT, WIDTH, shows, value
 from tests.support.e2e.foreign_site import site
 from tests.support.e2e.hands import Hands, Keyboard, Mouse
 from tests.support.e2e.obs import obs
@@ -104,7 +104,7 @@ Encoder = Callable[[Walk, Path, Path], AbstractContextManager[subprocess.Popen[b
 
 def test_a_broadcast_and_a_film_by_mouse(browser: Chromium, tmp_path: Path, proof: Proof) -> None:
     with fresh_service(tmp_path) as headend:
-        viewer = browser.open(headend.console)
+        viewer = browser.open(headend.console, width=WIDTH, height=HEIGHT)
         walk = Walk(Mouse(viewer), headend, PagePictures(tmp_path / "pictures"), tmp_path)
         late = go(walk, browser, with_obs)
     proof("a switch in the console, after it happened (OBS was killed)", f"{late:.2f} s", "1 s")
@@ -113,7 +113,7 @@ def test_a_broadcast_and_a_film_by_mouse(browser: Chromium, tmp_path: Path, proo
 
 def test_the_same_by_keyboard_alone(browser: Chromium, tmp_path: Path, proof: Proof) -> None:
     with fresh_service(tmp_path) as headend:
-        viewer = browser.open(headend.console, still=True)
+        viewer = browser.open(headend.console, width=WIDTH, height=HEIGHT, still=True)
         keyboard = Keyboard(viewer)
         walk = Walk(keyboard, headend, PagePictures(tmp_path / "pictures"), tmp_path)
         go(walk, browser, with_ffmpeg)
@@ -332,7 +332,7 @@ def embed(walk: Walk, browser: Chromium) -> None:
     with site(pages) as stranger:
         walk.hands.press('[data-copy="#embed-iframe"]')
         shows(walk.viewer, "#toasts", "Copied.")
-        editor = browser.open(f"{stranger}/write")
+        editor = browser.open(f"{stranger}/write", width=WIDTH, height=HEIGHT)
         editor.press("Tab")
         editor.press("Control+V")
         editor.wait_for_page("() => document.querySelector('textarea').value !== ''", 10, "pasted")

@@ -67,7 +67,7 @@ def test_a_stream_waits_in_a_strangers_frame_and_starts_by_itself(
         f"frame-src {headend.http}; style-src 'unsafe-inline'"
     }
     with site(pages, strict) as stranger:
-        hosts = [browser.open(f"{stranger}{path}", width=640) for path in pages]
+        hosts = [browser.open(f"{stranger}{path}", width=640, height=800) for path in pages]
         frames = [host.framed() for host in hosts]
         for frame in frames:
             frame.wait_for("waiting", 10)
@@ -104,7 +104,7 @@ def test_a_video_is_prepared_in_a_strangers_frame_and_starts_by_itself(
     assert "embed" not in video
     embed = embedding(headend, f"/api/videos/{video['id']}")
     with site({"/": page(embed["iframe"])}) as stranger:
-        host = browser.open(f"{stranger}/", width=640)
+        host = browser.open(f"{stranger}/", width=640, height=800)
         frame = host.framed()
         frame.wait_until_playing(60)
         must_stand_well(host, frame, headend)

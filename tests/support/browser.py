@@ -381,15 +381,17 @@ class Chromium:
         self,
         address: str,
         *,
-        width: int = 1280,
-        height: int = 800,
+        width: int = 800,
+        height: int = 520,
         before: str = "",
         light: bool = False,
         still: bool = False,
     ) -> Viewer:
         """Open an address in a window of that size; `before` runs before its first script.
 
-        `light` and `still` emulate the preference for a light theme and for reduced motion.
+        By default it is as large as the player's controls need: drawing a film costs by the point.
+
+        `light` and `still`: its person prefers light pages, and reduced motion.
         """
         return self._thread.submit(
             self._open, address, width, height, before, light, still

@@ -7,6 +7,8 @@ from tests.support.browser import Chromium, Viewer
 from tests.support.e2e.service import Running
 
 __all__ = [
+    "HEIGHT",
+    "WIDTH",
     "axe_rules",
     "must_be_for_everybody",
     "shows",
@@ -14,6 +16,9 @@ __all__ = [
     "value",
 ]
 
+# A window as large as on a computer.
+WIDTH: Final = 1280
+HEIGHT: Final = 800
 _RULES: Final = """async (options) => (await axe.run(options)).violations
   .filter(({ impact }) => impact === "serious" || impact === "critical")
   .map(({ id, impact, nodes }) => `${impact} ${id}: ${nodes.map(({ html }) => html).join(" ")}`)"""
@@ -112,8 +117,8 @@ def value(viewer: Viewer, selector: str) -> str:
 def sign_in(
     browser: Chromium, headend: Running, page: str = "/console", *, token: str | None = None
 ) -> Viewer:
-    """Sign in, by default with the owner's token, and open a page."""
-    viewer = browser.open(f"{headend.http}{page}")
+    """Sign in, with the owner's token if no other is given, and open a page."""
+    viewer = browser.open(f"{headend.http}{page}", width=WIDTH, height=HEIGHT)
     viewer.fill("#token", token or headend.token)
     viewer.press("Enter")
     viewer.wait_for_page("() => document.querySelector('header.top') !== null", 10, "signed in")
@@ -154,7 +159,7 @@ def _must_be_readable_enlarged(viewer: Viewer) -> None:
     """
     viewer.resize(640, 400)
     zoomed = _faults(viewer)
-    viewer.resize(1280, 800)
+    viewer.resize(WIDTH, HEIGHT)
     viewer.evaluate("() => { document.documentElement.style.fontSize = '200%'; }")
     enlarged = _faults(viewer)
     viewer.evaluate("() => { document.documentElement.style.fontSize = ''; }")
@@ -176,5 +181,5 @@ def _must_fit(viewer: Viewer, width: int = 320) -> None:
     """Fail if anything is cut off in a narrow window; leaves it 1280 pixels wide."""
     viewer.resize(width, 640)
     wide = cast("list[str]", viewer.evaluate(_WIDE))
-    viewer.resize(1280, 800)
+    viewer.resize(WIDTH, HEIGHT)
     _must_be_none(wide)
