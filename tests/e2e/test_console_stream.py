@@ -10,7 +10,7 @@ import pytest
 from tests.support.browser import Chromium, Viewer
 from tests.support.e2e.console_pages import shows, sign_in, value
 from tests.support.e2e.publishers import ffmpeg, publishing
-from tests.support.e2e.service import Running
+from tests.support.e2e.service import Running, settle
 from tests.support.waiting import poll
 
 pytestmark = pytest.mark.e2e
@@ -38,6 +38,7 @@ def add_stream(viewer: Viewer, headend: Running, title: str) -> None:
 def test_a_broadcast_from_the_first_click_to_the_end(
     house: Running, browser: Chromium, small_source: Path
 ) -> None:
+    settle(house, return_seconds=2)
     viewer = sign_in(browser, house)
     add_stream(viewer, house, HOSTILE)
     server, key = value(viewer, "#server"), value(viewer, "#stream-key")

@@ -78,8 +78,13 @@ def fetch(
 
 
 def without_slate(headend: "Running") -> None:
-    """Turn the slate off, so that a run ends with its encoders and has no other media."""
-    body = {"failover": {"goodbye_seconds": 0}}
+    """Let runs end with their encoders' goodbye: what is counted is the encoders' alone."""
+    settle(headend, goodbye_seconds=0)
+
+
+def settle(headend: "Running", **failover: object) -> None:
+    """Set the failover's settings of the first project."""
+    body = {"failover": failover}
     address = f"{headend.http}/api/projects/1/settings"
     answer = fetch(address, method="PUT", token=headend.token, body=body)
     assert answer.status == 200, answer.text
