@@ -1,7 +1,5 @@
 """Hosts that share nothing with the ingest host but PostgreSQL, Redis and a bucket."""
 
-import os
-import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -14,13 +12,13 @@ import pytest
 from media.hls.live_m3u8 import parse_timeline
 from media.hls.timeline import Timeline
 from tests.conftest import Proof
-from tests.e2e.test_bucket import HEADEND, Bucket
+from tests.e2e.test_bucket import Bucket
 from tests.support.e2e import clock_video
 from tests.support.e2e.encoder_pair import pair
 from tests.support.e2e.hls_reader import addresses, media, multivariant
 from tests.support.e2e.hosts import Hosts as SeveralHosts
 from tests.support.e2e.publishers import publishing
-from tests.support.e2e.service import SCALE, Answer, Running, fetch, service
+from tests.support.e2e.service import SCALE, Answer, Running, fetch, run_headend, service
 from tests.support.free_ports import free_ports
 from tests.support.hls.live_checker import LiveChecker
 from tests.support.hls.strict_client import checking
@@ -57,10 +55,8 @@ def hosts(
             HEADEND_DATABASE__URL=stack.enter_context(postgres_server.empty_database()),
             HEADEND_REDIS__URL=redis.url,
         )
-        subprocess.run(
-            [HEADEND, "migrate", "--data", str(folder / "ingest")],
-            env={**os.environ, **environment}, capture_output=True, check=True,
-        )  # fmt: skip
+        made = run_headend("migrate", "--data", str(folder / "ingest"), environment=environment)
+        assert made.returncode == 0, made.stderr
         ingest, one, two = (
             stack.enter_context(
                 service(folder / name, role=role, environment=environment, arguments=arguments)

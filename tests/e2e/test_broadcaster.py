@@ -17,10 +17,9 @@ from typing import cast
 
 import pytest
 
-from tests.e2e.test_roles import run
 from tests.support.browser import Chromium
 from tests.support.e2e.publishers import ffmpeg, publishing
-from tests.support.e2e.service import SCALE, Running, service
+from tests.support.e2e.service import SCALE, Running, run_headend, service
 from tests.support.e2e.websocket_clients import (
     Client,
     Told,
@@ -137,7 +136,7 @@ def test_two_api_processes_tell_each_others_events_and_survive_a_restart_of_redi
     data = tmp_path / "data"
     # Where encoders would connect: the addresses are given out, nothing is bound.
     ingest = ("--rtmp", "127.0.0.1:1935", "--rtmps", "127.0.0.1:1936")
-    assert run("migrate", "--data", str(data)).returncode == 0
+    assert run_headend("migrate", "--data", str(data)).returncode == 0
 
     def api_on(redis: RedisServer) -> AbstractContextManager[Running]:
         environment = {"HEADEND_REDIS__URL": redis.url}

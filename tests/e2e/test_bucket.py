@@ -1,9 +1,7 @@
 """The whole service with its media in a bucket of a real S3 server."""
 
-import os
 import re
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,7 +20,7 @@ from tests.support.e2e.hls_reader import (
     multivariant,
 )
 from tests.support.e2e.publishers import ffmpeg, publishing
-from tests.support.e2e.service import SCALE, Running, fetch, service
+from tests.support.e2e.service import SCALE, Running, fetch, run_headend, service
 from tests.support.e2e.uploaded_videos import asked, completed, upload
 from tests.support.engine.upload_files import film
 from tests.support.postgres import PostgresServer
@@ -83,10 +81,7 @@ def arriving(data: Path) -> list[Path]:
 
 
 def doctor(data: Path, bucket: Bucket) -> str:
-    done = subprocess.run(
-        [HEADEND, "doctor", "--data", str(data)], env={**os.environ, **bucket.settings()},
-        capture_output=True, text=True, timeout=60 * SCALE, check=False,
-    )  # fmt: skip
+    done = run_headend("doctor", "--data", str(data), environment=bucket.settings())
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -233,10 +228,7 @@ def test_a_host_without_the_file_transcodes_it_and_viewers_are_redirected_to_the
             HEADEND_DATABASE__URL=database, HEADEND_STORAGE__DELIVERY="redirect"
         )
         one, other = tmp_path / "one", tmp_path / "other"
-        made = subprocess.run(
-            [HEADEND, "migrate", "--data", str(one)],
-            env={**os.environ, **environment}, capture_output=True, text=True, check=False,
-        )  # fmt: skip
+        made = run_headend("migrate", "--data", str(one), environment=environment)
         assert made.returncode == 0, made.stderr
         with (
             service(one, role="api", environment=environment, arguments=PORTS) as api,

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.test_roles import run
 from tests.support.e2e.hls_reader import addresses, media, multivariant
 from tests.support.e2e.publishers import ffmpeg, publishing
-from tests.support.e2e.service import SCALE, Answer, Running, fetch, service
+from tests.support.e2e.service import SCALE, Answer, Running, fetch, run_headend, service
 from tests.support.waiting import poll
 
 pytestmark = pytest.mark.e2e
@@ -85,7 +84,7 @@ def api(
         with service(data, environment=WINDOWS) as whole:
             yield whole
         return
-    assert run("migrate", "--data", str(data)).returncode == 0
+    assert run_headend("migrate", "--data", str(data)).returncode == 0
     with service(data, role="ingest", environment=WINDOWS) as ingest:
         ports = {"rtmp": ingest.server.removesuffix("/live"), "rtmps": ingest.secure_server}
         told = {
@@ -202,7 +201,7 @@ def test_resolutions_that_are_edited_count_from_the_next_run(mine: Owner, two_ru
 
 
 def test_without_an_ingest_an_end_is_refused_and_a_deletion_is_not(tmp_path: Path) -> None:
-    assert run("migrate", "--data", str(tmp_path / "data")).returncode == 0
+    assert run_headend("migrate", "--data", str(tmp_path / "data")).returncode == 0
     told = {
         "HEADEND_RTMP__PUBLIC_URL": "rtmp://localhost:1935",
         "HEADEND_RTMPS__PUBLIC_URL": "rtmps://localhost:1936",

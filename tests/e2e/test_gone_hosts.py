@@ -1,8 +1,6 @@
 """An ingest and an API on machines of their own: they share PostgreSQL and a bucket, no folder."""
 
-import os
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -12,7 +10,7 @@ import pytest
 
 from tests.e2e.test_bucket import Bucket
 from tests.support.e2e.publishers import ffmpeg, publishing
-from tests.support.e2e.service import SCALE, Running, fetch, service
+from tests.support.e2e.service import Running, fetch, run_headend, service
 from tests.support.postgres import PostgresServer
 from tests.support.storage.s3_server import S3Server
 from tests.support.waiting import poll
@@ -26,10 +24,7 @@ GONE_SECONDS = 11.0
 
 def headend(data: Path, command: str, environment: dict[str, str]) -> str:
     """Run `headend` to its end; what it printed."""
-    done = subprocess.run(
-        [HEADEND, command, "--data", str(data)], env={**os.environ, **environment},
-        capture_output=True, text=True, timeout=60 * SCALE, check=False,
-    )  # fmt: skip
+    done = run_headend(command, "--data", str(data), environment=environment)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

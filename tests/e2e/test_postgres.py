@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.e2e.hls_reader import Collected, collect
 from tests.support.e2e.publishers import ffmpeg, publishing
-from tests.support.e2e.service import SCALE, Running, fetch, service
+from tests.support.e2e.service import SCALE, Running, fetch, run_headend, service
 from tests.support.e2e.uploaded_videos import completed, upload
 from tests.support.engine.upload_files import film
 from tests.support.postgres import PASSWORD, PostgresServer
@@ -76,16 +76,6 @@ def test_a_stream_goes_on_while_the_database_is_restarted(
         assert "Traceback" not in log
 
 
-def _move(data: Path, url: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [str(Path(sys.executable).with_name("headend")), "migrate", "--data", data, "--to", url],
-        capture_output=True,
-        text=True,
-        timeout=60 * SCALE,
-        check=False,
-    )
-
-
 def test_an_installation_moves_from_sqlite_and_its_videos_play(
     tmp_path: Path, postgres_server: PostgresServer
 ) -> None:
@@ -101,13 +91,13 @@ def test_an_installation_moves_from_sqlite_and_its_videos_play(
         completed(running, video["id"], within=60)
         playlist = f"/videos/{video['hash']}/index.m3u8"
         before = _media(f"{running.http}{playlist}")
-        assert _move(data, url).returncode == 1, "it runs"
+        assert run_headend("migrate", "--data", str(data), "--to", url).returncode == 1, "it runs"
         assert running.stop() == 0
-        moved = _move(data, url)
+        moved = run_headend("migrate", "--data", str(data), "--to", url)
         assert moved.returncode == 0, moved.stderr
         assert PASSWORD not in moved.stdout + moved.stderr
         assert not (data / "catalog.sqlite").exists()
-        again = _move(data, url)
+        again = run_headend("migrate", "--data", str(data), "--to", url)
         assert (again.returncode, "there is no catalog" in again.stderr) == (1, True)
         forgotten = _serve_once(data)
         assert "do not belong to the catalog" in forgotten, "database.url is not set"

@@ -2,7 +2,6 @@
 
 import re
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -25,7 +24,7 @@ from tests.support.e2e.hls_reader import (
     multivariant,
 )
 from tests.support.e2e.publishers import ffmpeg, publishing
-from tests.support.e2e.service import SCALE, Running, fetch, service
+from tests.support.e2e.service import SCALE, Running, fetch, run_headend, service
 from tests.support.waiting import poll
 
 pytestmark = pytest.mark.e2e
@@ -39,13 +38,6 @@ WINDOWS = {
     "HEADEND_LIVE__KEPT_SECONDS": "180",
     "HEADEND_STORAGE__MIN_FREE_BYTES": "0",
 }
-
-
-def run(*command: str) -> subprocess.CompletedProcess[str]:
-    """Run `headend` to its end."""
-    return subprocess.run(
-        [HEADEND, *command], capture_output=True, text=True, timeout=60 * SCALE, check=False
-    )
 
 
 @contextmanager
@@ -69,7 +61,7 @@ def api_role(ingest: Running, *arguments: str) -> Generator[Running]:
 @contextmanager
 def first_ingest(data: Path) -> Generator[Running]:
     """Run an ingest on a folder that `headend migrate` makes."""
-    made = run("migrate", "--data", str(data))
+    made = run_headend("migrate", "--data", str(data))
     assert made.returncode == 0, made.stderr
     assert str(data / "owner.token") in made.stdout
     with ingest_role(data) as running:
@@ -288,7 +280,7 @@ def test_each_role_tells_of_itself(ingest: Running) -> None:
 def refusal(role: str, data: Path, *arguments: str) -> str:
     """Return the sentence with which a start is refused."""
     doors = ("--http", "127.0.0.1:0", "--status", "127.0.0.1:0")
-    refused = run(role, "--data", str(data), *doors, *arguments)
+    refused = run_headend(role, "--data", str(data), *doors, *arguments)
     assert refused.returncode == 1, refused.stdout
     assert "Traceback" not in refused.stderr
     assert refused.stderr.count("\n") == 1, refused.stderr
@@ -307,7 +299,7 @@ def test_one_process_alone_writes_and_any_number_may_show(ingest: Running) -> No
     with api_role(ingest) as one, api_role(ingest) as two:
         assert fetch(f"{one.http}/readyz").status == fetch(f"{two.http}/readyz").status == 200
         # What is as it should be may be asked for while others use it.
-        assert run("migrate", "--data", str(ingest.data)).returncode == 0
+        assert run_headend("migrate", "--data", str(ingest.data)).returncode == 0
 
 
 @pytest.mark.prove

@@ -16,8 +16,7 @@ import pytest
 
 from headend.install.certificates import ensure_local_certificates
 from headend.security_log import security_log_path
-from tests.e2e.test_roles import run
-from tests.support.e2e.service import SCALE, Running, fetch, service
+from tests.support.e2e.service import SCALE, Running, fetch, run_headend, service
 from tests.support.free_ports import free_port
 from tests.support.redis_server import redis_server
 from tests.support.waiting import poll
@@ -52,7 +51,7 @@ def test_a_start_is_ready_within_three_seconds_and_the_next_keeps_all_and_hides_
     with service(folder, terminal=False) as second:
         assert "headend streams" in second.printed
         assert first.key.split("_")[1] not in second.printed
-        printed = run("streams", "--data", str(folder))
+        printed = run_headend("streams", "--data", str(folder))
         assert printed.returncode == 0, printed.stderr
         key = printed.stdout.split("\t")[2]
         again = (second.hash, key, second.token, Path(second.authority).read_bytes())
@@ -167,7 +166,7 @@ def test_settings_are_printed_with_unit_and_source() -> None:
 def test_a_lost_database_is_one_sentence_and_costs_no_media(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     file = folder / "objects" / "sources" / "AAAAAAAAAAAA" / "1"
-    made = run("migrate", "--data", str(folder))
+    made = run_headend("migrate", "--data", str(folder))
     assert made.returncode == 0, made.stderr
     file.parent.mkdir(parents=True)
     file.write_bytes(b"media")

@@ -6,7 +6,6 @@ one on a separate machine (`tests.support.e2e.network_namespaces`).
 
 import os
 import signal
-import subprocess
 from collections.abc import Generator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple, cast
 
 from tests.support.e2e.network_namespaces import Machine
-from tests.support.e2e.service import HEADEND, Running, service
+from tests.support.e2e.service import HEADEND, Running, run_headend, service
 from tests.support.free_ports import free_port, free_ports
 from tests.support.postgres import PostgresServer, running_postgres
 from tests.support.redis_server import RedisServer, redis_server
@@ -152,11 +151,12 @@ class Hosts:
         count_generations(database, *range(1, 10))
 
     def migrate(self, name: str, *, refused: str = "") -> None:
-        """Run `headend migrate` on a host; with `refused` it must fail with this message."""
-        done = subprocess.run(
-            [self.program, "migrate", "--data", str(self._folder / name)],
-            env={**os.environ, **self._environment}, capture_output=True, text=True, check=False,
-        )  # fmt: skip
+        """Run `headend migrate` on a host; with `refused` it must refuse in these words."""
+        done = run_headend(
+            *("migrate", "--data", str(self._folder / name)),
+            environment=self._environment,
+            program=self.program,
+        )
         assert (done.returncode != 0) is bool(refused), done.stderr
         assert refused in done.stderr
 

@@ -15,6 +15,7 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import IO, cast
 
 from tests.support.forks import Process, fork
@@ -187,6 +188,28 @@ class Running:
     def stop(self, number: int = signal.SIGTERM, *, within: float = 30) -> int:
         self.process.send_signal(number)
         return self.process.wait(timeout=within * SCALE)
+
+
+def run_headend(
+    *command: str, environment: Mapping[str, str] | None = None, program: Path = HEADEND
+) -> subprocess.CompletedProcess[str]:
+    """Run `headend`, or another version of it, to its end; it may begin loaded, as a service."""
+    arguments = [str(program), *command]
+    whole = {**os.environ, **(environment or {})}
+    with TemporaryFile("w+") as output, TemporaryFile("w+") as errors:
+        if _MAY_FORK and program == HEADEND:
+            with Path(os.devnull).open("rb") as nothing:
+                files = (nothing.fileno(), output.fileno(), errors.fileno())
+                process = fork(_COMMAND, arguments, files, whole)
+        else:
+            process = subprocess.Popen(arguments, stdout=output, stderr=errors, env=whole)
+        try:
+            status = process.wait(60 * SCALE)
+        finally:
+            process.kill()
+        for file in (output, errors):
+            file.seek(0)
+        return subprocess.CompletedProcess(arguments, status, output.read(), errors.read())
 
 
 @contextmanager
