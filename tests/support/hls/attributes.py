@@ -4,14 +4,21 @@ Source: draft-pantos-hls-rfc8216bis, section 4.2 (attribute lists). It shares no
 `media.hls`, whose faults it would otherwise repeat.
 """
 
+import functools
 import re
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from fractions import Fraction
+from types import MappingProxyType
 from typing import Final
 
 from tests.support.hls.findings import Report
 
-__all__ = ["KNOWN", "read_attributes", "read_date", "read_decimal", "read_integer", "read_uri"]
+__all__ = [
+    "KNOWN", "decimal", "read_attributes", "read_date", "read_decimal", "read_integer", "read_uri",
+]  # fmt: skip
+
+_MOST_KEPT: Final = 1 << 14  # lines: each version of a playlist has most of those before it
 
 _INTEGER: Final = re.compile(r"[0-9]{1,20}")
 _DECIMAL: Final = re.compile(r"[0-9]+(\.[0-9]+)?")
@@ -72,12 +79,26 @@ KNOWN: Final[dict[str, dict[str, str]]] = {
 }
 
 
-def read_attributes(tag: str, text: str, report: Report) -> dict[str, str]:
-    """Return the attributes of a tag by name, without quotes; malformed ones are omitted.
+def read_attributes(tag: str, text: str, report: Report) -> Mapping[str, str]:
+    """Return the attributes of a tag by name, without quotes; those of a wrong form are left out.
 
     Attributes that are not in `KNOWN` are reported.
     """
+    found, faults = _attributes(tag, text)
+    for fault, section in faults:
+        report(fault, section)
+    return found
+
+
+@functools.lru_cache(_MOST_KEPT)
+def _attributes(tag: str, text: str) -> tuple[Mapping[str, str], tuple[tuple[str, str], ...]]:
+    """Return the attributes, and what is wrong with them with the section that says so."""
     found: dict[str, str] = {}
+    faults: list[tuple[str, str]] = []
+
+    def report(fault: str, section: str) -> None:
+        faults.append((fault, section))
+
     place = 0
     while place < len(text) or (text.endswith(",") and place == len(text)):
         match = _ATTRIBUTE.match(text, place)
@@ -98,7 +119,13 @@ def read_attributes(tag: str, text: str, report: Report) -> dict[str, str]:
     for name, form in KNOWN[tag].items():
         if form.endswith("!") and name not in found:
             report(f"{tag} has no {name}", "4.4")
-    return found
+    return MappingProxyType(found), tuple(faults)
+
+
+@functools.lru_cache(_MOST_KEPT)
+def decimal(text: str) -> Fraction:
+    """Return the value of a decimal number."""
+    return Fraction(text)
 
 
 def read_integer(tag: str, text: str, report: Report) -> int | None:
@@ -112,7 +139,7 @@ def read_integer(tag: str, text: str, report: Report) -> int | None:
 def read_decimal(tag: str, text: str, report: Report) -> Fraction | None:
     """Return a decimal number (4.2), exactly."""
     if _DECIMAL.fullmatch(text):
-        return Fraction(text)
+        return decimal(text)
     report(f"{tag} has {text!r} for a number", "4.2")
     return None
 
@@ -122,12 +149,19 @@ def read_date(text: str, report: Report) -> Fraction | None:
 
     A time zone and milliseconds are only recommended, but required of this service.
     """
+    found = _date(text)
+    if found is None:
+        report(f"EXT-X-PROGRAM-DATE-TIME has {text!r}", "4.4.4.6")
+    return found
+
+
+@functools.lru_cache(_MOST_KEPT)
+def _date(text: str) -> Fraction | None:
     try:
         moment = datetime.fromisoformat(text) if _DATE.fullmatch(text) else None
     except ValueError:
         moment = None
     if moment is None:
-        report(f"EXT-X-PROGRAM-DATE-TIME has {text!r}", "4.4.4.6")
         return None
     past = moment - datetime(1970, 1, 1, tzinfo=UTC)
     return Fraction(past.days * 86_400 + past.seconds) + Fraction(past.microseconds, 1_000_000)

@@ -1,13 +1,17 @@
 """A response of a server, and the directives of its URL."""
 
+import functools
 import gzip
 import zlib
 from collections.abc import Mapping
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from typing import Final
+from urllib.parse import parse_qsl, urlencode, urljoin, urlsplit, urlunsplit
 
 import msgspec
 
-__all__ = ["Directives", "Fetch", "address_of", "directives_of"]
+__all__ = ["Directives", "Fetch", "address_of", "directives_of", "joined"]
+
+_MOST_KEPT: Final = 1 << 14  # addresses: each version of a playlist has most of those before it
 
 
 class Fetch(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,6 +56,13 @@ class Directives(msgspec.Struct, frozen=True):
         return self.msn is not None
 
 
+@functools.lru_cache(_MOST_KEPT)
+def joined(url: str, uri: str) -> str:
+    """Return the address that a URI means in a playlist."""
+    return urljoin(url, uri)
+
+
+@functools.lru_cache(_MOST_KEPT)
 def address_of(url: str) -> str:
     """Return a URL without delivery directives."""
     parts = urlsplit(url)
@@ -59,6 +70,7 @@ def address_of(url: str) -> str:
     return urlunsplit(parts._replace(query=urlencode(query)))
 
 
+@functools.lru_cache(_MOST_KEPT)
 def directives_of(url: str) -> Directives:
     """Return the delivery directives of a URL."""
     query = dict(parse_qsl(urlsplit(url).query))

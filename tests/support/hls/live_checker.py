@@ -4,7 +4,7 @@ Source: draft-pantos-hls-rfc8216bis. It shares no code with `media.hls`. Time is
 that it can check hand-made sequences as well as real servers.
 """
 
-from urllib.parse import parse_qsl, urljoin, urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from tests.support.hls.delivery_rules import (
     Compression,
@@ -14,7 +14,7 @@ from tests.support.hls.delivery_rules import (
     check_skip,
     is_late_answer,
 )
-from tests.support.hls.fetches import Fetch, address_of, directives_of
+from tests.support.hls.fetches import Fetch, address_of, directives_of, joined
 from tests.support.hls.findings import Findings
 from tests.support.hls.playlist_rules import check_playlist
 from tests.support.hls.presentation_rules import Presentation, Rendition
@@ -108,7 +108,7 @@ class LiveChecker:
             report("there is a media playlist at its address", "4.4")
         if not isinstance(text, MultivariantText):
             return
-        named = {urljoin(fetch.url, uri) for uri in text.uris}
+        named = {joined(fetch.url, uri) for uri in text.uris}
         if not self.presentations or not named & set(self.presentations[-1].renditions):
             self.presentations.append(Presentation(self.url, report))
         presentation = self.presentations[-1]

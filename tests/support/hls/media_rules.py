@@ -4,10 +4,10 @@ import hashlib
 import itertools
 from fractions import Fraction
 from typing import Final
-from urllib.parse import urljoin
 
 import msgspec
 
+from tests.support.hls.fetches import joined
 from tests.support.hls.findings import Report
 from tests.support.hls.mp4_boxes import BoxError, Fragment, Init, read_fragments, read_init
 from tests.support.hls.rendition_history import RenditionHistory, Resource
@@ -100,7 +100,7 @@ class MediaBytes:
     def _take_media(self, url: str, resource: Resource, body: bytes) -> None:
         key = (resource.msn, resource.index)
         lines = self._history.known[resource.msn].lines
-        init_url = urljoin(self._history.url, lines.map_uri or "")
+        init_url = joined(self._history.url, lines.map_uri or "")
         if key in self._spans:
             return
         if init_url not in self.inits:
@@ -191,7 +191,7 @@ class MediaBytes:
     def _check_encoding(self, msn: int) -> None:
         """Check that a change of the encoding is a discontinuity (6.2.1)."""
         inits = [
-            self.inits.get(urljoin(self._history.url, self._history.known[n].lines.map_uri or ""))
+            self.inits.get(joined(self._history.url, self._history.known[n].lines.map_uri or ""))
             for n in (msn - 1, msn)
         ]
         if None not in inits and inits[0] != inits[1]:

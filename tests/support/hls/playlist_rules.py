@@ -71,8 +71,9 @@ def _check_parts(number: int, segment: ListedSegment, text: MediaText, report: R
     parts, target = segment.parts, text.part_target
     if not parts or target is None:
         return
+    most, least = target + _ROUNDING, _LEAST_OF_PART * target - _ROUNDING
     for index, part in enumerate(parts):
-        if part.duration > target + _ROUNDING:
+        if part.duration > most:
             report(
                 f"part {number}.{index} lasts {float(part.duration):.6f} s of a target "
                 f"of {float(target):.6f} s",
@@ -80,7 +81,7 @@ def _check_parts(number: int, segment: ListedSegment, text: MediaText, report: R
             )
         is_last = index == len(parts) - 1
         excused = is_last or part.gap or parts[index + 1].gap
-        if not excused and part.duration < _LEAST_OF_PART * target - _ROUNDING:
+        if not excused and part.duration < least:
             report(
                 f"part {number}.{index} lasts {float(part.duration):.6f} s, less than 85 % "
                 f"of {float(target):.6f} s",

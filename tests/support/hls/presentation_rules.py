@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 from fractions import Fraction
 from typing import Final
-from urllib.parse import urljoin
 
 import msgspec
 
+from tests.support.hls.fetches import joined
 from tests.support.hls.findings import Report
 from tests.support.hls.media_rules import MediaBytes
 from tests.support.hls.rendition_history import Known, RenditionHistory
@@ -80,9 +80,9 @@ class Presentation:
     def check_variants(self, text: MultivariantText) -> None:
         """Report variants whose codecs, size or bit rate differ from those of their media."""
         for variant in text.variants:
-            rendition = self.renditions.get(urljoin(self._url, variant.uri))
+            rendition = self.renditions.get(joined(self._url, variant.uri))
             audio = [
-                self.renditions.get(urljoin(self._url, each.uri))
+                self.renditions.get(joined(self._url, each.uri))
                 for each in text.renditions
                 if each.kind == "AUDIO" and each.group == variant.audio and each.uri
             ]
@@ -183,7 +183,7 @@ class Presentation:
     ) -> None:
         reported: set[str] = set()
         for each in text.reports:
-            url = urljoin(rendition.history.url, each.uri)
+            url = joined(rendition.history.url, each.uri)
             reported.add(url)
             other = self.renditions.get(url)
             if url == rendition.history.url:

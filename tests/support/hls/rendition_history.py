@@ -9,10 +9,10 @@ EXT-X-DISCONTINUITY (4.4.4.3), since it may not continue the media that players 
 
 from fractions import Fraction
 from typing import Final
-from urllib.parse import urljoin
 
 import msgspec
 
+from tests.support.hls.fetches import joined
 from tests.support.hls.findings import Report
 from tests.support.hls.playlist_rules import ends_before_end
 from tests.support.hls.strict_m3u8 import ListedPart, ListedSegment, MediaText
@@ -214,6 +214,7 @@ class RenditionHistory:
             for place, end in enumerate(left)
             if text.ended or end + text.all[place].length >= 3 * text.target
         }
+        length = text.length
         for place, lines in enumerate(text.all):
             number = text.sequence + place
             discontinuity += lines.discontinuity
@@ -229,7 +230,7 @@ class RenditionHistory:
                         f"{known.discontinuity} and is {discontinuity}",
                         "6.2.2",
                     )
-            known.longest = max(known.longest, text.length)
+            known.longest = max(known.longest, length)
             self._register(number, known.lines)
 
     def _check_after_loss(self, number: int, lines: ListedSegment) -> None:
@@ -281,14 +282,14 @@ class RenditionHistory:
             (part.uri, Resource("part", number, index)) for index, part in enumerate(lines.parts)
         ]
         if lines.map_uri is not None:
-            self.resources.setdefault(urljoin(self.url, lines.map_uri), Resource("init", number))
+            self.resources.setdefault(joined(self.url, lines.map_uri), Resource("init", number))
         for uri, resource in named:
-            held = self.resources.setdefault(urljoin(self.url, uri), resource)
+            held = self.resources.setdefault(joined(self.url, uri), resource)
             if held != resource:
                 self._report(f"{uri} is named for {held.msn} and for {number}", "6.2.1")
 
     def _follow_hints(self, text: MediaText, at: float) -> None:
-        hinted = {urljoin(self.url, hint.uri) for hint in text.hints}
+        hinted = {joined(self.url, hint.uri) for hint in text.hints}
         for url in hinted:
             if self.resources.get(url, Resource("", 0)).kind in {"part", "segment"}:
                 self._report(f"the hint names {_end(url)}, which is listed already", "4.4.5.3")
@@ -307,12 +308,12 @@ class RenditionHistory:
         if before is None or text.last <= before.last:
             return
         new = [
-            urljoin(self.url, part.uri)
+            joined(self.url, part.uri)
             for number, segment in enumerate(text.all, text.sequence)
             for index, part in enumerate(segment.parts)
             if (number, index) > before.last
         ]
-        hinted = [urljoin(self.url, hint.uri) for hint in before.hints if hint.kind == "PART"]
+        hinted = [joined(self.url, hint.uri) for hint in before.hints if hint.kind == "PART"]
         self.wrong_hints += bool(new) and bool(hinted) and hinted[0] != new[0]
 
 

@@ -11,11 +11,11 @@ import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from typing import Final, Literal
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urlsplit
 
 import httpx
 
-from tests.support.hls.fetches import Fetch
+from tests.support.hls.fetches import Fetch, joined
 from tests.support.hls.live_checker import LiveChecker
 from tests.support.hls.presentation_rules import Rendition
 from tests.support.hls.strict_m3u8 import MediaText
@@ -168,7 +168,7 @@ class _StrictClient:
         self, rendition: Rendition, text: MediaText, tasks: asyncio.TaskGroup
     ) -> None:
         for hint in text.hints:
-            url = urljoin(rendition.history.url, hint.uri)
+            url = joined(rendition.history.url, hint.uri)
             if url not in self._fetched:
                 self._fetched.add(url)
                 tasks.create_task(self._get(url))
@@ -184,7 +184,7 @@ class _StrictClient:
             if segment.uri and not segment.gap:
                 wanted.append(segment.uri)
         for uri in wanted:
-            url = urljoin(rendition.history.url, uri)
+            url = joined(rendition.history.url, uri)
             if url not in self._fetched:
                 self._fetched.add(url)
                 if not await self._get(url):
@@ -204,7 +204,7 @@ class _StrictClient:
         # Removed media must stay available for a while (6.2.2).
         gone = rendition.history.known.get(text.sequence - 1)
         if gone is not None and not gone.lines.gap and gone.lines.uri:
-            await self._get(urljoin(url, gone.lines.uri))
+            await self._get(joined(url, gone.lines.uri))
 
 
 def _with_query(url: str, query: str) -> str:

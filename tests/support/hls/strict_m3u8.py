@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from tests.support.hls.attributes import (
+    decimal,
     read_attributes,
     read_date,
     read_decimal,
@@ -367,11 +368,11 @@ class _MediaReader(_Reader):
     def _part_inf(self, value: str) -> None:
         found = read_attributes("EXT-X-PART-INF", value, self.report)
         if "PART-TARGET" in found:
-            self.text.part_target = Fraction(found["PART-TARGET"])
+            self.text.part_target = decimal(found["PART-TARGET"])
 
     def _server_control(self, value: str) -> None:
         found = read_attributes("EXT-X-SERVER-CONTROL", value, self.report)
-        seconds = {name: Fraction(each) for name, each in found.items() if each[0].isdigit()}
+        seconds = {name: decimal(each) for name, each in found.items() if each[0].isdigit()}
         self.text.control = Control(
             can_skip_until=seconds.get("CAN-SKIP-UNTIL"),
             hold_back=seconds.get("HOLD-BACK"),
@@ -421,11 +422,11 @@ class _MediaReader(_Reader):
         self._opened = True
         if self._duration is not None:
             self.report("a part comes after the EXTINF of its segment", "4.4.4.9")
-        if {"URI", "DURATION"} <= set(found):
+        if "URI" in found and "DURATION" in found:
             self._parts.append(
                 ListedPart(
                     uri=read_uri(found["URI"], self.report),
-                    duration=Fraction(found["DURATION"]),
+                    duration=decimal(found["DURATION"]),
                     independent=found.get("INDEPENDENT") == "YES",
                     gap=found.get("GAP") == "YES",
                 )
@@ -454,7 +455,7 @@ class _MultivariantReader(_Reader):
         super().__init__(report)
         self._variants: list[ListedVariant] = []
         self._renditions: list[ListedRendition] = []
-        self._pending: dict[str, str] | None = None
+        self._pending: Mapping[str, str] | None = None
 
     def read(self, lines: list[str]) -> MultivariantText:
         readers = {
