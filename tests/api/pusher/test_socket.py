@@ -18,6 +18,7 @@ from tests.support.headend.websocket_clients import (
     subscribed,
     words,
 )
+from tests.support.plain_http import PLAIN
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.real
@@ -90,7 +91,7 @@ def test_other_addresses_take_no_web_socket() -> None:
 
 def test_the_address_asked_without_an_upgrade_says_what_it_needs() -> None:
     async def scene() -> None:
-        async with Place.open() as place, httpx.AsyncClient() as client:
+        async with Place.open() as place, httpx.AsyncClient(verify=PLAIN) as client:
             base = f"http://127.0.0.1:{place.port}"
             answer = await client.get(f"{base}/app/{KEY}?protocol=7")
             assert (answer.status_code, answer.headers["upgrade"]) == (426, "websocket")

@@ -17,6 +17,7 @@ from storage.objects.disk import DiskObjects
 from tests.api.uploads.test_single_request import files_of, form, video
 from tests.api.uploads.test_single_request_over_http import Door, MiB, anything, opened, talk
 from tests.support.api.application import NOW_US
+from tests.support.plain_http import PLAIN
 
 
 async def test_more_files_at_once_than_may_come_are_refused_and_the_next_is_served(
@@ -50,14 +51,14 @@ async def test_more_files_at_once_than_may_come_are_refused_and_the_next_is_serv
             async with asyncio.timeout(20):
                 assert (await reader.readline()).startswith(b"HTTP/1.1 201 ")
             writer.close()
-        async with httpx.AsyncClient(timeout=60) as client:
+        async with httpx.AsyncClient(verify=PLAIN, timeout=60) as client:
             answer = await client.post(door.url, content=whole, headers=door.headers)
         assert answer.status_code == 201, answer.text
 
 
 async def test_a_disk_without_room_refuses_for_now(tmp_path: Path) -> None:
     async with opened(tmp_path, least_free=1 << 60) as door:
-        async with httpx.AsyncClient(timeout=60) as client:
+        async with httpx.AsyncClient(verify=PLAIN, timeout=60) as client:
             answer = await client.post(door.url, content=form(video()), headers=door.headers)
         assert answer.status_code == 503
         assert answer.json() == {"message": "There is no room for the file at the moment."}

@@ -11,6 +11,7 @@ import httpx
 from storage.objects import addresses
 from tests.api.uploads.test_single_request_over_http import Door, MiB, anything, opened
 from tests.support.api.tus_client import OFFSETS, TUS, UPLOADS
+from tests.support.plain_http import PLAIN
 
 
 def headers_of(door: Door) -> dict[str, str]:
@@ -19,7 +20,9 @@ def headers_of(door: Door) -> dict[str, str]:
 
 async def create(door: Door, length: int) -> str:
     """Begin an upload; return its path."""
-    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{door.port}", timeout=60) as client:
+    async with httpx.AsyncClient(
+        verify=PLAIN, base_url=f"http://127.0.0.1:{door.port}", timeout=60
+    ) as client:
         answer = await client.post(
             UPLOADS, headers={**headers_of(door), "Upload-Length": str(length)}
         )
@@ -29,7 +32,9 @@ async def create(door: Door, length: int) -> str:
 
 async def ask(door: Door, method: str, path: str, **asked: object) -> httpx.Response:
     headers = {**headers_of(door), **asked.pop("headers", {})}  # type: ignore[dict-item]
-    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{door.port}", timeout=60) as client:
+    async with httpx.AsyncClient(
+        verify=PLAIN, base_url=f"http://127.0.0.1:{door.port}", timeout=60
+    ) as client:
         return await client.request(method, path, headers=headers, **asked)  # type: ignore[arg-type]
 
 

@@ -27,6 +27,7 @@ from tests.api.uploads.test_single_request_over_http import MiB, anything
 from tests.support.api.application import ADDRESSES, NOW_US
 from tests.support.api.tus_client import OFFSETS, TUS, UPLOADS, path_of
 from tests.support.api.upload_clips import VIDEOS, clip
+from tests.support.plain_http import PLAIN
 from tests.support.postgres import PostgresServer
 from tests.support.sql import run_sql
 from tests.support.storage.s3_server import S3Server
@@ -49,7 +50,9 @@ class Host(msgspec.Struct, frozen=True):
     async def ask(self, method: str, path: str, **asked: object) -> httpx.Response:
         authorized = {"Authorization": f"Bearer {self.token}"}
         headers = {**authorized, **asked.pop("headers", {})}  # type: ignore[dict-item]
-        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{self.port}", timeout=60) as one:
+        async with httpx.AsyncClient(
+            verify=PLAIN, base_url=f"http://127.0.0.1:{self.port}", timeout=60
+        ) as one:
             return await one.request(method, path, headers=headers, **asked)  # type: ignore[arg-type]
 
     async def create(self, length: int) -> str:

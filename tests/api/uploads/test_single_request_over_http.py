@@ -19,6 +19,7 @@ from storage.objects.disk import DiskObjects
 from tests.api.uploads.test_single_request import BOUNDARY, FORM, files_of, form, video
 from tests.support.api.application import ADDRESSES, NOW_US
 from tests.support.api.upload_clips import VIDEOS
+from tests.support.plain_http import PLAIN
 from tests.support.sql import migrated
 
 MiB = 1 << 20
@@ -53,7 +54,7 @@ class Door(msgspec.Struct, frozen=True):
                 await asyncio.sleep(0.02)
         project = await self.catalog.projects.find("1")
         assert project is not None
-        async with httpx.AsyncClient() as client:
+        async with httpx.AsyncClient(verify=PLAIN) as client:
             answer = await client.get(self.url, headers=self.headers)
         assert answer.json()["data"] == []
         assert await self.catalog.jobs.lease("nobody", 1 << 60) is None
@@ -138,7 +139,7 @@ async def test_a_slow_client_that_goes_on_is_served(tmp_path: Path) -> None:
                 yield whole[start : start + len(whole) // 8]
                 await asyncio.sleep(0.05)
 
-        async with httpx.AsyncClient(timeout=60) as client:
+        async with httpx.AsyncClient(verify=PLAIN, timeout=60) as client:
             answer = await client.post(door.url, content=slowly(), headers=door.headers)
         assert answer.status_code == 201, answer.text
 
@@ -151,7 +152,7 @@ async def test_each_byte_may_come_by_itself(tmp_path: Path) -> None:
             for place in range(len(whole)):
                 yield whole[place : place + 1]
 
-        async with httpx.AsyncClient(timeout=60) as client:
+        async with httpx.AsyncClient(verify=PLAIN, timeout=60) as client:
             answer = await client.post(door.url, content=bytewise(), headers=door.headers)
         assert answer.status_code == 201, answer.text
         (file,) = files_of(door.objects)
@@ -180,7 +181,7 @@ async def test_the_byte_after_the_last_is_refused_however_it_comes(tmp_path: Pat
             for start in range(0, len(over), 70_000):
                 yield over[start : start + 70_000]
 
-        async with httpx.AsyncClient(timeout=60) as client:
+        async with httpx.AsyncClient(verify=PLAIN, timeout=60) as client:
             for content in (over, chunked()):
                 answer = await client.post(door.url, content=content, headers=door.headers)
                 assert answer.status_code == 413, answer.text
@@ -196,7 +197,10 @@ async def test_uploads_at_once_do_not_hold_each_other_up(tmp_path: Path) -> None
         # One client has begun and thinks about it; four others come and go.
         _, writer = await asyncio.open_connection("127.0.0.1", door.port)
         writer.write(door.head("Content-Length: 9000000") + form(video())[:4000])
-        async with httpx.AsyncClient(timeout=60) as client, asyncio.TaskGroup() as group:
+        async with (
+            httpx.AsyncClient(verify=PLAIN, timeout=60) as client,
+            asyncio.TaskGroup() as group,
+        ):
             sent = [
                 group.create_task(
                     client.post(

@@ -12,6 +12,7 @@ from headend.roles.upload_intake import create_intake
 from tests.api.uploads.test_single_request import form, video
 from tests.api.uploads.test_single_request_over_http import opened
 from tests.support.api.application import ADDRESSES, NOW_US
+from tests.support.plain_http import PLAIN
 
 
 async def test_a_probe_that_takes_too_long_leaves_sizes_for_later(tmp_path: Path) -> None:
@@ -19,7 +20,7 @@ async def test_a_probe_that_takes_too_long_leaves_sizes_for_later(tmp_path: Path
         return None
 
     async with opened(tmp_path, probe=slow) as door:
-        async with httpx.AsyncClient(timeout=60) as client:
+        async with httpx.AsyncClient(verify=PLAIN, timeout=60) as client:
             answer = await client.post(door.url, content=form(video()), headers=door.headers)
         record = answer.json()["video"]
         assert (record["length"], record["iso8601_duration"]) == (0, "PT0S")
@@ -47,7 +48,7 @@ async def test_a_catalog_that_is_away_leaves_no_file(tmp_path: Path) -> None:
         )
         untyped: Any = app  # Any: httpx has its own ASGI types
         async with httpx.AsyncClient(
-            transport=httpx.ASGITransport(app=untyped), base_url="http://x"
+            verify=PLAIN, transport=httpx.ASGITransport(app=untyped), base_url="http://x"
         ) as client:
             path = f"/api/projects/{project.id}/videos"
             answer = await client.post(path, content=form(video()), headers=door.headers)

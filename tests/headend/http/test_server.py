@@ -10,6 +10,7 @@ import pytest
 
 from headend.config.listen_sockets import bind
 from headend.http.server import serving
+from tests.support.plain_http import PLAIN
 
 
 class Slow:
@@ -38,7 +39,11 @@ async def test_a_request_under_way_is_answered_before_the_end() -> None:
     app = Slow()
     with bind("127.0.0.1:0") as sock:
         url = f"http://127.0.0.1:{sock.getsockname()[1]}/"
-        async with asyncio.timeout(60), httpx.AsyncClient() as client, asyncio.TaskGroup() as tasks:
+        async with (
+            asyncio.timeout(60),
+            httpx.AsyncClient(verify=PLAIN) as client,
+            asyncio.TaskGroup() as tasks,
+        ):
             async with serving(app, sock):
                 assert app.life == ["startup"]
                 answer = tasks.create_task(client.get(url))

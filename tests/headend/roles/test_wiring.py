@@ -10,6 +10,7 @@ from headend.install.installation import install
 from headend.roles.wiring import API, INGEST, SERVE, TRANSCODE, Role
 from storage.catalog import open_catalog
 from tests.support.headend.installed import installed, settings_of
+from tests.support.plain_http import PLAIN
 from tests.support.postgres import PostgresServer
 from tests.support.redis_server import redis_server
 from tests.support.waiting import until
@@ -28,7 +29,10 @@ async def test_a_role_runs_what_it_is_for(
     tmp_path: Path, role: Role, ingests: bool, serves: bool
 ) -> None:
     settings = await installed(tmp_path, storage__min_free_bytes="0")
-    async with role.service(settings) as running, httpx.AsyncClient(timeout=30) as client:
+    async with (
+        role.service(settings) as running,
+        httpx.AsyncClient(verify=PLAIN, timeout=30) as client,
+    ):
         assert bool(running.rtmp_port) is ingests
         assert (running.tls is not None) is ingests
         assert (running.token_file is not None) is serves
@@ -54,7 +58,10 @@ async def test_a_role_that_receives_streams_is_a_host_of_a_shared_database(
         )
         await install(tmp_path, url)
         async with open_catalog(url, migrate=False) as catalog:
-            async with role.service(settings) as running, httpx.AsyncClient(timeout=30) as client:
+            async with (
+                role.service(settings) as running,
+                httpx.AsyncClient(verify=PLAIN, timeout=30) as client,
+            ):
 
                 async def problems() -> str:
                     answer = await client.get(f"{running.status}/readyz")
@@ -83,7 +90,10 @@ async def test_a_role_without_its_redis_is_ready_says_so_and_waits(
     with redis_server(tmp_path) as redis:
         redis.stop()
         settings = await installed(tmp_path, redis__url=redis.url, storage__min_free_bytes="0")
-        async with role.service(settings) as running, httpx.AsyncClient(timeout=30) as client:
+        async with (
+            role.service(settings) as running,
+            httpx.AsyncClient(verify=PLAIN, timeout=30) as client,
+        ):
 
             async def problems() -> list[str]:
                 answer = await client.get(f"{running.status}/readyz")
@@ -101,7 +111,10 @@ async def test_a_role_without_its_redis_is_ready_says_so_and_waits(
 
 async def test_a_full_disk_makes_a_service_not_ready_and_alive(tmp_path: Path) -> None:
     settings = await installed(tmp_path, storage__min_free_bytes=str(1 << 60))
-    async with SERVE.service(settings) as running, httpx.AsyncClient(timeout=30) as client:
+    async with (
+        SERVE.service(settings) as running,
+        httpx.AsyncClient(verify=PLAIN, timeout=30) as client,
+    ):
         ready = await client.get(f"{running.status}/readyz")
         assert ready.status_code == 503
         (problem,) = ready.json()["problems"]

@@ -19,6 +19,7 @@ from tests.support.hls.fetches import Fetch, joined
 from tests.support.hls.live_checker import LiveChecker
 from tests.support.hls.presentation_rules import Rendition
 from tests.support.hls.strict_m3u8 import MediaText
+from tests.support.plain_http import PLAIN
 
 __all__ = ["Mode", "checking", "follow"]
 
@@ -89,7 +90,9 @@ class _StrictClient:
         """Follow until cancelled."""
         timeout = httpx.Timeout(30)
         async with (
-            httpx.AsyncClient(timeout=timeout, headers={"Accept-Encoding": "identity"}) as client,
+            httpx.AsyncClient(
+                verify=PLAIN, timeout=timeout, headers={"Accept-Encoding": "identity"}
+            ) as client,
             asyncio.TaskGroup() as tasks,
         ):
             self._client = client
