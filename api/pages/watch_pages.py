@@ -64,12 +64,12 @@ def page_handlers(
     @asgi("/embed.js", copy_scope=True)
     async def embed_script(scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG001
         request = HttpRequest.from_scope(scope)
-        await send_page(files.embed_script(request), request, send)
+        await send_page(await files.embed_script(request), request, send)
 
     @asgi("/static", is_mount=True, copy_scope=True)
     async def static(scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG001
         request = HttpRequest.from_scope(scope)
-        await send_page(files.respond(_part(scope), request), request, send)
+        await send_page(await files.respond(_part(scope), request), request, send)
 
     return [watch, embed, embed_script, static]
 

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from api.http.static_files import Asset, Assets
+from api.http.static_files import Asset, Assets, StaticFiles
 
 
 def test_a_files_public_name_follows_its_content() -> None:
@@ -13,10 +13,11 @@ def test_a_files_public_name_follows_its_content() -> None:
     assert one.public.endswith(".js")
 
 
-def test_the_bundle_has_what_the_pages_name() -> None:
-    built = Assets.read().built
+async def test_the_bundle_has_what_the_pages_name() -> None:
+    assets = Assets.read()
+    built = assets.built
     assert {"watch.js", "watch.css", "embed.js", "icon.svg", "THIRD_PARTY.txt"} <= set(built)
-    assert len(built["watch.js"].packed) < 200_000
+    assert len(await StaticFiles(assets).packed(built["watch.js"])) < 200_000
 
 
 def test_a_bundle_that_is_not_there_is_an_error_at_start(tmp_path: Path) -> None:
