@@ -109,7 +109,7 @@ class ImportClient:
     ) -> None:
         self._allowed = allowed
         self._resolve = resolve
-        self._tls = tls or ssl.create_default_context()
+        self._tls = tls
         self._answer_seconds = answer_seconds
 
     @asynccontextmanager
@@ -125,7 +125,7 @@ class ImportClient:
         network = _CheckedBackend(self._resolve, self._allowed)
         connection = httpcore.AsyncHTTPConnection(
             origin=httpcore.Origin(address.scheme.encode(), address.host.encode(), address.port),
-            ssl_context=self._tls,
+            ssl_context=await self._verification() if address.scheme == "https" else None,
             network_backend=network,
         )
         request = httpcore.Request(
@@ -158,6 +158,16 @@ class ImportClient:
             # It is not part of the connection yet if the TLS handshake was interrupted.
             if network.stream is not None:
                 await network.stream.aclose()
+
+    async def _verification(self) -> ssl.SSLContext:
+        """Return what verifies certificates.
+
+        To load the system's authorities takes 20 ms of CPU, which most starts of a service are
+        spared.
+        """
+        if self._tls is None:
+            self._tls = await asyncio.to_thread(ssl.create_default_context)
+        return self._tls
 
 
 def _is_about_certificate(error: BaseException | None) -> bool:
