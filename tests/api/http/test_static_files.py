@@ -1,3 +1,5 @@
+import asyncio
+import gzip
 from pathlib import Path
 
 import pytest
@@ -23,3 +25,12 @@ async def test_the_bundle_has_what_the_pages_name() -> None:
 def test_a_bundle_that_is_not_there_is_an_error_at_start(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="nowhere"):
         Assets.read(tmp_path / "nowhere")
+
+
+async def test_the_gzip_of_a_file_is_made_once_however_many_ask_at_first() -> None:
+    files = StaticFiles(Assets.read())
+    script = files.assets.built["watch.js"]
+    async with asyncio.TaskGroup() as tasks:
+        asked = [tasks.create_task(files.packed(script)) for _ in range(3)]
+    assert gzip.decompress(await files.packed(script)) == script.body
+    assert {id(each.result()) for each in asked} == {id(await files.packed(script))}

@@ -130,7 +130,7 @@ def test_media_move_to_a_bucket_and_back(site: Site, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("way", ["to the bucket", "to a folder"])
 def test_a_killed_copy_is_no_whole_one_and_goes_on(site: Site, tmp_path: Path, way: str) -> None:
-    put(site.objects, *(f"videos/{VIDEO}/1/720p/{number}.m4s" for number in range(400)))
+    put(site.objects, *(f"videos/{VIDEO}/1/720p/{number}.m4s" for number in range(160)))
     place, named, keys, bind = str(site.bucket), {}, site.keys, site.bind
     if way == "to a folder":
         assert site.migrate("--media-to", place).exit_code == 0
@@ -155,7 +155,7 @@ def test_a_killed_copy_is_no_whole_one_and_goes_on(site: Site, tmp_path: Path, w
         os.close(there)
     assert b"of 3 folders, " in shown
     first = set(keys())
-    assert len(first) < 400
+    assert len(first) < 160
     assert "installation.copying" in first
     assert "installation" not in first
     with pytest.raises(UnfinishedCopy):

@@ -15,9 +15,10 @@ from storage.objects.s3 import S3Objects
 pytestmark = pytest.mark.anyio
 
 VIDEO, OTHER, RUN = "AAAAAAAAAAAA", "BBBBBBBBBBBB", "20260131T120000123"
+SOURCE = f"sources/{VIDEO}/1"
 PLAYLIST, SEGMENT = f"videos/{VIDEO}/1/720p/index.m3u8", f"videos/{VIDEO}/1/720p/0.m4s"
 OBJECTS = {
-    f"sources/{VIDEO}/1": random.Random(1).randbytes(40_000_001),
+    SOURCE: b"a film",
     f"sources/{OTHER}/r-new": b"replaced",
     PLAYLIST: b"#EXTM3U\n",
     SEGMENT: b"media",
@@ -28,7 +29,6 @@ OBJECTS = {
     f"trash/20261122T161357Z/videos/{OTHER}/1/index.m3u8": b"thrown away",
 }
 ARRIVING = (f"sources/{VIDEO}/import", f"sources/{OTHER}/import-2", "uploads/one")
-TOTAL = sum(map(len, OBJECTS.values()))
 
 
 @pytest.fixture
@@ -56,23 +56,27 @@ def found(disk: DiskObjects) -> dict[str, bytes]:
 async def test_there_and_back_every_object_is_the_same(
     filled: DiskObjects, bucket_store: S3Objects, tmp_path: Path
 ) -> None:
+    # Larger than what goes in one request.
+    objects = OBJECTS | {SOURCE: random.Random(1).randbytes(40_000_001)}
+    total = sum(map(len, objects.values()))
+    await filled.put(SOURCE, objects[SOURCE])
     shown: list[CopyProgress] = []
     done = await copy_objects(ToBucket(filled, bucket_store), shown.append)
-    assert (done.objects, done.bytes, done.more) == (len(OBJECTS), TOTAL, 0)
+    assert (done.objects, done.bytes, done.more) == (len(objects), total, 0)
     assert (done.copied, done.copied_bytes) == (done.objects, done.bytes)
-    assert max(each.bytes for each in shown) == TOTAL
+    assert max(each.bytes for each in shown) == total
     assert {each.of_folders for each in shown} == {7}
     rooms = ("slates", "sources", "videos", "live", "trash", "uploads")
     there = [address for room in rooms for address in await bucket_store.addresses(room)]
-    assert sorted(there) == sorted(OBJECTS)
+    assert sorted(there) == sorted(objects)
     assert await bucket_store.stat("installation") is None
     with DiskObjects(tmp_path / "back") as back:
         again = await copy_objects(ToFolder(bucket_store, back))
         assert again == done
-        assert found(back) == OBJECTS
+        assert found(back) == objects
         stat = await bucket_store.stat(SEGMENT)
         assert await back.stat(SEGMENT) == stat, "it keeps its age"
-    assert found(filled).keys() == {*OBJECTS, *ARRIVING, "installation"}, "nothing is removed"
+    assert found(filled).keys() == {*objects, *ARRIVING, "installation"}, "nothing is removed"
 
 
 @pytest.mark.parametrize(
