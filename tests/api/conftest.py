@@ -131,8 +131,8 @@ async def house(
     live_edge: Edge,
     taken_seconds: float,
 ) -> AsyncGenerator[ApiService]:
-    # Files are copies with tables.
-    async with open_catalog(catalog_place, migrate=isinstance(catalog_place, str)) as catalog:
+    # Wherever it is, it has the tables.
+    async with open_catalog(catalog_place, migrate=False) as catalog:
         token = await first_start(catalog, catalog_place) or started_file.owner_token
         project = await catalog.projects.find("1")
         assert project is not None
