@@ -1,6 +1,7 @@
 """The catalog's form: made, kept, and refused where it is another."""
 
 import asyncio
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -37,18 +38,21 @@ def _facts(connection: Connection) -> Facts:
     """Return what each table is, however it came to be so: the order of constraints, and whether
     SQLite keeps a constraint's name, are no part of it."""
     inspector = inspect(connection)
+    # Of all tables at once: PostgreSQL is asked a few times, not a few times for each.
+    columns, keys = inspector.get_multi_columns(), inspector.get_multi_pk_constraint()
+    unique, indexes = inspector.get_multi_unique_constraints(), inspector.get_multi_indexes()
+    checks = inspector.get_multi_check_constraints()
+    references, special = _references(connection), _special(connection)
     found: Facts = {}
     for name in inspector.get_table_names():
+        table = (None, name)
         found[name] = {
             "columns": [
                 (each["name"], str(each["type"]), each["nullable"], each["default"])
-                for each in inspector.get_columns(name)
+                for each in columns[table]
             ],
-            "key": inspector.get_pk_constraint(name)["constrained_columns"],
-            "unique": sorted(
-                (each["name"], each["column_names"])
-                for each in inspector.get_unique_constraints(name)
-            ),
+            "key": keys[table]["constrained_columns"],
+            "unique": sorted((each["name"], each["column_names"]) for each in unique[table]),
             "indexes": sorted(
                 (
                     each["name"],
@@ -58,38 +62,51 @@ def _facts(connection: Connection) -> Facts:
                         f"{name}={value}" for name, value in each.get("dialect_options", {}).items()
                     ),
                 )
-                for each in inspector.get_indexes(name)
+                for each in indexes[table]
             ),
-            "checks": sorted(each["name"] or "" for each in inspector.get_check_constraints(name)),
-            "references": _references(connection, name),
-            "special": _special(connection, name),
+            "checks": sorted(each["name"] or "" for each in checks[table]),
+            "references": sorted(references[name]),
+            "special": special[name],
         }
     return found
 
 
-def _references(connection: Connection, table: str) -> list[Any]:  # Any: rows
+def _references(connection: Connection) -> dict[str, list[Any]]:  # Any: rows
+    inspector = inspect(connection)
     if connection.dialect.name == "sqlite":
         # The inspector takes what it says of deletion from the text of the table.
-        rows = connection.execute(text(f"PRAGMA foreign_key_list({table})"))
-        return sorted((row[3], row[2], row[4], row[6]) for row in rows)
-    return sorted(
-        (each["name"], each["constrained_columns"], each["referred_table"], each.get("options"))
-        for each in inspect(connection).get_foreign_keys(table)
-    )
+        return {
+            name: [
+                (row[3], row[2], row[4], row[6])
+                for row in connection.execute(text(f"PRAGMA foreign_key_list({name})"))
+            ]
+            for name in inspector.get_table_names()
+        }
+    return {
+        name: [
+            (each["name"], each["constrained_columns"], each["referred_table"], each.get("options"))
+            for each in keys
+        ]
+        for (_, name), keys in inspector.get_multi_foreign_keys().items()
+    }
 
 
-def _special(connection: Connection, table: str) -> list[Any]:  # Any: rows
-    """Return how a table gives numbers, on SQLite, and how its texts are ordered, elsewhere."""
+def _special(connection: Connection) -> dict[str, list[Any]]:  # Any: rows
+    """Return how tables give numbers, on SQLite, and how their texts are ordered, elsewhere."""
     if connection.dialect.name == "sqlite":
         asked = (
-            "SELECT sql LIKE '%PRIMARY KEY AUTOINCREMENT%' FROM sqlite_master WHERE name = :name"
+            "SELECT name, sql LIKE '%PRIMARY KEY AUTOINCREMENT%' FROM sqlite_master"
+            " WHERE type = 'table'"
         )
     else:
         asked = (
-            "SELECT column_name, collation_name FROM information_schema.columns"
-            " WHERE table_name = :name ORDER BY 1"
+            "SELECT table_name, column_name, collation_name FROM information_schema.columns"
+            " WHERE table_schema = 'public' ORDER BY 1, 2"
         )
-    return [tuple(row) for row in connection.execute(text(asked), {"name": table})]
+    found: dict[str, list[Any]] = defaultdict(list)
+    for name, *facts in connection.execute(text(asked)):
+        found[name].append(tuple(facts))
+    return found
 
 
 async def _facts_of(place: str | Path) -> Facts:
