@@ -3,14 +3,17 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from storage.catalog import open_catalog
 from tests.support.concurrent_programs import run_together
 from tests.support.shared_engines import ON_BOTH
 from tests.support.sql import run_sql
 
-ROUNDS = 60
 EDITORS = 8
-EDITS = 15
+# Of each process, all at once; the same for longer is for `make proofs`.
+rounds = pytest.mark.parametrize("rounds", [20, pytest.param(60, marks=pytest.mark.prove)])
+edits = pytest.mark.parametrize("edits", [6, pytest.param(15, marks=pytest.mark.prove)])
 
 # Adds streams, and reads each back, as callers of the API do.
 CALLER = """
@@ -121,33 +124,35 @@ asyncio.run(main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3])))
 
 
 @ON_BOTH
+@edits
 async def test_eight_processes_that_change_the_same_rows_lose_no_change(
-    place: str | Path,
+    place: str | Path, edits: int
 ) -> None:
     async with open_catalog(place, migrate=True) as catalog:
         await catalog.installation.first_start(1)
     before = run_sql(place, "SELECT version FROM projects UNION ALL SELECT version FROM streams")
-    await run_together(*((EDITOR, str(place), str(EDITS), f"e{me}") for me in range(EDITORS)))
+    await run_together(*((EDITOR, str(place), str(edits), f"e{me}") for me in range(EDITORS)))
     rows = run_sql(
         place,
         "SELECT version, settings FROM projects UNION ALL SELECT version, settings FROM streams",
     )
     for (was,), (version, counted) in zip(before, rows, strict=True):
-        assert json.loads(str(counted)) == {f"e{me}": EDITS for me in range(EDITORS)}
-        assert (was, version) == (1, 1 + EDITORS * EDITS)
+        assert json.loads(str(counted)) == {f"e{me}": edits for me in range(EDITORS)}
+        assert (was, version) == (1, 1 + EDITORS * edits)
 
 
 @ON_BOTH
+@edits
 async def test_eight_processes_number_a_streams_events_without_a_hole_or_a_twin(
-    place: str | Path,
+    place: str | Path, edits: int
 ) -> None:
     async with open_catalog(place, migrate=True) as catalog:
         await catalog.installation.first_start(1)
-    await run_together(*((WITNESS, str(place), str(EDITS), str(me)) for me in range(EDITORS)))
+    await run_together(*((WITNESS, str(place), str(edits), str(me)) for me in range(EDITORS)))
     rows = run_sql(place, "SELECT number, kind FROM events WHERE subject != '' ORDER BY id")
     kinds = [kind for _, kind in rows]
     # Each way its share of the rounds; two events of each state.
-    ways = [(turn + me) % 4 for me in range(EDITORS) for turn in range(EDITS)]
+    ways = [(turn + me) % 4 for me in range(EDITORS) for turn in range(edits)]
     assert kinds.count("rung shed") == ways.count(0)
     assert kinds.count("stream edited") == ways.count(1)
     assert kinds.count("switched") == kinds.count("slate") == ways.count(2)
@@ -157,15 +162,16 @@ async def test_eight_processes_number_a_streams_events_without_a_hole_or_a_twin(
 
 
 @ON_BOTH
-async def test_writers_of_several_processes_lose_nothing(place: str | Path) -> None:
+@rounds
+async def test_writers_of_several_processes_lose_nothing(place: str | Path, rounds: int) -> None:
     async with open_catalog(place, migrate=True) as catalog:
         first = (await catalog.installation.first_start(1)).stream
         assert first is not None
         before = first.version
-    await run_together(*((each, str(place), str(ROUNDS)) for each in (CALLER, TAKER, CALLER)))
+    await run_together(*((each, str(place), str(rounds)) for each in (CALLER, TAKER, CALLER)))
     async with open_catalog(place, migrate=False) as catalog:
         streams = await catalog.streams.find_all()
         titles = sorted(stream.title for stream in streams[1:])
-        assert titles == sorted(2 * [f"Stream {number}" for number in range(ROUNDS)])
+        assert titles == sorted(2 * [f"Stream {number}" for number in range(rounds)])
         # Each write said something new, and the version counted each.
-        assert (streams[0].version, streams[0].published_us) == (before + ROUNDS, 0)
+        assert (streams[0].version, streams[0].published_us) == (before + rounds, 0)
