@@ -1,6 +1,7 @@
 """What real encoders sent, recorded: see captures/README.md."""
 
 import contextlib
+import functools
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,7 @@ def capture(name: str) -> bytes:
     return (CAPTURES / f"{name}.bin").read_bytes()
 
 
+@functools.cache  # it takes 30 ms, and many tests ask the same
 def asked_at(data: bytes) -> int:
     """Return how many bytes it takes until leave to publish is asked for."""
     here = session()
@@ -149,17 +151,15 @@ def test_byte_by_byte_it_is_the_same(name: str) -> None:
 @given(st.sampled_from(NAMES), st.lists(st.integers(0, 66_000), max_size=30))
 @settings(max_examples=40)
 def test_cuts_change_nothing(name: str, places: list[int]) -> None:
-    data, asked, expected = EXPECTED[name]
+    data, asked, expected = _expected(name)
     assert replay(data, [asked, *places])[0] == expected
 
 
+@functools.cache
 def _expected(name: str) -> tuple[bytes, int, list[Event]]:
     data = capture(name)
     asked = asked_at(data)
     return data, asked, replay(data, [asked])[0]
-
-
-EXPECTED = {name: _expected(name) for name in NAMES}
 
 
 @given(
@@ -170,7 +170,7 @@ EXPECTED = {name: _expected(name) for name in NAMES}
 def test_a_damaged_capture_gives_events_or_an_error(
     name: str, damage: list[tuple[int, int]]
 ) -> None:
-    data, asked, _ = EXPECTED[name]
+    data, asked, _ = _expected(name)
     damaged = bytearray(data)
     for place, value in damage:
         damaged[min(place, len(damaged) - 1)] = value

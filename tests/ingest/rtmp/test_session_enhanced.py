@@ -1,5 +1,7 @@
 """What a current ffmpeg sent with Enhanced RTMP, recorded: see captures/README.md."""
 
+import functools
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -84,16 +86,18 @@ def test_byte_by_byte_it_is_the_same(name: str) -> None:
     assert events == expected
 
 
-EXPECTED = {name: (asked_at(capture(name)), read(name)[0]) for name in SENT}
+@functools.cache
+def expected(name: str) -> tuple[int, list[Event]]:
+    return asked_at(capture(name)), read(name)[0]
 
 
 @given(st.sampled_from(list(SENT)), st.lists(st.integers(0, 61_000), max_size=30))
 @settings(max_examples=40)
 def test_cuts_change_nothing(name: str, places: list[int]) -> None:
-    asked, expected = EXPECTED[name]
-    assert replay(capture(name), [asked, *places])[0] == expected
+    asked, events = expected(name)
+    assert replay(capture(name), [asked, *places])[0] == events
 
 
 def test_events_are_those_that_are_counted() -> None:
-    kinds = {type(event) for _, events in EXPECTED.values() for event in events}
+    kinds = {type(event) for name in SENT for event in expected(name)[1]}
     assert kinds >= {PublishRequested, TrackFound, PacketReceived, Goodbye}
