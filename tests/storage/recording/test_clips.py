@@ -171,17 +171,17 @@ async def test_what_the_window_has_not_all_of_is_refused_with_what_there_is(
         assert refused.value.available == (time(8, 20),)
 
 
-@pytest.mark.parametrize(
-    ("wanted", "numbers"),
-    [
-        pytest.param(time(20, 24), [10, 11], id="the beginning, within a page"),
-        pytest.param(time(30, 70), list(range(15, 35)), id="across pages"),
-        pytest.param(time(60, 140), list(range(30, 70)), id="to the newest, which have no page"),
-        pytest.param(time(20, 140), list(range(10, 70)), id="all of it"),
-    ],
-)
-async def test_a_clip_of_a_long_window_that_is_not_recorded(
-    tmp_path: Path, wanted: TimeRange, numbers: list[int]
+async def are_exactly(
+    made: RecorderFixture, subtests: pytest.Subtests, cases: dict[str, tuple[TimeRange, range]]
+) -> None:
+    """See that clips of one run have these segments; each case is a test of its own."""
+    for number, (case, (wanted, numbers)) in enumerate(cases.items()):
+        with subtests.test(case):
+            await is_exactly(made, await cut(made, wanted, f"abcdefCLIP{number:02}"), numbers)
+
+
+async def test_clips_of_a_long_window_that_is_not_recorded(
+    tmp_path: Path, subtests: pytest.Subtests
 ) -> None:
     async with run_recorder(tmp_path) as made:
         window = LiveWindow(listed_seconds=120.0, kept_seconds=124.0)
@@ -189,7 +189,13 @@ async def test_a_clip_of_a_long_window_that_is_not_recorded(
         studio = ReportMaker(TOP, LOW)
         await begin_epoch(publication, studio)
         await more(made, publication, studio, 70)
-        await is_exactly(made, await cut(made, wanted), numbers)
+        cases = {
+            "the beginning, within a page": (time(20, 24), range(10, 12)),
+            "across pages": (time(30, 70), range(15, 35)),
+            "to the newest, which have no page": (time(60, 140), range(30, 70)),
+            "all of it": (time(20, 140), range(10, 70)),
+        }
+        await are_exactly(made, subtests, cases)
         # What left the window is still there, and goes soon.
         assert made.disk.path(f"live/{HASH}/{RUN}/{TOP.name}/9.m4s").exists()
         with pytest.raises(NotAvailable) as refused:
@@ -204,24 +210,21 @@ async def test_a_stream_that_was_never_live_has_nothing(tmp_path: Path) -> None:
         assert refused.value.available == ()
 
 
-@pytest.mark.parametrize(
-    ("wanted", "numbers"),
-    [
-        pytest.param(time(0, 4), [0, 1], id="the beginning"),
-        pytest.param(time(30, 70), list(range(15, 35)), id="across pages"),
-        pytest.param(time(60, 100), list(range(30, 50)), id="across pages and the window"),
-        pytest.param(time(0, 100), list(range(50)), id="all of it"),
-        pytest.param(time(99, 100), [49], id="the end"),
-    ],
-)
-async def test_a_clip_of_a_run_that_is_recorded_may_begin_before_the_window(
-    tmp_path: Path, wanted: TimeRange, numbers: list[int]
+async def test_clips_of_a_run_that_is_recorded_may_begin_before_the_window(
+    tmp_path: Path, subtests: pytest.Subtests
 ) -> None:
     async with run_recorder(tmp_path) as made:
         publication, _ = await go_live(made, 50, recorded=True)
         await made.caught_up(publication)
         assert not made.disk.path(f"live/{HASH}/{RUN}/{TOP.name}/0.m4s").exists()
-        await is_exactly(made, await cut(made, wanted), numbers)
+        cases = {
+            "the beginning": (time(0, 4), range(2)),
+            "across pages": (time(30, 70), range(15, 35)),
+            "across pages and the window": (time(60, 100), range(30, 50)),
+            "all of it": (time(0, 100), range(50)),
+            "the end": (time(99, 100), range(49, 50)),
+        }
+        await are_exactly(made, subtests, cases)
         with pytest.raises(NotAvailable) as refused:
             await found(made, time(-1, 100))
         assert refused.value.available == (time(0, 100),)

@@ -273,6 +273,7 @@ class CheckedEdge(MemoryEdge):
         super().__init__()
         self._disk = disk
         self.published: list[dict[str, str]] = []
+        self._addresses: set[str] = set()  # of all that was published
 
     async def put_playlists(self, playlists: Mapping[str, str]) -> None:
         self._check(playlists)
@@ -299,7 +300,8 @@ class CheckedEdge(MemoryEdge):
         self._check(texts)
 
     def _check(self, texts: Mapping[str, str]) -> None:
-        here = {address for each in (*self.published, texts) for address in each}
+        self._addresses.update(texts)
+        here = set(self._addresses)
         for address, text in texts.items():
             here |= {each for each in named_addresses(address, text) if self.local_part(each)}
         for address, text in texts.items():
