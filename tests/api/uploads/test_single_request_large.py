@@ -3,7 +3,6 @@
 import json
 import shutil
 import subprocess
-import sys
 import time
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ import pytest
 from tests.conftest import Proof
 from tests.support.api.upload_clips import clip
 from tests.support.e2e.service import SCALE, Running, fetch, service
+from tests.support.headend.forked_command import run_headend
 
 pytestmark = pytest.mark.e2e
 
@@ -37,10 +37,8 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 @contextmanager
 def serving(data: Path) -> Generator[Running]:
-    headend = Path(sys.executable).with_name("headend")
-    subprocess.run(
-        [headend, "migrate", "--data", data], check=True, timeout=60 * SCALE, capture_output=True
-    )
+    done = run_headend("migrate", "--data", str(data), seconds=60 * SCALE)
+    assert done.returncode == 0, done.stderr
     with service(data, role="api", environment=ENVIRONMENT) as api:
         yield api
 

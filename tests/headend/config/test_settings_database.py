@@ -3,7 +3,6 @@
 import asyncio
 import os
 import subprocess
-import sys
 from collections.abc import Generator
 from pathlib import Path
 
@@ -20,9 +19,9 @@ from headend.install.installation import (
 from storage.catalog import open_catalog
 from storage.catalog.records.common import FirstStart
 from storage.errors import CatalogUnavailable
+from tests.support.headend.forked_command import run_headend
 from tests.support.postgres import PASSWORD, PostgresServer
 
-HEADEND = str(Path(sys.executable).with_name("headend"))
 VARIABLE = "HEADEND_DATABASE__URL"
 
 
@@ -39,14 +38,7 @@ def settings_of(url: str, **more: str) -> ServiceSettings:
 
 
 def headend(url: str, *command: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [HEADEND, *command],
-        env={**os.environ, VARIABLE: url},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    return run_headend(*command, environment={**os.environ, VARIABLE: url})
 
 
 async def first_start(place: str | Path) -> FirstStart:
