@@ -75,7 +75,6 @@ class Assets(msgspec.Struct, frozen=True):
     public: Mapping[str, Asset]
 
     @classmethod
-    @functools.cache  # of what is committed: it does not change
     def read(cls, folder: Path = BUNDLE) -> "Assets":
         """Read all files of a bundle.
 

@@ -12,8 +12,7 @@ import pytest
 
 from tests.conftest import Proof
 from tests.support.api.upload_clips import clip
-from tests.support.e2e.service import SCALE, Running, fetch, service
-from tests.support.headend.forked_command import run_headend
+from tests.support.e2e.service import SCALE, Running, fetch, run_headend, service
 
 pytestmark = pytest.mark.e2e
 
@@ -37,7 +36,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 @contextmanager
 def serving(data: Path) -> Generator[Running]:
-    done = run_headend("migrate", "--data", str(data), seconds=60 * SCALE)
+    done = run_headend("migrate", "--data", str(data))
     assert done.returncode == 0, done.stderr
     with service(data, role="api", environment=ENVIRONMENT) as api:
         yield api

@@ -1,7 +1,6 @@
 """The setting `database.url`: where it leads, and that nobody is told what it holds."""
 
 import asyncio
-import os
 import subprocess
 from collections.abc import Generator
 from pathlib import Path
@@ -19,7 +18,7 @@ from headend.install.installation import (
 from storage.catalog import open_catalog
 from storage.catalog.records.common import FirstStart
 from storage.errors import CatalogUnavailable
-from tests.support.headend.forked_command import run_headend
+from tests.support.e2e.service import run_headend
 from tests.support.postgres import PASSWORD, PostgresServer
 
 VARIABLE = "HEADEND_DATABASE__URL"
@@ -38,7 +37,7 @@ def settings_of(url: str, **more: str) -> ServiceSettings:
 
 
 def headend(url: str, *command: str) -> subprocess.CompletedProcess[str]:
-    return run_headend(*command, environment={**os.environ, VARIABLE: url})
+    return run_headend(*command, environment={VARIABLE: url})
 
 
 async def first_start(place: str | Path) -> FirstStart:
