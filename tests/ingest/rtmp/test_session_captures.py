@@ -151,12 +151,12 @@ def test_byte_by_byte_it_is_the_same(name: str) -> None:
 @given(st.sampled_from(NAMES), st.lists(st.integers(0, 66_000), max_size=30))
 @settings(max_examples=40)
 def test_cuts_change_nothing(name: str, places: list[int]) -> None:
-    data, asked, expected = _expected(name)
-    assert replay(data, [asked, *places])[0] == expected
+    data, asked, events = expected(name)
+    assert replay(data, [asked, *places])[0] == events
 
 
 @functools.cache
-def _expected(name: str) -> tuple[bytes, int, list[Event]]:
+def expected(name: str) -> tuple[bytes, int, list[Event]]:
     data = capture(name)
     asked = asked_at(data)
     return data, asked, replay(data, [asked])[0]
@@ -170,7 +170,7 @@ def _expected(name: str) -> tuple[bytes, int, list[Event]]:
 def test_a_damaged_capture_gives_events_or_an_error(
     name: str, damage: list[tuple[int, int]]
 ) -> None:
-    data, asked, _ = _expected(name)
+    data, asked, _ = expected(name)
     damaged = bytearray(data)
     for place, value in damage:
         damaged[min(place, len(damaged) - 1)] = value

@@ -12,7 +12,7 @@ from ingest.rtmp.events import PacketReceived
 from ingest.stream.ports import PortError
 from media.packet import MediaPacket
 from media.track import VideoTrack
-from tests.ingest.rtmp.test_session_captures import CAPTURES, EXPECTED, flv
+from tests.ingest.rtmp.test_session_captures import CAPTURES, expected, flv
 from tests.support.ingest import rtmp_peer
 from tests.support.ingest.loopback import (
     BAD_NAME,
@@ -49,7 +49,7 @@ SMALL_STEPS = 4096  # bytes that are written one by one
 def test_a_capture_reaches_the_sink_whole(
     name: str, address: str, loop: str, certificates: CertificateFiles
 ) -> None:
-    data, asked, events = EXPECTED[name]
+    data, asked, events = expected(name)
 
     async def story() -> None:
         place = LoopbackPorts()
