@@ -26,9 +26,9 @@ from typing import Any, Final, cast
 import click
 
 from headend.demo import sentence, stamped
-from tests.support.e2e.encoder_pair import Pair, pair
-from tests.support.e2e.hosts import Host, Hosts, running_engines
-from tests.support.e2e.service import Running, fetch
+from tests.support.e2e.encoder_pair import EncoderPair, pair
+from tests.support.e2e.hosts import HostProcess, HostProcesses, running_engines
+from tests.support.e2e.service import ServiceProcess, fetch
 from tests.support.e2e.strict_player import Follower
 
 __all__ = ["EVERY_SECONDS", "count_text", "main", "owner_text"]
@@ -112,10 +112,10 @@ class _Encoder:
             self._child.stdin.close()
 
 
-class _Events:
+class _PrintedEvents:
     """Prints a stream's events as sentences."""
 
-    def __init__(self, api: Running, stream: Pair) -> None:
+    def __init__(self, api: ServiceProcess, stream: EncoderPair) -> None:
         self._api = api
         self._address = f"{api.http}/api/projects/1/events?stream={stream.number}"
         self._hash = stream.hash
@@ -137,13 +137,13 @@ class _Events:
 class _HostKiller:
     """Kills the host that runs the stream at intervals, and restarts it."""
 
-    def __init__(self, hosts: Mapping[str, Host], every: float, now: float) -> None:
+    def __init__(self, hosts: Mapping[str, HostProcess], every: float, now: float) -> None:
         self.killed: float | None = None  # when the last one was killed
         self._hosts = hosts
         self._every = every
         self._next = now + every if every else float("inf")
-        self._gone: Host | None = None
-        self._starting: Future[Running] | None = None
+        self._gone: HostProcess | None = None
+        self._starting: Future[ServiceProcess] | None = None
         self._aside = ThreadPoolExecutor(1)  # a start takes seconds
 
     @property
@@ -168,7 +168,7 @@ class _HostKiller:
         self._gone, self._starting = None, None
         return True
 
-    def _kill(self, host: Host, now: float) -> None:
+    def _kill(self, host: HostProcess, now: float) -> None:
         host.kill()
         _tell(f"ingest host {host.name}, which runs the stream, is killed")
         self._gone, self.killed = host, now
@@ -201,7 +201,7 @@ def _viewer(url: str) -> Generator[Follower]:
 class _Demo:
     """All hosts, and a stream."""
 
-    def __init__(self, hosts: Hosts, http: str) -> None:
+    def __init__(self, hosts: HostProcesses, http: str) -> None:
         self.hosts = hosts
         with ThreadPoolExecutor() as starting:  # each call waits until its host is ready
             api, other = starting.submit(hosts.api, http=http), starting.submit(hosts.api, "api-2")
@@ -234,7 +234,7 @@ class _Demo:
             self._watch(encoders, killer, viewer)
 
     def _watch(self, encoders: list[_Encoder], killer: _HostKiller, viewer: Follower) -> None:
-        events, known = _Events(self.api, self.stream), None
+        events, known = _PrintedEvents(self.api, self.stream), None
         while not _interrupted():
             now = time.monotonic()
             owner = self.hosts.owner(self.stream.number)
@@ -289,7 +289,7 @@ def main() -> None:
         latency = os.environ.get("HEADEND_LIVE__LATENCY", "normal")
         environment = {**engines.environment, "HEADEND_LIVE__LATENCY": latency}
         _tell("two ingest, two API and two transcoding hosts are started")
-        hosts = stack.enter_context(Hosts(folder, engines.database, environment))
+        hosts = stack.enter_context(HostProcesses(folder, engines.database, environment))
         demo = _Demo(hosts, options.http)
         click.echo(f"  Watch        {demo.pages[0]}")
         click.echo(f"  or, at the other API host, {demo.pages[1]}")

@@ -184,31 +184,31 @@ def s3_server() -> Generator[S3Server]:
 @pytest.fixture(scope="session")
 def migrated_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An SQLite file with the catalog's empty tables: copying it is faster than migrating."""
-    place = tmp_path_factory.mktemp("migrated") / "catalog.db"
+    location = tmp_path_factory.mktemp("migrated") / "catalog.db"
 
     async def make() -> None:
-        async with open_catalog(place, migrate=True):
+        async with open_catalog(location, migrate=True):
             pass
 
     asyncio.run(make())
-    return place
+    return location
 
 
 @pytest.fixture
-def migrated_place(migrated_file: Path, tmp_path: Path) -> Path:
+def sqlite_database(migrated_file: Path, tmp_path: Path) -> Path:
     """A copy of `migrated_file` for one test."""
     return Path(shutil.copy(migrated_file, tmp_path / "catalog.db"))
 
 
 @pytest.fixture(params=["postgresql"] if ON_SHARED else ["sqlite", "postgresql"])
-def both_places(request: pytest.FixtureRequest) -> str | Path:
+def either_database(request: pytest.FixtureRequest) -> str | Path:
     """The path or URL of an empty catalog, on each database in turn."""
-    kind = "migrated_place" if request.param == "sqlite" else "postgres_place"
+    kind = "sqlite_database" if request.param == "sqlite" else "postgres_database"
     return request.getfixturevalue(kind)
 
 
 @pytest.fixture
-def postgres_place(postgres_server: PostgresServer) -> Generator[str]:
+def postgres_database(postgres_server: PostgresServer) -> Generator[str]:
     """The URL of an empty catalog on PostgreSQL."""
     with postgres_server.fresh_database() as url:
         yield url

@@ -19,7 +19,7 @@ from typing import Final
 
 from bench.api.rows import VIDEOS, fill
 from bench.ingest.processes import NoAnswer, child
-from bench.origin.load import Kind, requests_per_cpu_second
+from bench.origin.load import RequestKind, requests_per_cpu_second
 from bench.origin.servers import ROOT, START_SECONDS, Broken, Serving
 from bench.tools import ToolMissing, tool
 
@@ -90,8 +90,8 @@ def _measure(options: argparse.Namespace) -> Figures:
         headers = {"Authorization": f"Bearer {token}"}
         servers = {each: stack.enter_context(_server(each, location)) for each in _SERVERS}
         kinds = [
-            Kind("the first page", f"api/projects/{project}/videos"),
-            Kind("the hundredth page", f"api/projects/{project}/videos?page=100"),
+            RequestKind("the first page", f"api/projects/{project}/videos"),
+            RequestKind("the hundredth page", f"api/projects/{project}/videos?page=100"),
         ]
         for kind in kinds:
             _compare(servers, kind, headers)
@@ -119,14 +119,14 @@ def _server(name: str, location: Path) -> Generator[Serving]:
         yield Serving(int(facts["port"]), running.process.pid)
 
 
-def _compare(servers: Mapping[str, Serving], kind: Kind, headers: Mapping[str, str]) -> None:
+def _compare(servers: Mapping[str, Serving], kind: RequestKind, headers: Mapping[str, str]) -> None:
     """Check that both return the same JSON, key by key."""
     mine, its = (_ask(servers[name], kind, headers) for name in _SERVERS)
     if mine != its:
         raise Broken(f"{kind.name}: the answers differ")
 
 
-def _ask(serving: Serving, kind: Kind, headers: Mapping[str, str]) -> object:
+def _ask(serving: Serving, kind: RequestKind, headers: Mapping[str, str]) -> object:
     url = f"http://127.0.0.1:{serving.port}/{kind.address}"
     request = urllib.request.Request(url, headers=dict(headers))
     try:

@@ -27,12 +27,12 @@ from storage.bus.redis import open_redis_client
 from storage.edge.redis import open_edge_store
 from storage.edge.remote import RemoteEdge, open_remote_edge
 
-__all__ = ["Measured", "main", "measure"]
+__all__ = ["RunFigures", "main", "measure"]
 
 _START_SECONDS: Final = 10.0
 
 
-class Measured(msgspec.Struct):
+class RunFigures(msgspec.Struct):
     """What one run gave; CPU in seconds."""
 
     parts: int = 0
@@ -48,7 +48,7 @@ class Measured(msgspec.Struct):
 class _Readers:
     """All readers of one rendition; they wait for each next part together."""
 
-    def __init__(self, edge: RemoteEdge, found: Measured, folder: str, count: int) -> None:
+    def __init__(self, edge: RemoteEdge, found: RunFigures, folder: str, count: int) -> None:
         self._edge = edge
         self._found = found
         self._folder = folder
@@ -115,9 +115,9 @@ def _wait_for(port: int) -> None:
 
 async def measure(
     url: str, *, streams: int, renditions: int, readers: int, seconds: int, size: int
-) -> Measured:
+) -> RunFigures:
     """Return what so many readers of each rendition cost."""
-    found = Measured()
+    found = RunFigures()
     async with (
         open_redis_client(url) as client,
         open_edge_store(url, namespace=NAMESPACE) as store,

@@ -19,14 +19,14 @@ from bench.hosts.cores import pinned
 from bench.hosts.machine import measure_machine, works
 from bench.hosts.owner import PLACES, OwnerCost, measure_owner
 from bench.hosts.report import show_loads, show_machine, show_owners, show_queues
-from bench.hosts.serving import Load, asked_of, measure_load
-from bench.hosts.transcoding import Queue, measure_queue
+from bench.hosts.serving import ServedLoad, asked_of, measure_load
+from bench.hosts.transcoding import QueueFigures, measure_queue
 from bench.ingest.clip import make_clip
 from bench.ladder.clips import CLIPS
 from bench.vod.runs import film
-from tests.support.e2e.hosts import Hosts, SharedEngines, running_engines
-from tests.support.e2e.service import Running
-from tests.support.e2e.uploaded_videos import asked, completed, upload
+from tests.support.e2e.hosts import HostProcesses, SharedEngines, running_engines
+from tests.support.e2e.service import ServiceProcess
+from tests.support.e2e.uploaded_videos import completed, get_json, upload
 
 __all__ = ["main"]
 
@@ -66,7 +66,7 @@ def _transcode(options: argparse.Namespace, folder: Path, stack: ExitStack) -> b
     """Let one transcoding host work a queue of films off, and then two."""
     engines, hosts = _hosts(folder, stack)
     api, path = hosts.api().running, _film(options)
-    found: list[Queue] = []
+    found: list[QueueFigures] = []
     for count in _COUNTS:
         found.append(measure_queue(hosts, api, engines, path, films=options.films, count=count))
         print(f"  {found[-1]}", file=sys.stderr)
@@ -77,13 +77,13 @@ def _api(options: argparse.Namespace, folder: Path, stack: ExitStack) -> bool:
     """Send requests to one API host, and then to two."""
     engines, hosts = _hosts(folder, stack)
 
-    def start(name: str) -> Running:
+    def start(name: str) -> ServiceProcess:
         return hosts.api(name).running
 
-    starts: list[Callable[[], Running]] = [partial(start, name) for name in ("api", "api-2")]
+    starts: list[Callable[[], ServiceProcess]] = [partial(start, name) for name in ("api", "api-2")]
     both = pinned(starts)
     video = _completed(hosts, both[0], _film(options))
-    loads: dict[str, list[Load]] = {}
+    loads: dict[str, list[ServedLoad]] = {}
     for kind in asked_of(both[0], video):
         loads[kind.name] = [
             measure_load(engines, both[:count], kind, options.load_seconds) for count in _COUNTS
@@ -92,19 +92,19 @@ def _api(options: argparse.Namespace, folder: Path, stack: ExitStack) -> bool:
     return show_loads(loads)
 
 
-def _completed(hosts: Hosts, api: Running, path: Path) -> str:
+def _completed(hosts: HostProcesses, api: ServiceProcess, path: Path) -> str:
     """Have a video made of a film, and return its hash."""
     transcoding = hosts.transcode("transcode-1")
     _, answer = upload(api, path)
     completed(api, answer["video"]["id"], within=120)
     transcoding.stop()
-    return str(asked(api, f"/api/videos/{answer['video']['id']}")["hash"])
+    return str(get_json(api, f"/api/videos/{answer['video']['id']}")["hash"])
 
 
-def _hosts(folder: Path, stack: ExitStack) -> tuple[SharedEngines, Hosts]:
+def _hosts(folder: Path, stack: ExitStack) -> tuple[SharedEngines, HostProcesses]:
     engines = stack.enter_context(running_engines(folder))
     environment = {**engines.environment, **_NO_LIMIT}
-    return engines, stack.enter_context(Hosts(folder, engines.database, environment))
+    return engines, stack.enter_context(HostProcesses(folder, engines.database, environment))
 
 
 def _film(options: argparse.Namespace) -> Path:

@@ -18,9 +18,9 @@ import msgspec
 from bench.ingest.processes import cpu_ns
 from bench.ingest.publishers import looping
 from bench.tools import free_port
-from tests.support.e2e.encoder_pair import Pair, pair
-from tests.support.e2e.hosts import Hosts, running_engines
-from tests.support.e2e.service import Running, fetch, service
+from tests.support.e2e.encoder_pair import EncoderPair, pair
+from tests.support.e2e.hosts import HostProcesses, running_engines
+from tests.support.e2e.service import ServiceProcess, fetch, service
 from tests.support.waiting import poll
 
 __all__ = ["PLACES", "OwnerCost", "OwnerPlace", "measure_owner"]
@@ -46,8 +46,8 @@ class OwnerCost(msgspec.Struct, frozen=True, kw_only=True):
 class OwnerPlace(msgspec.Struct, frozen=True):
     """Processes that serve and receive streams; encoders connect to this port."""
 
-    api: Running
-    ingest: Running
+    api: ServiceProcess
+    ingest: ServiceProcess
     rtmp: int
 
 
@@ -69,7 +69,7 @@ def _on_folder(folder: Path) -> Generator[OwnerPlace]:
 def _on_engines(folder: Path) -> Generator[OwnerPlace]:
     with (
         running_engines(folder) as engines,
-        Hosts(folder, engines.database, engines.environment) as hosts,
+        HostProcesses(folder, engines.database, engines.environment) as hosts,
     ):
         yield OwnerPlace(hosts.api().running, hosts.ingest("a").running, hosts.port("a"))
 
@@ -102,6 +102,6 @@ def _own_ns(pid: int) -> int:
     return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks)
 
 
-def _end(stream: Pair) -> None:
+def _end(stream: EncoderPair) -> None:
     stream.command("end")
     poll(lambda: not stream.record()["processing"], within=_END_SECONDS, what="the run's end")

@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from bench.hosts.owner import OwnerCost
-from bench.hosts.serving import Load
-from bench.hosts.transcoding import Queue
+from bench.hosts.serving import ServedLoad
+from bench.hosts.transcoding import QueueFigures
 
 __all__ = [
     "LEAST_SPEED_UP",
@@ -65,7 +65,7 @@ def _figures(costs: Sequence[OwnerCost], figure: Callable[[OwnerCost], float]) -
     return f"{statistics.median(each):.1f} ({min(each):.1f} to {max(each):.1f})"
 
 
-def show_queues(found: Sequence[Queue], *, films: int, seconds: int) -> bool:
+def show_queues(found: Sequence[QueueFigures], *, films: int, seconds: int) -> bool:
     """Print how one host and two worked a queue off; return whether the target is met."""
     print(
         f"| transcoding hosts, {films} films of {seconds} s | s until all are complete"
@@ -82,7 +82,7 @@ def show_queues(found: Sequence[Queue], *, films: int, seconds: int) -> bool:
     return ratio >= LEAST_SPEED_UP
 
 
-def show_loads(loads: Mapping[str, Sequence[Load]]) -> bool:
+def show_loads(loads: Mapping[str, Sequence[ServedLoad]]) -> bool:
     """Print what one API host and two answered; return whether the target is met."""
     print(
         "| requests | hosts | a second | speed-up | µs of a host's CPU each"

@@ -16,9 +16,9 @@ from bench.hosts.cores import Spent, SpentMeter, confine, pinned
 from bench.origin.load import wrk
 from tests.support.e2e.hls_reader import addresses, media
 from tests.support.e2e.hosts import SharedEngines
-from tests.support.e2e.service import Running
+from tests.support.e2e.service import ServiceProcess
 
-__all__ = ["Asked", "Load", "asked_of", "measure_load"]
+__all__ = ["Asked", "ServedLoad", "asked_of", "measure_load"]
 
 WARM_SECONDS: Final = 1
 
@@ -31,7 +31,7 @@ class Asked(msgspec.Struct, frozen=True):
     headers: Mapping[str, str]
 
 
-class Load(msgspec.Struct, frozen=True, kw_only=True):
+class ServedLoad(msgspec.Struct, frozen=True, kw_only=True):
     """What so many hosts answered.
 
     `rate` is in requests a second, `cpu` of `seconds`.
@@ -48,7 +48,7 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
         return self.cpu.hosts / self.seconds / self.rate * 1e6
 
 
-def asked_of(api: Running, video: str) -> list[Asked]:
+def asked_of(api: ServiceProcess, video: str) -> list[Asked]:
     """Return the kinds of requests; `video` is the hash of a completed one."""
     playlist = addresses(f"{api.http}/videos/{video}/index.m3u8")["360p"]
     segment = media(playlist).segments[0].uri
@@ -63,8 +63,8 @@ def asked_of(api: Running, video: str) -> list[Asked]:
 
 
 def measure_load(
-    engines: SharedEngines, hosts: Sequence[Running], asked: Asked, seconds: int
-) -> Load:
+    engines: SharedEngines, hosts: Sequence[ServiceProcess], asked: Asked, seconds: int
+) -> ServedLoad:
     """Send requests to all hosts at once for some seconds; each on a core of its own."""
     confine(engines.processes(), range(len(hosts)))
     for core, each in enumerate(hosts):
@@ -80,4 +80,4 @@ def measure_load(
     began = time.monotonic()
     done = send(seconds)
     lasted = time.monotonic() - began
-    return Load(count=len(hosts), rate=done / seconds, seconds=lasted, cpu=meter.read())
+    return ServedLoad(count=len(hosts), rate=done / seconds, seconds=lasted, cpu=meter.read())

@@ -14,17 +14,17 @@ import msgspec
 import psycopg
 
 from bench.hosts.cores import Spent, SpentMeter, confine, pinned
-from tests.support.e2e.hosts import Host, Hosts, SharedEngines
-from tests.support.e2e.service import Running
+from tests.support.e2e.hosts import HostProcess, HostProcesses, SharedEngines
+from tests.support.e2e.service import ServiceProcess
 from tests.support.e2e.uploaded_videos import upload
 
-__all__ = ["Queue", "measure_queue"]
+__all__ = ["QueueFigures", "measure_queue"]
 
 _LOOK_SECONDS: Final = 0.2
 _MOST_SECONDS: Final = 300.0
 
 
-class Queue(msgspec.Struct, frozen=True, kw_only=True):
+class QueueFigures(msgspec.Struct, frozen=True, kw_only=True):
     """How so many hosts worked a queue off; times are seconds.
 
     `lasted` is from the first host's being ready to the last film's completion.
@@ -41,8 +41,14 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def measure_queue(
-    hosts: Hosts, api: Running, engines: SharedEngines, film: Path, *, films: int, count: int
-) -> Queue:
+    hosts: HostProcesses,
+    api: ServiceProcess,
+    engines: SharedEngines,
+    film: Path,
+    *,
+    films: int,
+    count: int,
+) -> QueueFigures:
     """Upload a film so many times, and let so many hosts make the videos.
 
     Raises:
@@ -52,7 +58,7 @@ def measure_queue(
         status, answer = upload(api, film)
         if status != 201:
             raise SystemExit(f"an upload was refused: {status} {answer}")
-    starts: list[Callable[[], tuple[Host, float]]] = [
+    starts: list[Callable[[], tuple[HostProcess, float]]] = [
         partial(_start, hosts, f"transcode-{number}") for number in range(count)
     ]
     confine(engines.processes(), range(count))
@@ -64,10 +70,10 @@ def measure_queue(
     spent = meter.read()
     for each in running:
         each.stop()
-    return Queue(count=count, lasted=lasted, cpu=spent)
+    return QueueFigures(count=count, lasted=lasted, cpu=spent)
 
 
-def _start(hosts: Hosts, name: str) -> tuple[Host, float]:
+def _start(hosts: HostProcesses, name: str) -> tuple[HostProcess, float]:
     return hosts.transcode(name), time.monotonic()
 
 

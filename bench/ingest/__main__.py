@@ -17,10 +17,10 @@ from bench.ingest.clip import make_clip
 from bench.ingest.core import core_table
 from bench.ingest.measure import (
     MARGIN_SECONDS,
-    Figures,
-    Load,
+    IngestLoad,
     MeasurementFailed,
     Overloaded,
+    RoundCost,
     measure,
 )
 from bench.ingest.report import missed, table
@@ -70,12 +70,12 @@ def _end(number: int, _frame: FrameType | None) -> None:
 
 def _rounds(
     servers: Sequence[BenchServer], options: argparse.Namespace
-) -> dict[str, list[Figures]]:
-    runs: dict[str, list[Figures]] = {server.name: [] for server in servers}
+) -> dict[str, list[RoundCost]]:
+    runs: dict[str, list[RoundCost]] = {server.name: [] for server in servers}
     with TemporaryDirectory(prefix="headend-bench-") as name:
         folder = Path(name)
         clip = make_clip(folder, round(options.seconds) + MARGIN_SECONDS)
-        load = Load(clip, options.publishers, options.seconds)
+        load = IngestLoad(clip, options.publishers, options.seconds)
         now = datetime.datetime.now(datetime.UTC)
         files = ensure_local_certificates(folder / "tls", ["localhost", "127.0.0.1"], now)
         tls = TlsFiles(files.leaf, files.leaf_key) if options.tls else None
@@ -93,7 +93,7 @@ def _rounds(
     return runs
 
 
-def _once(server: BenchServer, load: Load, tls: TlsFiles | None) -> Figures:
+def _once(server: BenchServer, load: IngestLoad, tls: TlsFiles | None) -> RoundCost:
     """Measure, and repeat if other load disturbed the measurement."""
     for _ in range(RETRIES):
         try:

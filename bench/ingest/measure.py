@@ -14,7 +14,14 @@ from bench.ingest.publishers import FfmpegPublisher, publishing
 from bench.ingest.servers import BenchServer, RunningServer, TlsFiles
 from media.stream_keys import StreamKey
 
-__all__ = ["MARGIN_SECONDS", "Figures", "Load", "MeasurementFailed", "Overloaded", "measure"]
+__all__ = [
+    "MARGIN_SECONDS",
+    "IngestLoad",
+    "MeasurementFailed",
+    "Overloaded",
+    "RoundCost",
+    "measure",
+]
 
 # What a publisher sends before and after the measured period: encoders start, servers settle.
 SETTLE_SECONDS: Final = 2.0
@@ -33,7 +40,7 @@ class Overloaded(MeasurementFailed):
 
 
 @dataclass(frozen=True)
-class Load:
+class IngestLoad:
     """The load of a server: `publishers` send the clip, and `seconds` of that are measured."""
 
     clip: SourceClip
@@ -42,7 +49,7 @@ class Load:
 
 
 @dataclass(frozen=True)
-class Figures:
+class RoundCost:
     """The cost of a round of one server.
 
     `cost` is ms of CPU per second of one publisher's stream; memory is of the whole process tree:
@@ -54,7 +61,7 @@ class Figures:
     growth_bytes: int
 
 
-def measure(server: BenchServer, load: Load, tls: TlsFiles | None) -> Figures:
+def measure(server: BenchServer, load: IngestLoad, tls: TlsFiles | None) -> RoundCost:
     """Run a server and its publishers once.
 
     Raises:
@@ -68,7 +75,9 @@ def measure(server: BenchServer, load: Load, tls: TlsFiles | None) -> Figures:
             raise MeasurementFailed(f"{server.name}: {error}") from error
 
 
-def _publish(server: BenchServer, serving: RunningServer, load: Load, *, secure: bool) -> Figures:
+def _publish(
+    server: BenchServer, serving: RunningServer, load: IngestLoad, *, secure: bool
+) -> RoundCost:
     scheme = "rtmps" if secure else "rtmp"
     keys = [StreamKey.new(f"bench{number:07}").text for number in range(load.publishers)]
     urls = [f"{scheme}://127.0.0.1:{serving.port}/live/{key}" for key in keys]
@@ -97,7 +106,7 @@ def _settle(server: BenchServer, publishers: Sequence[FfmpegPublisher]) -> None:
     time.sleep(SETTLE_SECONDS)
 
 
-def _measure_period(pid: int, publishers: Sequence[FfmpegPublisher], seconds: float) -> Figures:
+def _measure_period(pid: int, publishers: Sequence[FfmpegPublisher], seconds: float) -> RoundCost:
     sent, cpu, began = _sent(publishers), cpu_ns(pid), time.monotonic()
     memory = [rss_bytes(pid)]
     while (left := began + seconds - time.monotonic()) > 0:
@@ -110,7 +119,7 @@ def _measure_period(pid: int, publishers: Sequence[FfmpegPublisher], seconds: fl
     fifth = max(1, len(memory) // 5)
     growth = statistics.median(memory[-fifth:]) - statistics.median(memory[:fifth])
     # By real time, not by their reports, which are up to a fifth of a second late.
-    return Figures(cpu / 1e6 / (took * len(publishers)), max(memory), round(growth))
+    return RoundCost(cpu / 1e6 / (took * len(publishers)), max(memory), round(growth))
 
 
 def _sent(publishers: Sequence[FfmpegPublisher]) -> float:

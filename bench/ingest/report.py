@@ -4,7 +4,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from bench.ingest.measure import Figures
+from bench.ingest.measure import RoundCost
 
 __all__ = ["FLAT_BYTES", "TARGETS", "missed", "table"]
 
@@ -13,14 +13,14 @@ TARGETS: Final = {"nginx": 2.5, "nms": 0.55, "pyrtmp": 1 / 6}
 # What an allocator may retain; each stream passes 0.77 MB/s.
 FLAT_BYTES: Final = 2 << 20
 
-Runs = Mapping[str, Sequence[Figures]]
+Runs = Mapping[str, Sequence[RoundCost]]
 
 
-def cost(figures: Sequence[Figures]) -> float:
+def cost(figures: Sequence[RoundCost]) -> float:
     return statistics.median(each.cost for each in figures)
 
 
-def growth(figures: Sequence[Figures]) -> float:
+def growth(figures: Sequence[RoundCost]) -> float:
     return statistics.median(each.growth_bytes for each in figures)
 
 

@@ -26,7 +26,7 @@ from bench.ingest.processes import Child, child, cpu_ns
 from bench.ingest.publishers import looping
 from bench.latency.encoder import PROFILES
 from bench.latency.parts import PartReader, reading, stages
-from bench.latency.report import HEADINGS, Figures, Target, figures, missed, row
+from bench.latency.report import HEADINGS, LatencyFigures, LatencyTarget, figures, missed, row
 from bench.latency.servers import LiveServer, headend, nginx
 from bench.latency.viewer import browser, watch
 from bench.players.pages import player_pages
@@ -42,7 +42,7 @@ _LEAST_RATE: Final = 29.0  # pictures a second: with fewer, the machine is measu
 _QUIET_SECONDS: Final = 60.0  # for load shedding to come to rest, if there are further streams
 
 
-class Mode(msgspec.Struct, frozen=True):
+class WatchMode(msgspec.Struct, frozen=True):
     """One way to watch: the server, the page's address, a script that runs before the page's."""
 
     about: str
@@ -52,20 +52,24 @@ class Mode(msgspec.Struct, frozen=True):
 
 
 MODES: Final = {
-    "low": Mode("Headend, its page", "headend", lambda at, _: at.watch),
-    "normal": Mode(
+    "low": WatchMode("Headend, its page", "headend", lambda at, _: at.watch),
+    "normal": WatchMode(
         "Headend, its page, normal delay chosen",
         "headend",
         lambda at, _: at.watch,
         """try { localStorage.setItem("headend.player", '{"latency": "normal"}') } catch {}\n""",
     ),
-    "hls.js": Mode("Headend, hls.js as it is", "headend", lambda at, bare: f"{bare}#{at.playlist}"),
-    "hls.js-normal": Mode(
+    "hls.js": WatchMode(
+        "Headend, hls.js as it is", "headend", lambda at, bare: f"{bare}#{at.playlist}"
+    ),
+    "hls.js-normal": WatchMode(
         "Headend, hls.js as it is, `?latency=normal`",
         "headend",
         lambda at, bare: f"{bare}#{at.playlist}?latency=normal",
     ),
-    "nginx": Mode("nginx-rtmp, hls.js as it is", "nginx", lambda at, bare: f"{bare}#{at.playlist}"),
+    "nginx": WatchMode(
+        "nginx-rtmp, hls.js as it is", "nginx", lambda at, bare: f"{bare}#{at.playlist}"
+    ),
 }
 _DEFAULT: Final = ("low", "normal", "nginx")
 
@@ -82,17 +86,17 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     stages: bool
 
 
-def target(mode: str, profile: str, streams: int) -> Target | None:
+def target(mode: str, profile: str, streams: int) -> LatencyTarget | None:
     """Return the target of a mode, None if it has none."""
     match mode:
         case "low" if streams > 1:
-            return Target(2.5)
+            return LatencyTarget(2.5)
         case "low" if profile == "fast":
-            return Target(2.0, 2.5, 0)
+            return LatencyTarget(2.0, 2.5, 0)
         case "low" if profile == "obs":
-            return Target(3.0)
+            return LatencyTarget(3.0)
         case "normal":
-            return Target(7.0)
+            return LatencyTarget(7.0)
         case _:
             return None
 
@@ -140,7 +144,7 @@ def _server(name: str, folder: Path, streams: int) -> Generator[LiveServer]:
 
 def _measure(
     plan: Plan, modes: Sequence[str], profile: str, at: LiveServer, pages: tuple[Browser, str]
-) -> Generator[tuple[str, Figures, Target | None]]:
+) -> Generator[tuple[str, LatencyFigures, LatencyTarget | None]]:
     """Watch one server in each mode in turn; an encoder publishes anew for each of them."""
     chromium, bare = pages
     for mode in modes:
@@ -181,7 +185,7 @@ def _stages(reader: PartReader) -> str:
     )
 
 
-def measure(plan: Plan) -> Generator[tuple[str, Figures, Target | None]]:
+def measure(plan: Plan) -> Generator[tuple[str, LatencyFigures, LatencyTarget | None]]:
     """Yield each row's name, figures and target as it is measured."""
     with (
         TemporaryDirectory(prefix="headend-bench-") as name,
@@ -222,7 +226,7 @@ def main() -> int:
         f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}; {plan.streams} stream(s), 720p30"
     )
     print(f"at 2.5 Mbit/s, {plan.seconds:g} s for each row\n\n{HEADINGS}", flush=True)
-    results: list[tuple[str, Figures, Target | None]] = []
+    results: list[tuple[str, LatencyFigures, LatencyTarget | None]] = []
     try:
         for name, found, asked in measure(plan):
             results.append((name, found, asked))

@@ -6,12 +6,12 @@ from typing import Final
 
 import msgspec
 
-from bench.latency.viewer import Watched
+from bench.latency.viewer import Presented
 
-__all__ = ["HEADINGS", "Figures", "Target", "figures", "missed", "row"]
+__all__ = ["HEADINGS", "LatencyFigures", "LatencyTarget", "figures", "missed", "row"]
 
 
-class Target(msgspec.Struct, frozen=True):
+class LatencyTarget(msgspec.Struct, frozen=True):
     """The target latency in seconds; `stalls` is None if they are only counted."""
 
     median: float
@@ -19,7 +19,7 @@ class Target(msgspec.Struct, frozen=True):
     stalls: int | None = None
 
 
-class Figures(msgspec.Struct, frozen=True, kw_only=True):
+class LatencyFigures(msgspec.Struct, frozen=True, kw_only=True):
     """One measured period.
 
     Latencies and times are seconds. `stalls` counts the times at which a playing video had to wait
@@ -48,7 +48,7 @@ HEADINGS: Final = (
 )
 
 
-def figures(watched: Watched, settle: float, cpu: float, encoder: float) -> Figures:
+def figures(watched: Presented, settle: float, cpu: float, encoder: float) -> LatencyFigures:
     """Return the figures of what was presented, without its first `settle` seconds.
 
     `cpu` is the server's CPU seconds for a second of the measured period, `encoder` the median of
@@ -63,7 +63,7 @@ def figures(watched: Watched, settle: float, cpu: float, encoder: float) -> Figu
         raise ValueError(f"no frames to measure: {len(watched.frames)} presented")
     latencies = sorted(frame.latency / 1000 for frame in frames)
     heights = [frame.height for frame in frames]
-    return Figures(
+    return LatencyFigures(
         median=statistics.median(latencies),
         p95=latencies[len(latencies) * 95 // 100],
         most=latencies[-1],
@@ -79,7 +79,7 @@ def figures(watched: Watched, settle: float, cpu: float, encoder: float) -> Figu
     )
 
 
-def row(name: str, found: Figures, target: Target | None) -> str:
+def row(name: str, found: LatencyFigures, target: LatencyTarget | None) -> str:
     """Return a row of the table."""
     low, high = found.rates
     rate = f"{low:.2f}" if low == high else f"{low:.2f} to {high:.2f}"
@@ -98,7 +98,7 @@ def row(name: str, found: Figures, target: Target | None) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _asked(target: Target | None) -> str:
+def _asked(target: LatencyTarget | None) -> str:
     if target is None:
         return ""
     asked = [f"<= {target.median:.1f} s"]
@@ -109,7 +109,7 @@ def _asked(target: Target | None) -> str:
     return ", ".join(asked)
 
 
-def missed(results: Sequence[tuple[str, Figures, Target | None]]) -> list[str]:
+def missed(results: Sequence[tuple[str, LatencyFigures, LatencyTarget | None]]) -> list[str]:
     """Return the targets that were missed, each as a sentence."""
     wrong: list[str] = []
     for name, found, target in results:

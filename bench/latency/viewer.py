@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from bench.tools import ToolMissing
 
-__all__ = ["Frame", "Watched", "browser", "watch"]
+__all__ = ["Frame", "Presented", "browser", "watch"]
 
 _HERE: Final = Path(__file__).parent
 _PROGRAMS: Final = ("chromium", "chromium-browser", "google-chrome")
@@ -39,7 +39,7 @@ class Frame(msgspec.Struct, frozen=True, array_like=True):
     height: int
 
 
-class Watched(msgspec.Struct, frozen=True, kw_only=True):
+class Presented(msgspec.Struct, frozen=True, kw_only=True):
     """What a page presented.
 
     `stalls` are the times of day (ms) at which a playing video had to wait, `longest` is the
@@ -79,7 +79,7 @@ def watch(
     seconds: float,
     on_start: Callable[[], None],
     before: str = "",
-) -> Watched:
+) -> Presented:
     """Watch an address for so long after its first frame, and return what it presented.
 
     `on_start` is called when the first frame was presented; `before` is a script that runs before
@@ -100,7 +100,7 @@ def watch(
         start = time.monotonic() - opened
         on_start()
         page.wait_for_timeout(seconds * 1000)
-        found = msgspec.convert(page.evaluate("() => latencyProbe"), Watched)
+        found = msgspec.convert(page.evaluate("() => latencyProbe"), Presented)
         return msgspec.structs.replace(found, start=start)
     finally:
         page.close()

@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from bench.origin import parked
-from bench.origin.load import KINDS, Kind, check, kinds, requests_per_cpu_second
+from bench.origin.load import KINDS, RequestKind, check, kinds, requests_per_cpu_second
 from bench.origin.report import missed, table
 from bench.origin.servers import Broken, nginx, ours
 from bench.tools import ToolMissing, tool
@@ -41,7 +41,7 @@ def main() -> int:
     return 1 if wrong else 0
 
 
-def _measure(options: argparse.Namespace) -> tuple[Figures, list[Kind]]:
+def _measure(options: argparse.Namespace) -> tuple[Figures, list[RequestKind]]:
     tool("wrk", "wrk")
     with TemporaryDirectory(prefix="headend-bench-") as name, ExitStack() as stack:
         folder = Path(name)

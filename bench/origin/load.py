@@ -17,7 +17,7 @@ from bench.ingest.processes import cpu_ns
 from bench.origin.servers import Broken, Published, Serving
 from bench.tools import tool
 
-__all__ = ["KINDS", "Kind", "check", "kinds", "requests_per_cpu_second", "wrk"]
+__all__ = ["KINDS", "RequestKind", "check", "kinds", "requests_per_cpu_second", "wrk"]
 
 CONNECTIONS: Final = 32
 _RANGE_START, _RANGE_STOP = 500_000, 650_000
@@ -27,7 +27,7 @@ _WRONG: Final = re.compile(r"^\s*(?:Socket errors|Non-2xx).*$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
-class Kind:
+class RequestKind:
     """One kind of request; `least` is Headend's target as a multiple of nginx."""
 
     name: str
@@ -41,20 +41,20 @@ class Kind:
 KINDS: Final = ("segment", "playlist", "long playlist", "not modified", "range")
 
 
-def kinds(published: Published) -> list[Kind]:
+def kinds(published: Published) -> list[RequestKind]:
     """Return the requests, in the order of `KINDS`."""
     packed = {"Accept-Encoding": "gzip"}
     part = {"Range": f"bytes={_RANGE_START}-{_RANGE_STOP - 1}"}
     return [
-        Kind("segment", published.segment, least=1.0),
-        Kind("playlist", published.playlist, packed, least=0.5),
-        Kind("long playlist", published.long, packed, least=0.5),
-        Kind("not modified", published.segment, status=304, conditional=True),
-        Kind("range", published.segment, part, status=206),
+        RequestKind("segment", published.segment, least=1.0),
+        RequestKind("playlist", published.playlist, packed, least=0.5),
+        RequestKind("long playlist", published.long, packed, least=0.5),
+        RequestKind("not modified", published.segment, status=304, conditional=True),
+        RequestKind("range", published.segment, part, status=206),
     ]
 
 
-def check(serving: Serving, kind: Kind, published: Published) -> dict[str, str]:
+def check(serving: Serving, kind: RequestKind, published: Published) -> dict[str, str]:
     """Send one request, compare the response with the file, and return the headers to send.
 
     Raises:
@@ -91,7 +91,7 @@ def _ask(
 
 
 def requests_per_cpu_second(
-    serving: Serving, kind: Kind, headers: Mapping[str, str], seconds: int
+    serving: Serving, kind: RequestKind, headers: Mapping[str, str], seconds: int
 ) -> float:
     """Send requests for some seconds; return requests per second of the server's CPU time.
 

@@ -18,7 +18,7 @@ from storage.live.publication import LiveWindow, Publication
 from storage.objects.addresses import live_playlist, live_segment
 from storage.objects.disk import DiskObjects
 
-__all__ = ["SEGMENT_BYTES", "LowLatencyRun", "publish", "publish_long"]
+__all__ = ["SEGMENT_BYTES", "SteppedRun", "publish", "publish_long"]
 
 SEGMENT_BYTES: Final = 2_000_000
 _NOON_US: Final = 1_769_860_800_000_000  # 2026-01-31T12:00:00Z
@@ -49,7 +49,7 @@ async def publish(objects: DiskObjects, edge: MemoryEdge, hash_: PublicHash) -> 
     )
 
 
-class LowLatencyRun:
+class SteppedRun:
     """A low-latency run that advances by half a second on demand.
 
     `address` is the playlist of its video, `msn` and `part` the part that comes next.
@@ -63,7 +63,7 @@ class LowLatencyRun:
     @classmethod
     async def publish(
         cls, objects: DiskObjects, edge: MemoryEdge, hash_: PublicHash
-    ) -> "LowLatencyRun":
+    ) -> "SteppedRun":
         """Publish 30 s, and store them."""
         run = cls(await _opened(objects, edge, hash_, low_latency=True))
         for _ in range((_LISTED + 1) * _PARTS):

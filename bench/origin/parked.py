@@ -26,7 +26,7 @@ from bench.ingest.processes import Child, NoAnswer, child, cpu_ns, rss_bytes
 from bench.origin.servers import ROOT, START_SECONDS, Broken
 from headend.http.descriptors import raise_limit
 
-__all__ = ["Figures", "measure", "missed", "report", "table"]
+__all__ = ["ParkedFigures", "measure", "missed", "report", "table"]
 
 Facts = dict[str, Any]  # a line of JSON
 SERVERS: Final = ("ours", "plain")
@@ -46,7 +46,7 @@ _BYTES_EACH: Final = 12_000
 
 
 @dataclass(frozen=True)
-class Figures:
+class ParkedFigures:
     """What one server needed for `count` parked requests; each round has its own times.
 
     `memory` is the resident memory, in bytes, that the parked connections added in the first round,
@@ -76,7 +76,7 @@ def report(count: int) -> int:
     return 1 if wrong else 0
 
 
-def measure(server: str, count: int) -> Figures:
+def measure(server: str, count: int) -> ParkedFigures:
     """Park requests at a server and have them answered.
 
     Raises:
@@ -101,7 +101,7 @@ def measure(server: str, count: int) -> Figures:
                 median_ms.append(statistics.median(times))
                 last_ms.append(max(times))
                 print(f"{server}, round {number + 1}: last answer after {max(times):.0f} ms")
-        return Figures(count, median_ms, last_ms, memory, parking, answering)
+        return ParkedFigures(count, median_ms, last_ms, memory, parking, answering)
 
 
 @contextmanager
@@ -191,7 +191,7 @@ def _body(answer: bytes) -> bytes:
     return answer.partition(b"\r\n\r\n")[2]
 
 
-def missed(ours: Figures) -> list[str]:
+def missed(ours: ParkedFigures) -> list[str]:
     """Return the targets that were missed, as sentences."""
     found = [
         (statistics.median(ours.median_ms), _MEDIAN_MS, "ms to the median answer"),
@@ -202,7 +202,7 @@ def missed(ours: Figures) -> list[str]:
             if value > most]  # fmt: skip
 
 
-def table(figures: dict[str, Figures]) -> str:
+def table(figures: dict[str, ParkedFigures]) -> str:
     """Return the figures as a table in Markdown."""
     lines = [f"| | {' | '.join(figures)} | target |", "|---|" + "---|" * (len(figures) + 1)]
 

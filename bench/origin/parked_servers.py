@@ -26,7 +26,7 @@ import uvloop
 
 from api.http.response import HttpRequest, HttpResponse, Representation, media_headers, respond
 from api.origin.routes import PLAYLIST_TYPE
-from bench.origin.media import LowLatencyRun
+from bench.origin.media import SteppedRun
 from bench.origin.ours import BenchOrigin
 from headend.config.listen_sockets import bind
 from headend.http.descriptors import raise_limit
@@ -44,7 +44,7 @@ _HEADERS: Final = media_headers(
 class _Plain:
     """Waits with a task for each request."""
 
-    def __init__(self, ours: BenchOrigin, run: LowLatencyRun) -> None:
+    def __init__(self, ours: BenchOrigin, run: SteppedRun) -> None:
         self._published = asyncio.Condition()
         self._ours, self._run = ours, run
         self._answer: HttpResponse | None = None
@@ -79,7 +79,7 @@ class _PlainServer(uvicorn.Server):
         yield
 
 
-async def _publish_on_signal(run: LowLatencyRun, app: _Plain | None) -> None:
+async def _publish_on_signal(run: SteppedRun, app: _Plain | None) -> None:
     """Publish at each SIGUSR1."""
     signals: asyncio.Queue[None] = asyncio.Queue()
     asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, signals.put_nowait, None)
@@ -90,7 +90,7 @@ async def _publish_on_signal(run: LowLatencyRun, app: _Plain | None) -> None:
         _say("published", run, at_ns=at_ns)
 
 
-def _say(event: str, run: LowLatencyRun, **facts: int) -> None:
+def _say(event: str, run: SteppedRun, **facts: int) -> None:
     target = f"/{run.address}?_HLS_msn={run.msn}&_HLS_part={run.part}"
     wanted = {"target": target, "part": f"{run.msn}.{run.part}.m4s"}
     print(json.dumps({"event": event, **wanted, **facts}), flush=True)
@@ -100,7 +100,7 @@ async def _serve(kind: str, folder: Path) -> None:
     raise_limit()
     with bind("127.0.0.1:0") as sock:
         async with BenchOrigin.opened(folder) as ours:
-            run = await LowLatencyRun.publish(ours.objects, ours.edge, await ours.add_stream())
+            run = await SteppedRun.publish(ours.objects, ours.edge, await ours.add_stream())
             _say("listening", run, port=sock.getsockname()[1])
             if kind == "ours":
                 async with serving(ours.application(sock), sock):
@@ -108,7 +108,7 @@ async def _serve(kind: str, folder: Path) -> None:
             await _serve_plainly(_Plain(ours, run), run, sock)
 
 
-async def _serve_plainly(app: _Plain, run: LowLatencyRun, sock: socket.socket) -> None:
+async def _serve_plainly(app: _Plain, run: SteppedRun, sock: socket.socket) -> None:
     settings = uvicorn.Config(app, log_config=None, access_log=False, lifespan="off")
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(_PlainServer(settings).serve(sockets=[sock]))

@@ -3,7 +3,7 @@
 import statistics
 from collections.abc import Mapping, Sequence
 
-from bench.origin.load import Kind
+from bench.origin.load import RequestKind
 
 __all__ = ["missed", "table"]
 
@@ -19,7 +19,7 @@ def _ratio(figures: Figures, kind: str, other: str = "nginx") -> float | None:
     return mine / its
 
 
-def table(figures: Figures, kinds: Sequence[Kind]) -> str:
+def table(figures: Figures, kinds: Sequence[RequestKind]) -> str:
     """Return the figures as a table in Markdown."""
     with_asgi = "asgi" in figures
     lines = [
@@ -43,7 +43,7 @@ def table(figures: Figures, kinds: Sequence[Kind]) -> str:
     return "\n".join(lines)
 
 
-def missed(figures: Figures, kinds: Sequence[Kind]) -> list[str]:
+def missed(figures: Figures, kinds: Sequence[RequestKind]) -> list[str]:
     """Return the targets that were missed, as sentences."""
     found: list[str] = []
     for kind in kinds:

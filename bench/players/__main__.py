@@ -31,7 +31,7 @@ from bench.latency.viewer import browser, watch
 from bench.players.pages import PAGES, player_pages
 from bench.players.programs import PROGRAMS, Program
 from bench.players.screen import Pictures, Screen, screen
-from bench.players.verdict import HEADINGS, Playing, Shown, judge, last_new, row
+from bench.players.verdict import HEADINGS, Playing, SeenPicture, judge, last_new, row
 from bench.service import BenchService, service
 from bench.tools import ToolMissing, tool
 from media.no_op import do_nothing
@@ -49,7 +49,7 @@ _SHED: Final = "headend_run_rungs_shed_total"
 WHATS: Final = ("low", "normal", "video")
 
 
-class Encoders:
+class PrimaryAndBackup:
     """Two encoders of one stream, one of which is on air; the other takes over when it is lost."""
 
     def __init__(self, stack: ExitStack, folder: Path, urls: tuple[str, str]) -> None:
@@ -75,12 +75,12 @@ class Encoders:
         self._on_air = 1 - self._on_air
 
 
-class Session(msgspec.Struct, frozen=True, kw_only=True):
+class PlayerSession(msgspec.Struct, frozen=True, kw_only=True):
     """The inputs of a player: the URLs to play, and what disconnects the encoder."""
 
     addresses: dict[str, str]
     seconds: float
-    encoders: Encoders
+    encoders: PrimaryAndBackup
     chromium: Browser
     pages: dict[str, str]
     display: Screen
@@ -97,7 +97,7 @@ def _now() -> float:
 
 
 @contextmanager
-def _losing(session: Session, what: str, after: float) -> Generator[Callable[[], float]]:
+def _losing(session: PlayerSession, what: str, after: float) -> Generator[Callable[[], float]]:
     """Disconnect the encoder within the block; yield a function that returns when.
 
     A video loses nothing; the time is noted all the same.
@@ -119,7 +119,7 @@ def _losing(session: Session, what: str, after: float) -> Generator[Callable[[],
             session.encoders.restore()
 
 
-def _in_chromium(session: Session, page: str, what: str) -> tuple[Playing, list[str]]:
+def _in_chromium(session: PlayerSession, page: str, what: str) -> tuple[Playing, list[str]]:
     opened = _now()
     address = f"{session.pages[page]}#{session.addresses[what]}"
     seconds = session.seconds_of(what)
@@ -128,16 +128,16 @@ def _in_chromium(session: Session, page: str, what: str) -> tuple[Playing, list[
             watched = watch(session.chromium, address, seconds, do_nothing)
         except TimeoutError as error:
             return judge([], opened, lost(), _now()), [str(error)]
-        shown = [Shown(each.at, each.at - each.latency) for each in watched.frames]
+        shown = [SeenPicture(each.at, each.at - each.latency) for each in watched.frames]
         return judge(shown, opened, lost(), _ended(what, shown)), watched.errors
 
 
-def _ended(what: str, shown: Sequence[Shown]) -> float:
+def _ended(what: str, shown: Sequence[SeenPicture]) -> float:
     """Return when playing ended: a video by itself, with its last picture."""
     return (last_new(shown) if what == "video" else None) or _now()
 
 
-def _in_program(session: Session, program: Program, what: str) -> tuple[Playing, list[str]]:
+def _in_program(session: PlayerSession, program: Program, what: str) -> tuple[Playing, list[str]]:
     path = session.folder / "player.log"
     environment = {
         **os.environ,
@@ -212,7 +212,7 @@ def _length(playlist: str) -> float:
 
 
 @contextmanager
-def _session(seconds: float, whats: list[str]) -> Generator[Session]:
+def _session(seconds: float, whats: list[str]) -> Generator[PlayerSession]:
     with TemporaryDirectory(prefix="headend-bench-") as name, ExitStack() as stack:
         folder = Path(name)
         folder.chmod(0o755)  # VLC runs as another user
@@ -227,9 +227,9 @@ def _session(seconds: float, whats: list[str]) -> Generator[Session]:
         if "video" in whats:
             addresses["video"] = _upload(running, folder)
         urls = (f"{running.rtmp}/{key}", f"{running.rtmp}-backup-1/{key}")
-        encoders = Encoders(stack, folder, urls)
+        encoders = PrimaryAndBackup(stack, folder, urls)
         time.sleep(_FILLED_SECONDS)
-        yield Session(
+        yield PlayerSession(
             addresses=addresses,
             seconds=seconds,
             encoders=encoders,

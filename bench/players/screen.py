@@ -15,7 +15,7 @@ from itertools import dropwhile
 from typing import IO, Final
 
 from bench.latency.clock import read, since
-from bench.players.verdict import Shown
+from bench.players.verdict import SeenPicture
 from bench.tools import tool
 
 __all__ = ["SIZE", "Pictures", "Screen", "screen"]
@@ -30,7 +30,7 @@ class Pictures:
     """The clocks of gray pictures of `SIZE`, as they come through a pipe."""
 
     def __init__(self, pipe: IO[bytes]) -> None:
-        self.shown: list[Shown] = []
+        self.shown: list[SeenPicture] = []
         self._pipe = pipe
         self._reader = threading.Thread(target=self._read, name="pictures")
         self._reader.start()
@@ -41,9 +41,9 @@ class Pictures:
             at = time.time() * 1000
             clock = read(memoryview(data), width, width, height)
             if clock is not None:
-                self.shown.append(Shown(at, round(at - since(clock, at))))
+                self.shown.append(SeenPicture(at, round(at - since(clock, at))))
 
-    def since(self, at: float) -> list[Shown]:
+    def since(self, at: float) -> list[SeenPicture]:
         """Return what was shown from a time of day (ms) on, without what was there already."""
         before = next((each.drawn for each in reversed(self.shown) if each.at < at), None)
         found = [each for each in self.shown if each.at >= at]

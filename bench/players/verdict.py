@@ -6,12 +6,12 @@ from typing import Final
 
 import msgspec
 
-__all__ = ["HEADINGS", "Playing", "Shown", "judge", "last_new", "row"]
+__all__ = ["HEADINGS", "Playing", "SeenPicture", "judge", "last_new", "row"]
 
 STOP_MS: Final = 500.0  # a picture that stays for so long has stopped
 
 
-class Shown(msgspec.Struct, frozen=True):
+class SeenPicture(msgspec.Struct, frozen=True):
     """A picture on a screen: when it was seen, and when it was drawn (ms since the epoch)."""
 
     at: float
@@ -45,13 +45,13 @@ HEADINGS: Final = (
 )
 
 
-def judge(shown: Sequence[Shown], opened: float, lost: float, ended: float) -> Playing:
+def judge(shown: Sequence[SeenPicture], opened: float, lost: float, ended: float) -> Playing:
     """Judge what was shown; `opened`, `lost`, `ended` are when it began, lost its encoder, ended.
 
     All are ms since the epoch. `lost` is the middle of a video, which loses nothing.
     """
     stops, longest, skipped = 0, 0.0, 0.0
-    last: Shown | None = None
+    last: SeenPicture | None = None
     for each in shown:
         if last is None or each.drawn != last.drawn:
             if last is not None and each.at - last.at > STOP_MS:
@@ -75,7 +75,7 @@ def judge(shown: Sequence[Shown], opened: float, lost: float, ended: float) -> P
     )
 
 
-def last_new(shown: Sequence[Shown]) -> float | None:
+def last_new(shown: Sequence[SeenPicture]) -> float | None:
     """Return when the last picture was first seen, in ms since the epoch; None if there is none.
 
     A program may show the last picture of a video for as long as it is let.
@@ -83,7 +83,7 @@ def last_new(shown: Sequence[Shown]) -> float | None:
     return next((each.at for each in shown if each.drawn == shown[-1].drawn), None)
 
 
-def _latency(shown: Sequence[Shown]) -> float | None:
+def _latency(shown: Sequence[SeenPicture]) -> float | None:
     if not shown:
         return None
     return statistics.median(each.at - each.drawn for each in shown) / 1000

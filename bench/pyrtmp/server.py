@@ -18,7 +18,7 @@ import time
 
 from pyrtmp.rtmp import RTMPProtocol, SimpleRTMPController
 
-__all__ = ["Watched", "main", "serve"]
+__all__ = ["CountingController", "main", "serve"]
 
 
 def say(event: str, **facts: object) -> None:
@@ -38,7 +38,7 @@ class LastError(logging.Handler):
         self.text = repr(error) if error else record.getMessage()
 
 
-class Watched(SimpleRTMPController):
+class CountingController(SimpleRTMPController):
     """pyrtmp's controller, which counts what it passes on."""
 
     def __init__(self, errors: LastError) -> None:
@@ -90,7 +90,7 @@ async def serve(host: str, tls: ssl.SSLContext | None) -> None:
     logging.getLogger("pyrtmp.rtmp").addHandler(errors)
     loop = asyncio.get_running_loop()
     server = await loop.create_server(
-        lambda: RTMPProtocol(controller=Watched(errors)), host=host, port=0, ssl=tls
+        lambda: RTMPProtocol(controller=CountingController(errors)), host=host, port=0, ssl=tls
     )
     say("listening", port=server.sockets[0].getsockname()[1])
     async with server:

@@ -19,17 +19,21 @@ from typing import Final
 
 import msgspec
 
-from bench.uplink.link import FAR, NEAR, PORT, Network, open_link, relay
+from bench.uplink.link import FAR, NEAR, PORT, LinkFaults, open_link, relay
 
 __all__ = ["main"]
 
 LIMITS: Final = (0.5, 0.7, 1.0, 2.0)
 NETWORKS: Final = (
-    Network(name="0.5 % lost", loss=0.005),
-    Network(name="2 % lost", loss=0.02),
-    Network(name="5 % lost", loss=0.05),
-    Network(name="0.2 s without any, every 10 s", loss=0.002, outage_every=10, outage_seconds=0.2),
-    Network(name="0.4 s without any, every 15 s", loss=0.002, outage_every=15, outage_seconds=0.4),
+    LinkFaults(name="0.5 % lost", loss=0.005),
+    LinkFaults(name="2 % lost", loss=0.02),
+    LinkFaults(name="5 % lost", loss=0.05),
+    LinkFaults(
+        name="0.2 s without any, every 10 s", loss=0.002, outage_every=10, outage_seconds=0.2
+    ),
+    LinkFaults(
+        name="0.4 s without any, every 15 s", loss=0.002, outage_every=15, outage_seconds=0.4
+    ),
 )
 _RATE: Final = 2_000_000  # bits a second; at 5 % loss TCP carries little more
 _PICTURES: Final = 30  # a second
@@ -86,7 +90,7 @@ def _receive(sock: socket.socket, seconds: float) -> Gaps:
     return gaps
 
 
-def _measure(network: Network, seconds: float) -> Gaps:
+def _measure(network: LinkFaults, seconds: float) -> Gaps:
     """Measure one network, in a network namespace of its own."""
     device = open_link()
     with socket.create_server((NEAR, PORT)) as server:

@@ -20,7 +20,7 @@ from typing import Final
 
 import msgspec
 
-__all__ = ["FAR", "NEAR", "PORT", "Network", "open_link", "relay"]
+__all__ = ["FAR", "NEAR", "PORT", "LinkFaults", "open_link", "relay"]
 
 NEAR: Final = "10.9.0.1"
 FAR: Final = "10.9.0.2"
@@ -35,7 +35,7 @@ _POLL_SECONDS: Final = 0.05
 _PACKET_BYTES: Final = 2000
 
 
-class Network(msgspec.Struct, frozen=True, kw_only=True):
+class LinkFaults(msgspec.Struct, frozen=True, kw_only=True):
     """What a network does to packets besides delaying them by 20 to 25 ms.
 
     `loss` is the probability with which each is lost. About every `outage_every` seconds (0: never)
@@ -57,7 +57,7 @@ def open_link() -> int:
     return device
 
 
-def _outages(network: Network, dice: random.Random, now: float) -> Iterator[tuple[float, float]]:
+def _outages(network: LinkFaults, dice: random.Random, now: float) -> Iterator[tuple[float, float]]:
     """Yield when each outage begins and ends."""
     while network.outage_every:
         begins = now + dice.expovariate(1 / network.outage_every)
@@ -66,7 +66,7 @@ def _outages(network: Network, dice: random.Random, now: float) -> Iterator[tupl
     yield inf, inf
 
 
-def relay(device: int, network: Network) -> None:
+def relay(device: int, network: LinkFaults) -> None:
     """Carry packets for ever."""
     dice = random.Random(network.name)
     waiting: list[tuple[float, int, bytes]] = []

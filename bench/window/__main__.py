@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from bench.window.measure import Figures
+from bench.window.measure import WindowFigures
 
 __all__ = ["MOST_GROWTH", "main", "measured"]
 
@@ -59,11 +59,11 @@ def main() -> int:
     return 0 if flat else 1
 
 
-def measured(seconds: int, steps: int) -> Figures:
+def measured(seconds: int, steps: int) -> WindowFigures:
     """Return the figures of a window, measured in another process."""
     command = [sys.executable, "-m", "bench.window.measure", str(seconds), str(steps)]
     done = subprocess.run(command, stdout=subprocess.PIPE, check=True, timeout=_TIMEOUT)
-    return msgspec.json.decode(done.stdout, type=Figures)
+    return msgspec.json.decode(done.stdout, type=WindowFigures)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from bench.window.stored import (
     RENDITIONS,
     RUN,
     STEP_TICKS,
-    CountingObjects,
+    PutCountingDisk,
     store,
 )
 from media.hls.segment import InitSection, Part, Segment, SegmentStart
@@ -31,13 +31,13 @@ from storage.edge.memory import MemoryEdge
 from storage.live.publication import LiveWindow, Publication
 from storage.objects.addresses import live_playlist
 
-__all__ = ["Figures"]
+__all__ = ["WindowFigures"]
 
 _PARTS = 4  # of each segment: 0.5 s
 _CODECS = dict.fromkeys(NAMES, "avc1.64001F") | {NAMES[-1]: "mp4a.40.2"}
 
 
-class Figures(msgspec.Struct):
+class WindowFigures(msgspec.Struct):
     """What was measured; times are milliseconds of CPU on the loop, those of `resume` seconds."""
 
     window: int  # steps
@@ -105,9 +105,9 @@ def _answer(playlist: CachedPlaylist | None) -> CachedPlaylist:
     return playlist
 
 
-async def _measured(folder: Path, seconds: int, steps: int) -> Figures:
-    objects, edge, clock = CountingObjects(folder), MemoryEdge(), _Clock()
-    figures = Figures(window=seconds // 2, steps=steps)
+async def _measured(folder: Path, seconds: int, steps: int) -> WindowFigures:
+    objects, edge, clock = PutCountingDisk(folder), MemoryEdge(), _Clock()
+    figures = WindowFigures(window=seconds // 2, steps=steps)
     await store(objects, figures.window)
     window = LiveWindow().reaching_back(seconds)
     before, began, busy = _rss_mb(), time.perf_counter(), time.process_time()

@@ -20,7 +20,7 @@ __all__ = [
     "RENDITIONS",
     "RUN",
     "STEP_TICKS",
-    "CountingObjects",
+    "PutCountingDisk",
     "store",
 ]
 
@@ -36,7 +36,7 @@ NAMES = (*(rung.name for rung in RENDITIONS), AUDIO_RENDITION)
 _MEDIA = 32  # steps
 
 
-class CountingObjects(DiskObjects):
+class PutCountingDisk(DiskObjects):
     """A disk that counts what is put on it: objects, and the bytes of those that are no media."""
 
     puts = 0

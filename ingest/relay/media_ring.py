@@ -52,7 +52,7 @@ class Arrival(msgspec.Struct, frozen=True, gc=False):
     item: Track | MediaPacket | Jump
 
 
-class _Group:
+class _PictureGroup:
     """A keyframe and what follows it, up to the next one; `tracks` are those before it."""
 
     __slots__ = ("arrivals", "began", "number", "size_bytes", "tracks")
@@ -108,7 +108,7 @@ class MediaRing:
         self._memory = RingMemory() if memory is None else memory
         self._video: VideoTrack | None = None
         self._audio: AudioTrack | None = None
-        self._groups: deque[_Group] = deque()
+        self._groups: deque[_PictureGroup] = deque()
         self._size_bytes = 0
         self._count = 0  # of all arrivals that were ever kept
         self._stored_until: float | None = None
@@ -134,7 +134,7 @@ class MediaRing:
     def add_packet(self, packet: MediaPacket, now: float) -> None:
         """Add a packet of the newest track of its kind; dropped while no group has begun."""
         if self._begins_group(packet, now):
-            self._groups.append(_Group(self._count, now, self._tracks()))
+            self._groups.append(_PictureGroup(self._count, now, self._tracks()))
             self._drop_groups_before(now - RING_SECONDS)
         self._append(Arrival(now, packet), packet.memory_bytes)
 
@@ -193,7 +193,7 @@ class MediaRing:
         ]
         return arrivals, self._count
 
-    def _read(self, groups: list[_Group]) -> list[Arrival]:
+    def _read(self, groups: list[_PictureGroup]) -> list[Arrival]:
         first = groups[0]
         tracks = [Arrival(first.began, track) for track in first.tracks]
         return tracks + [arrival for group in groups for arrival in group.arrivals]

@@ -8,7 +8,7 @@ from typing import Annotated, Final
 
 import msgspec
 
-__all__ = ["MAX_CHUNK_BYTES", "Bucket", "Limits"]
+__all__ = ["MAX_CHUNK_BYTES", "Limits", "TokenBucket"]
 
 KIB: Final = 1 << 10
 MIB: Final = 1 << 20
@@ -363,7 +363,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     ] = 10
 
 
-class Bucket:
+class TokenBucket:
     """A token bucket: `rate` tokens a second, at most `size` of them."""
 
     __slots__ = ("_rate", "_size", "_tokens", "_updated")

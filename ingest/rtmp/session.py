@@ -20,7 +20,7 @@ from ingest.rtmp.errors import LimitExceeded, RtmpError, TimedOut
 from ingest.rtmp.events import Event, Metadata, PacketReceived
 from ingest.rtmp.flv import FlvReader, split_aggregate
 from ingest.rtmp.handshake import Handshake
-from ingest.rtmp.limits import Bucket, Limits
+from ingest.rtmp.limits import Limits, TokenBucket
 from ingest.rtmp.messages import (
     MessageType,
     UserEvent,
@@ -81,16 +81,16 @@ class Session:
         self._now = self._last_received = self._last_ping = self._state_since = now
         self._last_media: float | None = None
         average = limits.media_average_seconds * limits.media_burst
-        self._bit_budget = Bucket(
+        self._bit_budget = TokenBucket(
             limits.media_bits_per_second, limits.media_bits_per_second * average, now
         )
-        self._chunk_budget = Bucket(
+        self._chunk_budget = TokenBucket(
             limits.chunks_per_second, limits.chunks_per_second * limits.chunks_average_seconds, now
         )
-        self._message_budget = Bucket(
+        self._message_budget = TokenBucket(
             limits.messages_per_second, limits.messages_per_second * _BURST_SECONDS, now
         )
-        self._command_budget = Bucket(
+        self._command_budget = TokenBucket(
             limits.commands_per_second, limits.commands_before_publish, now
         )
         self._window = limits.window_bytes

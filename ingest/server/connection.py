@@ -26,7 +26,7 @@ from ingest.rtmp.events import (
     PublishRequested,
     TrackFound,
 )
-from ingest.rtmp.limits import Bucket, Limits
+from ingest.rtmp.limits import Limits, TokenBucket
 from ingest.rtmp.session import Session
 from ingest.server.read_batcher import ReadBatcher
 from ingest.stream.live_stream import SlotOccupied
@@ -131,7 +131,7 @@ class PublisherConnection(asyncio.Protocol):
         self._last_received = self._last_write = self._clock()
         self._last_deferral = -_AFTER_DEFERRAL_SECONDS
         beginnings = listener.limits.beginnings_per_minute
-        self._beginnings = Bucket(beginnings / 60, beginnings, self._last_received)
+        self._beginnings = TokenBucket(beginnings / 60, beginnings, self._last_received)
 
     # -- what the stream sees ---------------------------------------------------------------------
 

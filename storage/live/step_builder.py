@@ -31,7 +31,7 @@ class PublicationError(StorageError):
     """A report does not fit the previous ones: the engine's fault, not the disk's."""
 
 
-class _Epoch(msgspec.Struct):
+class _StepEpoch(msgspec.Struct):
     """The wall clock of a source's first frame, and of tick 0 of the output clock once known."""
 
     wall_us: int
@@ -51,7 +51,7 @@ class FinishedSegment(msgspec.Struct, frozen=True):
         return self.step.segments[self.rendition]
 
 
-class _OpenSegment(msgspec.Struct):
+class _UnlistedSegment(msgspec.Struct):
     """The segment that a rendition is filling."""
 
     start: SegmentStart
@@ -76,10 +76,10 @@ class StepBuilder:
         self.following = next_sequence
         self.next_inits = dict(next_inits)
         self._names: tuple[str, ...] = ()
-        self._sources: dict[int, _Epoch] = {}
+        self._sources: dict[int, _StepEpoch] = {}
         self._inits: set[tuple[str, int]] = set()
         self.needed_codecs = dict(needed)  # of decoders for all media so far, by rendition
-        self._filling: dict[str, _OpenSegment] = {}
+        self._filling: dict[str, _UnlistedSegment] = {}
         self._open: dict[int, Step] = {}
         self._completed: dict[int, Step] = {}  # not yet stored
         self._to_open = next_sequence
@@ -95,7 +95,7 @@ class StepBuilder:
     def prepare(self, epoch: int, renditions: tuple[Rendition, ...], wall_us: int) -> None:
         """Announce a source and its video rungs."""
         self._names = rendition_names(renditions)
-        self._sources[epoch] = _Epoch(wall_us)
+        self._sources[epoch] = _StepEpoch(wall_us)
 
     def add_init(self, init: InitSection) -> None:
         """Add an init section.
@@ -130,7 +130,7 @@ class StepBuilder:
         if start.rendition in self._filling:
             raise PublicationError(f"two segments at once of {start.rendition}")
         self._check_described(start.rendition, start.sequence, start.epoch, start.init)
-        self._filling[start.rendition] = _OpenSegment(start, [])
+        self._filling[start.rendition] = _UnlistedSegment(start, [])
 
     def add_part(self, part: Part) -> tuple[SegmentStart, Step]:
         """Add a part; return what began its segment, and its step.

@@ -80,41 +80,41 @@ async def bus(request: pytest.FixtureRequest) -> AsyncGenerator[Bus]:
 class StartedFile(NamedTuple):
     """An SQLite catalog after its first start, and its owner's token."""
 
-    place: Path
+    location: Path
     owner_token: str
 
 
 @pytest.fixture(scope="session")
 def started_file(migrated_file: Path, tmp_path_factory: pytest.TempPathFactory) -> StartedFile:
     """Created once: a first start takes half as long as many tests."""
-    place = Path(shutil.copy(migrated_file, tmp_path_factory.mktemp("started") / "catalog.db"))
+    location = Path(shutil.copy(migrated_file, tmp_path_factory.mktemp("started") / "catalog.db"))
 
     async def start() -> str:
-        async with open_catalog(place, migrate=False) as catalog:
-            return await first_start(catalog, place) or ""
+        async with open_catalog(location, migrate=False) as catalog:
+            return await first_start(catalog, location) or ""
 
-    return StartedFile(place, asyncio.run(start()))
+    return StartedFile(location, asyncio.run(start()))
 
 
-async def first_start(catalog: Catalog, place: str | Path) -> str | None:
+async def first_start(catalog: Catalog, location: str | Path) -> str | None:
     """Set the broadcaster's key of a new catalog, and return its owner's token."""
     first = await catalog.installation.first_start(NOW_US)
     if first.owner_token is not None:
-        run_sql(place, f"UPDATE installation SET broadcaster_key = '{BROADCASTER_KEY}'")
+        run_sql(location, f"UPDATE installation SET broadcaster_key = '{BROADCASTER_KEY}'")
     return first.owner_token
 
 
 @pytest.fixture
-def catalog_place(
+def catalog_database(
     request: pytest.FixtureRequest, started_file: StartedFile, tmp_path: Path
 ) -> str | Path:
     """The application's catalog: a file, since running all 200 tests on both takes a minute more.
 
-    Modules that test both databases override it with `both_places`.
+    Modules that test both databases override it with `either_database`.
     """
     if ON_SHARED:
-        return request.getfixturevalue("postgres_place")
-    return Path(shutil.copy(started_file.place, tmp_path / "catalog.db"))
+        return request.getfixturevalue("postgres_database")
+    return Path(shutil.copy(started_file.location, tmp_path / "catalog.db"))
 
 
 @pytest.fixture
@@ -124,16 +124,16 @@ def taken_seconds() -> float:
 
 
 @pytest.fixture
-async def house(
-    catalog_place: str | Path,
+async def api_service(
+    catalog_database: str | Path,
     started_file: StartedFile,
     objects: DiskObjects,
     live_edge: Edge,
     taken_seconds: float,
 ) -> AsyncGenerator[ApiService]:
     # Wherever it is, it has the tables.
-    async with open_catalog(catalog_place, migrate=False) as catalog:
-        token = await first_start(catalog, catalog_place) or started_file.owner_token
+    async with open_catalog(catalog_database, migrate=False) as catalog:
+        token = await first_start(catalog, catalog_database) or started_file.owner_token
         project = await catalog.projects.find("1")
         assert project is not None
         if ON_SHARED:
@@ -178,12 +178,12 @@ def on_site(request: pytest.FixtureRequest, tmp_path: Path) -> OnSite:
     for name in ("objects", "shared_redis") if ON_SHARED else ():
         request.getfixturevalue(name)
 
-    def play(scene: Callable[[OriginSite], Awaitable[None]]) -> None:
+    def play(scenario: Callable[[OriginSite], Awaitable[None]]) -> None:
         async def go() -> None:
             async with origin_site(request, tmp_path) as site:
                 await site.publish()
                 async with site.client:
-                    await scene(site)
+                    await scenario(site)
 
         asyncio.run(go())
 

@@ -15,9 +15,11 @@ from tests.support.api.in_loop_client import client_of
 @pytest.mark.parametrize(
     "path", ["/nothing", "/api", "/api/nothing", "/api/project", "/api/projects/1/streams/1"]
 )
-async def test_where_nothing_is_the_answer_is_404_in_json(house: ApiService, path: str) -> None:
-    for headers in ({}, house.owner):
-        answer = await house.client.get(path, headers=headers)
+async def test_where_nothing_is_the_answer_is_404_in_json(
+    api_service: ApiService, path: str
+) -> None:
+    for headers in ({}, api_service.owner):
+        answer = await api_service.client.get(path, headers=headers)
         assert answer.status_code == 404
         assert answer.headers["content-type"] == "application/json"
         assert set(answer.json()) == {"message"}
@@ -29,16 +31,16 @@ FILES = (["application/octet-stream"], ["application/zip"])
 
 @pytest.mark.parametrize("method", ["PUT", "DELETE", "PATCH"])
 async def test_another_method_is_405_and_names_the_right_ones(
-    house: ApiService, method: str
+    api_service: ApiService, method: str
 ) -> None:
-    answer = await house.client.request(method, STREAMS, headers=house.owner)
+    answer = await api_service.client.request(method, STREAMS, headers=api_service.owner)
     assert answer.status_code == 405
     assert set(answer.json()) == {"message"}
     assert {"GET", "POST"} <= set(answer.headers["allow"].replace(" ", "").split(","))
 
 
-async def test_the_description_is_an_openapi_document(house: ApiService) -> None:
-    answer = await house.client.get("/schema/openapi.json")
+async def test_the_description_is_an_openapi_document(api_service: ApiService) -> None:
+    answer = await api_service.client.get("/schema/openapi.json")
     assert answer.status_code == 200
     document = answer.json()
     assert document["openapi"].startswith("3.1")
@@ -52,17 +54,17 @@ async def test_the_description_is_an_openapi_document(house: ApiService) -> None
     assert document["components"]["securitySchemes"]["bearer"]["scheme"] == "bearer"
 
 
-async def test_the_description_names_every_key_that_is_answered(house: ApiService) -> None:
-    schemas = (await house.client.get("/schema/openapi.json")).json()["components"]["schemas"]
-    added = await house.add()
+async def test_the_description_names_every_key_that_is_answered(api_service: ApiService) -> None:
+    schemas = (await api_service.client.get("/schema/openapi.json")).json()["components"]["schemas"]
+    added = await api_service.add()
     assert set(schemas["Stream"]["properties"]) == set(added)
-    page = await house.listed()
+    page = await api_service.listed()
     assert set(schemas["StreamItem"]["properties"]) == set(page["data"][0])
     assert set(schemas["Meta"]["properties"]) == set(page["meta"])
 
 
-async def test_every_refusal_is_described_in_its_one_shape(house: ApiService) -> None:
-    document = (await house.client.get("/schema/openapi.json")).json()
+async def test_every_refusal_is_described_in_its_one_shape(api_service: ApiService) -> None:
+    document = (await api_service.client.get("/schema/openapi.json")).json()
     for operations in document["paths"].values():
         for operation in operations.values():
             for status, answer in operation["responses"].items():
@@ -79,7 +81,7 @@ async def test_every_refusal_is_described_in_its_one_shape(house: ApiService) ->
 
 
 async def test_other_rooms_handlers_stand_beside_the_api_and_out_of_its_description(
-    house: ApiService,
+    api_service: ApiService,
 ) -> None:
     @asgi("/live", is_mount=True, copy_scope=True)
     async def origin(scope: Scope, receive: Receive, send: Send) -> None:
@@ -92,7 +94,7 @@ async def test_other_rooms_handlers_stand_beside_the_api_and_out_of_its_descript
         return hash_
 
     app = create_app(
-        catalog=house.catalog,
+        catalog=api_service.catalog,
         addresses=ADDRESSES,
         broadcaster_key="key",
         handlers=[origin, watch],
@@ -101,6 +103,6 @@ async def test_other_rooms_handlers_stand_beside_the_api_and_out_of_its_descript
         assert "/a/b/c.m4s" in (await client.get("/live/a/b/c.m4s")).text
         assert (await client.get("/watch/abc")).text == "abc"
         assert (await client.get(STREAMS)).status_code == 401
-        assert (await client.get(STREAMS, headers=house.owner)).status_code == 200
+        assert (await client.get(STREAMS, headers=api_service.owner)).status_code == 200
         document = (await client.get("/schema/openapi.json")).json()
         assert {path.split("/")[1] for path in document["paths"]} == {"api"}

@@ -19,30 +19,30 @@ from tests.support.api.upload_clips import VIDEOS, clip, picture, upload
 
 
 @pytest.fixture
-def catalog_place(both_places: str | Path) -> str | Path:
-    return both_places
+def catalog_database(either_database: str | Path) -> str | Path:
+    return either_database
 
 
-async def ask(
-    house: ApiService, method: str, path: str, body: object = None, status: int = 200
+async def call(
+    api_service: ApiService, method: str, path: str, body: object = None, status: int = 200
 ) -> Json:
-    answer = await house.client.request(method, path, json=body, headers=house.owner)
+    answer = await api_service.client.request(method, path, json=body, headers=api_service.owner)
     assert answer.status_code == status, answer.text
     assert answer.headers["content-type"] == "application/json"
     return answer.json()
 
 
-async def label(house: ApiService, kind: str, name: str, project: object = 1) -> int:
+async def label(api_service: ApiService, kind: str, name: str, project: object = 1) -> int:
     """Make a tag, category or player; return its number."""
     plural = {"tag": "tags", "category": "categories", "player": "players"}[kind]
-    body = await ask(house, "POST", f"/api/projects/{project}/{plural}", {"name": name}, 201)
+    body = await call(api_service, "POST", f"/api/projects/{project}/{plural}", {"name": name}, 201)
     return body[kind]["id"]
 
 
-async def everything_set(house: ApiService) -> tuple[Json, Json]:
+async def everything_set(api_service: ApiService) -> tuple[Json, Json]:
     """Return a body that sets all that an edit of a video takes, and what a record then shows."""
-    category = await label(house, "category", "News")
-    tag = await label(house, "tag", "Known")
+    category = await label(api_service, "category", "News")
+    tag = await label(api_service, "tag", "Known")
     sent = {
         "title": "Șah — 👩‍👩‍👧",
         "description": "One\nTwo",
@@ -85,8 +85,8 @@ def test_a_body_of_another_shape_is_noticed() -> None:
     assert contract_shapes.refusal_faults({"message": "x", "errors": {"a": ["b"]}}) == []
 
 
-async def test_a_video_has_its_documented_forms(house: ApiService) -> None:
-    body = await upload(house, name="Über 1.Mai.mov", texts={"description": "Some"})
+async def test_a_video_has_its_documented_forms(api_service: ApiService) -> None:
+    body = await upload(api_service, name="Über 1.Mai.mov", texts={"description": "Some"})
     assert faults(body, contract_shapes.UPLOAD_VIDEO) == []
     assert body["message"] == "Video added."
     video = body["video"]
@@ -105,18 +105,18 @@ async def test_a_video_has_its_documented_forms(house: ApiService) -> None:
     assert abs(video["length"] - 1) < 0.1
     assert round(video["length"], 3) == video["length"]
     assert video["iso8601_duration"] == f"PT{video['length']:.3f}".rstrip("0").rstrip(".") + "S"
-    sent, shown = await everything_set(house)
-    body = await ask(house, "PUT", one, sent)
+    sent, shown = await everything_set(api_service)
+    body = await call(api_service, "PUT", one, sent)
     assert faults(body, contract_shapes.EDIT_VIDEO) == []
     assert body["message"] == "Video updated."
     assert some(body["video"], shown) == shown
     assert [tag["name"] for tag in body["video"]["tags"]] == ["Known", "New"]
-    player = await label(house, "player", "Dark")
-    with_player = await ask(house, "PUT", f"{one}/player", {"player": player})
+    player = await label(api_service, "player", "Dark")
+    with_player = await call(api_service, "PUT", f"{one}/player", {"player": player})
     assert faults(with_player, contract_shapes.EDIT_VIDEO) == []
     full = with_player["video"]
     assert full["player"] == {"id": player, "name": "Dark"}
-    body = await ask(house, "GET", one)
+    body = await call(api_service, "GET", one)
     assert faults(body, contract_shapes.SHOW_VIDEO) == []
     same = (contract_shapes.VIDEO_SHOWN.keys() & contract_shapes.VIDEO.keys()) - {"resolutions"}
     assert some(body["data"], dict.fromkeys(same)) == some(full, dict.fromkeys(same))
@@ -124,20 +124,22 @@ async def test_a_video_has_its_documented_forms(house: ApiService) -> None:
     (rung,) = body["data"]["resolutions"]
     assert (rung["resolution"], rung["resolution_id"], rung["transcoded"]) == ("360p", 1, 0)
     assert (rung["horizontal_value"], rung["vertical_value"]) == (640, 360)
-    body = await ask(house, "GET", VIDEOS)
+    body = await call(api_service, "GET", VIDEOS)
     assert faults(body, contract_shapes.LIST_VIDEOS) == []
     assert body["data"] == [some(full, contract_shapes.VIDEO_ITEM)]
 
 
-async def test_a_made_video_is_whole_in_every_form(house: ApiService, objects: DiskObjects) -> None:
+async def test_a_made_video_is_whole_in_every_form(
+    api_service: ApiService, objects: DiskObjects
+) -> None:
     files: Any = {"poster": ("p.jpg", picture("jpg"), "image/jpeg")}
-    big = (await upload(house, data=clip("640x480", "1"), files=files))["video"]
+    big = (await upload(api_service, data=clip("640x480", "1"), files=files))["video"]
     assert set(big["image_urls"]) == {"360p", "480p"}
     assert big["image_update_at"] is not None
     assert [(each["id"], each["name"]) for each in big["resolutions"]] == [(1, "360p"), (2, "480p")]
-    (status,) = await made(house, objects, big["id"])
+    (status,) = await made(api_service, objects, big["id"])
     assert status["state"] == "completed", status
-    body = await ask(house, "GET", f"/api/videos/{big['id']}")
+    body = await call(api_service, "GET", f"/api/videos/{big['id']}")
     assert faults(body, contract_shapes.SHOW_VIDEO) == []
     shown = body["data"]
     assert (shown["completed"], shown["published"]) == (True, True)
@@ -146,7 +148,7 @@ async def test_a_made_video_is_whole_in_every_form(house: ApiService, objects: D
     assert [rung["transcoded"] for rung in shown["resolutions"]] == [1, 1]
     assert [rung["vertical_value"] for rung in shown["resolutions"]] == [360, 480]
     assert all(rung["size"] > 0 for rung in shown["resolutions"])
-    body = await ask(house, "PUT", f"/api/videos/{big['id']}", {})
+    body = await call(api_service, "PUT", f"/api/videos/{big['id']}", {})
     assert faults(body, contract_shapes.EDIT_VIDEO) == []
     full = body["video"]
     assert (full["transcoding_progress"], full["transcoding_eta"]) == (100, 0)
@@ -154,13 +156,13 @@ async def test_a_made_video_is_whole_in_every_form(house: ApiService, objects: D
     assert full["storage_size"] >= sum(rung["size"] for rung in shown["resolutions"])
     assert (full["uploading"], full["size"]) == (False, big["size"])
     for kind, total in (("completed", 1), ("inprogress", 0), ("recent", 1)):
-        body = await ask(house, "GET", f"{VIDEOS}?type={kind}")
+        body = await call(api_service, "GET", f"{VIDEOS}?type={kind}")
         assert faults(body, contract_shapes.LIST_VIDEOS) == []
         assert body["data"] == [some(full, contract_shapes.VIDEO_ITEM)] * total
 
 
-async def test_a_stream_has_its_documented_forms(house: ApiService) -> None:
-    body = await ask(house, "POST", STREAMS, {"title": "Știri"}, 201)
+async def test_a_stream_has_its_documented_forms(api_service: ApiService) -> None:
+    body = await call(api_service, "POST", STREAMS, {"title": "Știri"}, 201)
     assert faults(body, contract_shapes.CHANGE_STREAM) == []
     assert body["message"] == "Stream added."
     stream = body["stream"]
@@ -175,10 +177,10 @@ async def test_a_stream_has_its_documented_forms(house: ApiService) -> None:
         (1, "360p", True), (2, "480p", True), (3, "720p", True), (4, "1080p", True),
         (5, "1440p", False), (6, "2160p", False),
     ]  # fmt: skip
-    sent, shown = await everything_set(house)
-    player = await label(house, "player", "Dark")
+    sent, shown = await everything_set(api_service)
+    player = await label(api_service, "player", "Dark")
     one = f"/api/streams/{stream['id']}"
-    body = await ask(house, "PUT", one, {**sent, "player": player, "resolutions": [6, 1, 1]})
+    body = await call(api_service, "PUT", one, {**sent, "player": player, "resolutions": [6, 1, 1]})
     assert faults(body, contract_shapes.CHANGE_STREAM) == []
     assert body["message"] == "Stream updated."
     full = body["stream"]
@@ -188,24 +190,24 @@ async def test_a_stream_has_its_documented_forms(house: ApiService) -> None:
     assert [each["id"] for each in full["resolutions"]] == [1, 2, 3, 4, 5, 6]
     assert [each["id"] for each in full["resolutions"] if each["active"]] == [1, 6]
     assert full["stream"] == stream["stream"]
-    body = await ask(house, "GET", f"{STREAMS}?sort_column=id&sort_order=desc")
+    body = await call(api_service, "GET", f"{STREAMS}?sort_column=id&sort_order=desc")
     assert faults(body, contract_shapes.LIST_STREAMS) == []
     uuid = full["stream"].removeprefix(f"{full['hash']}_")
     assert body["data"][0] == {**some(full, contract_shapes.STREAM_ITEM), "stream": uuid}
-    assert faults(await ask(house, "GET", one), {"data": contract_shapes.STREAM}) == []
+    assert faults(await call(api_service, "GET", one), {"data": contract_shapes.STREAM}) == []
 
 
-async def test_labels_have_their_documented_forms(house: ApiService) -> None:
-    tag = await label(house, "tag", "Old")
-    await label(house, "category", "Chess")
-    body = await ask(house, "PUT", f"/api/tags/{tag}", {"name": "Újabb"})
+async def test_labels_have_their_documented_forms(api_service: ApiService) -> None:
+    tag = await label(api_service, "tag", "Old")
+    await label(api_service, "category", "Chess")
+    body = await call(api_service, "PUT", f"/api/tags/{tag}", {"name": "Újabb"})
     assert faults(body, contract_shapes.EDIT_TAG) == []
     edited = {"id": tag, "name": "Újabb", "active": True}
     assert body == {"message": "Tag updated.", "tag": edited}
-    body = await ask(house, "GET", "/api/projects/1/tags")
+    body = await call(api_service, "GET", "/api/projects/1/tags")
     assert faults(body, contract_shapes.LIST_LABELS) == []
     assert body["data"] == [edited]
-    body = await ask(house, "GET", "/api/projects/1/categories")
+    body = await call(api_service, "GET", "/api/projects/1/categories")
     assert faults(body, contract_shapes.LIST_LABELS) == []
     assert [(each["name"], each["active"]) for each in body["data"]] == [("Chess", True)]
 
@@ -215,19 +217,19 @@ LONG = ("x", "é", "日", "\U0001d518", "👩", "ﷺ", "'", "\\", "%")
 
 @pytest.mark.parametrize("kind", ["video", "stream"])
 async def test_texts_hold_any_characters_up_to_the_stated_lengths(
-    house: ApiService, kind: str
+    api_service: ApiService, kind: str
 ) -> None:
-    record = (await upload(house))["video"] if kind == "video" else await house.add()
+    record = (await upload(api_service))["video"] if kind == "video" else await api_service.add()
     one = f"/api/{kind}s/{record['id']}"
     texts: Json = {}
     for letter in LONG:
         texts = {"title": letter * 255, "description": "\n".join([letter * 4999] * 2) + letter}
         assert len(texts["description"]) == 10_000
-        assert some((await ask(house, "PUT", one, texts))[kind], texts) == texts
-        assert some((await ask(house, "GET", one))["data"], texts) == texts
+        assert some((await call(api_service, "PUT", one, texts))[kind], texts) == texts
+        assert some((await call(api_service, "GET", one))["data"], texts) == texts
         for key in texts:
             longer = {"description": "New", "title": "New", key: texts[key] + letter}
-            told = await ask(house, "PUT", one, longer, 422)
+            told = await call(api_service, "PUT", one, longer, 422)
             assert set(told["errors"]) == {key}
     faulty: tuple[tuple[str, Any], ...] = (  # Any: of every type
         ("title", "a\x00"), ("title", "a\nb"), ("title", 1), ("title", ["x"]), ("title", True),
@@ -238,35 +240,39 @@ async def test_texts_hold_any_characters_up_to_the_stated_lengths(
         ("tags", [{"name": "a", "unheard": 1}]), ("tags", [{"name": "x" * 256}]),
     )  # fmt: skip
     for key, wrong in faulty:
-        told = await ask(house, "PUT", one, {"title": "New", key: wrong}, 422)
+        told = await call(api_service, "PUT", one, {"title": "New", key: wrong}, 422)
         assert contract_shapes.refusal_faults(told) == []
         assert set(told["errors"]) == {key}, wrong
-    assert some((await ask(house, "GET", one))["data"], texts) == texts
+    assert some((await call(api_service, "GET", one))["data"], texts) == texts
 
 
-async def test_every_listed_country_can_be_set_and_is_shown_the_same_way(house: ApiService) -> None:
-    body = await ask(house, "GET", "/api/countries")
+async def test_every_listed_country_can_be_set_and_is_shown_the_same_way(
+    api_service: ApiService,
+) -> None:
+    body = await call(api_service, "GET", "/api/countries")
     assert faults(body, contract_shapes.LIST_COUNTRIES) == []
     names = {each["id"]: each["name"] for each in body["data"]}
     assert len(names) == len(body["data"]) >= 249
     assert (names[642], names[276], names[4]) == ("Romania", "Germany", "Afghanistan")
-    one = f"/api/streams/{(await house.add())['id']}"
-    by_number = await ask(house, "PUT", one, {"countries": list(names)})
+    one = f"/api/streams/{(await api_service.add())['id']}"
+    by_number = await call(api_service, "PUT", one, {"countries": list(names)})
     assert faults(by_number, contract_shapes.CHANGE_STREAM) == []
     shown = by_number["stream"]["countries"]
     assert [(each["id"], each["name"]) for each in shown] == list(names.items())
     codes = [each["code"] for each in shown]
     assert len(set(codes)) == len(codes)
-    by_code = await ask(house, "PUT", one, {"countries": [code.lower() for code in codes]})
+    by_code = await call(api_service, "PUT", one, {"countries": [code.lower() for code in codes]})
     assert by_code["stream"]["countries"] == shown
 
 
 @pytest.mark.parametrize("kind", ["video", "stream"])
-async def test_an_edit_changes_what_is_sent_and_null_clears(house: ApiService, kind: str) -> None:
-    record = (await upload(house))["video"] if kind == "video" else await house.add()
+async def test_an_edit_changes_what_is_sent_and_null_clears(
+    api_service: ApiService, kind: str
+) -> None:
+    record = (await upload(api_service))["video"] if kind == "video" else await api_service.add()
     one = f"/api/{kind}s/{record['id']}"
-    sent, shown = await everything_set(house)
-    before = (await ask(house, "PUT", one, sent))[kind]
+    sent, shown = await everything_set(api_service)
+    before = (await call(api_service, "PUT", one, sent))[kind]
     # Each key by itself: the others stay.
     changes: tuple[tuple[Json, str, object], ...] = (
         ({}, "title", shown["title"]),
@@ -283,75 +289,79 @@ async def test_an_edit_changes_what_is_sent_and_null_clears(house: ApiService, k
         ({"tags": None}, "tags", []),
     )
     for body, key, value in changes:
-        changed = (await ask(house, "PUT", one, body))[kind]
+        changed = (await call(api_service, "PUT", one, body))[kind]
         assert changed[key] == value, body
         rest = changed.keys() - {key, "embed"}
         assert some(changed, dict.fromkeys(rest)) == some(before, dict.fromkeys(rest)), body
-        again = (await ask(house, "PUT", one, sent))[kind]
+        again = (await call(api_service, "PUT", one, sent))[kind]
         assert some(again, shown) == shown
     if kind == "video":
         for nothing in (None, "", "  "):
-            assert (await ask(house, "PUT", one, {"title": nothing}))[kind]["title"] == "clip"
-            await ask(house, "PUT", one, {"title": "x"})
+            assert (await call(api_service, "PUT", one, {"title": nothing}))[kind][
+                "title"
+            ] == "clip"
+            await call(api_service, "PUT", one, {"title": "x"})
     else:
         for nothing in (None, "", "  "):
-            refused = await ask(house, "PUT", one, {"title": nothing}, 422)
+            refused = await call(api_service, "PUT", one, {"title": nothing}, 422)
             assert set(refused["errors"]) == {"title"}
 
 
-async def test_an_upload_without_a_title_is_named_by_its_file(house: ApiService) -> None:
+async def test_an_upload_without_a_title_is_named_by_its_file(api_service: ApiService) -> None:
     for texts in ({}, {"title": ""}, {"title": "  "}):
-        video = (await upload(house, name="My film.final.mp4", texts=texts))["video"]
+        video = (await upload(api_service, name="My film.final.mp4", texts=texts))["video"]
         assert (video["title"], video["name"]) == ("My film.final", "my-film-final")
-    video = (await upload(house, name="影.mp4", texts={"title": "Own"}))["video"]
+    video = (await upload(api_service, name="影.mp4", texts={"title": "Own"}))["video"]
     assert (video["title"], video["name"]) == ("Own", "video")
-    video = (await ask(house, "PUT", f"/api/videos/{video['id']}", {"title": None}))["video"]
+    video = (await call(api_service, "PUT", f"/api/videos/{video['id']}", {"title": None}))["video"]
     assert video["title"] == "影"
 
 
 @pytest.mark.parametrize("kind", ["video", "stream"])
-async def test_tags_link_by_number_or_name_and_make_no_twins(house: ApiService, kind: str) -> None:
-    record = (await upload(house))["video"] if kind == "video" else await house.add()
+async def test_tags_link_by_number_or_name_and_make_no_twins(
+    api_service: ApiService, kind: str
+) -> None:
+    record = (await upload(api_service))["video"] if kind == "video" else await api_service.add()
     one = f"/api/{kind}s/{record['id']}"
-    old = await label(house, "tag", "Șah")
-    body = await ask(
-        house, "PUT", one,
+    old = await label(api_service, "tag", "Șah")
+    body = await call(
+        api_service, "PUT", one,
         {"tags": [{"name": "șah"}, {"id": old}, {"name": "B"}, {"id": old, "name": "Other"}]},
     )  # fmt: skip
     tags = body[kind]["tags"]
     # A record's tags come in the order of their names.
     assert tags == [{"id": tags[0]["id"], "name": "B"}, {"id": old, "name": "Șah"}]
-    assert (await ask(house, "PUT", one, {"tags": tags}))[kind]["tags"] == tags
-    listed = await ask(house, "GET", "/api/projects/1/tags?sort_column=name")
+    assert (await call(api_service, "PUT", one, {"tags": tags}))[kind]["tags"] == tags
+    listed = await call(api_service, "GET", "/api/projects/1/tags?sort_column=name")
     assert listed["data"] == [{**tag, "active": True} for tag in tags]
     # Renamed, it is so in the records that have it; deleted, it is gone from them.
-    await ask(house, "PUT", f"/api/tags/{old}", {"name": "Chess"})
-    body = await ask(house, "GET", one)
+    await call(api_service, "PUT", f"/api/tags/{old}", {"name": "Chess"})
+    body = await call(api_service, "GET", one)
     assert body["data"]["tags"] == [tags[0], {"id": old, "name": "Chess"}]
-    gone = await house.client.delete(f"/api/tags/{old}", headers=house.owner)
+    gone = await api_service.client.delete(f"/api/tags/{old}", headers=api_service.owner)
     assert (gone.status_code, gone.content) == (204, b"")
-    assert (await ask(house, "GET", one))["data"]["tags"] == tags[:1]
+    assert (await call(api_service, "GET", one))["data"]["tags"] == tags[:1]
 
 
 @pytest.mark.parametrize(
     ("kind", "plural", "noun"), [("tag", "tags", "tag"), ("category", "categories", "category")]
 )
 async def test_a_taken_name_is_a_conflict(
-    house: ApiService, kind: str, plural: str, noun: str
+    api_service: ApiService, kind: str, plural: str, noun: str
 ) -> None:
-    first = await label(house, kind, "Șah")
-    second = await label(house, kind, "Go")
+    first = await label(api_service, kind, "Șah")
+    second = await label(api_service, kind, "Go")
     one = f"/api/{plural}/{second}"
     for name in ("Șah", "șAH", " Șah "):
-        refused = await ask(house, "PUT", one, {"name": name, "active": False}, 409)
+        refused = await call(api_service, "PUT", one, {"name": name, "active": False}, 409)
         assert contract_shapes.refusal_faults(refused) == []
         assert set(refused["errors"]) == {"name"}
-        await ask(house, "POST", f"/api/projects/1/{plural}", {"name": name}, 409)
-    listed = await ask(house, "GET", f"/api/projects/1/{plural}?sort_column=id")
+        await call(api_service, "POST", f"/api/projects/1/{plural}", {"name": name}, 409)
+    listed = await call(api_service, "GET", f"/api/projects/1/{plural}?sort_column=id")
     assert [(each["id"], each["name"], each["active"]) for each in listed["data"]] == [
         (first, "Șah", True), (second, "Go", True),
     ]  # fmt: skip
     # Its own name in another case is not taken; in another project nothing of this counts.
-    assert (await ask(house, "PUT", one, {"name": "GO"}))[noun]["name"] == "GO"
-    other = (await ask(house, "POST", "/api/projects", {"name": "Other"}, 201))["project"]
-    assert await label(house, kind, "Șah", other["key"]) not in (first, second)
+    assert (await call(api_service, "PUT", one, {"name": "GO"}))[noun]["name"] == "GO"
+    other = (await call(api_service, "POST", "/api/projects", {"name": "Other"}, 201))["project"]
+    assert await label(api_service, kind, "Șah", other["key"]) not in (first, second)

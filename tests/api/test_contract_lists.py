@@ -6,7 +6,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 import msgspec
 import pytest
 
-from tests.api.test_contract import ask
+from tests.api.test_contract import call
 from tests.support.api import contract_shapes
 from tests.support.api.application import NOW_US, STREAMS, ApiService, Json
 from tests.support.api.contract_shapes import faults
@@ -23,8 +23,8 @@ TODAY_US = NOW_US - NOW_US % DAY_US
 
 
 @pytest.fixture
-def catalog_place(both_places: str | Path) -> str | Path:
-    return both_places
+def catalog_database(either_database: str | Path) -> str | Path:
+    return either_database
 
 
 class ListedEndpoint(msgspec.Struct, frozen=True):
@@ -44,15 +44,15 @@ LISTS = {
 }
 
 
-async def add(house: ApiService, kind: str, name: str, now_us: int = NOW_US) -> None:
+async def add(api_service: ApiService, kind: str, name: str, now_us: int = NOW_US) -> None:
     """Make a record of this title or name; videos without a file, as only lists are asked."""
     if kind == "videos":
         file = new_video(title=name)
-        await house.catalog.videos.add(1, file, now_us, by=None)
+        await api_service.catalog.videos.add(1, file, now_us, by=None)
     elif kind == "streams":
-        await house.add(name)
+        await api_service.add(name)
     else:
-        await ask(house, "POST", LISTS[kind].path, {"name": name}, 201)
+        await call(api_service, "POST", LISTS[kind].path, {"name": name}, 201)
 
 
 def names(body: Json) -> list[str]:
@@ -112,12 +112,12 @@ def same_links(body: Json, wanted: Json) -> None:
 
 @pytest.mark.parametrize("kind", LISTS)
 async def test_pages_are_as_documented_from_the_first_to_beyond_the_end(
-    house: ApiService, kind: str
+    api_service: ApiService, kind: str
 ) -> None:
     which = LISTS[kind]
     # Nothing at all is one empty page, with or without a filter.
     for filters in ({"search": "nowhere & nobody"}, {} if not which.first else {"search": "?"}):
-        body = await ask(house, "GET", f"{which.path}?{urlencode(filters)}")
+        body = await call(api_service, "GET", f"{which.path}?{urlencode(filters)}")
         assert faults(body, which.shape) == []
         assert body["data"] == []
         same_links(body, expected(which.path, filters, which.size, 1, 0))
@@ -125,15 +125,17 @@ async def test_pages_are_as_documented_from_the_first_to_beyond_the_end(
     made = list(which.first)
     while len(made) < total:
         made.append(f"Number {len(made):03}")
-        await add(house, kind, made[-1])
+        await add(api_service, kind, made[-1])
     newest = made[::-1]
     for number in (1, 2, 3, 4, 9):
-        body = await ask(house, "GET", f"{which.path}?page={number}")
+        body = await call(api_service, "GET", f"{which.path}?page={number}")
         assert faults(body, which.shape) == []
         before = (number - 1) * which.size
         assert names(body) == newest[before : before + which.size]
         same_links(body, expected(which.path, {}, which.size, number, total))
-    assert await ask(house, "GET", which.path) == await ask(house, "GET", f"{which.path}?page=1")
+    assert await call(api_service, "GET", which.path) == await call(
+        api_service, "GET", f"{which.path}?page=1"
+    )
     # A filter narrows the count and stands in every address; following them leads through it.
     filters = {"search": "nUMBER 0"} if kind == "videos" else {
         "search": "nUMBER 0", "sort_column": "id", "sort_order": "asc",
@@ -141,42 +143,44 @@ async def test_pages_are_as_documented_from_the_first_to_beyond_the_end(
     wanted = sorted(
         (name for name in made if name.startswith("Number 0")), reverse=len(filters) < 2
     )
-    body = await ask(house, "GET", f"{which.path}?{urlencode(filters)}")
+    body = await call(api_service, "GET", f"{which.path}?{urlencode(filters)}")
     seen = names(body)
     same_links(body, expected(which.path, filters, which.size, 1, len(wanted)))
     while (following := body["links"]["next"]) is not None:
-        body = await ask(house, "GET", following.removeprefix(BASE))
+        body = await call(api_service, "GET", following.removeprefix(BASE))
         seen += names(body)
     assert seen == wanted
     # A project named by its short string is named so in the addresses.
-    path = which.path.replace("/1/", f"/{house.key}/")
-    body = await ask(house, "GET", path)
+    path = which.path.replace("/1/", f"/{api_service.key}/")
+    body = await call(api_service, "GET", path)
     same_links(body, expected(path, {}, which.size, 1, total))
 
 
 @pytest.mark.parametrize("kind", LISTS)
 async def test_a_search_takes_every_character_as_itself_whatever_the_case(
-    house: ApiService, kind: str
+    api_service: ApiService, kind: str
 ) -> None:
     for name in ("100% Ștefan", "a_b", r"c\d", "Ünïcode & 日本", "plain"):
-        await add(house, kind, name)
+        await add(api_service, kind, name)
     for search, found in (
         ("%", ["100% Ștefan"]), ("_", ["a_b"]), ("\\", [r"c\d"]), ("șTEF", ["100% Ștefan"]),
         ("ÜNÏ", ["Ünïcode & 日本"]), ("日", ["Ünïcode & 日本"]), ("&", ["Ünïcode & 日本"]),
         ("PLAIN", ["plain"]), ("a%b", []), ("a.b", []), ("' OR 1=1 --", []),
     ):  # fmt: skip
-        body = await ask(house, "GET", f"{LISTS[kind].path}?{urlencode({'search': search})}")
+        body = await call(api_service, "GET", f"{LISTS[kind].path}?{urlencode({'search': search})}")
         assert names(body) == found, search
         wanted = expected(LISTS[kind].path, {"search": search}, LISTS[kind].size, 1, len(found))
         same_links(body, wanted)
 
 
 @pytest.mark.parametrize("kind", ["streams", "tags", "categories"])
-async def test_lists_come_in_the_order_that_was_asked_for(house: ApiService, kind: str) -> None:
+async def test_lists_come_in_the_order_that_was_asked_for(
+    api_service: ApiService, kind: str
+) -> None:
     which = LISTS[kind]
     made = [*which.first, "b", "Ä", "_", "A", "z", "C"]
     for name in made[len(which.first) :]:
-        await add(house, kind, name)
+        await add(api_service, kind, name)
     name = "title" if kind == "streams" else "name"
     by_name = sorted(made, key=str.casefold)
     for query, wanted in (
@@ -184,21 +188,21 @@ async def test_lists_come_in_the_order_that_was_asked_for(house: ApiService, kin
         ("?sort_column=id&sort_order=desc", made[::-1]), (f"?sort_column={name}", by_name),
         (f"?sort_column={name}&sort_order=desc", by_name[::-1]),
     ):  # fmt: skip
-        assert names(await ask(house, "GET", which.path + query)) == wanted, query
+        assert names(await call(api_service, "GET", which.path + query)) == wanted, query
     if kind != "streams":
-        first, *_, last = (await ask(house, "GET", f"{which.path}?sort_column=id"))["data"]
+        first, *_, last = (await call(api_service, "GET", f"{which.path}?sort_column=id"))["data"]
         for each in (first, last):
-            body = await ask(house, "PUT", f"/api/{kind}/{each['id']}", {"active": False})
+            body = await call(api_service, "PUT", f"/api/{kind}/{each['id']}", {"active": False})
             assert body[{"tags": "tag"}.get(kind, "category")] == {**each, "active": False}
-        active = (await ask(house, "GET", f"{which.path}?sort_column=active"))["data"]
+        active = (await call(api_service, "GET", f"{which.path}?sort_column=active"))["data"]
         assert [each["active"] for each in active] == [False, False, True, True, True, True]
-        active = (await ask(house, "GET", f"{which.path}?sort_column=active&sort_order=desc"))[
-            "data"
-        ]
+        active = (
+            await call(api_service, "GET", f"{which.path}?sort_column=active&sort_order=desc")
+        )["data"]
         assert [each["active"] for each in active] == [True, True, True, True, False, False]
 
 
-async def test_days_are_whole_and_recent_is_a_week(house: ApiService) -> None:
+async def test_days_are_whole_and_recent_is_a_week(api_service: ApiService) -> None:
     for name, moment_us in (
         ("week and more", NOW_US - 7 * DAY_US - 1),
         ("week", NOW_US - 7 * DAY_US),
@@ -207,7 +211,7 @@ async def test_days_are_whole_and_recent_is_a_week(house: ApiService) -> None:
         ("today's last", TODAY_US + DAY_US - 1),
         ("tomorrow's first", TODAY_US + DAY_US),
     ):
-        await add(house, "videos", name, moment_us)
+        await add(api_service, "videos", name, moment_us)
     for filters, found in (
         ({"from": "2023-11-14", "to": "2023-11-14"}, ["today's last", "today's first"]),
         ({"from": "2023-11-13", "to": "2023-11-13"}, ["yesterday's last"]),
@@ -223,12 +227,12 @@ async def test_days_are_whole_and_recent_is_a_week(house: ApiService) -> None:
             ["yesterday's last", "week"],
         ),
     ):
-        body = await ask(house, "GET", f"{VIDEOS}?{urlencode(filters)}")
+        body = await call(api_service, "GET", f"{VIDEOS}?{urlencode(filters)}")
         assert names(body) == found, filters
         same_links(body, expected(VIDEOS, filters, 30, 1, len(found)))
 
 
-async def test_our_own_lists_come_in_the_same_envelope(house: ApiService) -> None:
+async def test_our_own_lists_come_in_the_same_envelope(api_service: ApiService) -> None:
     """Their items' keys are those of the page of decisions and of our own description."""
     integer, string, boolean = (
         contract_shapes.INTEGER,
@@ -237,9 +241,13 @@ async def test_our_own_lists_come_in_the_same_envelope(house: ApiService) -> Non
     )
     stamp, nullable = contract_shapes.STAMP, contract_shapes.Nullable
     for number in range(10):
-        await ask(house, "POST", "/api/projects", {"name": f"Number {number}"}, 201)
-        await ask(house, "POST", "/api/tokens", {"name": f"Number {number}", "project": 1}, 201)
-        await ask(house, "POST", "/api/projects/1/players", {"name": f"Number {number}"}, 201)
+        await call(api_service, "POST", "/api/projects", {"name": f"Number {number}"}, 201)
+        await call(
+            api_service, "POST", "/api/tokens", {"name": f"Number {number}", "project": 1}, 201
+        )
+        await call(
+            api_service, "POST", "/api/projects/1/players", {"name": f"Number {number}"}, 201
+        )
     for path, item, more in (
         ("/api/projects",
          {"id": integer, "key": string, "name": string, "created_at": stamp, "updated_at": stamp,
@@ -254,12 +262,12 @@ async def test_our_own_lists_come_in_the_same_envelope(house: ApiService) -> Non
           "updated_at": stamp}, 0),
     ):  # fmt: skip
         for number in (1, 2, 3):
-            body = await ask(house, "GET", f"{path}?page={number}")
+            body = await call(api_service, "GET", f"{path}?page={number}")
             assert faults(body, contract_shapes.listing(item)) == []
             same_links(body, expected(path, {}, 10, number, 10 + more))
     path = "/api/projects/1/events"
     filters = {"since": "2023-11-14T22:13:20.123456Z"}
-    body = await ask(house, "GET", f"{path}?{urlencode(filters)}")
+    body = await call(api_service, "GET", f"{path}?{urlencode(filters)}")
     for item in body["data"]:
         assert faults({**item, "facts": 0}, {
             "id": integer, "number": nullable(integer), "type": string, "subject": string,
@@ -269,10 +277,10 @@ async def test_our_own_lists_come_in_the_same_envelope(house: ApiService) -> Non
     same_links(body, expected(path, filters, 10, 1, body["meta"]["total"]))
     assert body["meta"]["total"] >= 20
     one = {**filters, "stream": "1"}
-    of_one = await ask(house, "GET", f"{path}?{urlencode(one)}")
+    of_one = await call(api_service, "GET", f"{path}?{urlencode(one)}")
     assert {each["number"] for each in of_one["data"]} >= {1}
     same_links(of_one, expected(path, one, 10, 1, of_one["meta"]["total"]))
-    told = await ask(house, "GET", f"{path}?since=x&page=0&stream=x", status=422)
+    told = await call(api_service, "GET", f"{path}?since=x&page=0&stream=x", status=422)
     assert set(told["errors"]) == {"since", "page", "stream"}
     assert [each["id"] for each in body["data"]] == sorted(
         (each["id"] for each in body["data"]), reverse=True
@@ -307,8 +315,8 @@ WRONG = {
 
 @mostly_on("sqlite")
 @pytest.mark.parametrize("kind", LISTS)
-async def test_every_wrong_parameter_is_named_at_once(house: ApiService, kind: str) -> None:
+async def test_every_wrong_parameter_is_named_at_once(api_service: ApiService, kind: str) -> None:
     for query, fields in WRONG[kind]:
-        body = await ask(house, "GET", f"{LISTS[kind].path}?{query}", status=422)
+        body = await call(api_service, "GET", f"{LISTS[kind].path}?{query}", status=422)
         assert contract_shapes.refusal_faults(body) == [], query
         assert set(body["errors"]) == fields, query

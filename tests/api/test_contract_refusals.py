@@ -13,7 +13,7 @@ import msgspec
 import pytest
 from httpx import Response
 
-from tests.api.test_contract import ask, label
+from tests.api.test_contract import call, label
 from tests.support.api import contract_shapes
 from tests.support.api.application import ApiService, Json
 from tests.support.api.upload_clips import upload
@@ -35,8 +35,8 @@ OF_TUS: Final = "/api/projects/{project_id}/uploads"
 
 
 @pytest.fixture
-def catalog_place(both_places: str | Path) -> str | Path:
-    return both_places
+def catalog_database(either_database: str | Path) -> str | Path:
+    return either_database
 
 
 class Operation(msgspec.Struct, frozen=True):
@@ -50,10 +50,10 @@ class Operation(msgspec.Struct, frozen=True):
         return self.path.format(**numbers)
 
 
-class Estate(msgspec.Struct, frozen=True):
-    """A house with one record of each kind in its first project; `numbers` fill paths."""
+class PopulatedService(msgspec.Struct, frozen=True):
+    """A service with one record of each kind in its first project; `numbers` fill paths."""
 
-    house: ApiService
+    api_service: ApiService
     operations: list[Operation]
     numbers: Mapping[str, object]
 
@@ -62,20 +62,20 @@ class Estate(msgspec.Struct, frozen=True):
             if operation.method in methods and body in (None, operation.body):
                 yield operation
 
-    async def everything(self) -> dict[str, Json]:
+    async def all_records(self) -> dict[str, Json]:
         """Return all that the owner can read."""
         found: dict[str, Json] = {}
         for operation in self.of("GET"):
             if operation.path in (OF_AN_INGEST, OF_A_FILE, OF_A_SOURCE):
                 continue
             path = operation.at(self.numbers)
-            found[path] = await ask(self.house, "GET", path)
+            found[path] = await call(self.api_service, "GET", path)
         return found
 
 
 @pytest.fixture
-async def estate(house: ApiService) -> Estate:
-    document = (await house.client.get("/schema/openapi.json")).json()
+async def populated_service(api_service: ApiService) -> PopulatedService:
+    document = (await api_service.client.get("/schema/openapi.json")).json()
     operations = [
         Operation(
             method.upper(), path, next(iter(each.get("requestBody", {}).get("content", {})), "")
@@ -84,24 +84,26 @@ async def estate(house: ApiService) -> Estate:
         for method, each in methods.items()
         if method.upper() in _METHODS and not path.startswith(OF_TUS)
     ]
-    stream = await house.add()
-    await house.headers_of("anybody's", 1, write=False)
-    tokens = await ask(house, "GET", "/api/tokens")
-    await house.client.post("/api/projects/1/upload-links", json={}, headers=house.owner)
-    links = await ask(house, "GET", "/api/projects/1/upload-links")
+    stream = await api_service.add()
+    await api_service.headers_of("anybody's", 1, write=False)
+    tokens = await call(api_service, "GET", "/api/tokens")
+    await api_service.client.post(
+        "/api/projects/1/upload-links", json={}, headers=api_service.owner
+    )
+    links = await call(api_service, "GET", "/api/projects/1/upload-links")
     numbers = {
         "project_id": 1,
         "stream_id": stream["id"],
         "backup_id": stream["backups"][0]["id"],
-        "video_id": (await upload(house))["video"]["id"],
-        "tag_id": await label(house, "tag", "Tag"),
-        "category_id": await label(house, "category", "Category"),
-        "player_id": await label(house, "player", "Player"),
+        "video_id": (await upload(api_service))["video"]["id"],
+        "tag_id": await label(api_service, "tag", "Tag"),
+        "category_id": await label(api_service, "category", "Category"),
+        "player_id": await label(api_service, "player", "Player"),
         "token_id": tokens["data"][0]["id"],
         "link_id": links["data"][0]["id"],
     }
     assert len(operations) > 40
-    return Estate(house=house, operations=operations, numbers=numbers)
+    return PopulatedService(api_service=api_service, operations=operations, numbers=numbers)
 
 
 def refused(answer: Response, *statuses: int) -> Json:
@@ -127,40 +129,40 @@ def sendable(operation: Operation) -> dict[str, Any]:  # Any: what httpx takes
 
 
 @mostly_on("sqlite")
-async def test_nobody_is_answered_without_a_good_token(estate: Estate) -> None:
-    before = await estate.everything()
-    good = estate.house.owner["Authorization"]
+async def test_nobody_is_answered_without_a_good_token(populated_service: PopulatedService) -> None:
+    before = await populated_service.all_records()
+    good = populated_service.api_service.owner["Authorization"]
     bad = (None, "", "Bearer", "Bearer x", good + "x", good[:-1], good.replace("Bearer", "Basic"))
-    for operation in estate.operations:
+    for operation in populated_service.operations:
         for header in bad:
             headers = {} if header is None else {"Authorization": header}
-            answer = await estate.house.client.request(
+            answer = await populated_service.api_service.client.request(
                 operation.method,
-                operation.at(estate.numbers),
+                operation.at(populated_service.numbers),
                 headers=headers,
                 **sendable(operation),
             )
             assert "errors" not in refused(answer, 401)
             assert answer.headers["www-authenticate"].startswith("Bearer")
-    assert await estate.everything() == before
+    assert await populated_service.all_records() == before
 
 
 @mostly_on("sqlite")
-async def test_a_token_that_may_read_changes_nothing(estate: Estate) -> None:
+async def test_a_token_that_may_read_changes_nothing(populated_service: PopulatedService) -> None:
     for project in (1, None):
-        reader = await estate.house.headers_of("reader", project, write=False)
-        before = await estate.everything()
-        for operation in estate.of("POST", "PUT", "DELETE"):
-            answer = await estate.house.client.request(
+        reader = await populated_service.api_service.headers_of("reader", project, write=False)
+        before = await populated_service.all_records()
+        for operation in populated_service.of("POST", "PUT", "DELETE"):
+            answer = await populated_service.api_service.client.request(
                 operation.method,
-                operation.at(estate.numbers),
+                operation.at(populated_service.numbers),
                 headers=reader,
                 **sendable(operation),
             )
             refused(answer, 403)
-        for operation in estate.of("GET"):
-            path = operation.at(estate.numbers)
-            answer = await estate.house.client.get(path, headers=reader)
+        for operation in populated_service.of("GET"):
+            path = operation.at(populated_service.numbers)
+            answer = await populated_service.api_service.client.get(path, headers=reader)
             if operation.path == OF_AN_INGEST:
                 refused(answer, 503)
                 continue
@@ -171,26 +173,28 @@ async def test_a_token_that_may_read_changes_nothing(estate: Estate) -> None:
                 "/api/projects/1/upload-links",
             )
             assert answer.status_code == (403 if of_makers else 200), path
-        assert await estate.everything() == before
+        assert await populated_service.all_records() == before
 
 
 @mostly_on("postgresql")
-async def test_another_projects_records_are_as_if_they_were_not_there(estate: Estate) -> None:
-    house = estate.house
-    other = await house.catalog.projects.add("Other", 1)
-    stranger = await house.headers_of("stranger", other.id, write=True)
-    before = await estate.everything()
-    by_key = {**estate.numbers, "project_id": house.key}
-    nowhere = dict.fromkeys(estate.numbers, 2_000_000_000)
+async def test_another_projects_records_are_as_if_they_were_not_there(
+    populated_service: PopulatedService,
+) -> None:
+    api_service = populated_service.api_service
+    other = await api_service.catalog.projects.add("Other", 1)
+    stranger = await api_service.headers_of("stranger", other.id, write=True)
+    before = await populated_service.all_records()
+    by_key = {**populated_service.numbers, "project_id": api_service.key}
+    nowhere = dict.fromkeys(populated_service.numbers, 2_000_000_000)
     broken: dict[str, Any] = {"content": b"{"}  # Any: what httpx takes
     asked = 0
-    for operation in estate.operations:
+    for operation in populated_service.operations:
         if operation.path in OF_NO_RECORD:
             continue
         told: list[Json] = []
-        for numbers in (estate.numbers, by_key, nowhere):
+        for numbers in (populated_service.numbers, by_key, nowhere):
             for sent in (sendable(operation), broken):
-                answer = await house.client.request(
+                answer = await api_service.client.request(
                     operation.method,
                     operation.at(numbers),
                     headers=stranger,
@@ -205,36 +209,43 @@ async def test_another_projects_records_are_as_if_they_were_not_there(estate: Es
         # Nothing tells what is another's from what is not there.
         assert all(body == told[0] for body in told), operation
     assert asked > 200
-    assert await estate.everything() == before
+    assert await populated_service.all_records() == before
 
 
-async def test_a_project_shows_its_own_alone_where_no_record_is_named(estate: Estate) -> None:
-    house = estate.house
-    other = await house.catalog.projects.add("Other", 1)
-    stranger = await house.headers_of("stranger", other.id, write=True)
-    listed = (await house.client.get("/api/projects", headers=stranger)).json()
+async def test_a_project_shows_its_own_alone_where_no_record_is_named(
+    populated_service: PopulatedService,
+) -> None:
+    api_service = populated_service.api_service
+    other = await api_service.catalog.projects.add("Other", 1)
+    stranger = await api_service.headers_of("stranger", other.id, write=True)
+    listed = (await api_service.client.get("/api/projects", headers=stranger)).json()
     assert [each["id"] for each in listed["data"]] == [other.id]
     assert listed["meta"]["total"] == 1
-    listed = (await house.client.get("/api/tokens", headers=stranger)).json()
+    listed = (await api_service.client.get("/api/tokens", headers=stranger)).json()
     assert [(each["name"], each["project"]) for each in listed["data"]] == [("stranger", other.id)]
-    before = await estate.everything()
-    client = house.client
+    before = await populated_service.all_records()
+    client = api_service.client
     refused(await client.post("/api/projects", json={"name": "x"}, headers=stranger), 403)
     for project, status in ((None, 403), (1, 422), (99, 422)):
         body = {"name": "x", "project": project, "write": True}
         refused(await client.post("/api/tokens", json=body, headers=stranger), status)
-    assert await estate.everything() == before
+    assert await populated_service.all_records() == before
 
 
 @pytest.mark.parametrize("kind", ["stream", "video"])
-async def test_what_belongs_to_another_project_links_to_nothing(estate: Estate, kind: str) -> None:
-    house = estate.house
-    other = (await ask(house, "POST", "/api/projects", {"name": "Other"}, 201))["project"]["id"]
+async def test_what_belongs_to_another_project_links_to_nothing(
+    populated_service: PopulatedService, kind: str
+) -> None:
+    api_service = populated_service.api_service
+    other = (await call(api_service, "POST", "/api/projects", {"name": "Other"}, 201))["project"][
+        "id"
+    ]
     theirs = {
-        name: await label(house, name, "Theirs", other) for name in ("tag", "category", "player")
+        name: await label(api_service, name, "Theirs", other)
+        for name in ("tag", "category", "player")
     }
-    before = await estate.everything()
-    one = f"/api/{kind}s/{estate.numbers[f'{kind}_id']}"
+    before = await populated_service.all_records()
+    one = f"/api/{kind}s/{populated_service.numbers[f'{kind}_id']}"
     for tag, category, player in (
         (theirs["tag"], theirs["category"], theirs["player"]), (99_999, 99_998, 99_997),
         (-1, 0, -(1 << 70)), (1 << 31, 1 << 63, 1 << 64),
@@ -248,43 +259,47 @@ async def test_what_belongs_to_another_project_links_to_nothing(estate: Estate, 
             else ("player", f"{one}/player", {"player": player}),
         )
         for field, path, body in links:
-            answer = await house.client.put(path, json=body, headers=house.owner)
+            answer = await api_service.client.put(path, json=body, headers=api_service.owner)
             assert set(refused(answer, 422)["errors"]) == {field}, body
-    assert await estate.everything() == before
+    assert await populated_service.all_records() == before
 
 
 @mostly_on("sqlite")
-async def test_unknown_countries_and_resolutions_are_named(estate: Estate) -> None:
-    house = estate.house
-    before = await estate.everything()
+async def test_unknown_countries_and_resolutions_are_named(
+    populated_service: PopulatedService,
+) -> None:
+    api_service = populated_service.api_service
+    before = await populated_service.all_records()
     for kind in ("stream", "video"):
-        one = f"/api/{kind}s/{estate.numbers[f'{kind}_id']}"
+        one = f"/api/{kind}s/{populated_service.numbers[f'{kind}_id']}"
         for wrong in ("XX", "ROU", "ß", "642", 643_000, -1, 1 << 70):
             body = {"title": "New", "countries": ["RO", wrong, 276]}
-            answer = await house.client.put(one, json=body, headers=house.owner)
+            answer = await api_service.client.put(one, json=body, headers=api_service.owner)
             (told,) = refused(answer, 422)["errors"]["countries"]
             assert str(wrong)[:20] in told
-    one = f"/api/streams/{estate.numbers['stream_id']}"
+    one = f"/api/streams/{populated_service.numbers['stream_id']}"
     for numbers in ([1, 7], [8], [0], [99], [-1], [1 << 70], [], ["720p"], [True], None, 1):
         body = {"title": "New", "resolutions": numbers}
-        answer = await house.client.put(one, json=body, headers=house.owner)
+        answer = await api_service.client.put(one, json=body, headers=api_service.owner)
         assert set(refused(answer, 422)["errors"]) == {"resolutions"}, numbers
-    assert await estate.everything() == before
+    assert await populated_service.all_records() == before
 
 
 @mostly_on("sqlite")
-async def test_what_is_no_good_body_is_refused_in_the_documented_status(estate: Estate) -> None:
-    house, json_type = estate.house, "application/json"
-    before = await estate.everything()
+async def test_what_is_no_good_body_is_refused_in_the_documented_status(
+    populated_service: PopulatedService,
+) -> None:
+    api_service, json_type = populated_service.api_service, "application/json"
+    before = await populated_service.all_records()
     tried = 0
-    for operation in estate.of("POST", "PUT", body=json_type):
-        path = operation.at(estate.numbers)
+    for operation in populated_service.of("POST", "PUT", body=json_type):
+        path = operation.at(populated_service.numbers)
 
         async def send(
             content: bytes, kind: str = json_type, path: str = path, method: str = operation.method
         ) -> Response:
-            headers = {**house.owner, "Content-Type": kind}
-            return await house.client.request(method, path, content=content, headers=headers)
+            headers = {**api_service.owner, "Content-Type": kind}
+            return await api_service.client.request(method, path, content=content, headers=headers)
 
         for content in (
             b"{",
@@ -309,52 +324,63 @@ async def test_what_is_no_good_body_is_refused_in_the_documented_status(estate: 
         refused(await send(b" " * ((1 << 20) + 1)), 413)
         tried += 1
     assert tried > 10
-    for operation in estate.of("POST", "PUT", body="multipart/form-data"):
+    for operation in populated_service.of("POST", "PUT", body="multipart/form-data"):
         for kind, status in ((json_type, 415), ("text/plain", 415), ("multipart/form-data", 400)):
-            headers = {**house.owner, "Content-Type": kind}
-            path = operation.at(estate.numbers)
-            answer = await house.client.request(
+            headers = {**api_service.owner, "Content-Type": kind}
+            path = operation.at(populated_service.numbers)
+            answer = await api_service.client.request(
                 operation.method, path, content=b"{}", headers=headers
             )
             refused(answer, status)
         files = {"unheard": ("a.mp4", b"x", "video/mp4")}
-        answer = await house.client.request(
-            operation.method, operation.at(estate.numbers), files=files, headers=house.owner
+        answer = await api_service.client.request(
+            operation.method,
+            operation.at(populated_service.numbers),
+            files=files,
+            headers=api_service.owner,
         )
         assert "unheard" in refused(answer, 422)["errors"]
-    assert await estate.everything() == before
+    assert await populated_service.all_records() == before
 
 
 @mostly_on("sqlite")
-async def test_a_charset_beside_the_type_of_a_body_is_no_other_type(house: ApiService) -> None:
-    one = f"/api/streams/{(await house.add())['id']}"
+async def test_a_charset_beside_the_type_of_a_body_is_no_other_type(
+    api_service: ApiService,
+) -> None:
+    one = f"/api/streams/{(await api_service.add())['id']}"
     for kind in ("application/json; charset=utf-8", "Application/JSON"):
-        headers = {**house.owner, "Content-Type": kind}
-        answer = await house.client.put(one, content='{"title": "é"}'.encode(), headers=headers)
+        headers = {**api_service.owner, "Content-Type": kind}
+        answer = await api_service.client.put(
+            one, content='{"title": "é"}'.encode(), headers=headers
+        )
         assert answer.status_code == 200
         assert answer.json()["stream"]["title"] == "é"
 
 
 @mostly_on("sqlite")
-async def test_other_methods_are_refused_and_the_right_ones_named(estate: Estate) -> None:
-    before = await estate.everything()
+async def test_other_methods_are_refused_and_the_right_ones_named(
+    populated_service: PopulatedService,
+) -> None:
+    before = await populated_service.all_records()
     paths: dict[str, set[str]] = {}
-    for operation in estate.operations:
+    for operation in populated_service.operations:
         paths.setdefault(operation.path, set()).add(operation.method)
     for path, methods in paths.items():
         for method in sorted(_METHODS - methods):
-            answer = await estate.house.client.request(
-                method, path.format(**estate.numbers), headers=estate.house.owner
+            answer = await populated_service.api_service.client.request(
+                method,
+                path.format(**populated_service.numbers),
+                headers=populated_service.api_service.owner,
             )
             refused(answer, 405)
             allowed = {each.strip() for each in answer.headers["allow"].split(",")}
             assert allowed - {"OPTIONS"} == methods, path
-    assert await estate.everything() == before
+    assert await populated_service.all_records() == before
 
 
 @mostly_on("postgresql")
-async def test_what_is_not_there_is_not_found_in_json(estate: Estate) -> None:
-    house = estate.house
+async def test_what_is_not_there_is_not_found_in_json(populated_service: PopulatedService) -> None:
+    api_service = populated_service.api_service
     for path in (
         "/api",
         "/api/",
@@ -364,16 +390,16 @@ async def test_what_is_not_there_is_not_found_in_json(estate: Estate) -> None:
         "/api/%00",
     ):
         for method in ("GET", "POST"):
-            refused(await house.client.request(method, path, headers=house.owner), 404)
+            refused(await api_service.client.request(method, path, headers=api_service.owner), 404)
     wrong = ("0", "-1", "01", "1.0", "x", "%00", "2147483648", "9223372036854775808", "9" * 99)
-    before = await estate.everything()
-    for operation in estate.operations:
+    before = await populated_service.all_records()
+    for operation in populated_service.operations:
         if operation.path in OF_NO_RECORD:
             continue
         for number in wrong:
-            path = operation.at(dict.fromkeys(estate.numbers, number))
-            answer = await house.client.request(
-                operation.method, path, headers=house.owner, **sendable(operation)
+            path = operation.at(dict.fromkeys(populated_service.numbers, number))
+            answer = await api_service.client.request(
+                operation.method, path, headers=api_service.owner, **sendable(operation)
             )
             refused(answer, 404)
-    assert await estate.everything() == before
+    assert await populated_service.all_records() == before

@@ -14,8 +14,8 @@ from api.status import status_app, status_handlers
 from storage.catalog import Catalog, open_catalog
 
 
-def ask(
-    scene: Callable[[httpx.AsyncClient], Awaitable[None]],
+def run_with_client(
+    scenario: Callable[[httpx.AsyncClient], Awaitable[None]],
     *problems: str,
     limits: Callable[[], list[str]] = list,
 ) -> None:
@@ -28,13 +28,13 @@ def ask(
         )
         transport = httpx.ASGITransport(app=app)
         async with httpx.AsyncClient(transport=transport, base_url="http://status") as client:
-            await scene(client)
+            await scenario(client)
 
     asyncio.run(play())
 
 
 def test_a_process_that_is_well_says_so() -> None:
-    async def scene(client: httpx.AsyncClient) -> None:
+    async def scenario(client: httpx.AsyncClient) -> None:
         assert (await client.get("/healthz")).json() == {"status": "alive"}
         ready = await client.get("/readyz")
         assert (ready.status_code, ready.json()) == (200, {"status": "ready", "problems": []})
@@ -42,17 +42,17 @@ def test_a_process_that_is_well_says_so() -> None:
         assert figures.text == "figures 1\n"
         assert figures.headers["content-type"].startswith("text/plain; version=0.0.4")
 
-    ask(scene)
+    run_with_client(scenario)
 
 
 def test_what_is_wrong_is_said_and_the_process_is_alive_all_the_same() -> None:
-    async def scene(client: httpx.AsyncClient) -> None:
+    async def scenario(client: httpx.AsyncClient) -> None:
         ready = await client.get("/readyz")
         assert (ready.status_code, ready.headers["retry-after"]) == (503, "5")
         assert ready.json() == {"status": "not ready", "problems": ["no room"]}
         assert (await client.get("/healthz")).status_code == 200
 
-    ask(scene, "no room")
+    run_with_client(scenario, "no room")
 
 
 def test_a_process_that_serves_in_a_lesser_way_is_ready_and_says_so() -> None:
@@ -66,17 +66,17 @@ def test_a_process_that_serves_in_a_lesser_way_is_ready_and_says_so() -> None:
         found = {"status": "not ready", "problems": ["no room", "Redis is away"]}
         assert (answer.status_code, answer.json()) == (503, found)
 
-    ask(ready, limits=lambda: ["Redis is away"])
-    ask(not_ready, "no room", limits=lambda: ["Redis is away"])
+    run_with_client(ready, limits=lambda: ["Redis is away"])
+    run_with_client(not_ready, "no room", limits=lambda: ["Redis is away"])
 
 
 def test_there_is_nothing_else() -> None:
-    async def scene(client: httpx.AsyncClient) -> None:
+    async def scenario(client: httpx.AsyncClient) -> None:
         for path in ("/", "/api/projects", "/schema", "/live/x", "/watch/x"):
             answer = await client.get(path)
             assert (answer.status_code, set(answer.json())) == (404, {"message"})
 
-    ask(scene)
+    run_with_client(scenario)
 
 
 async def test_metrics_on_a_public_listener_need_a_token_for_all_projects(tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ from bench.hosts.cores import Spent, SpentMeter, confine, pinned
 from bench.hosts.machine import measure_machine
 from bench.hosts.owner import OwnerCost
 from bench.hosts.report import show_loads, show_machine, show_owners, show_queues
-from bench.hosts.serving import Load
-from bench.hosts.transcoding import Queue
+from bench.hosts.serving import ServedLoad
+from bench.hosts.transcoding import QueueFigures
 
 _WORK = "import time\nwhile time.process_time() < 0.3: pass\nprint(open('/proc/self/stat').read())"
 
@@ -79,10 +79,10 @@ _CPU = Spent(hosts=10.0, servers=1.0, strangers=0.0)
 def test_two_hosts_must_be_so_much_quicker(
     lasted: float, met: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    queue = partial(Queue, cpu=_CPU)
+    queue = partial(QueueFigures, cpu=_CPU)
     found = queue(count=1, lasted=20.0), queue(count=2, lasted=lasted)
     assert show_queues(found, films=2, seconds=7) is met
-    load = partial(Load, seconds=10.0, cpu=_CPU)
+    load = partial(ServedLoad, seconds=10.0, cpu=_CPU)
     loads = load(count=1, rate=100.0), load(count=2, rate=2000.0 / lasted)
     assert show_loads({"a playlist": loads}) is met
     assert "| 2 | " in capsys.readouterr().out

@@ -12,7 +12,7 @@ from typing import Final
 import pytest
 
 from bench.ingest.clip import Body, SourceClip
-from bench.ingest.measure import Figures
+from bench.ingest.measure import RoundCost
 from bench.ingest.report import missed, table
 from bench.ingest.servers import SERVERS
 from tests.support.e2e.service import SCALE
@@ -79,8 +79,8 @@ def test_bytes_of_a_connection_have_bounds(bytes_in: int, *, arrived: bool) -> N
     assert (wrong == "") == arrived
 
 
-def figures(cost: float, growth_bytes: int = 0) -> list[Figures]:
-    return [Figures(each, 30_000_000, growth_bytes) for each in (cost, 9 * cost, cost / 9)]
+def figures(cost: float, growth_bytes: int = 0) -> list[RoundCost]:
+    return [RoundCost(each, 30_000_000, growth_bytes) for each in (cost, 9 * cost, cost / 9)]
 
 
 def test_a_target_that_is_missed_is_said() -> None:

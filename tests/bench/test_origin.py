@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bench.origin import parked
-from bench.origin.load import KINDS, Kind, check, kinds
+from bench.origin.load import KINDS, RequestKind, check, kinds
 from bench.origin.report import missed, table
 from bench.origin.servers import Broken, Published, Serving
 from tests.support.e2e.service import SCALE
@@ -45,7 +45,7 @@ def test_a_ratio_below_its_target_is_told() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_server_that_is_not_there_is_no_result(kind: str) -> None:
     published = Published(Path(), "p", "l", "s")
-    asked: list[Kind] = [each for each in kinds(published) if each.name == kind]
+    asked: list[RequestKind] = [each for each in kinds(published) if each.name == kind]
     with pytest.raises(Broken, match="no answer"):
         check(Serving(9, 0), asked[0], published)
 
@@ -63,7 +63,7 @@ def test_parked_requests_are_all_answered_in_each_round(server: str) -> None:
 
 
 def test_a_late_answer_and_a_large_connection_are_told() -> None:
-    figures = parked.Figures(10, [200.0, 400.0, 301.0], [900.0, 1001.0], 130_000, [], [])
+    figures = parked.ParkedFigures(10, [200.0, 400.0, 301.0], [900.0, 1001.0], 130_000, [], [])
     assert parked.missed(figures) == [
         "301 ms to the median answer, more than 300",
         "1001 ms to the last answer, more than 1000",

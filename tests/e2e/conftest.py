@@ -7,7 +7,7 @@ from tests.support.browser import Chromium, chromium
 from tests.support.e2e.clock_video import ONE_RUNG, THREE_RUNGS, TWO_RUNGS
 from tests.support.e2e.console_pages import axe_rules
 from tests.support.e2e.publishers import make_source
-from tests.support.e2e.service import Running, service
+from tests.support.e2e.service import ServiceProcess, service
 from tests.support.e2e.websocket_clients import installed
 from tests.support.web.workshop import copy_with_packages
 
@@ -49,23 +49,23 @@ _WINDOWS = {
 
 
 @pytest.fixture
-def headend(tmp_path: Path) -> Iterator[Running]:
+def headend(tmp_path: Path) -> Iterator[ServiceProcess]:
     """A fresh service with short windows."""
     with service(tmp_path / "data", environment=_WINDOWS) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+def shared_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceProcess]:
     """A service shared by the tests of a module, since a start takes seconds of CPU."""
-    with service(tmp_path_factory.mktemp("house") / "data", environment=_WINDOWS) as running:
+    with service(tmp_path_factory.mktemp("shared") / "data", environment=_WINDOWS) as running:
         yield running
 
 
 @pytest.fixture
-def own(house: Running) -> Iterator[Running]:
+def own_service(shared_service: ServiceProcess) -> Iterator[ServiceProcess]:
     """The module's shared service with a stream of the test's own."""
-    running = house.another()
+    running = shared_service.another()
     yield running
     running.delete_stream()
 

@@ -23,16 +23,16 @@ from ingest.server.log_throttle import LINES_PER_NETWORK
 from tests.conftest import Proof
 from tests.support.e2e.attacks import LIMITS, QUICK, SLOW, TICK, Attack
 from tests.support.e2e.hls_reader import (
-    Collected,
+    CollectedRendition,
     addresses,
     collect,
-    complaints,
+    decoder_errors,
     media,
     multivariant,
 )
 from tests.support.e2e.hostile_peer import AT_ONCE, Target
 from tests.support.e2e.publishers import ffmpeg, publishing
-from tests.support.e2e.service import SCALE, Running, service
+from tests.support.e2e.service import SCALE, ServiceProcess, service
 from tests.support.ingest import rtmp_peer
 from tests.support.waiting import poll
 
@@ -49,12 +49,12 @@ ENVIRONMENT = {
 }
 
 
-class Siege:
+class AttackedService:
     """A service, the encoder that is on air in it, a viewer of that, and the slow attackers."""
 
-    def __init__(self, headend: Running, folder: Path) -> None:
+    def __init__(self, headend: ServiceProcess, folder: Path) -> None:
         self.headend = headend
-        self.held: dict[str, Collected] = {}
+        self.held: dict[str, CollectedRendition] = {}
         self.slow: dict[str, Future[None]] = {}
         self.progress = folder / "progress.txt"
         self.encoder: subprocess.Popen[bytes] | None = None
@@ -95,9 +95,9 @@ class Siege:
         """See that an encoder gets leave, and take it off again."""
         target = self.target(key=self.other_key)
         with target.publishing() as line:
-            line.say(rtmp_peer.GOODBYE)
+            line.send_bytes(rtmp_peer.GOODBYE)
 
-    def told(self, home: str) -> list[str]:
+    def logged_causes(self, home: str) -> list[str]:
         """Return the causes that the log gives for what befell an address."""
         log = self.headend.log.read_text()
         return re.findall(rf'peer={re.escape(home)}:\d+ .*?cause=("[^"]*"|\S+)', log)
@@ -109,13 +109,15 @@ class Siege:
                 collect(self.headend.playlist, self.held)
 
 
-def stop_an_encoder(siege: Siege, key: str, source: Path) -> None:
+def stop_an_encoder(attacked_service: AttackedService, key: str, source: Path) -> None:
     """Stop ffmpeg in mid-stream: its kernel keeps the connection, and nobody reads or writes."""
-    with publishing(ffmpeg(source, f"{siege.headend.server}/{key}")) as encoder:
+    with publishing(ffmpeg(source, f"{attacked_service.headend.server}/{key}")) as encoder:
         hash_ = key.split("_")[0]
 
         def line(words: str) -> bool:
-            return f"{words} stream={hash_}" in siege.headend.log.read_text().replace('"', "")
+            return f"{words} stream={hash_}" in attacked_service.headend.log.read_text().replace(
+                '"', ""
+            )
 
         poll(lambda: line("event=publisher on"), within=10, what="it publishes")
         encoder.send_signal(signal.SIGSTOP)
@@ -129,11 +131,13 @@ def stop_an_encoder(siege: Siege, key: str, source: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def siege(tmp_path_factory: pytest.TempPathFactory, small_source: Path) -> Iterator[Siege]:
-    folder = tmp_path_factory.mktemp("siege")
+def attacked_service(
+    tmp_path_factory: pytest.TempPathFactory, small_source: Path
+) -> Iterator[AttackedService]:
+    folder = tmp_path_factory.mktemp("abuse")
     with ExitStack() as stack:
         headend = stack.enter_context(service(folder / "data", environment=ENVIRONMENT))
-        found = Siege(headend, folder)
+        found = AttackedService(headend, folder)
         options = ("-stream_loop", "-1", "-progress", str(found.progress))
         command = ffmpeg(small_source, f"{headend.server}/{headend.key}", *options)
         found.encoder = stack.enter_context(publishing(command))
@@ -149,49 +153,57 @@ def siege(tmp_path_factory: pytest.TempPathFactory, small_source: Path) -> Itera
 
 
 @pytest.mark.parametrize("attack", QUICK, ids=lambda attack: attack.name)
-def test_an_attack_costs_the_attacker_alone(siege: Siege, attack: Attack) -> None:
-    target = siege.target_of(attack)
-    before = siege.memory()
+def test_an_attack_costs_the_attacker_alone(
+    attacked_service: AttackedService, attack: Attack
+) -> None:
+    target = attacked_service.target_of(attack)
+    before = attacked_service.memory()
     attack.run(target)
-    siege.publish()
+    attacked_service.publish()
     if attack.cause:
         poll(
-            lambda: any(attack.cause in told for told in siege.told(target.home)),
+            lambda: any(
+                attack.cause in told for told in attacked_service.logged_causes(target.home)
+            ),
             within=AT_ONCE,
-            what=f"{attack.cause!r} in the log: {siege.told(target.home)}",
+            what=f"{attack.cause!r} in the log: {attacked_service.logged_causes(target.home)}",
         )
-    poll(lambda: siege.memory() - before < GROWTH_BYTES, within=20, what="the memory is back")
-    siege.grown = max(siege.grown, siege.memory() - before)
-    assert siege.encoder is not None
-    assert siege.encoder.poll() is None
+    poll(
+        lambda: attacked_service.memory() - before < GROWTH_BYTES,
+        within=20,
+        what="the memory is back",
+    )
+    attacked_service.grown = max(attacked_service.grown, attacked_service.memory() - before)
+    assert attacked_service.encoder is not None
+    assert attacked_service.encoder.poll() is None
 
 
-def test_a_second_encoder_with_the_key_is_refused(siege: Siege) -> None:
-    with siege.target(key=siege.headend.key).dial() as line:
-        line.say(rtmp_peer.opening(name=siege.headend.key))
+def test_a_second_encoder_with_the_key_is_refused(attacked_service: AttackedService) -> None:
+    with attacked_service.target(key=attacked_service.headend.key).dial() as line:
+        line.send_bytes(rtmp_peer.opening(name=attacked_service.headend.key))
         line.wait_for(b"another encoder is sending with this key", 2.5 + TICK)
         line.must_close(2.5 + 2 * TICK)
-    siege.publish()
+    attacked_service.publish()
 
 
-def test_a_stopped_encoder_is_closed_in_time(siege: Siege) -> None:
-    siege.slow["stopped"].result(timeout=40 * SCALE)
-    siege.publish()
+def test_a_stopped_encoder_is_closed_in_time(attacked_service: AttackedService) -> None:
+    attacked_service.slow["stopped"].result(timeout=40 * SCALE)
+    attacked_service.publish()
 
 
 @pytest.mark.parametrize("attack", SLOW, ids=lambda attack: attack.name)
-def test_who_is_slow_is_closed_in_time(siege: Siege, attack: Attack) -> None:
-    siege.slow[attack.name].result(timeout=40 * SCALE)
-    told = siege.headend.log.read_text()
+def test_who_is_slow_is_closed_in_time(attacked_service: AttackedService, attack: Attack) -> None:
+    attacked_service.slow[attack.name].result(timeout=40 * SCALE)
+    told = attacked_service.headend.log.read_text()
     assert attack.cause in told
-    siege.publish()
+    attacked_service.publish()
 
 
-def test_the_log_is_short_and_holds_no_key(siege: Siege) -> None:
-    with siege.target().dial():  # at least one line is there
+def test_the_log_is_short_and_holds_no_key(attacked_service: AttackedService) -> None:
+    with attacked_service.target().dial():  # at least one line is there
         pass
-    log = siege.headend.log.read_text()
-    for key in (siege.headend.key, *siege.keys):
+    log = attacked_service.headend.log.read_text()
+    for key in (attacked_service.headend.key, *attacked_service.keys):
         assert key.split("_")[1] not in log
     # 280 of 300 connections, a flood of wrong keys, a clock that jumps thirty times a second.
     for flood in ("too many new connections", 'cause="wrong key"', "clock jumped"):
@@ -200,31 +212,41 @@ def test_the_log_is_short_and_holds_no_key(siege: Siege) -> None:
 
 
 @pytest.mark.prove
-def test_minutes_of_attacks_leave_nothing_behind(siege: Siege, proof: Proof) -> None:
+def test_minutes_of_attacks_leave_nothing_behind(
+    attacked_service: AttackedService, proof: Proof
+) -> None:
     """All attacks of strangers again and again, each from an address that was never seen."""
     strangers = [attack for attack in QUICK if not attack.key]
     for attack in strangers:  # what is made once is made now
-        attack.run(siege.target())
-    before, deadline, turns = siege.memory(), time.monotonic() + SOAK_SECONDS, 0
+        attack.run(attacked_service.target())
+    before, deadline, turns = attacked_service.memory(), time.monotonic() + SOAK_SECONDS, 0
     while time.monotonic() < deadline:
         for attack in strangers:
-            attack.run(siege.target())
-            siege.publish()
+            attack.run(attacked_service.target())
+            attacked_service.publish()
             turns += 1
-    poll(lambda: siege.memory() - before < GROWTH_BYTES, within=10, what="the memory is back")
-    grown = siege.memory() - before
+    poll(
+        lambda: attacked_service.memory() - before < GROWTH_BYTES,
+        within=10,
+        what="the memory is back",
+    )
+    grown = attacked_service.memory() - before
     proof(f"memory of the service after {turns} attacks", f"{grown >> 20} MiB", "below 20 MiB")
 
 
-def test_another_stream_plays_as_ever(siege: Siege, small_source: Path, tmp_path: Path) -> None:
-    url = str(siege.other["stream_url"])
-    held: dict[str, Collected] = {}
-    with publishing(ffmpeg(small_source, f"{siege.headend.server}/{siege.other_key}")):
+def test_another_stream_plays_as_ever(
+    attacked_service: AttackedService, small_source: Path, tmp_path: Path
+) -> None:
+    url = str(attacked_service.other["stream_url"])
+    held: dict[str, CollectedRendition] = {}
+    with publishing(
+        ffmpeg(small_source, f"{attacked_service.headend.server}/{attacked_service.other_key}")
+    ):
         poll(lambda: multivariant(url), within=15, what="a playlist")
         poll(lambda: len(media(addresses(url)["360p"]).segments) >= 3, within=15, what="3 segments")
         collect(url, held)
     for name, what in held.items():
-        assert complaints(what.file(tmp_path / f"{name}.mp4")) == "", name
+        assert decoder_errors(what.file(tmp_path / f"{name}.mp4")) == "", name
 
 
 def digests(path: Path) -> list[str]:
@@ -237,35 +259,41 @@ def digests(path: Path) -> list[str]:
 
 
 def test_who_was_on_air_all_the_time_lost_no_frame(
-    siege: Siege, small_source: Path, tmp_path: Path, proof: Proof
+    attacked_service: AttackedService, small_source: Path, tmp_path: Path, proof: Proof
 ) -> None:
-    encoder = siege.encoder
+    encoder = attacked_service.encoder
     assert encoder is not None
     assert encoder.poll() is None
     encoder.send_signal(signal.SIGINT)
     encoder.wait(timeout=10 * SCALE)
-    playlist = siege.headend.playlist
+    playlist = attacked_service.headend.playlist
     poll(
         lambda: all(media(address).ended for address in addresses(playlist).values()),
         within=20,
         what="the run's end",
     )
-    siege.left.set()
-    collect(playlist, siege.held)
-    sent = int(re.findall(r"^frame=\s*(\d+)", siege.progress.read_text(), re.MULTILINE)[-1])
+    attacked_service.left.set()
+    collect(playlist, attacked_service.held)
+    sent = int(
+        re.findall(r"^frame=\s*(\d+)", attacked_service.progress.read_text(), re.MULTILINE)[-1]
+    )
     assert sent > 0
-    top = siege.held["360p"]
+    top = attacked_service.held["360p"]
     numbers = sorted(top.segments)
     assert numbers == list(range(len(numbers)))
     assert not any(segment.discontinuity for segment in top.segments.values())
     arrived = digests(top.file(tmp_path / "top.mp4"))
     turn = digests(small_source)
     assert arrived == list(itertools.islice(itertools.cycle(turn), sent))
-    for name, what in siege.held.items():
-        assert complaints(what.file(tmp_path / f"{name}.mp4")) == "", name
+    for name, what in attacked_service.held.items():
+        assert decoder_errors(what.file(tmp_path / f"{name}.mp4")) == "", name
     proof(
         f"frames of an encoder on air during {len(QUICK) + len(SLOW) + 2} attacks",
         f"{len(arrived)} of {sent}",
         "all",
     )
-    proof("most memory that an attack left behind", f"{siege.grown >> 20} MiB", "below 20 MiB")
+    proof(
+        "most memory that an attack left behind",
+        f"{attacked_service.grown >> 20} MiB",
+        "below 20 MiB",
+    )

@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.api.upload_clips import clip, picture
 from tests.support.e2e.publishers import tool
-from tests.support.e2e.service import SCALE, Running, service
+from tests.support.e2e.service import SCALE, ServiceProcess, service
 
 pytestmark = pytest.mark.e2e
 
@@ -19,7 +19,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "api.md"
 
 
 @pytest.fixture
-def running(tmp_path: Path) -> Generator[Running]:
+def running(tmp_path: Path) -> Generator[ServiceProcess]:
     with service(
         tmp_path / "data", environment={"HEADEND_STORAGE__MIN_FREE_BYTES": "0"}
     ) as running:
@@ -30,7 +30,9 @@ def blocks(kind: str) -> list[str]:
     return re.findall(rf"^```{kind}\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
 
 
-def test_every_line_of_the_page_does_what_the_page_says(running: Running, tmp_path: Path) -> None:
+def test_every_line_of_the_page_does_what_the_page_says(
+    running: ServiceProcess, tmp_path: Path
+) -> None:
     tool("curl")
     (tmp_path / "holidays.mp4").write_bytes(clip())
     (tmp_path / "soon.png").write_bytes(picture())

@@ -12,13 +12,13 @@ import pytest
 from media.hls.live_m3u8 import parse_timeline
 from media.hls.timeline import Timeline
 from tests.conftest import Proof
-from tests.e2e.test_bucket import Bucket
+from tests.e2e.test_bucket import TestBucket
 from tests.support.e2e import clock_video
 from tests.support.e2e.encoder_pair import pair
 from tests.support.e2e.hls_reader import addresses, media, multivariant
-from tests.support.e2e.hosts import Hosts as SeveralHosts
+from tests.support.e2e.hosts import HostProcesses as SeveralHosts
 from tests.support.e2e.publishers import publishing
-from tests.support.e2e.service import SCALE, Answer, Running, fetch, run_headend, service
+from tests.support.e2e.service import SCALE, Answer, ServiceProcess, fetch, run_headend, service
 from tests.support.free_ports import free_ports
 from tests.support.hls.live_checker import LiveChecker
 from tests.support.hls.strict_client import checking
@@ -31,27 +31,27 @@ from tests.support.waiting import poll
 pytestmark = pytest.mark.e2e
 
 
-class Hosts(NamedTuple):
+class IngestAndApiHosts(NamedTuple):
     """An ingest host, and others with data folders of their own that serve its streams.
 
     The first of these is an API host; the other one could receive streams as well.
     """
 
     redis: RedisServer
-    ingest: Running
-    others: tuple[Running, Running]
+    ingest: ServiceProcess
+    others: tuple[ServiceProcess, ServiceProcess]
 
 
 @pytest.fixture(scope="module")
 def hosts(
     s3_server: S3Server, postgres_server: PostgresServer, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Hosts]:
+) -> Iterator[IngestAndApiHosts]:
     folder = tmp_path_factory.mktemp("hosts")
     rtmp, rtmps = free_ports(2)
     ports = ("--rtmp", f"127.0.0.1:{rtmp}", "--rtmps", f"127.0.0.1:{rtmps}")
     with ExitStack() as stack:
         redis = stack.enter_context(redis_server(folder))
-        environment = Bucket(s3_server).settings(
+        environment = TestBucket(s3_server).settings(
             HEADEND_DATABASE__URL=stack.enter_context(postgres_server.empty_database()),
             HEADEND_REDIS__URL=redis.url,
         )
@@ -67,7 +67,7 @@ def hosts(
                 ("two", "serve", ()),
             )
         )
-        yield Hosts(redis, ingest, (one, two))
+        yield IngestAndApiHosts(redis, ingest, (one, two))
 
 
 def newest(checker: LiveChecker) -> int:
@@ -75,12 +75,12 @@ def newest(checker: LiveChecker) -> int:
     return min((each.history.newest[0] for each in checker.renditions.values()), default=-1)
 
 
-def sound(host: Running) -> str:
+def sound(host: ServiceProcess) -> str:
     """Return the playlist of the sound at a host."""
     return addresses(host.playlist)["audio"]
 
 
-def is_low_latency(host: Running) -> bool:
+def is_low_latency(host: ServiceProcess) -> bool:
     return "#EXT-X-PART:" in fetch(sound(host)).text
 
 
@@ -94,7 +94,9 @@ def block(url: str, timeline: Timeline) -> Answer:
     return fetch(f"{url}?_HLS_msn={msn}&_HLS_part={part}")
 
 
-def test_every_host_has_low_latency_and_keeps_the_standard(hosts: Hosts, proof: Proof) -> None:
+def test_every_host_has_low_latency_and_keeps_the_standard(
+    hosts: IngestAndApiHosts, proof: Proof
+) -> None:
     command = clock_video.encoder(f"{hosts.ingest.server}/{hosts.ingest.key}")
     with publishing(command):
         for host in hosts.others:
@@ -142,10 +144,10 @@ def test_every_host_has_low_latency_and_keeps_the_standard(hosts: Hosts, proof: 
         assert not any((host.data / "objects").exists() for host in hosts.others)
 
 
-def without_redis(hosts: Hosts) -> None:
+def without_redis(hosts: IngestAndApiHosts) -> None:
     """Kill Redis and start it again: viewers get what is stored, then low latency."""
 
-    def reached(host: Running) -> int:
+    def reached(host: ServiceProcess) -> int:
         playlist = media(sound(host))
         return playlist.sequence + len(playlist.segments)
 
@@ -173,7 +175,7 @@ def test_low_latency_goes_on_at_the_next_owner_and_a_frozen_one_changes_nothing(
     with ExitStack() as stack:
         redis = stack.enter_context(redis_server(tmp_path))
         database = stack.enter_context(postgres_server.empty_database())
-        environment = Bucket(s3_server).settings(HEADEND_REDIS__URL=redis.url)
+        environment = TestBucket(s3_server).settings(HEADEND_REDIS__URL=redis.url)
         several = stack.enter_context(SeveralHosts(tmp_path, database, environment))
         api, first, _ = several.api(), several.ingest("a"), several.ingest("b")
         stream = pair(api.running)

@@ -19,10 +19,10 @@ import pytest
 
 from tests.support.browser import Chromium
 from tests.support.e2e.publishers import ffmpeg, publishing
-from tests.support.e2e.service import SCALE, Running, run_headend, service
+from tests.support.e2e.service import SCALE, ServiceProcess, run_headend, service
 from tests.support.e2e.websocket_clients import (
-    Client,
     Told,
+    WebSocketProgram,
     client,
     credentials,
     greet,
@@ -52,18 +52,18 @@ KEYS = {
 
 
 @pytest.fixture
-def headend(own: Running) -> Running:
-    return own
+def headend(own_service: ServiceProcess) -> ServiceProcess:
+    return own_service
 
 
-def stands(events: list[Told]) -> Told:
+def last_state(events: list[Told]) -> Told:
     """Return how the last event says that a stream stands."""
     return {name: events[-1][name] for name in STATES[0]} if events else {}
 
 
 @pytest.mark.parametrize("library", ["pusher", _ECHO])
 def test_a_client_sees_every_state_of_a_stream_that_goes_live_and_ends(
-    library: str, packages: Path, headend: Running, small_source: Path
+    library: str, packages: Path, headend: ServiceProcess, small_source: Path
 ) -> None:
     channels = (
         f"stream.{headend.hash}",
@@ -78,12 +78,12 @@ def test_a_client_sees_every_state_of_a_stream_that_goes_live_and_ends(
                         "live stream")  # fmt: skip
         for channel in channels:
             viewer.wait(
-                lambda _, on=channel: stands(viewer.events(on)) == STATES[-1], 40, "its end"
+                lambda _, on=channel: last_state(viewer.events(on)) == STATES[-1], 40, "its end"
             )
             seen = viewer.events(channel)
             # The first is written beside the second, and may be one with it; no other may.
             # It may be told again for what is not in it: posters, who is on air.
-            stood = [state for state, _ in groupby(stands([each]) for each in seen)]
+            stood = [state for state, _ in groupby(last_state([each]) for each in seen)]
             assert stood in (STATES, STATES[1:])
             versions = [each["version"] for each in seen]
             assert versions == list(range(versions[0], versions[0] + len(seen)))
@@ -91,7 +91,7 @@ def test_a_client_sees_every_state_of_a_stream_that_goes_live_and_ends(
 
 
 def test_a_client_without_a_token_hears_public_channels_alone(
-    packages: Path, headend: Running
+    packages: Path, headend: ServiceProcess
 ) -> None:
     public, private = f"stream.{headend.hash}", f"private-stream.{headend.hash}"
     with client(packages, headend, public, private, token="headend_wrong") as viewer:
@@ -104,7 +104,7 @@ def test_a_client_without_a_token_hears_public_channels_alone(
 
 
 @pytest.mark.prove
-def test_a_client_with_a_wrong_key_stays_away(packages: Path, headend: Running) -> None:
+def test_a_client_with_a_wrong_key_stays_away(packages: Path, headend: ServiceProcess) -> None:
     with client(packages, headend, "stream.a", key="0" * 20) as viewer:
         assert viewer.wait_for("error")["error"]["code"] == 4001
         viewer.wait_for("state", state="disconnected")
@@ -127,7 +127,7 @@ def test_clients_come_back_by_themselves_when_the_service_was_restarted(
                     greet(again, channel, "after")
                     viewer.wait_for("event", channel=channel)
                     assert viewer.events(channel) == [{"words": "after"}]
-            assert "disconnected" not in [each.get("state") for each in viewer.told]
+            assert "disconnected" not in [each.get("state") for each in viewer.output]
 
 
 def test_two_api_processes_tell_each_others_events_and_survive_a_restart_of_redis(
@@ -138,11 +138,17 @@ def test_two_api_processes_tell_each_others_events_and_survive_a_restart_of_redi
     ingest = ("--rtmp", "127.0.0.1:1935", "--rtmps", "127.0.0.1:1936")
     assert run_headend("migrate", "--data", str(data)).returncode == 0
 
-    def api_on(redis: RedisServer) -> AbstractContextManager[Running]:
+    def api_on(redis: RedisServer) -> AbstractContextManager[ServiceProcess]:
         environment = {"HEADEND_REDIS__URL": redis.url}
         return service(data, role="api", environment=environment, arguments=ingest)
 
-    def both_hear(one: Running, two: Running, here: Client, there: Client, words: str) -> None:
+    def both_hear(
+        one: ServiceProcess,
+        two: ServiceProcess,
+        here: WebSocketProgram,
+        there: WebSocketProgram,
+        words: str,
+    ) -> None:
         for teller in (one, two):
             greet(teller, "lobby", words)
         for hearer in (here, there):
@@ -201,7 +207,7 @@ def page_on_another_origin(folder: Path, order: object, packages: Path) -> Gener
 
 
 def test_a_page_on_another_origin_hears_public_and_private_channels_in_chromium(
-    packages: Path, headend: Running, browser: Chromium, tmp_path: Path
+    packages: Path, headend: ServiceProcess, browser: Chromium, tmp_path: Path
 ) -> None:
     channels = [f"stream.{headend.hash}", "private-project.1"]
     order = {
@@ -239,7 +245,7 @@ def examples(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", DOCS, re.MULTILINE | re.DOTALL)
 
 
-def shell_example(headend: Running) -> None:
+def shell_example(headend: ServiceProcess) -> None:
     """Publish by the lines of the page."""
     given = credentials(headend)
     variables = {"KEY": given["key"], "SECRET": given["secret"], "URL": headend.http}
@@ -249,7 +255,7 @@ def shell_example(headend: Running) -> None:
     )
 
 
-def test_the_shell_lines_of_the_page_publish(packages: Path, headend: Running) -> None:
+def test_the_shell_lines_of_the_page_publish(packages: Path, headend: ServiceProcess) -> None:
     with client(packages, headend, "lobby") as viewer:
         viewer.wait_for("subscribed", channel="lobby")
         shell_example(headend)
@@ -260,7 +266,7 @@ def test_the_shell_lines_of_the_page_publish(packages: Path, headend: Running) -
 @pytest.mark.parametrize(
     "number", [0, pytest.param(1, marks=pytest.mark.prove)], ids=["pusher-js", "Laravel Echo"]
 )
-def test_the_clients_of_the_page_hear(number: int, packages: Path, headend: Running) -> None:
+def test_the_clients_of_the_page_hear(number: int, packages: Path, headend: ServiceProcess) -> None:
     page = examples("js")[number]
     here = {
         "WEB_SOCKET_KEY": key_of(headend),

@@ -11,17 +11,17 @@ import pytest
 from storage.objects.s3_bucket import S3Place
 from tests.support.browser import Chromium
 from tests.support.e2e.hls_reader import (
-    Collected,
+    CollectedRendition,
     addresses,
     collect,
-    complaints,
+    decoder_errors,
     frames,
     media,
     multivariant,
 )
 from tests.support.e2e.publishers import ffmpeg, publishing
-from tests.support.e2e.service import SCALE, Running, fetch, run_headend, service
-from tests.support.e2e.uploaded_videos import asked, completed, upload
+from tests.support.e2e.service import SCALE, ServiceProcess, fetch, run_headend, service
+from tests.support.e2e.uploaded_videos import completed, get_json, upload
 from tests.support.engine.upload_files import film
 from tests.support.postgres import PostgresServer
 from tests.support.storage.s3_server import S3Server
@@ -34,7 +34,7 @@ PORTS = ("--rtmp", "[::]:1935", "--rtmps", "[::]:1936")  # of an ingest that doe
 X264 = ("-c:v", "libx264", "-preset", "ultrafast", "-g", "60", "-c:a", "aac")
 
 
-class Bucket:
+class TestBucket:
     """A bucket of a test's own, seen by the server's own program."""
 
     def __init__(self, server: S3Server) -> None:
@@ -57,18 +57,20 @@ class Bucket:
 
 
 @pytest.fixture
-def bucket(s3_server: S3Server) -> Bucket:
-    return Bucket(s3_server)
+def bucket(s3_server: S3Server) -> TestBucket:
+    return TestBucket(s3_server)
 
 
 @pytest.fixture(scope="module")
-def common(s3_server: S3Server) -> Bucket:
+def common(s3_server: S3Server) -> TestBucket:
     """The bucket of the service that tests share."""
-    return Bucket(s3_server)
+    return TestBucket(s3_server)
 
 
 @pytest.fixture(scope="module")
-def headend(common: Bucket, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+def headend(
+    common: TestBucket, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ServiceProcess]:
     folder = tmp_path_factory.mktemp("bucket") / "data"
     with service(folder, environment=common.settings()) as running:
         yield running
@@ -80,20 +82,20 @@ def arriving(data: Path) -> list[Path]:
     return [path for path in found if path.is_file()]
 
 
-def doctor(data: Path, bucket: Bucket) -> str:
+def doctor(data: Path, bucket: TestBucket) -> str:
     done = run_headend("doctor", "--data", str(data), environment=bucket.settings())
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
 
-def shown(headend: Running, video: dict[str, object]) -> dict[str, Collected]:
-    held: dict[str, Collected] = {}
+def shown(headend: ServiceProcess, video: dict[str, object]) -> dict[str, CollectedRendition]:
+    held: dict[str, CollectedRendition] = {}
     collect(f"{headend.http}/videos/{video['hash']}/index.m3u8", held)
     return held
 
 
 def test_a_video_is_uploaded_made_played_and_deleted(
-    headend: Running, common: Bucket, tmp_path: Path
+    headend: ServiceProcess, common: TestBucket, tmp_path: Path
 ) -> None:
     bucket = common
     path = film(tmp_path / "film.mp4", *X264, seconds=5, size=(640, 360), rate=30)
@@ -104,14 +106,14 @@ def test_a_video_is_uploaded_made_played_and_deleted(
     held = shown(headend, video)
     for name, one in held.items():
         file = one.file(tmp_path / f"{name}.mp4")
-        assert complaints(file) == ""
+        assert decoder_errors(file) == ""
         if name != "audio":
             assert len(list(frames(file))) == 150
     assert not (headend.data / "objects").exists()
     assert arriving(headend.data) == []
     assert len(bucket.names(f"sources/{video['hash']}")) == 1
 
-    detail = asked(headend, f"/api/videos/{video['id']}")
+    detail = get_json(headend, f"/api/videos/{video['id']}")
     for address in detail["image_urls"].values():
         assert fetch(address).body.startswith(b"\xff\xd8")
     (rung,) = [name for name in held if name != "audio"]
@@ -135,12 +137,12 @@ def test_a_video_is_uploaded_made_played_and_deleted(
 
 
 def test_a_killed_service_goes_on_with_the_run_that_the_bucket_holds(
-    bucket: Bucket, small_source: Path, tmp_path: Path
+    bucket: TestBucket, small_source: Path, tmp_path: Path
 ) -> None:
-    held: dict[str, Collected] = {}
+    held: dict[str, CollectedRendition] = {}
     environment = bucket.settings()
 
-    def last_of(headend: Running) -> int:
+    def last_of(headend: ServiceProcess) -> int:
         playlist = media(addresses(headend.playlist)["audio"])
         return playlist.sequence + len(playlist.segments)
 
@@ -172,7 +174,7 @@ def test_a_killed_service_goes_on_with_the_run_that_the_bucket_holds(
             assert len(missing) <= 2
             assert missing <= {before - 1, before, before + 1}
             for file in one.stretches(tmp_path / f"{name}.mp4"):
-                assert complaints(file) == ""
+                assert decoder_errors(file) == ""
 
         def recording() -> dict[str, object] | None:
             listed = fetch(f"{second.http}/api/projects/1/videos", token=second.token).json["data"]
@@ -187,7 +189,7 @@ def test_a_killed_service_goes_on_with_the_run_that_the_bucket_holds(
 
 
 def test_viewers_and_encoders_bear_a_server_that_is_away(
-    headend: Running, common: Bucket, small_source: Path
+    headend: ServiceProcess, common: TestBucket, small_source: Path
 ) -> None:
     """What cannot be stored is served from memory, and stored later or listed as a gap."""
     server = common.server
@@ -218,7 +220,7 @@ def test_viewers_and_encoders_bear_a_server_that_is_away(
 
 
 def test_a_host_without_the_file_transcodes_it_and_viewers_are_redirected_to_the_bucket(
-    bucket: Bucket, postgres_server: PostgresServer, browser: Chromium, tmp_path: Path
+    bucket: TestBucket, postgres_server: PostgresServer, browser: Chromium, tmp_path: Path
 ) -> None:
     """Uploaded at one host, made at another; all that they share is PostgreSQL and the bucket."""
     bucket.server.allow_pages(bucket.place.bucket)
@@ -239,7 +241,7 @@ def test_a_host_without_the_file_transcodes_it_and_viewers_are_redirected_to_the
             completed(api, added["video"]["id"], within=60)
             for name, held in shown(api, added["video"]).items():
                 file = held.file(tmp_path / f"{name}.mp4")
-                assert complaints(file) == ""
+                assert decoder_errors(file) == ""
                 if name != "audio":
                     assert len(list(frames(file))) == 150
             assert worker.process.poll() is None

@@ -9,10 +9,18 @@ import msgspec
 import pytest
 
 from api.schemas.timestamps import format_timestamp, parse_timestamp
-from tests.support.e2e.clock_video import WRAP_MS, Keeper, Shown, apart, encoder, keeping, read
+from tests.support.e2e.clock_video import (
+    WRAP_MS,
+    PlaylistArchive,
+    ReceivedPicture,
+    apart,
+    archiving,
+    encoder,
+    read,
+)
 from tests.support.e2e.hls_reader import addresses, media
 from tests.support.e2e.publishers import publishing
-from tests.support.e2e.service import SCALE, Answer, Running, fetch, service
+from tests.support.e2e.service import SCALE, Answer, ServiceProcess, fetch, service
 from tests.support.waiting import poll
 
 pytestmark = pytest.mark.e2e
@@ -31,7 +39,7 @@ Json = dict[str, Any]  # Any: what the tests are about to find out
 class Match:
     """A stream that was or is live, with all that its playlists named."""
 
-    def __init__(self, headend: Running, live: Keeper, folder: Path) -> None:
+    def __init__(self, headend: ServiceProcess, live: PlaylistArchive, folder: Path) -> None:
         self.headend = headend
         self.live = live
         self.folder = folder
@@ -78,8 +86,8 @@ class Match:
         """See that a video is these segments: the same bytes, the same pictures."""
         numbers = range(first, last + 1)
         url = f"{self.headend.http}/videos/{video['hash']}/index.m3u8"
-        kept = Keeper(url)
-        kept.look()
+        kept = PlaylistArchive(url)
+        kept.refresh()
         assert set(kept.held) == set(self.live.held)
         for name, held in kept.held.items():
             theirs = [self.live.held[name].segments[number].data for number in numbers]
@@ -114,14 +122,14 @@ class Match:
         return [each for each in msgspec.convert(found, list[Json]) if each["length"] > 12]
 
 
-def stamps(pictures: list[Shown]) -> list[int | None]:
+def stamps(pictures: list[ReceivedPicture]) -> list[int | None]:
     return [one.stamp for one in pictures]
 
 
 def test_a_clip_is_what_was_live(tmp_path: Path) -> None:
     with (
         service(tmp_path / "data", environment=SHORT) as headend,
-        keeping(headend.playlist, patient=True) as live,
+        archiving(headend.playlist, patient=True) as live,
     ):
         match = Match(headend, live, tmp_path)
         with publishing(encoder(f"{headend.server}/{headend.key}")):

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.e2e.hls_reader import addresses, media, multivariant
 from tests.support.e2e.publishers import ffmpeg, publishing
-from tests.support.e2e.service import SCALE, Answer, Running, fetch, run_headend, service
+from tests.support.e2e.service import SCALE, Answer, ServiceProcess, fetch, run_headend, service
 from tests.support.waiting import poll
 
 pytestmark = pytest.mark.e2e
@@ -26,7 +26,7 @@ Json = dict[str, Any]  # Any: what the API answers
 class Owner:
     """A stream's owner at the API of one process."""
 
-    def __init__(self, api: Running, stream: Json) -> None:
+    def __init__(self, api: ServiceProcess, stream: Json) -> None:
         self.api = api
         self.stream = stream
         self.playlist = str(stream["stream_url"])
@@ -54,8 +54,8 @@ class Owner:
             answer: Json = fetch(page, token=self.api.token).json
             found += answer["data"]
             page = answer["links"]["next"]
-        mine = [each["type"] for each in found if each["subject"] == self.stream["hash"]]
-        return mine[::-1]
+        stream_owner = [each["type"] for each in found if each["subject"] == self.stream["hash"]]
+        return stream_owner[::-1]
 
     def sending(self, source: Path, key: str | None = None) -> list[str]:
         url = f"{self.stream['rtmp_url']}/{key or self.stream['stream']}"
@@ -77,7 +77,7 @@ def gone(encoder: subprocess.Popen[bytes], within: float = 10) -> None:
 )
 def api(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Running]:
+) -> Iterator[ServiceProcess]:
     """An API that is the process that takes encoders in, and one apart from it."""
     data = tmp_path_factory.mktemp("commands") / "data"
     if request.param == "one process":
@@ -96,7 +96,7 @@ def api(
 
 
 @pytest.fixture
-def mine(api: Running) -> Iterator[Owner]:
+def stream_owner(api: ServiceProcess) -> Iterator[Owner]:
     """A stream of the test's own."""
     owner = Owner(api, api.add_stream("Mine"))
     yield owner
@@ -104,99 +104,101 @@ def mine(api: Running) -> Iterator[Owner]:
 
 
 def test_an_end_is_the_end_of_the_run_at_once_and_who_comes_then_begins_another(
-    mine: Owner, small_source: Path
+    stream_owner: Owner, small_source: Path
 ) -> None:
-    with publishing(mine.sending(small_source)) as encoder:
-        mine.on_air()
-        first = addresses(mine.playlist)
-        stream = mine.posted("end")
+    with publishing(stream_owner.sending(small_source)) as encoder:
+        stream_owner.on_air()
+        first = addresses(stream_owner.playlist)
+        stream = stream_owner.posted("end")
         assert (stream["live"], stream["processing"], stream["receiving_count"]) == (
             False, False, 0,
         )  # fmt: skip
         assert all(media(url).ended for url in first.values())
         gone(encoder)
-    answer = mine.call("POST", "/end")
+    answer = stream_owner.call("POST", "/end")
     assert answer.status == 409
     assert "nothing to end" in answer.text
-    with publishing(mine.sending(small_source)):
-        mine.on_air()
-        poll(lambda: not set(first.values()) & set(addresses(mine.playlist).values()),
+    with publishing(stream_owner.sending(small_source)):
+        stream_owner.on_air()
+        poll(lambda: not set(first.values()) & set(addresses(stream_owner.playlist).values()),
               within=20, what="another run")  # fmt: skip
 
 
 def test_a_new_key_closes_the_old_ones_encoder_and_the_run_goes_on_with_the_new_one(
-    mine: Owner, small_source: Path
+    stream_owner: Owner, small_source: Path
 ) -> None:
-    old = str(mine.stream["stream"])
-    with publishing(mine.sending(small_source)) as encoder:
-        mine.on_air()
-        run = addresses(mine.playlist)
-        stream = mine.posted("rotate-key")
+    old = str(stream_owner.stream["stream"])
+    with publishing(stream_owner.sending(small_source)) as encoder:
+        stream_owner.on_air()
+        run = addresses(stream_owner.playlist)
+        stream = stream_owner.posted("rotate-key")
         key = str(stream["stream"])
-        assert re.fullmatch(f"{mine.stream['hash']}_[0-9a-f-]{{36}}", key)
+        assert re.fullmatch(f"{stream_owner.stream['hash']}_[0-9a-f-]{{36}}", key)
         assert key != old
         assert stream["receiving_count"] == 0
         gone(encoder)
-    with publishing(mine.sending(small_source, old)) as refused:
+    with publishing(stream_owner.sending(small_source, old)) as refused:
         gone(refused)
-    with publishing(mine.sending(small_source, key)):
-        poll(lambda: mine.shown()["receiving_count"], within=20, what="the encoder")
-        mine.on_air()
-        assert addresses(mine.playlist) == run  # not another run
-    assert old.split("_")[1] not in mine.api.log.read_text()
-    assert key.split("_")[1] not in mine.api.log.read_text()
+    with publishing(stream_owner.sending(small_source, key)):
+        poll(lambda: stream_owner.shown()["receiving_count"], within=20, what="the encoder")
+        stream_owner.on_air()
+        assert addresses(stream_owner.playlist) == run  # not another run
+    assert old.split("_")[1] not in stream_owner.api.log.read_text()
+    assert key.split("_")[1] not in stream_owner.api.log.read_text()
 
 
 def test_a_deleted_stream_ends_and_leaves_nothing_but_its_events(
-    mine: Owner, small_source: Path
+    stream_owner: Owner, small_source: Path
 ) -> None:
-    with publishing(mine.sending(small_source)) as encoder:
-        mine.on_air()
-        assert mine.folder.is_dir()
-        assert mine.call("DELETE").status == 204
-        assert not mine.folder.exists()
+    with publishing(stream_owner.sending(small_source)) as encoder:
+        stream_owner.on_air()
+        assert stream_owner.folder.is_dir()
+        assert stream_owner.call("DELETE").status == 204
+        assert not stream_owner.folder.exists()
         gone(encoder)
-    assert mine.call("GET").status == 404
-    poll(lambda: fetch(mine.playlist).status == 404, within=2, what="nothing to play")
-    watch = f"{mine.api.http}/watch/{mine.stream['hash']}"
+    assert stream_owner.call("GET").status == 404
+    poll(lambda: fetch(stream_owner.playlist).status == 404, within=2, what="nothing to play")
+    watch = f"{stream_owner.api.http}/watch/{stream_owner.stream['hash']}"
     poll(lambda: fetch(watch).status == 404, within=2, what="no page")
-    with publishing(mine.sending(small_source)) as refused:
+    with publishing(stream_owner.sending(small_source)) as refused:
         gone(refused)
-    assert not mine.folder.exists()
-    events = mine.events()
+    assert not stream_owner.folder.exists()
+    events = stream_owner.events()
     assert events[0] == "stream added"
     assert "live" in events
     assert "stream deleted" in events
 
 
 def test_unpublishing_takes_a_stream_from_its_viewers_whatever_runs(
-    mine: Owner, small_source: Path
+    stream_owner: Owner, small_source: Path
 ) -> None:
-    assert mine.posted("unpublish")["published"] is False
-    with publishing(mine.sending(small_source)):
-        poll(lambda: mine.shown()["live"], within=30, what="live")
-        assert fetch(mine.playlist).status == 404  # the first run does not undo it
-        assert mine.posted("publish")["published"] is True
-        mine.on_air()
-        assert mine.posted("unpublish")["published"] is False
-        poll(lambda: fetch(mine.playlist).status == 404, within=2, what="nothing to play")
-        assert mine.shown()["live"] is True
-        assert fetch(mine.playlist, token=mine.api.token).status == 200
+    assert stream_owner.posted("unpublish")["published"] is False
+    with publishing(stream_owner.sending(small_source)):
+        poll(lambda: stream_owner.shown()["live"], within=30, what="live")
+        assert fetch(stream_owner.playlist).status == 404  # the first run does not undo it
+        assert stream_owner.posted("publish")["published"] is True
+        stream_owner.on_air()
+        assert stream_owner.posted("unpublish")["published"] is False
+        poll(lambda: fetch(stream_owner.playlist).status == 404, within=2, what="nothing to play")
+        assert stream_owner.shown()["live"] is True
+        assert fetch(stream_owner.playlist, token=stream_owner.api.token).status == 200
 
 
-def test_resolutions_that_are_edited_count_from_the_next_run(mine: Owner, two_rungs: Path) -> None:
+def test_resolutions_that_are_edited_count_from_the_next_run(
+    stream_owner: Owner, two_rungs: Path
+) -> None:
     """480p costs no encoder, so a busy machine keeps it; and a run keeps its last encoded rung."""
-    with publishing(mine.sending(two_rungs)):
-        mine.on_air()
-        first = addresses(mine.playlist)
-        edited = mine.call("PUT", body={"resolutions": [1]})
+    with publishing(stream_owner.sending(two_rungs)):
+        stream_owner.on_air()
+        first = addresses(stream_owner.playlist)
+        edited = stream_owner.call("PUT", body={"resolutions": [1]})
         assert edited.status == 200, edited.text
         newest = media(first["480p"]).segments[-1].uri
         poll(lambda: media(first["480p"]).segments[-1].uri != newest, within=20, what="another")
-        assert addresses(mine.playlist)["480p"] == first["480p"]
-        mine.posted("end")
-    with publishing(mine.sending(two_rungs)):
-        poll(lambda: set(addresses(mine.playlist)) == {"360p", "audio"},
+        assert addresses(stream_owner.playlist)["480p"] == first["480p"]
+        stream_owner.posted("end")
+    with publishing(stream_owner.sending(two_rungs)):
+        poll(lambda: set(addresses(stream_owner.playlist)) == {"360p", "audio"},
               within=40, what="another run")  # fmt: skip
 
 
@@ -218,35 +220,35 @@ def test_without_an_ingest_an_end_is_refused_and_a_deletion_is_not(tmp_path: Pat
 
 
 def test_what_was_set_for_a_stream_holds_for_the_next_encoder(
-    mine: Owner, small_source: Path
+    stream_owner: Owner, small_source: Path
 ) -> None:
     """The service itself waits 20 s for an encoder that took its leave."""
-    url = f"{mine.api.http}/api/projects/1/settings"
+    url = f"{stream_owner.api.http}/api/projects/1/settings"
 
     def wait_at_most(seconds: float) -> None:
         body = {"failover": {"goodbye_seconds": seconds, "reconnect_seconds": seconds}}
-        assert fetch(url, method="PUT", token=mine.api.token, body=body).status == 200
+        assert fetch(url, method="PUT", token=stream_owner.api.token, body=body).status == 200
 
     wait_at_most(0)
     try:
-        with publishing(mine.sending(small_source)):
-            mine.on_air()
-            first = addresses(mine.playlist)
+        with publishing(stream_owner.sending(small_source)):
+            stream_owner.on_air()
+            first = addresses(stream_owner.playlist)
         poll(lambda: all(media(url).ended for url in first.values()), within=8, what="the end")
-        _settled_by_itself(mine, small_source, first)
+        _settled_by_itself(stream_owner, small_source, first)
     finally:
         wait_at_most(20)
 
 
-def _settled_by_itself(mine: Owner, small_source: Path, first: dict[str, str]) -> None:
+def _settled_by_itself(stream_owner: Owner, small_source: Path, first: dict[str, str]) -> None:
     """See that what is set for the stream goes before what is set for the project."""
-    own = {"failover": {"goodbye_seconds": 20, "reconnect_seconds": 20}}
-    answer = mine.call("PUT", "/settings", own)
+    own_service = {"failover": {"goodbye_seconds": 20, "reconnect_seconds": 20}}
+    answer = stream_owner.call("PUT", "/settings", own_service)
     assert answer.status == 200, answer.text
-    with publishing(mine.sending(small_source)):
-        poll(lambda: set(addresses(mine.playlist).values()) - set(first.values()),
+    with publishing(stream_owner.sending(small_source)):
+        poll(lambda: set(addresses(stream_owner.playlist).values()) - set(first.values()),
               within=30, what="another run")  # fmt: skip
-        second = addresses(mine.playlist)
-    poll(lambda: not mine.shown()["receiving_count"], within=10, what="nobody sends")
+        second = addresses(stream_owner.playlist)
+    poll(lambda: not stream_owner.shown()["receiving_count"], within=10, what="nobody sends")
     assert not any(media(url).ended for url in second.values())
-    assert mine.shown()["processing"] is True
+    assert stream_owner.shown()["processing"] is True

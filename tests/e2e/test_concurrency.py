@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from tests.support.api.upload_clips import clip
-from tests.support.e2e.service import SCALE, Running, fetch, service
+from tests.support.e2e.service import SCALE, ServiceProcess, fetch, service
 from tests.support.postgres import PostgresServer
 
 pytestmark = pytest.mark.e2e
@@ -79,7 +79,7 @@ print(json.dumps(counted))
 
 
 @pytest.fixture(params=[pytest.param("sqlite", marks=pytest.mark.prove), "postgresql"])
-def running(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[Running]:
+def running(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[ServiceProcess]:
     environment = {
         "HEADEND_API__REQUESTS_PER_MINUTE": "0",
         "HEADEND_STORAGE__MIN_FREE_BYTES": "0",
@@ -91,7 +91,7 @@ def running(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[Running
         yield stack.enter_context(service(tmp_path / "data", environment=environment))
 
 
-def made(running: Running, path: str, noun: str, **body: object) -> int:
+def made(running: ServiceProcess, path: str, noun: str, **body: object) -> int:
     answer = fetch(f"{running.http}/api/{path}", method="POST", token=running.token, body=body)
     assert answer.status == 201, answer.text
     record = answer.json[noun]
@@ -99,7 +99,7 @@ def made(running: Running, path: str, noun: str, **body: object) -> int:
     return record["id"]  # pyright: ignore[reportUnknownVariableType]  # JSON
 
 
-def uploaded(running: Running) -> int:
+def uploaded(running: ServiceProcess) -> int:
     answer = httpx.post(
         f"{running.http}/api/projects/1/videos",
         headers={"Authorization": f"Bearer {running.token}"},
@@ -110,17 +110,17 @@ def uploaded(running: Running) -> int:
     return answer.json()["video"]["id"]
 
 
-def told(running: Running, path: str) -> Any:  # JSON
+def get_json(running: ServiceProcess, path: str) -> Any:  # JSON
     answer = fetch(f"{running.http}/api/{path}", token=running.token)
     assert answer.status == 200, answer.text
     return answer.json
 
 
-def read(running: Running, path: str) -> Any:  # JSON
-    return told(running, path)["data"]
+def read(running: ServiceProcess, path: str) -> Any:  # JSON
+    return get_json(running, path)["data"]
 
 
-def test_eight_processes_lose_nothing_and_see_no_error(running: Running) -> None:
+def test_eight_processes_lose_nothing_and_see_no_error(running: ServiceProcess) -> None:
     ids = {
         "video": uploaded(running),
         "stream": made(running, "projects/1/streams", "stream", title="Before"),
@@ -128,7 +128,7 @@ def test_eight_processes_lose_nothing_and_see_no_error(running: Running) -> None
         "category": made(running, "projects/1/categories", "category", name="Category"),
         "player": made(running, "projects/1/players", "player", name="Player"),
     }
-    before = told(running, "projects/1/events")["meta"]
+    before = get_json(running, "projects/1/events")["meta"]
     editors = [
         subprocess.Popen(
             [sys.executable, "-c", EDITOR, running.http, running.token, str(number), str(ROUNDS),
@@ -171,9 +171,9 @@ def test_eight_processes_lose_nothing_and_see_no_error(running: Running) -> None
     tag = [each for each in listed if each["id"] == ids["tag"]]
     assert [each["name"] for each in tag] == [f"7-{last}"]
     # Each tag that was told of is there, once, and so are the totals and the events.
-    tags = told(running, "projects/1/tags")["meta"]
-    own = PROCESSES * ROUNDS
+    tags = get_json(running, "projects/1/tags")["meta"]
+    own_service = PROCESSES * ROUNDS
     linked = ROUNDS * 2 + 1
-    assert tags["total"] == 1 + own + linked
-    after = told(running, "projects/1/events")["meta"]
+    assert tags["total"] == 1 + own_service + linked
+    after = get_json(running, "projects/1/events")["meta"]
     assert after["total"] - before["total"] >= ROUNDS * (PROCESSES * 3 + OF_VIDEOS)

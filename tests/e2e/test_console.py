@@ -9,7 +9,7 @@ from tests.support.browser import Chromium, Viewer
 from tests.support.e2e.console_pages import HEIGHT, WIDTH, must_be_for_everybody, sign_in
 from tests.support.e2e.foreign_site import site
 from tests.support.e2e.publishers import ffmpeg, publishing
-from tests.support.e2e.service import Running, fetch, service
+from tests.support.e2e.service import ServiceProcess, fetch, service
 
 pytestmark = pytest.mark.e2e
 
@@ -21,7 +21,7 @@ TITLES = """() => [...document.querySelectorAll("#projects h3")].map((each) => e
 
 
 @pytest.fixture(scope="module")
-def headend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+def headend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceProcess]:
     environment = {
         "HEADEND_LIVE__GOODBYE_SECONDS": "3",
         "HEADEND_STORAGE__MIN_FREE_BYTES": "0",
@@ -54,7 +54,7 @@ def test_the_link_of_a_first_start_signs_in_once(tmp_path: Path, browser: Chromi
 
 
 def test_a_person_signs_in_comes_to_the_page_that_was_wanted_and_signs_out(
-    headend: Running, browser: Chromium
+    headend: ServiceProcess, browser: Chromium
 ) -> None:
     viewer = sign_in(browser, headend, "/console?page=1")
     assert viewer.evaluate("() => location.pathname + location.search") == "/console?page=1"
@@ -65,7 +65,7 @@ def test_a_person_signs_in_comes_to_the_page_that_was_wanted_and_signs_out(
 
 
 def test_whoever_follows_a_link_of_another_site_is_signed_in_still(
-    headend: Running, browser: Chromium
+    headend: ServiceProcess, browser: Chromium
 ) -> None:
     viewer = sign_in(browser, headend)
     with site({"/": f'<a href="{headend.http}/console?page=1">the console</a>'}) as stranger:
@@ -75,7 +75,9 @@ def test_whoever_follows_a_link_of_another_site_is_signed_in_still(
     assert viewer.evaluate("() => location.pathname + location.search") == "/console?page=1"
 
 
-def test_a_revoked_token_ends_what_its_browser_does(headend: Running, browser: Chromium) -> None:
+def test_a_revoked_token_ends_what_its_browser_does(
+    headend: ServiceProcess, browser: Chromium
+) -> None:
     made = fetch(
         f"{headend.http}/api/tokens",
         method="POST",
@@ -96,7 +98,7 @@ def test_a_revoked_token_ends_what_its_browser_does(headend: Running, browser: C
 
 
 def test_no_page_of_others_can_frame_or_use_the_console(
-    headend: Running, browser: Chromium
+    headend: ServiceProcess, browser: Chromium
 ) -> None:
     """Clickjacking, and requests with somebody's cookie from a neighbour of the same site."""
     viewer = sign_in(browser, headend)
@@ -126,7 +128,7 @@ def test_no_page_of_others_can_frame_or_use_the_console(
 
 
 def test_a_project_is_added_by_keyboard_and_its_name_is_text(
-    headend: Running, browser: Chromium
+    headend: ServiceProcess, browser: Chromium
 ) -> None:
     viewer = sign_in(browser, headend)
     viewer.evaluate("() => document.querySelector('#content summary').focus()")
@@ -157,7 +159,7 @@ def test_a_project_is_added_by_keyboard_and_its_name_is_text(
 
 
 def test_a_stream_that_goes_live_shows_by_itself(
-    headend: Running, browser: Chromium, small_source: Path, axe: str
+    headend: ServiceProcess, browser: Chromium, small_source: Path, axe: str
 ) -> None:
     viewer = sign_in(browser, headend)
     viewer.evaluate("() => { window.same = true; }")

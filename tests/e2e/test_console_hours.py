@@ -23,7 +23,7 @@ from tests.conftest import Proof
 from tests.support.bare_chromium import BarePage, Footprint, bare_chromium
 from tests.support.e2e.publishers import ffmpeg, make_source, publishing
 from tests.support.e2e.repeating import repeating
-from tests.support.e2e.service import Running, fetch, service
+from tests.support.e2e.service import ServiceProcess, fetch, service
 
 pytestmark = [pytest.mark.e2e, pytest.mark.prove]
 
@@ -111,7 +111,7 @@ _SHOWN: Final = """({
 })"""
 
 
-class Shown(msgspec.Struct, frozen=True, kw_only=True):
+class PageState(msgspec.Struct, frozen=True, kw_only=True):
     """What the page shows, and how often it has asked; `hours` are of its clock."""
 
     hours: float
@@ -126,7 +126,7 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @pytest.fixture(scope="module")
-def headend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+def headend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceProcess]:
     environment = {
         "HEADEND_API__REQUESTS_PER_MINUTE": "0",
         "HEADEND_STORAGE__MIN_FREE_BYTES": "0",
@@ -135,8 +135,8 @@ def headend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         yield running
 
 
-def look(page: BarePage) -> tuple[Shown, Footprint]:
-    shown = msgspec.convert(page.evaluate(_SHOWN), Shown)
+def read_page(page: BarePage) -> tuple[PageState, Footprint]:
+    shown = msgspec.convert(page.evaluate(_SHOWN), PageState)
     return shown, page.footprint()
 
 
@@ -145,7 +145,7 @@ def wait_until(moment: float) -> None:
 
 
 def test_a_room_that_is_open_for_hours_does_not_grow(
-    headend: Running, tmp_path: Path, proof: Proof
+    headend: ServiceProcess, tmp_path: Path, proof: Proof
 ) -> None:
     address = f"{headend.http}/api/streams/{headend.number}/backups"
     added: list[str] = []
@@ -167,7 +167,7 @@ def test_a_room_that_is_open_for_hours_does_not_grow(
     primary = ffmpeg(source, f"{headend.server}/{headend.key}", "-stream_loop", "-1")
     backup = ffmpeg(source, f"{headend.server}-backup-1/{headend.key}", "-stream_loop", "-1")
     room = f"{headend.http}/console/1/streams/{headend.number}"
-    looks: list[tuple[Shown, Footprint]] = []
+    looks: list[tuple[PageState, Footprint]] = []
     with (
         publishing(primary),
         publishing(backup) as spare,
@@ -181,7 +181,7 @@ def test_a_room_that_is_open_for_hours_does_not_grow(
             began = time.monotonic()
             for number in range(LOOKS + 1):
                 wait_until(began + HOURS * 3600 / SPEED * number / LOOKS)
-                looks.append(look(page))
+                looks.append(read_page(page))
                 print(f"{time.monotonic() - began:.0f} s: {looks[-1]}", flush=True)  # noqa: T201
                 if number == 2:
                     spare.send_signal(signal.SIGSTOP)

@@ -14,7 +14,7 @@ import pytest
 from storage.wall_clock import wall_clock_us
 from tests.conftest import Proof
 from tests.support.api.upload_clips import clip
-from tests.support.e2e.service import SCALE, Running, service
+from tests.support.e2e.service import SCALE, ServiceProcess, service
 from tests.support.e2e.uploaded_videos import completed, upload
 from tests.support.postgres import PASSWORD, PostgresServer
 from tests.support.sql import run_sql
@@ -71,7 +71,7 @@ _API_ORDERS: Final = {
 class LargeInstallation(msgspec.Struct, frozen=True):
     """A service with many records, and the cookie of its owner's browser."""
 
-    headend: Running
+    headend: ServiceProcess
     cookie: str
     kind: str
 
@@ -111,19 +111,19 @@ def large(
             yield _filled(headend, database, request.param)
 
 
-def _filled(headend: Running, place: str | Path, kind: str) -> LargeInstallation:
+def _filled(headend: ServiceProcess, location: str | Path, kind: str) -> LargeInstallation:
     film = headend.data.parent / "film.mp4"
     film.write_bytes(clip("320x180", "1"))
     status, answer = upload(headend, film, title="Film")
     assert status == 201, answer
     completed(headend, answer["video"]["id"], within=60)
-    fill_videos(place, answer["video"]["id"], VIDEOS, wall_clock_us())
-    fill_streams(place, headend.number, STREAMS)
-    run_sql(place, "ANALYZE")
+    fill_videos(location, answer["video"]["id"], VIDEOS, wall_clock_us())
+    fill_streams(location, headend.number, STREAMS)
+    run_sql(location, "ANALYZE")
     return LargeInstallation(headend, _cookie(headend), kind)
 
 
-def _cookie(headend: Running) -> str:
+def _cookie(headend: ServiceProcess) -> str:
     connection = http.client.HTTPConnection(urlsplit(headend.http).netloc, timeout=30)
     headers = {
         "Content-Type": "application/x-www-form-urlencoded",

@@ -21,7 +21,7 @@ from tests.e2e.test_resumable import MiB, written
 from tests.support.browser import Chromium, Viewer
 from tests.support.e2e.console_pages import HEIGHT, WIDTH, must_be_for_everybody, sign_in
 from tests.support.e2e.publishers import tool
-from tests.support.e2e.service import SCALE, Running, fetch, service
+from tests.support.e2e.service import SCALE, ServiceProcess, fetch, service
 from tests.support.e2e.uploaded_videos import completed, upload
 from tests.support.sql import run_sql
 
@@ -100,10 +100,10 @@ _SCRIPTS: Final = """() => performance.getEntriesByType("resource")
   .reduce((sum, { encodedBodySize }) => sum + encodedBodySize, 0)"""
 
 
-class Furnished(msgspec.Struct, frozen=True, kw_only=True):
+class PopulatedConsole(msgspec.Struct, frozen=True, kw_only=True):
     """A service whose records all have hostile names; `places` name them in addresses."""
 
-    headend: Running
+    headend: ServiceProcess
     places: dict[str, str]
     reader: str
 
@@ -113,7 +113,7 @@ class Furnished(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @pytest.fixture(scope="module")
-def furnished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Furnished]:
+def populated_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PopulatedConsole]:
     folder = tmp_path_factory.mktemp("pages")
     film = folder / "film.mp4"
     command = [
@@ -123,10 +123,10 @@ def furnished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Furnished]:
     subprocess.run(command, check=True, timeout=60)
     environment = {"HEADEND_STORAGE__MIN_FREE_BYTES": "0", "HEADEND_API__REQUESTS_PER_MINUTE": "0"}
     with service(folder / "data", environment=environment) as headend:
-        yield _furnish(headend, film)
+        yield _populate(headend, film)
 
 
-def _furnish(headend: Running, film: Path) -> Furnished:
+def _populate(headend: ServiceProcess, film: Path) -> PopulatedConsole:
     def send(method: str, path: str, body: object) -> dict[str, dict[str, object]]:
         answer = fetch(f"{headend.http}{path}", method=method, token=headend.token, body=body)
         assert answer.status in (200, 201), answer.text
@@ -165,7 +165,7 @@ def _furnish(headend: Running, film: Path) -> Furnished:
     )
     places = {"project": project, "empty": empty, "stream": stream["id"]}
     places |= {"video": numbers[0], "failed": numbers[1]}
-    return Furnished(
+    return PopulatedConsole(
         headend=headend,
         places={name: str(place) for name, place in places.items()},
         reader=str(made["secret"]),
@@ -173,23 +173,23 @@ def _furnish(headend: Running, film: Path) -> Furnished:
 
 
 @pytest.fixture(scope="module")
-def owner(furnished: Furnished, debians_chromium: Chromium) -> Iterator[Viewer]:
-    viewer = sign_in(debians_chromium, furnished.headend)
+def owner(populated_service: PopulatedConsole, debians_chromium: Chromium) -> Iterator[Viewer]:
+    viewer = sign_in(debians_chromium, populated_service.headend)
     yield viewer
     viewer.close()
 
 
 @pytest.fixture(scope="module")
-def reader(furnished: Furnished, debians_chromium: Chromium) -> Iterator[Viewer]:
-    viewer = sign_in(debians_chromium, furnished.headend, token=furnished.reader)
+def reader(populated_service: PopulatedConsole, debians_chromium: Chromium) -> Iterator[Viewer]:
+    viewer = sign_in(debians_chromium, populated_service.headend, token=populated_service.reader)
     yield viewer
     viewer.close()
 
 
 @pytest.fixture(scope="module")
-def nobody(furnished: Furnished, debians_chromium: Chromium) -> Iterator[Viewer]:
+def signed_out(populated_service: PopulatedConsole, debians_chromium: Chromium) -> Iterator[Viewer]:
     viewer = debians_chromium.open(
-        furnished.address("/console/sign-in"), width=WIDTH, height=HEIGHT
+        populated_service.address("/console/sign-in"), width=WIDTH, height=HEIGHT
     )
     yield viewer
     viewer.close()
@@ -213,19 +213,21 @@ def must_be_ours_alone(viewer: Viewer) -> None:
     assert {urlsplit(each).netloc for each in viewer.requests if ":" in each} <= {home, ""}
 
 
-def look_at(viewer: Viewer, furnished: Furnished, path: str, *elements: str) -> None:
+def check_page(
+    viewer: Viewer, populated_service: PopulatedConsole, path: str, *elements: str
+) -> None:
     """Visit a page that must be ours alone; `elements` show the name of a stranger."""
     viewer.requests.clear()
-    viewer.visit(furnished.address(path))
+    viewer.visit(populated_service.address(path))
     must_be_ours_alone(viewer)
     assert [each for each in elements if viewer.evaluate(_SHOWN, each) is not True] == []
 
 
 @pytest.mark.parametrize("what", OF_THE_OWNER)
 def test_a_page_is_for_everybody_and_ours_alone(
-    furnished: Furnished, owner: Viewer, axe: str, what: str
+    populated_service: PopulatedConsole, owner: Viewer, axe: str, what: str
 ) -> None:
-    look_at(owner, furnished, *OF_THE_OWNER[what])
+    check_page(owner, populated_service, *OF_THE_OWNER[what])
     must_be_for_everybody(owner, axe)
 
 
@@ -237,39 +239,39 @@ def test_a_page_is_for_everybody_and_ours_alone(
     ],
 )
 def test_a_page_of_somebody_who_may_only_read_is_so_too(
-    furnished: Furnished, reader: Viewer, axe: str, what: str
+    populated_service: PopulatedConsole, reader: Viewer, axe: str, what: str
 ) -> None:
-    look_at(reader, furnished, *OF_A_READER[what])
+    check_page(reader, populated_service, *OF_A_READER[what])
     must_be_for_everybody(reader, axe)
 
 
 @pytest.mark.parametrize("what", OF_NOBODY)
 def test_the_page_to_sign_in_is_so_too(
-    furnished: Furnished, nobody: Viewer, axe: str, what: str
+    populated_service: PopulatedConsole, signed_out: Viewer, axe: str, what: str
 ) -> None:
-    nobody.requests.clear()
-    nobody.visit(furnished.address(OF_NOBODY[what]))
-    must_be_ours_alone(nobody)
-    must_be_for_everybody(nobody, axe)
+    signed_out.requests.clear()
+    signed_out.visit(populated_service.address(OF_NOBODY[what]))
+    must_be_ours_alone(signed_out)
+    must_be_for_everybody(signed_out, axe)
 
 
 def test_a_refused_token_is_said_to_everybody(
-    furnished: Furnished, nobody: Viewer, axe: str
+    populated_service: PopulatedConsole, signed_out: Viewer, axe: str
 ) -> None:
-    nobody.visit(furnished.address("/console/sign-in"))
-    nobody.fill("#token", HOSTILE)
-    nobody.press("Enter")
-    nobody.wait_for_page("() => document.querySelector('#problem') !== null", 10, "refused")
-    assert nobody.evaluate("() => window.pwned") is None
-    must_be_for_everybody(nobody, axe)
+    signed_out.visit(populated_service.address("/console/sign-in"))
+    signed_out.fill("#token", HOSTILE)
+    signed_out.press("Enter")
+    signed_out.wait_for_page("() => document.querySelector('#problem') !== null", 10, "refused")
+    assert signed_out.evaluate("() => window.pwned") is None
+    must_be_for_everybody(signed_out, axe)
 
 
 def test_the_name_of_a_file_is_text_while_it_is_uploaded(
-    furnished: Furnished, owner: Viewer, tmp_path: Path
+    populated_service: PopulatedConsole, owner: Viewer, tmp_path: Path
 ) -> None:
     name = HOSTILE.replace("/", "\N{DIVISION SLASH}") + ".mp4"
     written(tmp_path / name, 8 * MiB)
-    owner.visit(furnished.address("/console/{project}/upload"))
+    owner.visit(populated_service.address("/console/{project}/upload"))
     owner.limit_upload(MiB)
     owner.choose_files("#files", tmp_path / name)
     owner.wait_for_page(
@@ -292,7 +294,7 @@ def test_the_name_of_a_file_is_text_while_it_is_uploaded(
 
 
 def test_pictures_move_unless_a_person_prefers_them_still(
-    furnished: Furnished, owner: Viewer, debians_chromium: Chromium
+    populated_service: PopulatedConsole, owner: Viewer, debians_chromium: Chromium
 ) -> None:
     picture = """() => {
       const picture = document.createElement("img");
@@ -301,11 +303,11 @@ def test_pictures_move_unless_a_person_prefers_them_still(
       document.querySelector("main").append(picture);
     }"""
     moved = "() => document.querySelector('[data-again]').src.startsWith('blob:')"
-    owner.visit(furnished.address("/console"))
+    owner.visit(populated_service.address("/console"))
     owner.prefer(still=True)
     owner.evaluate(picture)
     # The clocks of two pages go alike: what has moved there would have moved here.
-    beside = sign_in(debians_chromium, furnished.headend)
+    beside = sign_in(debians_chromium, populated_service.headend)
     beside.evaluate(picture)
     beside.wait_for_page(moved, 10, "another picture")
     beside.close()
@@ -316,16 +318,16 @@ def test_pictures_move_unless_a_person_prefers_them_still(
 
 @pytest.mark.prove
 def test_every_page_can_be_used_within_a_second(
-    furnished: Furnished, owner: Viewer, nobody: Viewer, proof: Proof
+    populated_service: PopulatedConsole, owner: Viewer, signed_out: Viewer, proof: Proof
 ) -> None:
     """From the start of the navigation until its scripts have run and something is painted."""
     took: dict[str, list[float]] = {}
     pages = {what: (owner, path) for what, (path, *_) in OF_THE_OWNER.items()}
-    pages |= {what: (nobody, path) for what, path in OF_NOBODY.items()}
+    pages |= {what: (signed_out, path) for what, path in OF_NOBODY.items()}
     sizes: dict[str, int] = {}
     for what, (viewer, path) in pages.items():
         for _ in range(ROUNDS):
-            viewer.visit(furnished.address(path))
+            viewer.visit(populated_service.address(path))
             viewer.wait_for_page(f"() => ({_TIMES})() !== null", 5, "painted")
             took.setdefault(what, []).append(cast("float", viewer.evaluate(_TIMES)))
         sizes[what] = cast("int", viewer.evaluate(_SCRIPTS))

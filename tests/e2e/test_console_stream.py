@@ -10,7 +10,7 @@ import pytest
 from tests.support.browser import Chromium, Viewer
 from tests.support.e2e.console_pages import shows, sign_in, value
 from tests.support.e2e.publishers import ffmpeg, publishing
-from tests.support.e2e.service import Running, settle
+from tests.support.e2e.service import ServiceProcess, settle
 from tests.support.waiting import poll
 
 pytestmark = pytest.mark.e2e
@@ -25,7 +25,7 @@ def agree(viewer: Viewer, selector: str) -> None:
     viewer.click('#confirm button[value="yes"]')
 
 
-def add_stream(viewer: Viewer, headend: Running, title: str) -> None:
+def add_stream(viewer: Viewer, headend: ServiceProcess, title: str) -> None:
     """Add a stream by hand; its room is open then."""
     viewer.visit(f"{headend.http}/console/1/streams")
     viewer.click('a[href$="/streams/new"]')
@@ -36,11 +36,11 @@ def add_stream(viewer: Viewer, headend: Running, title: str) -> None:
 
 
 def test_a_broadcast_from_the_first_click_to_the_end(
-    house: Running, browser: Chromium, small_source: Path
+    shared_service: ServiceProcess, browser: Chromium, small_source: Path
 ) -> None:
-    settle(house, return_seconds=2)
-    viewer = sign_in(browser, house)
-    add_stream(viewer, house, HOSTILE)
+    settle(shared_service, return_seconds=2)
+    viewer = sign_in(browser, shared_service)
+    add_stream(viewer, shared_service, HOSTILE)
     server, key = value(viewer, "#server"), value(viewer, "#stream-key")
     primary = ffmpeg(small_source, f"{server}/{key}", "-stream_loop", "-1")
     backup = ffmpeg(small_source, f"{server}-backup-1/{key}", "-stream_loop", "-1")
@@ -79,12 +79,14 @@ def test_a_broadcast_from_the_first_click_to_the_end(
     assert viewer.breaches() == []
 
 
-def test_several_streams_are_acted_on_at_once(house: Running, browser: Chromium) -> None:
+def test_several_streams_are_acted_on_at_once(
+    shared_service: ServiceProcess, browser: Chromium
+) -> None:
     for number in range(3):
-        house.add_stream(f"Bulk {number}")
-    house.add_stream("Another")
-    viewer = sign_in(browser, house)
-    viewer.visit(f"{house.http}/console/1/streams")
+        shared_service.add_stream(f"Bulk {number}")
+    shared_service.add_stream("Another")
+    viewer = sign_in(browser, shared_service)
+    viewer.visit(f"{shared_service.http}/console/1/streams")
     viewer.fill('input[name="search"]', "bulk")
     shows(viewer, "#streams", "Bulk 2")
     viewer.wait_for_page(
@@ -99,17 +101,17 @@ def test_several_streams_are_acted_on_at_once(house: Running, browser: Chromium)
     viewer.click("#select-all")
     agree(viewer, '[data-bulk^="DELETE"]')
     shows(viewer, "#streams", "No stream is like that.")
-    viewer.visit(f"{house.http}/console/1/streams")
+    viewer.visit(f"{shared_service.http}/console/1/streams")
     shows(viewer, "#streams", "Another")
     assert viewer.breaches() == []
 
 
 def test_what_a_person_edits_is_kept_and_the_later_of_two_is_told(
-    house: Running, browser: Chromium
+    shared_service: ServiceProcess, browser: Chromium
 ) -> None:
-    first = sign_in(browser, house)
-    add_stream(first, house, "Edited by two")
-    second = sign_in(browser, house)
+    first = sign_in(browser, shared_service)
+    add_stream(first, shared_service, "Edited by two")
+    second = sign_in(browser, shared_service)
     second.visit(str(first.evaluate("() => location.href")))
     for viewer in (first, second):
         viewer.click("details.fold summary")

@@ -12,8 +12,8 @@ from tests.support.api.upload_clips import clip, picture
 from tests.support.browser import Chromium, Viewer
 from tests.support.e2e.console_pages import sign_in
 from tests.support.e2e.publishers import tool
-from tests.support.e2e.service import Running, fetch, service
-from tests.support.e2e.uploaded_videos import Json, asked, completed, upload
+from tests.support.e2e.service import ServiceProcess, fetch, service
+from tests.support.e2e.uploaded_videos import Json, completed, get_json, upload
 
 pytestmark = pytest.mark.e2e
 
@@ -42,16 +42,16 @@ KEEPS_THE_NEW = """async () => {
 
 
 @pytest.fixture(scope="module")
-def headend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+def headend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceProcess]:
     environment = {"HEADEND_STORAGE__MIN_FREE_BYTES": "0"}
     with service(tmp_path_factory.mktemp("console") / "data", environment=environment) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
-def room(headend: Running) -> str:
+def project_path(headend: ServiceProcess) -> str:
     """The path of the first project's pages."""
-    return f"/console/{asked(headend, '/api/projects/1')['key']}"
+    return f"/console/{get_json(headend, '/api/projects/1')['key']}"
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +68,7 @@ def film(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def made(headend: Running, film: Path) -> Json:
+def made(headend: ServiceProcess, film: Path) -> Json:
     """A video that plays."""
     status, answer = upload(headend, film, title="A film")
     assert status == 201, answer
@@ -76,7 +76,7 @@ def made(headend: Running, film: Path) -> Json:
     return answer["video"]
 
 
-def videos(headend: Running, search: str) -> list[Json]:
+def videos(headend: ServiceProcess, search: str) -> list[Json]:
     found = fetch(f"{headend.http}/api/projects/1/videos?search={search}", token=headend.token)
     return cast("list[Json]", found.json["data"])
 
@@ -87,10 +87,10 @@ def must_keep_its_policy(viewer: Viewer) -> None:
 
 
 def test_an_upload_goes_on_after_a_reload_and_becomes_a_video(
-    headend: Running, browser: Chromium, room: str, tmp_path: Path
+    headend: ServiceProcess, browser: Chromium, project_path: str, tmp_path: Path
 ) -> None:
     written(tmp_path / "Holidays.mp4", 24 * MiB)
-    viewer = sign_in(browser, headend, f"{room}/upload")
+    viewer = sign_in(browser, headend, f"{project_path}/upload")
     viewer.limit_upload(8 * MiB)
     viewer.choose_files("#files", tmp_path / "Holidays.mp4")
     viewer.wait_for_page(SENT % 0.3, 20, "a third is sent")
@@ -111,16 +111,16 @@ def test_an_upload_goes_on_after_a_reload_and_becomes_a_video(
     assert video["size"] == 24 * MiB
     viewer.click("#transfers [data-part=open]")
     viewer.wait_for_page(
-        f"() => location.pathname === '{room}/videos/{video['id']}'", 10, "the video's page"
+        f"() => location.pathname === '{project_path}/videos/{video['id']}'", 10, "the video's page"
     )
     must_keep_its_policy(viewer)
 
 
 def test_an_upload_is_paused_resumed_and_cancelled(
-    headend: Running, browser: Chromium, room: str, tmp_path: Path
+    headend: ServiceProcess, browser: Chromium, project_path: str, tmp_path: Path
 ) -> None:
     written(tmp_path / "Paused.mp4", 16 * MiB)
-    viewer = sign_in(browser, headend, f"{room}/upload")
+    viewer = sign_in(browser, headend, f"{project_path}/upload")
     viewer.limit_upload(2 * MiB)
     viewer.choose_files("#files", tmp_path / "Paused.mp4")
     viewer.wait_for_page(SENT % 0.1, 20, "under way")
@@ -132,16 +132,16 @@ def test_an_upload_is_paused_resumed_and_cancelled(
     viewer.click("#confirm button[value=yes]")
     viewer.wait_for_page("() => document.querySelector('#transfers').hidden", 10, "cancelled")
     viewer.wait_for_page(
-        f"async () => !(await (await fetch('{room}/videos')).text()).includes('Paused')",
+        f"async () => !(await (await fetch('{project_path}/videos')).text()).includes('Paused')",
         10, "gone",
     )  # fmt: skip
 
 
 def test_what_is_no_video_is_refused_with_the_reason_beside_the_others(
-    headend: Running, browser: Chromium, room: str, film: Path, tmp_path: Path
+    headend: ServiceProcess, browser: Chromium, project_path: str, film: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "letter.mp4").write_text("Dear viewers, " * 1000)
-    viewer = sign_in(browser, headend, f"{room}/upload")
+    viewer = sign_in(browser, headend, f"{project_path}/upload")
     viewer.choose_files("#files", tmp_path / "letter.mp4", film)
     states = """() => {
       const states = [...document.querySelectorAll("#transfers [data-part=state]")]
@@ -154,9 +154,9 @@ def test_what_is_no_video_is_refused_with_the_reason_beside_the_others(
 
 
 def test_a_video_gets_a_poster_of_its_own_moment_and_a_country(
-    headend: Running, browser: Chromium, room: str, made: Json
+    headend: ServiceProcess, browser: Chromium, project_path: str, made: Json
 ) -> None:
-    viewer = sign_in(browser, headend, f"{room}/videos/{made['id']}")
+    viewer = sign_in(browser, headend, f"{project_path}/videos/{made['id']}")
     viewer.wait_for_page(
         "() => document.querySelectorAll('[data-moment]').length > 0", 20, "moments to choose"
     )
@@ -174,7 +174,7 @@ def test_a_video_gets_a_poster_of_its_own_moment_and_a_country(
     viewer.wait_for_page(
         "() => document.querySelector('#toasts').innerText.includes('Saved')", 10, "saved"
     )
-    shown = asked(headend, f"/api/videos/{made['id']}")
+    shown = get_json(headend, f"/api/videos/{made['id']}")
     assert [each["code"] for each in shown["countries"]] == ["RO"]
     assert [each["name"] for each in shown["tags"]] == ["news", "sport"]
     assert shown["title"] == "A film"
@@ -182,9 +182,9 @@ def test_a_video_gets_a_poster_of_its_own_moment_and_a_country(
 
 
 def test_who_edits_what_was_edited_since_is_told_and_chooses(
-    headend: Running, browser: Chromium, room: str, made: Json
+    headend: ServiceProcess, browser: Chromium, project_path: str, made: Json
 ) -> None:
-    viewer = sign_in(browser, headend, f"{room}/videos/{made['id']}")
+    viewer = sign_in(browser, headend, f"{project_path}/videos/{made['id']}")
     viewer.fill("#description", "Mine")
     path = f"{headend.http}/api/videos/{made['id']}"
     theirs = fetch(path, method="PUT", token=headend.token, body={"description": "Theirs"})
@@ -193,19 +193,19 @@ def test_who_edits_what_was_edited_since_is_told_and_chooses(
     viewer.wait_for_page(
         "() => document.querySelector('#details .form-error') !== null", 10, "told"
     )
-    assert asked(headend, f"/api/videos/{made['id']}")["description"] == "Theirs"
+    assert get_json(headend, f"/api/videos/{made['id']}")["description"] == "Theirs"
     assert viewer.evaluate("() => document.querySelector('#description').value") == "Mine"
 
 
 def test_a_file_takes_the_place_of_another(
-    headend: Running, browser: Chromium, room: str, film: Path, tmp_path: Path
+    headend: ServiceProcess, browser: Chromium, project_path: str, film: Path, tmp_path: Path
 ) -> None:
     status, answer = upload(headend, film, title="First cut")
     assert status == 201, answer
     number = answer["video"]["id"]
     completed(headend, number, within=60)
     (tmp_path / "second.mp4").write_bytes(clip("320x180", "2"))
-    viewer = sign_in(browser, headend, f"{room}/videos/{number}")
+    viewer = sign_in(browser, headend, f"{project_path}/videos/{number}")
     viewer.choose_files("#replacement", tmp_path / "second.mp4")
     viewer.wait_for_page(
         "() => document.querySelector('#replace [data-part=state]')?.textContent === 'Ready'",
@@ -216,16 +216,16 @@ def test_a_file_takes_the_place_of_another(
         10,
         "shown",
     )
-    assert asked(headend, f"/api/videos/{number}")["title"] == "First cut"
+    assert get_json(headend, f"/api/videos/{number}")["title"] == "First cut"
 
 
 def test_many_are_selected_and_deleted_by_keyboard(
-    headend: Running, browser: Chromium, room: str, film: Path
+    headend: ServiceProcess, browser: Chromium, project_path: str, film: Path
 ) -> None:
     for number in range(2):
         status, answer = upload(headend, film, title=f"Spare {number}")
         assert status == 201, answer
-    viewer = sign_in(browser, headend, f"{room}/videos?search=Spare")
+    viewer = sign_in(browser, headend, f"{project_path}/videos?search=Spare")
     for at in range(2):
         viewer.evaluate(f"() => document.querySelectorAll('[data-pick]')[{at}].focus()")
         viewer.press(" ")
@@ -243,9 +243,9 @@ def test_many_are_selected_and_deleted_by_keyboard(
 
 
 def test_a_token_is_shown_once_and_a_label_is_added(
-    headend: Running, browser: Chromium, room: str
+    headend: ServiceProcess, browser: Chromium, project_path: str
 ) -> None:
-    viewer = sign_in(browser, headend, f"{room}/settings")
+    viewer = sign_in(browser, headend, f"{project_path}/settings")
     viewer.fill("#category-new", "Concerts")
     viewer.press("Enter")
     viewer.wait_for_page(
@@ -263,10 +263,10 @@ def test_a_token_is_shown_once_and_a_label_is_added(
 
 
 def test_a_slate_of_ones_own_is_sent(
-    headend: Running, browser: Chromium, room: str, tmp_path: Path
+    headend: ServiceProcess, browser: Chromium, project_path: str, tmp_path: Path
 ) -> None:
     (tmp_path / "soon.png").write_bytes(picture())
-    viewer = sign_in(browser, headend, f"{room}/settings")
+    viewer = sign_in(browser, headend, f"{project_path}/settings")
     viewer.choose_files("#slate", tmp_path / "soon.png")
     viewer.wait_for_page(
         "() => document.querySelector('#defaults img')?.naturalWidth > 0", 20, "the new slate"

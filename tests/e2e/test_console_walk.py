@@ -23,11 +23,11 @@ from tests.conftest import Proof
 from tests.support.browser import Chromium, Viewer
 from tests.support.e2e.console_pages import HEIGHT, WIDTH, shows, value
 from tests.support.e2e.foreign_site import site
-from tests.support.e2e.hands import Hands, Keyboard, Mouse
+from tests.support.e2e.hands import Keyboard, Mouse, UserInput
 from tests.support.e2e.obs import obs
 from tests.support.e2e.page_pictures import PagePictures
 from tests.support.e2e.publishers import ffmpeg, publishing, tool
-from tests.support.e2e.service import SCALE, Running, fetch, service
+from tests.support.e2e.service import SCALE, ServiceProcess, fetch, service
 from tests.support.geo_database import countries
 from tests.support.made_media import make_file
 from tests.support.waiting import poll
@@ -67,17 +67,17 @@ _OWN_REQUEST: Final = """async () => {
 
 
 @dataclass
-class Walk:
+class UserJourney:
     """What a person has in hand on the way."""
 
-    hands: Hands
-    headend: Running
+    user_input: UserInput
+    headend: ServiceProcess
     pictures: PagePictures
     folder: Path
 
     @property
     def viewer(self) -> Viewer:
-        return self.hands.viewer
+        return self.user_input.viewer
 
     @property
     def address(self) -> str:
@@ -86,27 +86,27 @@ class Walk:
 
     def follow(self, place: str, heading: str) -> None:
         """Follow a link of the pages' own menu."""
-        self.hands.press(f'header.top a[href$="/{place}"]')
+        self.user_input.press(f'header.top a[href$="/{place}"]')
         shows(self.viewer, "h1", heading)
 
     def agree(self, selector: str) -> None:
         """Press what asks, and agree."""
-        self.hands.press(selector)
-        self.hands.agree()
+        self.user_input.press(selector)
+        self.user_input.agree()
 
     def picture(self, name: str, top: str = "") -> None:
         self.pictures.take(self.viewer, name, top)
 
 
 # An encoder publishes a clip with a profile of OBS.
-Encoder = Callable[[Walk, Path, Path], AbstractContextManager[subprocess.Popen[bytes]]]
+Encoder = Callable[[UserJourney, Path, Path], AbstractContextManager[subprocess.Popen[bytes]]]
 
 
 def test_a_broadcast_and_a_film_by_mouse(browser: Chromium, tmp_path: Path, proof: Proof) -> None:
     with fresh_service(tmp_path) as headend:
         viewer = browser.open(headend.console, width=WIDTH, height=HEIGHT)
-        walk = Walk(Mouse(viewer), headend, PagePictures(tmp_path / "pictures"), tmp_path)
-        late = go(walk, browser, with_obs)
+        walk = UserJourney(Mouse(viewer), headend, PagePictures(tmp_path / "pictures"), tmp_path)
+        late = run_journey(walk, browser, with_obs)
     proof("a switch in the console, after it happened (OBS was killed)", f"{late:.2f} s", "1 s")
     proof("the console by mouse, from a fresh service to signing out", "all of it", "all of it")
 
@@ -115,13 +115,13 @@ def test_the_same_by_keyboard_alone(browser: Chromium, tmp_path: Path, proof: Pr
     with fresh_service(tmp_path) as headend:
         viewer = browser.open(headend.console, width=WIDTH, height=HEIGHT, still=True)
         keyboard = Keyboard(viewer)
-        walk = Walk(keyboard, headend, PagePictures(tmp_path / "pictures"), tmp_path)
-        go(walk, browser, with_ffmpeg)
+        walk = UserJourney(keyboard, headend, PagePictures(tmp_path / "pictures"), tmp_path)
+        run_journey(walk, browser, with_ffmpeg)
     stops = f"all of it, the focus seen at {keyboard.stops} stops"
     proof("the console by keyboard, from a fresh service to signing out", stops, "all of it")
 
 
-def go(walk: Walk, browser: Chromium, encoder: Encoder) -> float:
+def run_journey(walk: UserJourney, browser: Chromium, encoder: Encoder) -> float:
     """Go the whole way; return how late the page showed the switch, in seconds."""
     sign_in(walk)
     add_stream(walk)
@@ -140,7 +140,7 @@ def go(walk: Walk, browser: Chromium, encoder: Encoder) -> float:
 
 
 @contextmanager
-def fresh_service(folder: Path) -> Generator[Running]:
+def fresh_service(folder: Path) -> Generator[ServiceProcess]:
     """A service that nobody has used; its viewers on this machine are in Romania."""
     environment = {
         "HEADEND_GEO__DATABASE": str(countries(folder / "countries.mmdb", here="RO")),
@@ -151,7 +151,7 @@ def fresh_service(folder: Path) -> Generator[Running]:
 
 
 @contextmanager
-def with_obs(walk: Walk, profile: Path, clip: Path) -> Generator[subprocess.Popen[bytes]]:
+def with_obs(walk: UserJourney, profile: Path, clip: Path) -> Generator[subprocess.Popen[bytes]]:
     home = walk.folder / "obs"
     home.mkdir()
     with obs(home, profile=profile.read_bytes(), clip=clip) as process:
@@ -159,7 +159,7 @@ def with_obs(walk: Walk, profile: Path, clip: Path) -> Generator[subprocess.Pope
 
 
 @contextmanager
-def with_ffmpeg(walk: Walk, profile: Path, clip: Path) -> Generator[subprocess.Popen[bytes]]:
+def with_ffmpeg(walk: UserJourney, profile: Path, clip: Path) -> Generator[subprocess.Popen[bytes]]:
     """Publish to what the profile has; OBS has no window without a mouse here."""
     with zipfile.ZipFile(profile) as archive:
         (name,) = [each for each in archive.namelist() if each.endswith("service.json")]
@@ -180,56 +180,56 @@ def kill(encoder: subprocess.Popen[bytes]) -> None:
 # The way
 
 
-def sign_in(walk: Walk) -> None:
+def sign_in(walk: UserJourney) -> None:
     shows(walk.viewer, "main", "This link signs this browser in, once.")
-    walk.hands.press("main button")
+    walk.user_input.press("main button")
     shows(walk.viewer, "h1", "Overview")
 
 
-def add_stream(walk: Walk) -> None:
+def add_stream(walk: UserJourney) -> None:
     """Add a stream that is recorded; its room is open then."""
-    walk.hands.press('#projects a[href$="/streams"]')
+    walk.user_input.press('#projects a[href$="/streams"]')
     shows(walk.viewer, "h1", "Streams")
-    walk.hands.press('a[href$="/streams/new"]')
+    walk.user_input.press('a[href$="/streams/new"]')
     shows(walk.viewer, "h1", "New stream")
-    walk.hands.write("#title", TITLE)
+    walk.user_input.write("#title", TITLE)
     walk.viewer.press("Enter")
     shows(walk.viewer, "#state", "It goes live by itself when an encoder sends.")
-    walk.hands.press("details.fold:has(#settings) > summary")
-    walk.hands.pick('select[name="recording.enabled"]', "Yes")
-    walk.hands.press("#settings form button")
+    walk.user_input.press("details.fold:has(#settings) > summary")
+    walk.user_input.pick('select[name="recording.enabled"]', "Yes")
+    walk.user_input.press("#settings form button")
     shows(walk.viewer, "#events", "Settings changed")
     walk.picture("stream-new")
 
 
-def broadcast(walk: Walk, encoder: Encoder) -> float:
+def broadcast(walk: UserJourney, encoder: Encoder) -> float:
     """Go on air, lose the encoder, and end; return how late the page showed the switch."""
     viewer = walk.viewer
-    walk.hands.pick('.obs select[name="resolution"]', "480p, 1.2 Mbit/s")
+    walk.user_input.pick('.obs select[name="resolution"]', "480p, 1.2 Mbit/s")
     walk.picture("connect", "#setup")
-    profile = walk.hands.download("#obs-profile", walk.folder)
+    profile = walk.user_input.download("#obs-profile", walk.folder)
     clip = make_clip(walk.folder)
     with encoder(walk, profile, clip) as primary:
         shows(viewer, "#state", "Primary is on air", 60)
-        is_well(walk, "primary")
+        wait_until_healthy(walk, "primary")
         viewer.wait_for_page(_CHARTS, 10, "three charts")
         viewer.framed().wait_until_playing(30)
         with publishing(backup_of(walk, clip)):
-            is_well(walk, "backup-1")
+            wait_until_healthy(walk, "backup-1")
             shows(viewer, "#slot-backup-1", "Standing by")
             walk.picture("on-air")
             walk.picture("health", "#health")
-            late = lose(walk, primary)
+            late = kill_primary(walk, primary)
             viewer.framed().wait_until_playing(20)
             walk.picture("switched", "#slots")
-            walk.hands.press("#act-end")
+            walk.user_input.press("#act-end")
             walk.picture("asked")
-            walk.hands.agree()
+            walk.user_input.agree()
             shows(viewer, "#state", "Off air", 30)
     return late
 
 
-def is_well(walk: Walk, slot: str) -> None:
+def wait_until_healthy(walk: UserJourney, slot: str) -> None:
     """Wait until the room shows an encoder's figures, and that it is well."""
     figures = {"picture": SENT, "rate": "Mbit/s", "frames": "a second", "keyframes": "every 2 s"}
     for name, words in figures.items():
@@ -237,17 +237,17 @@ def is_well(walk: Walk, slot: str) -> None:
     shows(walk.viewer, f'[data-verdict="{slot}"]', "Well", 30)
 
 
-def backup_of(walk: Walk, clip: Path) -> list[str]:
+def backup_of(walk: UserJourney, clip: Path) -> list[str]:
     """Return the command of a second encoder, by what the room shows: an address and the key."""
     server = walk.viewer.text("#server-backup-1")
-    walk.hands.press('[data-reveal="#stream-key"]')
+    walk.user_input.press('[data-reveal="#stream-key"]')
     assert walk.viewer.evaluate("() => document.querySelector('#stream-key').type") == "text"
     key = value(walk.viewer, "#stream-key")
-    walk.hands.press('[data-reveal="#stream-key"]')
+    walk.user_input.press('[data-reveal="#stream-key"]')
     return ffmpeg(clip, f"{server}/{key}", "-stream_loop", "-1")
 
 
-def lose(walk: Walk, primary: subprocess.Popen[bytes]) -> float:
+def kill_primary(walk: UserJourney, primary: subprocess.Popen[bytes]) -> float:
     """Kill the primary; return how long after the switch the page showed it, in seconds."""
     walk.viewer.evaluate(_NOTE_SWITCH)
     kill(primary)
@@ -262,32 +262,32 @@ def lose(walk: Walk, primary: subprocess.Popen[bytes]) -> float:
     return late
 
 
-def find_the_recording(walk: Walk) -> None:
+def find_the_recording(walk: UserJourney) -> None:
     """The run is a video, which plays on a page of its own."""
     viewer = walk.viewer
     walk.follow("videos", "Videos")
-    walk.hands.write('input[name="search"]', TITLE.split()[-1])
+    walk.user_input.write('input[name="search"]', TITLE.split()[-1])
     shows(viewer, "#videos", f"{TITLE}, ", 30)
     shows(viewer, "#videos", "Ready", 30)
     walk.picture("videos")
-    walk.hands.press("#videos h2 a")
+    walk.user_input.press("#videos h2 a")
     shows(viewer, "h1", f"{TITLE}, ")
     viewer.framed().wait(lambda sample: sample.state == "playing", 20, "ready")
 
 
-def upload_a_film(walk: Walk) -> None:
+def upload_a_film(walk: UserJourney) -> None:
     """Upload a large film, with a reload of the page halfway, and watch it to the end."""
     viewer = walk.viewer
     film = make_film(walk.folder / "Summer film.mov")
     walk.follow("upload", "Upload")
     viewer.limit_upload(UPLOAD_RATE)
-    walk.hands.attach("#files", film)
+    walk.user_input.attach("#files", film)
     viewer.wait_for_page(_SENT % 0.4, 60, "nearly half is sent")
     walk.picture("upload")
     viewer.reload()
     assert viewer.asked == ["beforeunload"]
     shows(viewer, "#unfinished", film.name)
-    walk.hands.attach("#files", film)
+    walk.user_input.attach("#files", film)
     viewer.wait_for_page(_SENT % 0, 20, "sending again")
     assert watched(walk)[1] >= 0.35, "it began anew"
     seen: list[tuple[str, float]] = []
@@ -303,34 +303,34 @@ def upload_a_film(walk: Walk) -> None:
     assert progress == sorted(progress)
     assert film.stat().st_size >= FILM_BYTES
     film.unlink()
-    walk.hands.press("#transfers [data-part=open]")
+    walk.user_input.press("#transfers [data-part=open]")
     shows(viewer, "h1", "Summer film")
 
 
-def watched(walk: Walk) -> tuple[str, float]:
+def watched(walk: UserJourney) -> tuple[str, float]:
     """Return the state of the upload and how far its bar is, from 0 to 1."""
     state, at = cast("tuple[str, float]", walk.viewer.evaluate(_TRANSFER))
     return state, at
 
 
-def choose_a_poster(walk: Walk) -> None:
+def choose_a_poster(walk: UserJourney) -> None:
     """Choose a moment of the film, whose player has not been touched."""
     viewer = walk.viewer
     viewer.wait_for_page(
         "() => document.querySelectorAll('[data-moment]').length > 3", 30, "moments to choose"
     )
     before = viewer.evaluate(_POSTER)
-    walk.hands.press("[data-moment]:not(li:first-child *)")
+    walk.user_input.press("[data-moment]:not(li:first-child *)")
     viewer.wait_for_page(f"() => ({_POSTER})() !== {before!r}", 30, "another poster")
     walk.picture("video")
     walk.picture("poster", "#poster")
 
 
-def embed(walk: Walk, browser: Chromium) -> None:
+def embed(walk: UserJourney, browser: Chromium) -> None:
     """Put the film on a page of another site, by the clipboard; restrict it, and open it again."""
     pages: dict[str, str] = {"/write": "<!doctype html><textarea></textarea>"}
     with site(pages) as stranger:
-        walk.hands.press('[data-copy="#embed-iframe"]')
+        walk.user_input.press('[data-copy="#embed-iframe"]')
         shows(walk.viewer, "#toasts", "Copied.")
         editor = browser.open(f"{stranger}/write", width=WIDTH, height=HEIGHT)
         editor.press("Tab")
@@ -341,7 +341,7 @@ def embed(walk: Walk, browser: Chromium) -> None:
         pages["/"] = f"<!doctype html><h1>A stranger</h1>{snippet}"
         editor.visit(f"{stranger}/")
         plays(editor)
-        walk.hands.press("#details details summary")
+        walk.user_input.press("#details details summary")
         restrict(walk, "german", "276", "Germany")
         poll(lambda: fetch(address).status == 451, within=3, what="the film, withheld")
         editor.reload()
@@ -354,11 +354,11 @@ def embed(walk: Walk, browser: Chromium) -> None:
         editor.close()
 
 
-def restrict(walk: Walk, search: str, number: str, names: str) -> None:
+def restrict(walk: UserJourney, search: str, number: str, names: str) -> None:
     """Add a country to those in which the film plays; `names` are all of them then."""
-    walk.hands.write("#find-country", search)
-    walk.hands.press(f"#countries input[value='{number}']")
-    walk.hands.press("#details form button")
+    walk.user_input.write("#find-country", search)
+    walk.user_input.press(f"#countries input[value='{number}']")
+    walk.user_input.press("#details form button")
     shows(walk.viewer, "#details details summary", f"Countries: {names}")
 
 
@@ -370,7 +370,7 @@ def plays(page: Viewer) -> None:
     frame.wait_until_playing(20)
 
 
-def rotate_the_key(walk: Walk) -> None:
+def rotate_the_key(walk: UserJourney) -> None:
     before = value(walk.viewer, "#stream-key")
     walk.agree("#rotate")
     shows(walk.viewer, "#events", "The stream key was changed: the old one is refused.")
@@ -380,10 +380,10 @@ def rotate_the_key(walk: Walk) -> None:
     assert done.returncode != 0
 
 
-def sign_out(walk: Walk) -> None:
+def sign_out(walk: UserJourney) -> None:
     """The session is over: neither the page before nor a request gets anything."""
     assert walk.viewer.evaluate(_OWN_REQUEST) == 200
-    walk.hands.press("header.top form button")
+    walk.user_input.press("header.top form button")
     shows(walk.viewer, "h1", "Sign in")
     assert walk.viewer.evaluate(_OWN_REQUEST) == 401
     walk.viewer.back()

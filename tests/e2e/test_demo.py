@@ -12,7 +12,7 @@ import pytest
 
 from tests.conftest import Proof
 from tests.support.browser import Chromium, chromium
-from tests.support.e2e.hls_reader import Collected, collect
+from tests.support.e2e.hls_reader import CollectedRendition, collect
 from tests.support.e2e.service import SCALE, service
 from tests.support.e2e.terminal import Terminal
 from tests.support.pattern_reader import beeps, flashes
@@ -62,7 +62,7 @@ def test_the_demo_plays_within_ten_seconds_in_sync_and_on_when_its_primary_is_ki
         waited = time.monotonic() - began
         assert waited <= 10 * SCALE
         proof("the demo's first picture in Chromium, from its start", f"{waited:.1f} s", "10 s")
-        held: dict[str, Collected] = {}
+        held: dict[str, CollectedRendition] = {}
 
         def enough() -> bool:
             collect(demo.playlist, held)

@@ -11,11 +11,11 @@ import pytest
 from tests.conftest import Proof
 from tests.support.browser import Chromium
 from tests.support.e2e import clock_video
-from tests.support.e2e.clock_video import HEVC, keeping, offsets
+from tests.support.e2e.clock_video import HEVC, archiving, offsets
 from tests.support.e2e.encoder_pair import pair
-from tests.support.e2e.hls_reader import addresses, complaints, multivariant
+from tests.support.e2e.hls_reader import addresses, decoder_errors, multivariant
 from tests.support.e2e.publishers import publishing
-from tests.support.e2e.service import Running, service
+from tests.support.e2e.service import ServiceProcess, service
 from tests.support.waiting import poll
 
 pytestmark = pytest.mark.e2e
@@ -24,7 +24,7 @@ GOP_SECONDS = 2.0
 _AHEAD_SECONDS = 150.0  # longer than ten switches take
 
 
-class Kind(msgspec.Struct, frozen=True, kw_only=True):
+class EncoderKind(msgspec.Struct, frozen=True, kw_only=True):
     """What an encoder sends."""
 
     size: str
@@ -50,46 +50,51 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class Two(msgspec.Struct, frozen=True, kw_only=True):
+class EncoderPairing(msgspec.Struct, frozen=True, kw_only=True):
     """Two encoders, and how often the primary is cut off by a drill."""
 
     name: str
-    primary: Kind
-    backup: Kind
+    primary: EncoderKind
+    backup: EncoderKind
     drills: int
 
 
-QUICK = Two(
+QUICK = EncoderPairing(
     name="480p30 stereo, HEVC 360p25 mono",
-    primary=Kind(size="854x480"),
-    backup=Kind(size="640x360", fps=25, video=HEVC, channels=1),
+    primary=EncoderKind(size="854x480"),
+    backup=EncoderKind(size="640x360", fps=25, video=HEVC, channels=1),
     drills=1,
 )
 _LONG = (
-    Two(
+    EncoderPairing(
         name="equal ones",
-        primary=Kind(size="854x480"),
-        backup=Kind(size="854x480"),
+        primary=EncoderKind(size="854x480"),
+        backup=EncoderKind(size="854x480"),
         drills=5,
     ),
-    Two(
+    EncoderPairing(
         name="1080p30 stereo, HEVC 720p25 mono",
-        primary=Kind(size="1920x1080", ahead=True),
-        backup=Kind(size="1280x720", fps=25, video=HEVC, channels=1, ahead=True),
+        primary=EncoderKind(size="1920x1080", ahead=True),
+        backup=EncoderKind(size="1280x720", fps=25, video=HEVC, channels=1, ahead=True),
         drills=5,
     ),
-    Two(
+    EncoderPairing(
         name="one without sound",
-        primary=Kind(size="854x480"),
-        backup=Kind(size="854x480", channels=0),
+        primary=EncoderKind(size="854x480"),
+        backup=EncoderKind(size="854x480", channels=0),
         drills=5,
     ),
 )
-_PAIRS = (*(pytest.param(two, id=two.name, marks=pytest.mark.prove) for two in (QUICK, *_LONG)),)
+_PAIRS = (
+    *(
+        pytest.param(pairing, id=pairing.name, marks=pytest.mark.prove)
+        for pairing in (QUICK, *_LONG)
+    ),
+)
 
 
 @pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceProcess]:
     environment = {
         # What viewers at normal latency are promised: no stall.
         "HEADEND_LIVE__LATENCY": "normal",
@@ -103,59 +108,59 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         yield headend
 
 
-@pytest.mark.parametrize("two", _PAIRS)
+@pytest.mark.parametrize("pairing", _PAIRS)
 def test_encoders_that_differ_take_turns_and_picture_and_sound_stay_together(
-    running: Running,
+    running: ServiceProcess,
     browser: Chromium,
-    two: Two,
+    pairing: EncoderPairing,
     proof: Proof,
     tmp_path: Path,
 ) -> None:
     stream = pair(running)
     commands = [
         kind.command(stream.url(slot), tmp_path)
-        for slot, kind in enumerate((two.primary, two.backup))
+        for slot, kind in enumerate((pairing.primary, pairing.backup))
     ]
     with publishing(commands[0]):
         poll(lambda: multivariant(stream.playlist), within=20, what="a playlist")
         with (
             publishing(commands[1]),
-            keeping(stream.playlist) as keeper,
+            archiving(stream.playlist) as archive,
         ):
             poll(lambda: stream.receives() == 2, within=10, what="both encoders")
             rung = next(iter(addresses(stream.playlist)))  # a busy machine sheds the others
             viewer = browser.open(stream.watch)
             viewer.wait_until_playing(20, span=2)
-            for drill in range(1, two.drills + 1):
+            for drill in range(1, pairing.drills + 1):
                 told = stream.command("failover-drill")["drill"]
                 assert (told["from"], told["to"]) == ("primary", "backup-1")
                 viewer.wait_until_playing(10, span=2)
                 poll(
-                    lambda drill=drill: len(stream.told("switched")) >= 2 * drill,
+                    lambda drill=drill: len(stream.listed_events("switched")) >= 2 * drill,
                     within=12,
                     what="the primary again",
                 )
                 viewer.wait_until_playing(10, span=2)
             # What is named from then on has the last switch behind it.
             since = time.time() + 2 * GOP_SECONDS + 0.5
-            poll(lambda: max(keeper.named[rung].values()) > since + 4, within=20, what="going on")
+            poll(lambda: max(archive.named[rung].values()) > since + 4, within=20, what="going on")
             sample = viewer.wait_until_playing(10)
         viewer.close()
     assert not [fault for fault in sample.faults if fault.endswith("fatal")], sample.faults
-    assert len(keeper.marks(rung)) <= 2 * two.drills
-    for path in keeper.held[rung].stretches(tmp_path / "all.mp4"):
-        assert complaints(path) == "", path
-    pictures = keeper.pictures(rung, tmp_path)
-    apart = offsets(keeper, rung, pictures, tmp_path, since=since)
+    assert len(archive.marks(rung)) <= 2 * pairing.drills
+    for path in archive.held[rung].stretches(tmp_path / "all.mp4"):
+        assert decoder_errors(path) == "", path
+    pictures = archive.pictures(rung, tmp_path)
+    apart = offsets(archive, rung, pictures, tmp_path, since=since)
     assert len(apart) >= 2, "flashes and beeps were seen"
     worst = max(apart, key=abs)
     proof(
-        f"{two.name}: waits of the picture in Chromium, {2 * two.drills} switches",
+        f"{pairing.name}: waits of the picture in Chromium, {2 * pairing.drills} switches",
         f"{sample.stalls}",
         "0",
     )
     proof(
-        f"{two.name}: sound after picture, {2 * two.drills} switches on",
+        f"{pairing.name}: sound after picture, {2 * pairing.drills} switches on",
         f"{worst * 1000:+.0f} ms",
         "45 ms",
     )

@@ -12,7 +12,7 @@ from tests.support.browser import Chromium, Viewer
 from tests.support.e2e.foreign_site import site
 from tests.support.e2e.hls_reader import multivariant
 from tests.support.e2e.publishers import ffmpeg, publishing, tool
-from tests.support.e2e.service import SCALE, Running, fetch, service
+from tests.support.e2e.service import SCALE, ServiceProcess, fetch, service
 from tests.support.waiting import poll
 
 pytestmark = pytest.mark.e2e
@@ -25,7 +25,7 @@ _COOKIES = "() => document.cookie"
 
 
 @pytest.fixture(scope="module")
-def headend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+def headend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceProcess]:
     """A service whose streams' windows are short."""
     environment = {
         "HEADEND_LIVE__GOODBYE_SECONDS": "3",
@@ -36,19 +36,19 @@ def headend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         yield running
 
 
-def asked(headend: Running, path: str) -> dict[str, object]:
+def get_json(headend: ServiceProcess, path: str) -> dict[str, object]:
     return fetch(f"{headend.http}{path}", token=headend.token).json
 
 
-def embedding(headend: Running, path: str) -> dict[str, str]:
-    return cast("dict[str, dict[str, str]]", asked(headend, path)["data"])["embed"]
+def embedding(headend: ServiceProcess, path: str) -> dict[str, str]:
+    return cast("dict[str, dict[str, str]]", get_json(headend, path)["data"])["embed"]
 
 
 def page(snippet: str) -> str:
     return f"<!doctype html><title>A stranger</title><p>Before.</p>{snippet}<p>After.</p>"
 
 
-def must_stand_well(host: Viewer, frame: Viewer, headend: Running) -> None:
+def check_frame(host: Viewer, frame: Viewer, headend: ServiceProcess) -> None:
     assert frame.evaluate("() => location.origin") == headend.http
     assert host.evaluate(_SHAPE) == 1.78
     assert host.breaches() == frame.breaches() == []
@@ -57,7 +57,7 @@ def must_stand_well(host: Viewer, frame: Viewer, headend: Running) -> None:
 
 
 def test_a_stream_waits_in_a_strangers_frame_and_starts_by_itself(
-    headend: Running, browser: Chromium, small_source: Path
+    headend: ServiceProcess, browser: Chromium, small_source: Path
 ) -> None:
     embed = embedding(headend, "/api/streams/1")
     pages = {"/frame": page(embed["iframe"]), "/script": page(embed["script"])}
@@ -75,14 +75,14 @@ def test_a_stream_waits_in_a_strangers_frame_and_starts_by_itself(
         with publishing(ffmpeg(small_source, url, "-stream_loop", "-1")):
             for host, frame in zip(hosts, frames, strict=True):
                 frame.wait_until_playing(30)
-                must_stand_well(host, frame, headend)
+                check_frame(host, frame, headend)
         for host in hosts:
             host.close()
     link = embed["link"]
     assert link == f"{headend.http}/watch/{headend.hash}"
 
 
-def upload(headend: Running, file: Path) -> dict[str, object]:
+def upload(headend: ServiceProcess, file: Path) -> dict[str, object]:
     done = subprocess.run(
         [
             *(tool("curl"), "-sS", "-H", f"Authorization: Bearer {headend.token}"),
@@ -98,7 +98,7 @@ def upload(headend: Running, file: Path) -> dict[str, object]:
 
 @pytest.mark.prove
 def test_a_video_is_prepared_in_a_strangers_frame_and_starts_by_itself(
-    headend: Running, browser: Chromium, small_source: Path
+    headend: ServiceProcess, browser: Chromium, small_source: Path
 ) -> None:
     video = upload(headend, small_source)
     assert "embed" not in video
@@ -107,7 +107,7 @@ def test_a_video_is_prepared_in_a_strangers_frame_and_starts_by_itself(
         host = browser.open(f"{stranger}/", width=640, height=800)
         frame = host.framed()
         frame.wait_until_playing(60)
-        must_stand_well(host, frame, headend)
+        check_frame(host, frame, headend)
         assert frame.evaluate("() => Number.isFinite(window.headend.video.duration)") is True
         assert frame.evaluate("() => document.querySelector('.live').hidden") is True
         host.close()
@@ -141,7 +141,7 @@ def must_wait_for_a_touch(browser: Chromium, link: str, document: str) -> None:
 
 @pytest.mark.prove
 def test_a_player_that_its_owner_set_up_is_used(
-    headend: Running, browser: Chromium, small_source: Path
+    headend: ServiceProcess, browser: Chromium, small_source: Path
 ) -> None:
     made = fetch(
         f"{headend.http}/api/projects/1/players",

@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from tests.support.e2e.publishers import ffmpeg, publishing, tool
-from tests.support.e2e.service import SCALE, Running, fetch
+from tests.support.e2e.service import SCALE, ServiceProcess, fetch
 from tests.support.waiting import poll
 
 pytestmark = pytest.mark.e2e
@@ -32,20 +32,22 @@ def film(path: Path, size: str, fps: int, gop: int, b_frames: int, *sound: str) 
     return path
 
 
-def ask(headend: Running, path: str) -> Json:
+def get_report(headend: ServiceProcess, path: str) -> Json:
     answer = fetch(f"{headend.http}/api/streams/1{path}", token=headend.token)
     assert answer.status == 200, answer.text
     return cast("Json", answer.json["data"])
 
 
-def report(headend: Running) -> Json:
-    return ask(headend, "/ingest")
+def report(headend: ServiceProcess) -> Json:
+    return get_report(headend, "/ingest")
 
 
 @pytest.mark.prove
-def test_encoders_that_are_set_badly_are_told_what_to_set(headend: Running, tmp_path: Path) -> None:
+def test_encoders_that_are_set_badly_are_told_what_to_set(
+    headend: ServiceProcess, tmp_path: Path
+) -> None:
     assert report(headend) == {"live": False, "on_air": None, "slots": [], "advice": []}
-    (backup,) = ask(headend, "")["backups"]
+    (backup,) = get_report(headend, "")["backups"]
     first = film(tmp_path / "a.flv", "640x360", 30, 240, 4, "-ac", "2")
     second = film(tmp_path / "b.flv", "426x240", 25, 50, 0, "-ac", "1")
     primary = ffmpeg(first, f"{headend.server}/{headend.key}")

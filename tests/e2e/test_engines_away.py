@@ -14,13 +14,13 @@ import msgspec
 import pytest
 
 from tests.conftest import Proof
-from tests.e2e.test_bucket import Bucket
-from tests.support.e2e.encoder_pair import Pair, pair
+from tests.e2e.test_bucket import TestBucket
+from tests.support.e2e.encoder_pair import EncoderPair, pair
 from tests.support.e2e.hls_reader import addresses, multivariant
-from tests.support.e2e.hosts import Host, Hosts
+from tests.support.e2e.hosts import HostProcess, HostProcesses
 from tests.support.e2e.publishers import ffmpeg, persisting
 from tests.support.e2e.roaming_uploads import Uploader, uploading
-from tests.support.e2e.roaming_viewers import Doors, LowLatencyViewer, RoamingViewer, waiting
+from tests.support.e2e.roaming_viewers import ApiHosts, LowLatencyViewer, RoamingViewer, waiting
 from tests.support.e2e.strict_player import keeping_up
 from tests.support.e2e.uploaded_videos import completed, upload
 from tests.support.e2e.written_once import WrittenOnce
@@ -47,33 +47,33 @@ class Engines(NamedTuple):
     front: FailingFront
 
 
-class Place(NamedTuple):
+class StreamOnEngines(NamedTuple):
     """The hosts, the engines, and a stream on air whose encoders are at two hosts."""
 
     engines: Engines
     database: str
-    hosts: Hosts
-    bucket: Bucket
-    ingest: tuple[Host, Host]
-    api: Host
-    stream: Pair
+    hosts: HostProcesses
+    bucket: TestBucket
+    ingest: tuple[HostProcess, HostProcess]
+    api: HostProcess
+    stream: EncoderPair
 
 
 @pytest.fixture(scope="module")
-def place(
+def installation(
     s3_server: S3Server, small_source: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Place]:
+) -> Iterator[StreamOnEngines]:
     folder = tmp_path_factory.mktemp("engines")
     with ExitStack() as world:
         redis = world.enter_context(redis_server(folder))
         postgres = world.enter_context(running_postgres("127.0.0.1"))
         database = world.enter_context(postgres.empty_database())
         front = world.enter_context(failing_front(folder / "front", s3_server.endpoint))
-        bucket = Bucket(s3_server)
+        bucket = TestBucket(s3_server)
         environment = bucket.settings(
             HEADEND_STORAGE__ENDPOINT=front.endpoint, HEADEND_REDIS__URL=redis.url
         )
-        hosts = world.enter_context(Hosts(folder, database, environment))
+        hosts = world.enter_context(HostProcesses(folder, database, environment))
         api, a, b = hosts.api(), hosts.ingest("a"), hosts.ingest("b")
         hosts.transcode("t")
         stream = pair(api.running)
@@ -82,10 +82,10 @@ def place(
             world.enter_context(persisting(ffmpeg(small_source, url, "-stream_loop", "-1")))
             poll(lambda: multivariant(stream.playlist), within=30, what="a playlist")
         engines = Engines(postgres, redis, s3_server, front)
-        yield Place(engines, database, hosts, bucket, (a, b), api, stream)
+        yield StreamOnEngines(engines, database, hosts, bucket, (a, b), api, stream)
 
 
-class Fault(msgspec.Struct, frozen=True, kw_only=True):
+class Outage(msgspec.Struct, frozen=True, kw_only=True):
     """What happens to an engine, and what viewers may notice.
 
     `most_wait` is how long viewers at low latency may wait for a part, in seconds.
@@ -111,30 +111,30 @@ def nothing(engines: Engines) -> None:
 
 
 FAULTS: Final = {
-    "PostgreSQL stopped for 30 s": Fault(
+    "PostgreSQL stopped for 30 s": Outage(
         begin=lambda engines: engines.postgres.stop(),
         end=lambda engines: engines.postgres.start(),
     ),
-    "PostgreSQL killed and started": Fault(begin=kill_postgres, end=nothing),
+    "PostgreSQL killed and started": Outage(begin=kill_postgres, end=nothing),
     # Parts come through it alone: meanwhile there are the stored segments.
-    "Redis killed for 30 s": Fault(
+    "Redis killed for 30 s": Outage(
         begin=lambda engines: engines.redis.stop(),
         end=lambda engines: engines.redis.start(),
         most_wait=SECONDS + 6,
     ),
-    "Redis emptied": Fault(begin=empty, end=nothing),
-    "the S3 gateway killed for 30 s": Fault(
+    "Redis emptied": Outage(begin=empty, end=nothing),
+    "the S3 gateway killed for 30 s": Outage(
         begin=lambda engines: engines.server.stop_gateway(),
         end=lambda engines: engines.server.start_gateway(),
     ),
-    "S3 answering 503 to half of all requests for 30 s": Fault(
+    "S3 answering 503 to half of all requests for 30 s": Outage(
         begin=lambda engines: engines.front.refuse(),
         end=lambda engines: engines.front.pass_all(),
     ),
 }
 
 
-class Seen(NamedTuple):
+class Observers(NamedTuple):
     """Who watches and uploads."""
 
     normal: RoamingViewer
@@ -143,18 +143,18 @@ class Seen(NamedTuple):
 
 
 @contextmanager
-def going_on(place: Place) -> Generator[Seen]:
+def watching(installation: StreamOnEngines) -> Generator[Observers]:
     """Watch the stream twice and upload films for the length of the block."""
-    base = place.api.running.http
-    doors = Doors([base])
-    normal = RoamingViewer(f"{place.stream.playlist}?latency=normal", doors)
-    low = LowLatencyViewer(addresses(place.stream.playlist)["audio"], doors)
-    uploader = Uploader([base], place.api.running.token, int(time.time()))
+    base = installation.api.running.http
+    api_hosts = ApiHosts([base])
+    normal = RoamingViewer(f"{installation.stream.playlist}?latency=normal", api_hosts)
+    low = LowLatencyViewer(addresses(installation.stream.playlist)["audio"], api_hosts)
+    uploader = Uploader([base], installation.api.running.token, int(time.time()))
     with keeping_up(normal), waiting(low), uploading(uploader):
-        yield Seen(normal, low, uploader)
+        yield Observers(normal, low, uploader)
 
 
-def caught_up(seen: Seen, more: int) -> None:
+def caught_up(seen: Observers, more: int) -> None:
     """Wait until the viewer at normal latency has got more segments."""
     least = seen.normal.newest + more
     poll(lambda: seen.normal.newest >= least, within=40, what="going on")
@@ -162,30 +162,30 @@ def caught_up(seen: Seen, more: int) -> None:
 
 @pytest.mark.parametrize("what", FAULTS)
 def test_the_stream_the_film_and_the_upload_outlive_it(
-    place: Place, tmp_path: Path, what: str, proof: Proof
+    installation: StreamOnEngines, tmp_path: Path, what: str, proof: Proof
 ) -> None:
-    fault, stream = FAULTS[what], place.stream
+    fault, stream = FAULTS[what], installation.stream
     path = film(tmp_path / "film.mp4", *X264, seconds=30, size=(640, 360), rate=30)
     poll(lambda: stream.receives() == 2, within=40, what="both encoders")
-    owner = place.hosts.owner(stream.number)
-    events = len(stream.told())
-    written = WrittenOnce(place.bucket.server, place.bucket.place, [stream.hash])
-    with going_on(place) as seen:
+    owner = installation.hosts.owner(stream.number)
+    events = len(stream.listed_events())
+    written = WrittenOnce(installation.bucket.server, installation.bucket.place, [stream.hash])
+    with watching(installation) as seen:
         poll(lambda: seen.normal.segments >= 4, within=40, what="segments")
-        status, added = upload(place.api.running, path)
+        status, added = upload(installation.api.running, path)
         assert status == 201, added
-        written.look()
+        written.refresh()
         began = time.monotonic()
-        fault.begin(place.engines)
+        fault.begin(installation.engines)
         time.sleep(max(0.0, began + SECONDS - time.monotonic()))  # for as long as it lasts
-        fault.end(place.engines)
+        fault.end(installation.engines)
         back = time.monotonic()
         caught_up(seen, 4)
         poll(lambda: seen.uploader.made, within=120, what="an upload")
-        completed(place.api.running, added["video"]["id"], within=120)
-    written.look()
+        completed(installation.api.running, added["video"]["id"], within=120)
+    written.refresh()
     compared = written.compare_with(seen.normal.digests)
-    told = [each["type"] for each in stream.told()[events:]]
+    told = [each["type"] for each in stream.listed_events()[events:]]
     late = max((wait for wait, at in seen.low.waits if at > back), default=0.0)
     figures = {
         "least that a viewer at normal latency had to play": f"{seen.normal.least:.1f} s",
@@ -194,7 +194,7 @@ def test_the_stream_the_film_and_the_upload_outlive_it(
         "events": ", ".join(told) or "none",
         "segments compared": compared,
         "uploads": f"{len(seen.uploader.made)}, cut {seen.uploader.cuts} times",
-        "requests refused in front of S3": place.engines.front.refused(),
+        "requests refused in front of S3": installation.engines.front.refused(),
     }
     measured = "; ".join(f"{name}: {figure}" for name, figure in figures.items())
     proof(what, measured, "no stall, no discontinuity, nothing lost or made twice")
@@ -203,22 +203,24 @@ def test_the_stream_the_film_and_the_upload_outlive_it(
     assert late <= (fault.most_wait if fault.most_wait > 4 else 4.0) * SCALE, measured
     assert max(seen.normal.marks.values(), default=0) == 0, measured
     assert "encoder off" not in told, measured
-    assert place.hosts.owner(stream.number) == owner
+    assert installation.hosts.owner(stream.number) == owner
     assert written.faults == []
-    check_uploads(place, seen.uploader)
+    check_uploads(installation, seen.uploader)
 
 
-def check_uploads(place: Place, uploader: Uploader) -> None:
+def check_uploads(installation: StreamOnEngines, uploader: Uploader) -> None:
     """What was uploaded is what is stored; each video is made once."""
-    server, bucket = place.bucket.server, place.bucket.place.bucket
+    server, bucket = installation.bucket.server, installation.bucket.place.bucket
     for name, data in uploader.made.items():
         (key,) = server.versions(bucket, f"media/sources/{name}/")
         assert server.read(bucket, key) == data
     asked = "SELECT subject FROM events WHERE kind = 'video completed'"
 
     def all_made() -> bool:
-        return uploader.made.keys() <= {str(row[0]) for row in run_sql(place.database, asked)}
+        return uploader.made.keys() <= {
+            str(row[0]) for row in run_sql(installation.database, asked)
+        }
 
     poll(all_made, within=120, what="all uploads made")
     twice = f"{asked} GROUP BY subject HAVING count(*) > 1"
-    assert run_sql(place.database, twice) == []
+    assert run_sql(installation.database, twice) == []

@@ -13,7 +13,7 @@ import pytest
 from media.ticks import VIDEO_SCALE
 from tests.support.e2e.hls_reader import addresses, media, multivariant
 from tests.support.e2e.publishers import ffmpeg, publishing
-from tests.support.e2e.service import SCALE, Running, fetch
+from tests.support.e2e.service import SCALE, ServiceProcess, fetch
 from tests.support.e2e.strict_player import following
 from tests.support.waiting import poll
 
@@ -25,32 +25,32 @@ GOP_SECONDS = 2.0
 Json = dict[str, Any]  # Any: what the API answers
 
 
-def record(headend: Running) -> Json:
+def record(headend: ServiceProcess) -> Json:
     answer = fetch(f"{headend.http}/api/streams/1", token=headend.token)
     assert answer.status == 200, answer.text
     return cast("Json", answer.json["data"])
 
 
-def standing(headend: Running) -> tuple[bool, int, bool, bool]:
+def live_state(headend: ServiceProcess) -> tuple[bool, int, bool, bool]:
     """Live, how many encoders send, whether the backup sends, whether viewers get the backup."""
     stream = record(headend)
     (backup,) = stream["backups"]
     return stream["live"], stream["receiving_count"], backup["live"], backup["publish"]
 
 
-def switches(headend: Running) -> list[Json]:
+def switches(headend: ServiceProcess) -> list[Json]:
     """What the owner was told of switches, oldest first."""
     answer = fetch(f"{headend.http}/api/projects/1/events", token=headend.token)
     events = cast("list[Json]", answer.json["data"])
     return [each["facts"] for each in events if each["type"] == "switched"][::-1]
 
 
-def newest(headend: Running) -> int:
+def newest(headend: ServiceProcess) -> int:
     playlist = media(addresses(headend.playlist)["audio"])
     return playlist.sequence + len(playlist.segments)
 
 
-def clocks(headend: Running) -> Iterator[tuple[float, float]]:
+def clocks(headend: ServiceProcess) -> Iterator[tuple[float, float]]:
     """The time of day at which each segment begins, and where by their lengths it should."""
     playlist = media(addresses(headend.playlist)["audio"])
     for before, after in itertools.pairwise(playlist.segments):
@@ -59,7 +59,7 @@ def clocks(headend: Running) -> Iterator[tuple[float, float]]:
         yield after.wall_us / 1e6, before.wall_us / 1e6 + before.duration / VIDEO_SCALE
 
 
-def commands(headend: Running, source: Path) -> tuple[list[str], list[str]]:
+def commands(headend: ServiceProcess, source: Path) -> tuple[list[str], list[str]]:
     """How the primary and the backup are sent to; the backup is a second ahead in its film."""
     (backup,) = record(headend)["backups"]
     loop = ("-stream_loop", "-1")
@@ -69,9 +69,9 @@ def commands(headend: Running, source: Path) -> tuple[list[str], list[str]]:
     )
 
 
-def both_on(headend: Running) -> None:
+def both_on(headend: ServiceProcess) -> None:
     poll(lambda: multivariant(headend.playlist), within=20, what="a playlist")
-    poll(lambda: standing(headend) == (True, 2, True, False), within=10, what="both encoders")
+    poll(lambda: live_state(headend) == (True, 2, True, False), within=10, what="both encoders")
     # Until the backup's first keyframe nobody could take over.
     before = newest(headend)
     poll(lambda: newest(headend) >= before + 2, within=15, what="some segments")
@@ -79,7 +79,7 @@ def both_on(headend: Running) -> None:
 
 @pytest.mark.prove
 def test_a_killed_primary_is_replaced_by_the_backup_and_takes_over_again_when_it_is_back(
-    headend: Running, small_source: Path
+    headend: ServiceProcess, small_source: Path
 ) -> None:
     primary, backup = commands(headend, small_source)
     with publishing(primary) as first:
@@ -90,13 +90,13 @@ def test_a_killed_primary_is_replaced_by_the_backup_and_takes_over_again_when_it
             before = newest(headend)
             first.send_signal(signal.SIGKILL)
             first.wait()
-            poll(lambda: standing(headend) == (True, 1, True, True), within=2, what="the backup")
+            poll(lambda: live_state(headend) == (True, 1, True, True), within=2, what="the backup")
             poll(lambda: newest(headend) >= before + 3, within=12, what="going on")
             assert addresses(headend.playlist) == run
             with publishing(primary):
                 began = time.monotonic()
                 poll(
-                    lambda: standing(headend) == (True, 2, True, False),
+                    lambda: live_state(headend) == (True, 2, True, False),
                     within=RETURN_SECONDS + GOP_SECONDS + 8,
                     what="the primary again",
                 )
@@ -106,7 +106,7 @@ def test_a_killed_primary_is_replaced_by_the_backup_and_takes_over_again_when_it
                 assert addresses(headend.playlist) == run
                 assert second.poll() is None
             # The primary took its leave: the same again, at once.
-            poll(lambda: standing(headend) == (True, 1, True, True), within=2, what="the backup")
+            poll(lambda: live_state(headend) == (True, 1, True, True), within=2, what="the backup")
             before = newest(headend)
             poll(lambda: newest(headend) >= before + 2, within=12, what="going on")
             assert addresses(headend.playlist) == run
@@ -127,7 +127,7 @@ def test_a_killed_primary_is_replaced_by_the_backup_and_takes_over_again_when_it
 
 @pytest.mark.prove
 def test_a_primary_that_hangs_is_replaced_and_what_it_did_not_send_is_there(
-    headend: Running, small_source: Path
+    headend: ServiceProcess, small_source: Path
 ) -> None:
     primary, backup = commands(headend, small_source)
     with publishing(primary) as first:
@@ -140,13 +140,13 @@ def test_a_primary_that_hangs_is_replaced_and_what_it_did_not_send_is_there(
             stopped = time.monotonic()
             try:
                 poll(
-                    lambda: standing(headend)[3],
+                    lambda: live_state(headend)[3],
                     within=DETECT_SECONDS + GOP_SECONDS,
                     what="the backup",
                 )
                 assert time.monotonic() - stopped >= DETECT_SECONDS - 0.2
                 # It is connected, and does not count while it sends nothing.
-                assert standing(headend) == (True, 1, True, True)
+                assert live_state(headend) == (True, 1, True, True)
                 poll(lambda: newest(headend) >= before + 4, within=12, what="going on")
                 assert addresses(headend.playlist) == run
             finally:

@@ -22,11 +22,11 @@ import pytest
 
 from tests.conftest import Proof
 from tests.support.e2e import clock_video
-from tests.support.e2e.clock_video import Keeper, joints
-from tests.support.e2e.encoder_pair import Pair, pair
+from tests.support.e2e.clock_video import PlaylistArchive, clock_jumps
+from tests.support.e2e.encoder_pair import EncoderPair, pair
 from tests.support.e2e.hls_reader import multivariant
 from tests.support.e2e.publishers import persisting
-from tests.support.e2e.service import Running, service
+from tests.support.e2e.service import ServiceProcess, service
 from tests.support.e2e.uploaded_videos import completed, upload
 from tests.support.postgres import PostgresServer
 from tests.support.redis_server import redis_server
@@ -41,7 +41,7 @@ _ENVIRONMENT: Final = {"HEADEND_STORAGE__MIN_FREE_BYTES": "0"}
 _ROOT: Final = "a test of a stalled disk mounts one: run it as root"
 
 
-class Surroundings(msgspec.Struct, frozen=True):
+class HostFault(msgspec.Struct, frozen=True):
     """What a service runs on, and how that fails and recovers; `seconds` is for how long.
 
     `most_lost` is how many seconds of pictures may be lost.
@@ -49,35 +49,35 @@ class Surroundings(msgspec.Struct, frozen=True):
 
     data: Path
     environment: dict[str, str]
-    fail: Callable[[Running], None]
-    recover: Callable[[Running], None]
+    fail: Callable[[ServiceProcess], None]
+    recover: Callable[[ServiceProcess], None]
     seconds: float
     most_lost: float = 0.0
 
 
 @contextmanager
-def without_database(folder: Path, request: pytest.FixtureRequest) -> Generator[Surroundings]:
+def without_database(folder: Path, request: pytest.FixtureRequest) -> Generator[HostFault]:
     server: PostgresServer = request.getfixturevalue("postgres_server")
     with server.fresh_database() as url:
         environment = {"HEADEND_DATABASE__URL": url}
-        yield Surroundings(
+        yield HostFault(
             folder / "data", environment, lambda _: server.stop(), lambda _: server.start(), 30
         )
 
 
 @contextmanager
-def without_redis(folder: Path, _: pytest.FixtureRequest) -> Generator[Surroundings]:
+def without_redis(folder: Path, _: pytest.FixtureRequest) -> Generator[HostFault]:
     with redis_server(folder) as redis:
         environment = {"HEADEND_REDIS__URL": redis.url}
-        yield Surroundings(
+        yield HostFault(
             folder / "data", environment, lambda _: redis.stop(), lambda _: redis.start(), 30
         )
 
 
 @contextmanager
-def on_a_full_disk(folder: Path, _: pytest.FixtureRequest) -> Generator[Surroundings]:
+def on_a_full_disk(folder: Path, _: pytest.FixtureRequest) -> Generator[HostFault]:
     with small_disk(folder / "disk", 256 * MIB) as disk:
-        yield Surroundings(
+        yield HostFault(
             disk.folder / "data",
             {},
             lambda _: disk.fill(),
@@ -88,7 +88,7 @@ def on_a_full_disk(folder: Path, _: pytest.FixtureRequest) -> Generator[Surround
 
 
 @contextmanager
-def on_a_stalled_disk(folder: Path, _: pytest.FixtureRequest) -> Generator[Surroundings]:
+def on_a_stalled_disk(folder: Path, _: pytest.FixtureRequest) -> Generator[HostFault]:
     """A file system of its own on a loop device, which is frozen: whoever writes waits."""
     assert os.geteuid() == 0, _ROOT
     image, place = folder / "disk.img", folder / "disk"
@@ -102,7 +102,7 @@ def on_a_stalled_disk(folder: Path, _: pytest.FixtureRequest) -> Generator[Surro
         subprocess.run(["fsfreeze", "-f" if frozen else "-u", place], check=True)
 
     try:
-        yield Surroundings(
+        yield HostFault(
             place / "data", {}, lambda _: freeze(frozen=True), lambda _: freeze(frozen=False), 20
         )
     finally:
@@ -112,9 +112,9 @@ def on_a_stalled_disk(folder: Path, _: pytest.FixtureRequest) -> Generator[Surro
 
 
 @contextmanager
-def held_up(folder: Path, _: pytest.FixtureRequest) -> Generator[Surroundings]:
+def held_up(folder: Path, _: pytest.FixtureRequest) -> Generator[HostFault]:
     """The process stands still, as while its machine is paused; its engines go on."""
-    yield Surroundings(
+    yield HostFault(
         folder / "data",
         {},
         lambda running: running.process.send_signal(signal.SIGSTOP),
@@ -124,7 +124,7 @@ def held_up(folder: Path, _: pytest.FixtureRequest) -> Generator[Surroundings]:
 
 
 @contextmanager
-def with_a_clock_off(folder: Path, hours: int) -> Generator[Surroundings]:
+def with_a_clock_off(folder: Path, hours: int) -> Generator[HostFault]:
     """The time of day jumps; the monotonic clock goes on, as with the kernel's."""
     found = sorted(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"))
     assert found, "libfaketime is missing: apt-get install faketime"
@@ -136,7 +136,7 @@ def with_a_clock_off(folder: Path, hours: int) -> Generator[Surroundings]:
         "FAKETIME_CACHE_DURATION": "1",  # or each look at the clock reads the file
         "FAKETIME_DONT_FAKE_MONOTONIC": "1",
     }
-    yield Surroundings(
+    yield HostFault(
         folder / "data",
         environment,
         lambda _: _write(offset, f"{hours:+d}h"),
@@ -150,18 +150,18 @@ def _write(place: Path, text: str) -> None:
 
 
 @contextmanager
-def an_hour_ahead(folder: Path, _: pytest.FixtureRequest) -> Generator[Surroundings]:
+def an_hour_ahead(folder: Path, _: pytest.FixtureRequest) -> Generator[HostFault]:
     with with_a_clock_off(folder, 1) as surroundings:
         yield surroundings
 
 
 @contextmanager
-def an_hour_back(folder: Path, _: pytest.FixtureRequest) -> Generator[Surroundings]:
+def an_hour_back(folder: Path, _: pytest.FixtureRequest) -> Generator[HostFault]:
     with with_a_clock_off(folder, -1) as surroundings:
         yield surroundings
 
 
-def both_encoders(stack: ExitStack, stream: Pair) -> None:
+def both_encoders(stack: ExitStack, stream: EncoderPair) -> None:
     """Start both encoders, and wait until the primary is on air and the backup sends."""
     stack.enter_context(persisting(clock_video.encoder(stream.url(0))))
     poll(lambda: multivariant(stream.playlist), within=30, what="a playlist")
@@ -169,7 +169,7 @@ def both_encoders(stack: ExitStack, stream: Pair) -> None:
     poll(lambda: stream.receives() == 2, within=20, what="both encoders")
 
 
-class Viewer(Keeper):
+class KeepingViewer(PlaylistArchive):
     """Keeps what the playlists name, and counts what it asked for in vain."""
 
     def __init__(self, url: str) -> None:
@@ -177,11 +177,11 @@ class Viewer(Keeper):
         self.failures: list[str] = []
         self.slowest = 0.0  # seconds that it took to read all playlists and what is new in them
 
-    def look(self) -> None:
+    def refresh(self) -> None:
         """Fetch what is new; a failure is counted."""
         began = time.monotonic()
         try:
-            super().look()
+            super().refresh()
         except (AssertionError, OSError) as error:
             self.failures.append(str(error)[:200])
         self.slowest = max(self.slowest, time.monotonic() - began)
@@ -193,9 +193,9 @@ class Viewer(Keeper):
 
 
 @contextmanager
-def viewing(stream: Pair) -> Generator[Viewer]:
+def viewing(stream: EncoderPair) -> Generator[KeepingViewer]:
     """Watch a stream for the length of the block."""
-    viewer = Viewer(stream.playlist)
+    viewer = KeepingViewer(stream.playlist)
     thread = threading.Thread(target=viewer.run, name="viewer")
     thread.start()
     try:
@@ -205,13 +205,13 @@ def viewing(stream: Pair) -> Generator[Viewer]:
         thread.join()
 
 
-def lost_pictures(viewer: Viewer, folder: Path) -> int:
+def lost_pictures(viewer: KeepingViewer, folder: Path) -> int:
     """Return how many pictures the clock of the encoders has and the media have not."""
-    gaps = (joint.gap_ms for joint in joints(viewer.pictures(_RUNG, folder)))
+    gaps = (joint.gap_ms for joint in clock_jumps(viewer.pictures(_RUNG, folder)))
     return round(sum(gap for gap in gaps if gap > 0) * _FPS / 1000)
 
 
-def logged(running: Running, after: int) -> str:
+def logged(running: ServiceProcess, after: int) -> str:
     """Return the warnings and errors in the log from a place on, each with its count."""
     lines = running.log.read_text()[after:].splitlines()
     found = (
@@ -240,7 +240,7 @@ def logged(running: Running, after: int) -> str:
 )
 def test_a_fault_around_the_service_during_a_stream(
     what: str,
-    failing: Callable[[Path, pytest.FixtureRequest], AbstractContextManager[Surroundings]],
+    failing: Callable[[Path, pytest.FixtureRequest], AbstractContextManager[HostFault]],
     request: pytest.FixtureRequest,
     tmp_path: Path,
     two_rungs: Path,
@@ -256,14 +256,14 @@ def test_a_fault_around_the_service_during_a_stream(
             poll(lambda: len(viewer.named.get(_RUNG, ())) >= 3, within=30, what="segments")
             status, added = upload(running, two_rungs)
             assert status == 201, added
-            events, place = len(stream.told()), len(running.log.read_text())
+            events, place = len(stream.listed_events()), len(running.log.read_text())
             around.fail(running)
             time.sleep(around.seconds)  # for as long as the fault lasts
             around.recover(running)
             newest = max(viewer.named[_RUNG])
             poll(lambda: max(viewer.named[_RUNG]) >= newest + 4, within=60, what="going on")
             completed(running, added["video"]["id"], within=120)
-        told = [each["type"] for each in stream.told()[events:]]
+        told = [each["type"] for each in stream.listed_events()[events:]]
         lost = lost_pictures(viewer, tmp_path / "kept")
         figures = {
             "pictures lost": lost,

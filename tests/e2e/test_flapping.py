@@ -11,11 +11,11 @@ import pytest
 from tests.conftest import Proof
 from tests.support.browser import Chromium
 from tests.support.e2e import clock_video
-from tests.support.e2e.clock_video import keeping
+from tests.support.e2e.clock_video import archiving
 from tests.support.e2e.encoder_pair import pair
 from tests.support.e2e.hls_reader import multivariant
 from tests.support.e2e.publishers import publishing
-from tests.support.e2e.service import SCALE, Running, service
+from tests.support.e2e.service import SCALE, ServiceProcess, service
 from tests.support.waiting import poll
 
 pytestmark = [pytest.mark.e2e, pytest.mark.prove]
@@ -36,7 +36,7 @@ def latency(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def running(latency: str, tmp_path: Path) -> Iterator[Running]:
+def running(latency: str, tmp_path: Path) -> Iterator[ServiceProcess]:
     environment = {
         # Encoders and browsers share this machine: one may be held up for longer than 0.7 s.
         "HEADEND_FAILOVER__DETECT_SECONDS": "2",
@@ -58,7 +58,7 @@ def lives() -> list[float]:
 
 
 def test_a_primary_that_flaps_moves_viewers_no_more_often_than_the_policy_allows(
-    latency: str, running: Running, browser: Chromium, proof: Proof
+    latency: str, running: ServiceProcess, browser: Chromium, proof: Proof
 ) -> None:
     stream = pair(running, "Flapping")
     command = clock_video.encoder(stream.url(0))
@@ -66,7 +66,7 @@ def test_a_primary_that_flaps_moves_viewers_no_more_often_than_the_policy_allows
     with publishing(clock_video.encoder(stream.url(1))):
         poll(lambda: multivariant(stream.playlist), within=20, what="a playlist")
         viewer = browser.open(stream.watch)
-        with keeping(stream.playlist) as keeper:
+        with archiving(stream.playlist) as archive:
             first = viewer.wait_until_playing(20)
             viewer.record_waits()
             for life in lives():
@@ -79,15 +79,15 @@ def test_a_primary_that_flaps_moves_viewers_no_more_often_than_the_policy_allows
             sample = viewer.wait_until_playing(10)
             waits = [wait.seconds for wait in viewer.waits()]
         viewer.close()
-    assert keeper.fault is None, keeper.fault
-    switches = stream.told("switched")
+    assert archive.fault is None, archive.fault
+    switches = stream.listed_events("switched")
     ways = [(one["facts"]["from"], one["facts"]["to"]) for one in switches]
     returns = ways.count(("backup-1", "primary"))
     assert 1 <= returns <= 5, ways
     assert returns <= took / RETURN_SECONDS
     assert all(one != other for one, other in pairwise(ways)), "to and fro in turns"
     assert len(ways) <= 2 * returns + 1
-    marks = sum(len(keeper.marks(rendition)) for rendition in keeper.held)
+    marks = sum(len(archive.marks(rendition)) for rendition in archive.held)
     told = f"{latency} latency, {FLAPS} deaths of a primary in {took / 60:.1f} minutes"
     proof(
         f"{told}, 5 lives long enough: switches",

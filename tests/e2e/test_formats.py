@@ -7,10 +7,10 @@ from urllib.parse import urljoin
 import pytest
 
 from tests.conftest import Proof
-from tests.e2e.test_videos import asked, completed, upload
-from tests.support.browser import Chromium, Sample
-from tests.support.e2e.hls_reader import Collected, collect, complaints
-from tests.support.e2e.service import Running, fetch, service
+from tests.e2e.test_videos import completed, get_json, upload
+from tests.support.browser import Chromium, PlayerSample
+from tests.support.e2e.hls_reader import CollectedRendition, collect, decoder_errors
+from tests.support.e2e.service import ServiceProcess, fetch, service
 from tests.support.transcode.corpus import CORPUS
 from tests.support.transcode.corpus_items import Item
 
@@ -21,7 +21,7 @@ _FEW = ("trimmed.mp4", "silent.mp4", "sound-m4a.m4a")
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+def shared_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceProcess]:
     """One service for all of them."""
     environment = {"HEADEND_STORAGE__MIN_FREE_BYTES": "0"}
     with service(tmp_path_factory.mktemp("formats") / "data", environment=environment) as running:
@@ -30,22 +30,22 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 @pytest.mark.parametrize("name", [*_FEW[:2], pytest.param(_FEW[2], marks=pytest.mark.prove)])
 def test_a_file_of_a_phone_plays(
-    house: Running, browser: Chromium, tmp_path: Path, name: str
+    shared_service: ServiceProcess, browser: Chromium, tmp_path: Path, name: str
 ) -> None:
     (item,) = [each for each in CORPUS if each.file == name]
-    _plays(house, browser, item, tmp_path)
+    _plays(shared_service, browser, item, tmp_path)
 
 
 @pytest.mark.prove
 def test_every_file_of_the_corpus_plays_or_is_refused_with_a_reason(
-    house: Running, browser: Chromium, tmp_path: Path, proof: Proof
+    shared_service: ServiceProcess, browser: Chromium, tmp_path: Path, proof: Proof
 ) -> None:
     failed: dict[str, str] = {}
     for item in CORPUS:
         folder = tmp_path / item.file.replace(".", "-")
         folder.mkdir()
         try:
-            _plays(house, browser, item, folder)
+            _plays(shared_service, browser, item, folder)
         except (AssertionError, TimeoutError) as error:
             failed[item.file] = str(error)[:500]
     assert failed == {}
@@ -54,38 +54,38 @@ def test_every_file_of_the_corpus_plays_or_is_refused_with_a_reason(
     proof("files as phones, cameras and editors make them, in Chromium", told, "all")
 
 
-def _plays(house: Running, browser: Chromium, item: Item, folder: Path) -> None:
+def _plays(shared_service: ServiceProcess, browser: Chromium, item: Item, folder: Path) -> None:
     path = folder / item.file
     item.make(path)
-    status, answer = upload(house, path)
+    status, answer = upload(shared_service, path)
     if item.refused:
         assert status == 422, answer
         assert item.refused in answer["errors"]["video"][0]
         return
     assert status == 201, answer
     number, hash_ = answer["video"]["id"], answer["video"]["hash"]
-    last = completed(house, number, within=120)[-1]
+    last = completed(shared_service, number, within=120)[-1]
     assert item.warning in " ".join(last["warnings"])
-    shown = asked(house, f"/api/videos/{number}")
-    held: dict[str, Collected] = {}
+    shown = get_json(shared_service, f"/api/videos/{number}")
+    held: dict[str, CollectedRendition] = {}
     collect(shown["video"], held)
     for name, collected in held.items():
-        assert complaints(collected.file(folder / f"{name}.mp4")) == "", name
+        assert decoder_errors(collected.file(folder / f"{name}.mp4")) == "", name
     assert shown["image_urls"]
     for address in shown["image_urls"].values():
-        assert fetch(urljoin(house.http, address)).body[:3] == b"\xff\xd8\xff"
-    _watched(house, browser, item, hash_)
+        assert fetch(urljoin(shared_service.http, address)).body[:3] == b"\xff\xd8\xff"
+    _watched(shared_service, browser, item, hash_)
 
 
-def _watched(house: Running, browser: Chromium, item: Item, hash_: str) -> None:
+def _watched(shared_service: ServiceProcess, browser: Chromium, item: Item, hash_: str) -> None:
     """Look until half of it has been played, with picture and sound."""
 
-    def is_played(sample: Sample) -> bool:
+    def is_played(sample: PlayerSample) -> bool:
         seen = item.size is None or (sample.width > 0 and sample.frames > 0)
         heard = sample.audio_bytes > 0 or not item.sound
         return seen and heard and sample.position >= min(1.5, item.seconds / 2)
 
-    viewer = browser.open(f"{house.http}/watch/{hash_}")
+    viewer = browser.open(f"{shared_service.http}/watch/{hash_}")
     try:
         viewer.wait_for("playing", _PLAYS)
         viewer.press("k")

@@ -13,7 +13,7 @@ from media.hls.playlist import MediaPlaylist, MultivariantPlaylist
 from media.hls.timeline import Timeline
 from tests.support.e2e.front import HOST, Front, front
 from tests.support.e2e.publishers import ffmpeg, publishing
-from tests.support.e2e.service import SCALE, Running, service
+from tests.support.e2e.service import SCALE, ServiceProcess, service
 from tests.support.e2e.websocket_clients import key_of
 from tests.support.waiting import poll
 
@@ -24,7 +24,7 @@ VIEWER = "127.0.0.9"  # not the address of the web server
 
 
 @pytest.fixture(scope="module")
-def headend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+def headend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceProcess]:
     environment = {
         "HEADEND_HTTP__TRUSTED_PROXIES": "127.0.0.1",
         "HEADEND_STORAGE__MIN_FREE_BYTES": "0",
@@ -35,13 +35,13 @@ def headend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 
 @pytest.fixture(scope="module")
-def nginx(headend: Running, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Front]:
+def nginx(headend: ServiceProcess, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Front]:
     with front(tmp_path_factory.mktemp("front") / "nginx", headend) as running:
         yield running
 
 
 def test_a_stream_is_fetched_over_http_2(
-    headend: Running, nginx: Front, small_source: Path
+    headend: ServiceProcess, nginx: Front, small_source: Path
 ) -> None:
     with publishing(ffmpeg(small_source, f"{headend.server}/{headend.key}")):
         listed = poll(lambda: _variant(nginx, headend), within=30, what="a playlist")
@@ -59,7 +59,7 @@ def test_a_stream_is_fetched_over_http_2(
         assert (told, some) == ("2 206", data[100:200])
 
 
-def _variant(nginx: Front, stream: Running) -> str | None:
+def _variant(nginx: Front, stream: ServiceProcess) -> str | None:
     """Return the path of a stream's first playlist of video, None before there is one."""
     folder = f"/live/{stream.hash}"
     told, body = nginx.curl(f"{folder}/index.m3u8")
@@ -72,7 +72,7 @@ def _variant(nginx: Front, stream: Running) -> str | None:
 
 
 def test_what_is_requested_before_it_exists_is_answered_when_it_is_there(
-    headend: Running, nginx: Front, small_source: Path
+    headend: ServiceProcess, nginx: Front, small_source: Path
 ) -> None:
     """Blocking playlist reload and a hinted part (RFC 8216bis, sections 6.2.5.2 and 6.2.6)."""
     stream = headend.another()
@@ -100,7 +100,7 @@ def test_what_is_requested_before_it_exists_is_answered_when_it_is_there(
 
 
 def test_a_connection_to_the_service_is_kept_after_the_answer(
-    headend: Running, nginx: Front
+    headend: ServiceProcess, nginx: Front
 ) -> None:
     def kept() -> bool:
         assert nginx.curl(f"/watch/{headend.hash}")[0] == OK
@@ -115,7 +115,9 @@ def _connections_to(port: int) -> int:
     return sum(row[2].endswith(f":{port:04X}") and row[3] == "01" for row in rows)
 
 
-def test_a_viewer_is_known_by_the_address_that_nginx_names(headend: Running, nginx: Front) -> None:
+def test_a_viewer_is_known_by_the_address_that_nginx_names(
+    headend: ServiceProcess, nginx: Front
+) -> None:
     told, _ = nginx.curl(
         "/api/projects", "--interface", VIEWER, "--header", "Authorization: Bearer of-nobody"
     )
@@ -124,7 +126,7 @@ def test_a_viewer_is_known_by_the_address_that_nginx_names(headend: Running, ngi
     poll(lambda: f'"peer":"{VIEWER}"' in log.read_text().replace(": ", ":"), what="the address")
 
 
-def test_a_web_socket_passes(headend: Running, nginx: Front) -> None:
+def test_a_web_socket_passes(headend: ServiceProcess, nginx: Front) -> None:
     trusted = ssl.create_default_context(cafile=nginx.certificate)
     lines = (f"GET /app/{key_of(headend)}?protocol=7 HTTP/1.1", f"Host: {HOST}",
              "Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13",
@@ -143,7 +145,7 @@ def test_a_web_socket_passes(headend: Running, nginx: Front) -> None:
 
 
 def test_an_upload_is_not_cut_by_a_limit_of_nginx(
-    headend: Running, nginx: Front, tmp_path: Path
+    headend: ServiceProcess, nginx: Front, tmp_path: Path
 ) -> None:
     body = tmp_path / "not-media.bin"
     body.write_bytes(bytes(3 << 20))  # nginx alone refuses more than 1 MiB with 413

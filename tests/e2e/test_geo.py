@@ -13,7 +13,7 @@ from tests.support.browser import Chromium
 from tests.support.e2e.foreign_site import site
 from tests.support.e2e.hls_reader import addresses, media, multivariant
 from tests.support.e2e.publishers import ffmpeg, publishing, tool
-from tests.support.e2e.service import SCALE, Answer, Running, fetch, service
+from tests.support.e2e.service import SCALE, Answer, ServiceProcess, fetch, service
 from tests.support.geo_database import GERMAN, NOWHERE, ROMANIAN, SIXTH, countries
 from tests.support.waiting import poll
 
@@ -23,7 +23,7 @@ SENTENCE = "Not available in your country"
 
 
 @pytest.fixture(scope="module")
-def headend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+def headend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceProcess]:
     """A service behind a proxy on this machine, with a database of countries."""
     folder = tmp_path_factory.mktemp("geo")
     environment = {
@@ -41,7 +41,7 @@ def from_(address: str | None, url: str, token: str | None = None) -> Answer:
     return fetch(url, headers=headers, token=token)
 
 
-def restrict(headend: Running, kind: str, number: object, allowed: list[object]) -> None:
+def restrict(headend: ServiceProcess, kind: str, number: object, allowed: list[object]) -> None:
     answer = fetch(
         f"{headend.http}/api/{kind}/{number}",
         method="PUT",
@@ -62,7 +62,7 @@ def below(playlist: str) -> set[str]:
     return {playlist, *found}
 
 
-def pages(headend: Running, hash_: str) -> set[str]:
+def pages(headend: ServiceProcess, hash_: str) -> set[str]:
     watch = f"{headend.http}/watch/{hash_}"
     return {watch, f"{headend.http}/embed/{hash_}", f"{headend.http}/oembed?url={quote(watch)}"}
 
@@ -71,7 +71,7 @@ def statuses(urls: set[str], address: str | None, token: str | None = None) -> s
     return {from_(address, url, token).status for url in urls}
 
 
-def must_be_closed_to_others(headend: Running, urls: set[str]) -> None:
+def must_be_closed_to_others(headend: ServiceProcess, urls: set[str]) -> None:
     """Hold every address against every kind of viewer, once the restriction counts."""
     poll(lambda: statuses(urls, GERMAN) == {451}, within=10, what="451 everywhere")
     assert statuses(urls, NOWHERE) == {451}, "an address that the database does not know"
@@ -89,7 +89,7 @@ def must_be_closed_to_others(headend: Running, urls: set[str]) -> None:
 
 
 def test_a_live_stream_is_to_be_had_in_its_countries_alone(
-    headend: Running, small_source: Path
+    headend: ServiceProcess, small_source: Path
 ) -> None:
     url = f"{headend.server}/{headend.key}"
     with publishing(ffmpeg(small_source, url, "-stream_loop", "-1")):
@@ -109,7 +109,7 @@ def test_a_live_stream_is_to_be_had_in_its_countries_alone(
         poll(lambda: statuses(urls, NOWHERE) == {200}, within=10, what="open to all")
 
 
-def upload(headend: Running, file: Path) -> dict[str, object]:
+def upload(headend: ServiceProcess, file: Path) -> dict[str, object]:
     done = subprocess.run(
         [
             *(tool("curl"), "-sS", "-H", f"Authorization: Bearer {headend.token}"),
@@ -123,7 +123,9 @@ def upload(headend: Running, file: Path) -> dict[str, object]:
     return cast("dict[str, object]", json.loads(done.stdout)["video"])
 
 
-def test_a_video_is_to_be_had_in_its_countries_alone(headend: Running, small_source: Path) -> None:
+def test_a_video_is_to_be_had_in_its_countries_alone(
+    headend: ServiceProcess, small_source: Path
+) -> None:
     video = upload(headend, small_source)
     hash_, playlist = str(video["hash"]), str(video["video"])
     document = str(video["video_json"])
@@ -140,7 +142,7 @@ def test_a_video_is_to_be_had_in_its_countries_alone(headend: Running, small_sou
 
 @pytest.mark.prove
 def test_a_frame_on_another_site_says_that_it_may_not_be_played_here(
-    headend: Running, browser: Chromium
+    headend: ServiceProcess, browser: Chromium
 ) -> None:
     added = headend.add_stream("Somewhere else")
     hash_ = added["hash"]
@@ -161,7 +163,7 @@ def test_a_frame_on_another_site_says_that_it_may_not_be_played_here(
 
 @pytest.mark.prove
 def test_a_viewer_who_is_shut_out_while_waiting_is_told(
-    headend: Running, browser: Chromium
+    headend: ServiceProcess, browser: Chromium
 ) -> None:
     added = headend.add_stream("Not for long")
     viewer = browser.open(f"{headend.http}/watch/{added['hash']}")
@@ -175,7 +177,7 @@ def test_a_viewer_who_is_shut_out_while_waiting_is_told(
 
 
 @pytest.mark.prove
-def test_a_newer_database_counts_without_a_restart(headend: Running) -> None:
+def test_a_newer_database_counts_without_a_restart(headend: ServiceProcess) -> None:
     added = headend.add_stream("Moved")
     urls = pages(headend, str(added["hash"]))
     restrict(headend, "streams", added["id"], ["DE"])

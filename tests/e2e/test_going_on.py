@@ -8,15 +8,15 @@ import pytest
 from tests.support.browser import Chromium
 from tests.support.e2e.hls_reader import addresses, media, multivariant
 from tests.support.e2e.publishers import ffmpeg, publishing
-from tests.support.e2e.service import SCALE, Running, fetch, service
+from tests.support.e2e.service import SCALE, ServiceProcess, fetch, service
 from tests.support.waiting import poll
 
 pytestmark = pytest.mark.e2e
 
 
 @pytest.fixture
-def headend(own: Running) -> Running:
-    return own
+def headend(own_service: ServiceProcess) -> ServiceProcess:
+    return own_service
 
 
 def run_of(url: str) -> str:
@@ -30,7 +30,7 @@ def last_sequence(url: str) -> int:
 
 
 def test_the_page_waits_starts_by_itself_and_outlives_its_encoders(
-    headend: Running, two_rungs: Path, browser: Chromium, tmp_path: Path
+    headend: ServiceProcess, two_rungs: Path, browser: Chromium, tmp_path: Path
 ) -> None:
     """Waiting, every rung, an encoder stopped and started, one killed and back with its key."""
     url = f"{headend.server}/{headend.key}"
@@ -73,7 +73,7 @@ def test_the_page_waits_starts_by_itself_and_outlives_its_encoders(
 
 
 def test_after_the_end_another_run_has_its_own_addresses_and_the_page_starts_it(
-    headend: Running, small_source: Path, browser: Chromium
+    headend: ServiceProcess, small_source: Path, browser: Chromium
 ) -> None:
     url = f"{headend.server}/{headend.key}"
     viewer = browser.open(headend.watch)
@@ -144,7 +144,7 @@ def test_a_run_whose_encoder_does_not_come_back_after_a_restart_is_ended(
 
 @pytest.mark.prove
 def test_an_encoder_that_lost_its_network_is_taken_over_by_its_own_return(
-    headend: Running, small_source: Path
+    headend: ServiceProcess, small_source: Path
 ) -> None:
     """A stopped process keeps its connection: the newcomer with the same key gets in."""
     command = ffmpeg(small_source, f"{headend.server}/{headend.key}", "-stream_loop", "-1")
@@ -161,7 +161,7 @@ def test_an_encoder_that_lost_its_network_is_taken_over_by_its_own_return(
 
 @pytest.mark.prove
 def test_a_second_live_encoder_is_refused_and_the_first_goes_on(
-    headend: Running, small_source: Path
+    headend: ServiceProcess, small_source: Path
 ) -> None:
     command = ffmpeg(small_source, f"{headend.server}/{headend.key}", "-stream_loop", "-1")
     with publishing(command) as first:

@@ -8,9 +8,9 @@ from typing import cast
 
 import pytest
 
-from tests.e2e.test_bucket import Bucket
+from tests.e2e.test_bucket import TestBucket
 from tests.support.e2e.publishers import ffmpeg, publishing
-from tests.support.e2e.service import Running, fetch, run_headend, service
+from tests.support.e2e.service import ServiceProcess, fetch, run_headend, service
 from tests.support.postgres import PostgresServer
 from tests.support.storage.s3_server import S3Server
 from tests.support.waiting import poll
@@ -29,7 +29,7 @@ def headend(data: Path, command: str, environment: dict[str, str]) -> str:
     return done.stdout
 
 
-def live(api: Running) -> bool:
+def live(api: ServiceProcess) -> bool:
     answer = fetch(f"{api.http}/api/projects/1/streams", token=api.token)
     assert answer.status == 200, answer.text
     return cast("list[dict[str, bool]]", answer.json["data"])[-1]["live"]  # JSON
@@ -40,7 +40,7 @@ def test_streams_are_on_air_as_long_as_the_host_that_owns_them_lives(
     s3_server: S3Server, postgres_server: PostgresServer, small_source: Path, tmp_path: Path
 ) -> None:
     with postgres_server.empty_database() as database:
-        environment = Bucket(s3_server).settings(HEADEND_DATABASE__URL=database)
+        environment = TestBucket(s3_server).settings(HEADEND_DATABASE__URL=database)
         one, other = tmp_path / "one", tmp_path / "other"
         headend(other, "migrate", environment)  # the owner's token is where the API is
         with service(one, role="ingest", environment=environment) as ingest:

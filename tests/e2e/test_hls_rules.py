@@ -13,7 +13,7 @@ from tests.support.e2e import clock_video
 from tests.support.e2e.encoder_pair import pair
 from tests.support.e2e.hls_reader import multivariant
 from tests.support.e2e.publishers import publishing
-from tests.support.e2e.service import Running
+from tests.support.e2e.service import ServiceProcess
 from tests.support.hls.strict_client import Mode, checking
 from tests.support.waiting import poll
 
@@ -27,10 +27,10 @@ _LONG = pytest.param(300, id="10 min", marks=pytest.mark.prove)
 @pytest.mark.parametrize("seconds", [_SHORT, _LONG])
 @pytest.mark.parametrize("mode", ["legacy", pytest.param("normal", marks=pytest.mark.prove)])
 def test_a_stream_and_its_failover_keep_the_standard(
-    house: Running, mode: Mode, seconds: float, proof: Proof
+    shared_service: ServiceProcess, mode: Mode, seconds: float, proof: Proof
 ) -> None:
     """A player without low latency, or that asks for none, before and after the primary's loss."""
-    stream = pair(house)
+    stream = pair(shared_service)
     with ExitStack() as world:
         first = world.enter_context(publishing(clock_video.encoder(stream.url(0), size=SIZE)))
         poll(lambda: multivariant(stream.playlist), within=20, what="a playlist")

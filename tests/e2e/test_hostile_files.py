@@ -23,17 +23,17 @@ import pytest
 
 from tests.conftest import Proof
 from tests.e2e.test_abuse import digests
-from tests.e2e.test_videos import X264, asked, completed, upload
+from tests.e2e.test_videos import X264, completed, get_json, upload
 from tests.support.e2e.hls_reader import (
-    Collected,
+    CollectedRendition,
     addresses,
     collect,
-    complaints,
+    decoder_errors,
     media,
     multivariant,
 )
 from tests.support.e2e.publishers import ffmpeg, publishing
-from tests.support.e2e.service import SCALE, Running, fetch, without_slate
+from tests.support.e2e.service import SCALE, ServiceProcess, fetch, without_slate
 from tests.support.engine.upload_files import film
 from tests.support.transcode.canary import Canary, canary
 from tests.support.transcode.hostile_files import BOMBS, DISGUISES, PICTURE_BOMBS, REFERENCES
@@ -61,7 +61,7 @@ NAMES = (
 )  # fmt: skip
 
 
-def callers(headend: Running) -> list[str]:
+def callers(headend: ServiceProcess) -> list[str]:
     """Return tokens: one alone may not send so many files at once."""
     found: list[str] = []
     for name in ("one", "two", "three", "four"):
@@ -74,7 +74,7 @@ def callers(headend: Running) -> list[str]:
     return found
 
 
-def send(headend: Running, token: str, name: str, data: bytes) -> tuple[int, dict[str, Any]]:
+def send(headend: ServiceProcess, token: str, name: str, data: bytes) -> tuple[int, dict[str, Any]]:
     """Upload a file under a name, octet for octet; return status and answer."""
     edge = secrets.token_hex(8)
     said = name.encode().replace(b"\\", b"\\\\").replace(b'"', b'\\"')
@@ -102,7 +102,7 @@ def files(bird: Canary, good: bytes) -> dict[str, bytes]:
     return found | {name: PICTURE_BOMBS[name]()}
 
 
-def memory(headend: Running) -> int:
+def memory(headend: ServiceProcess) -> int:
     """Return the resident bytes of the service, without its engines."""
     status = Path(f"/proc/{headend.process.pid}/status").read_text()
     found = re.search(r"VmRSS:\s+(\d+) kB", status)
@@ -110,18 +110,18 @@ def memory(headend: Running) -> int:
     return int(found[1]) << 10
 
 
-class Measuring:
+class MemoryMonitor:
     """The most memory that the service held since it began, and how its engines ran meanwhile.
 
     Of each kind of engine: niceness and scheduling policy.
     """
 
-    def __init__(self, headend: Running) -> None:
+    def __init__(self, headend: ServiceProcess) -> None:
         self.before = self.most = memory(headend)
         self.engines: dict[str, set[tuple[int, int]]] = {}
         self._headend = headend
 
-    def look(self, ended: threading.Event) -> None:
+    def sample(self, ended: threading.Event) -> None:
         while not ended.wait(0.05):
             self.most = max(self.most, memory(self._headend))
             for task in Path(f"/proc/{self._headend.process.pid}/task").glob("*/children"):
@@ -138,15 +138,15 @@ class Measuring:
             self.engines.setdefault(kind, set()).add(ways)
 
     @property
-    def grown(self) -> int:
+    def growth(self) -> int:
         return self.most - self.before
 
 
 @contextmanager
-def measured(headend: Running) -> Generator[Measuring]:
+def measured(headend: ServiceProcess) -> Generator[MemoryMonitor]:
     """Look at the service's memory for the length of the block."""
-    ended, measuring = threading.Event(), Measuring(headend)
-    looking = threading.Thread(target=measuring.look, args=(ended,))
+    ended, measuring = threading.Event(), MemoryMonitor(headend)
+    looking = threading.Thread(target=measuring.sample, args=(ended,))
     looking.start()
     try:
         yield measuring
@@ -160,7 +160,7 @@ def is_sentence(text: str, bird: Canary) -> bool:
     return text.endswith(".") and text[0].isupper() and not any(word in text for word in hidden)
 
 
-def ended(headend: Running, status: int, answer: dict[str, Any]) -> tuple[str, str]:
+def ended(headend: ServiceProcess, status: int, answer: dict[str, Any]) -> tuple[str, str]:
     """Return how a file ended, and with which words."""
     if status == 422:
         return "refused", "\n".join(itertools.chain(*answer["errors"].values()))
@@ -168,7 +168,7 @@ def ended(headend: Running, status: int, answer: dict[str, Any]) -> tuple[str, s
     path = f"/api/videos/{answer['video']['id']}/status"
 
     def over() -> dict[str, Any] | None:
-        told = asked(headend, path)
+        told = get_json(headend, path)
         return told if told["state"] in ("completed", "failed") else None
 
     told = poll(over, within=90, what="the end of a hostile file")
@@ -176,12 +176,12 @@ def ended(headend: Running, status: int, answer: dict[str, Any]) -> tuple[str, s
 
 
 def test_twenty_hostile_files_cost_a_live_stream_no_frame(
-    headend: Running, small_source: Path, tmp_path: Path, proof: Proof
+    headend: ServiceProcess, small_source: Path, tmp_path: Path, proof: Proof
 ) -> None:
     without_slate(headend)
     good = film(tmp_path / "good.mp4", *X264, "-movflags", "+faststart", seconds=4)
     secret = film(tmp_path / "secret.ts", *X264, seconds=1)
-    progress, held = tmp_path / "progress.txt", dict[str, Collected]()
+    progress, held = tmp_path / "progress.txt", dict[str, CollectedRendition]()
     options = ("-stream_loop", "-1", "-progress", str(progress))
     command = ffmpeg(small_source, f"{headend.server}/{headend.key}", *options)
     left = threading.Event()
@@ -216,7 +216,7 @@ def test_twenty_hostile_files_cost_a_live_stream_no_frame(
                     assert name in DISGUISED, name
                 else:
                     assert is_sentence(words, bird), (name, words)
-            assert measuring.grown < GROWTH_BYTES
+            assert measuring.growth < GROWTH_BYTES
             base, most = os.nice(0), 19
             files_ways = {(min(most, base + nice), os.SCHED_BATCH) for nice in (7, 10)}
             assert measuring.engines.pop("live") == {(min(most, base + 5), os.SCHED_OTHER)}
@@ -243,7 +243,7 @@ def test_twenty_hostile_files_cost_a_live_stream_no_frame(
     assert not any(segment.discontinuity for segment in top.segments.values())
     arrived = digests(top.file(tmp_path / "top.mp4"))
     assert arrived == list(itertools.islice(itertools.cycle(digests(small_source)), int(told[-1])))
-    assert complaints(top.file(tmp_path / "top.mp4")) == ""
+    assert decoder_errors(top.file(tmp_path / "top.mp4")) == ""
     log = headend.log.read_text()
     assert str(secret) not in log
     assert "Traceback" not in log
@@ -255,4 +255,4 @@ def test_twenty_hostile_files_cost_a_live_stream_no_frame(
         "none elsewhere",
     )
     proof("frames of the encoder on air meanwhile", f"{len(arrived)} of {told[-1]}", "all")
-    proof("most that the service grew meanwhile", f"{measuring.grown >> 20} MiB", "below 64 MiB")
+    proof("most that the service grew meanwhile", f"{measuring.growth >> 20} MiB", "below 64 MiB")

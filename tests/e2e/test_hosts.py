@@ -9,11 +9,11 @@ from typing import NamedTuple, cast
 
 import pytest
 
-from tests.e2e.test_bucket import Bucket
-from tests.support.e2e.clock_video import Keeper, encoder, joints, keeping
-from tests.support.e2e.encoder_pair import Json, Pair, pair
+from tests.e2e.test_bucket import TestBucket
+from tests.support.e2e.clock_video import PlaylistArchive, archiving, clock_jumps, encoder
+from tests.support.e2e.encoder_pair import EncoderPair, Json, pair
 from tests.support.e2e.hls_reader import addresses, media, multivariant
-from tests.support.e2e.hosts import Host, Hosts
+from tests.support.e2e.hosts import HostProcess, HostProcesses
 from tests.support.e2e.publishers import ffmpeg, publishing
 from tests.support.e2e.service import fetch
 from tests.support.e2e.strict_player import following
@@ -28,33 +28,33 @@ TAKEN_OVER_SECONDS = 10.0
 GOP_MS = 2000
 
 
-class Installation(NamedTuple):
+class SharedHosts(NamedTuple):
     """Hosts that the tests share: those of the streams run before each test."""
 
-    hosts: Hosts
-    api: Host
-    first: Host
-    second: Host
+    hosts: HostProcesses
+    api: HostProcess
+    first: HostProcess
+    second: HostProcess
 
 
 @pytest.fixture(scope="module")
 def installation(
     s3_server: S3Server, postgres_server: PostgresServer, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Installation]:
-    environment = Bucket(s3_server).settings(HEADEND_FAILOVER__RETURN_SECONDS="3")
+) -> Iterator[SharedHosts]:
+    environment = TestBucket(s3_server).settings(HEADEND_FAILOVER__RETURN_SECONDS="3")
     with (
         postgres_server.empty_database() as database,
-        Hosts(tmp_path_factory.mktemp("hosts"), database, environment) as hosts,
+        HostProcesses(tmp_path_factory.mktemp("hosts"), database, environment) as hosts,
     ):
         api = hosts.api()
         # Room for one run, and for two.
         first = hosts.ingest("a", HEADEND_HOSTS__STREAMS="1")
         second = hosts.ingest("b", HEADEND_HOSTS__STREAMS="2")
-        yield Installation(hosts, api, first, second)
+        yield SharedHosts(hosts, api, first, second)
 
 
 @pytest.fixture
-def shared(installation: Installation) -> Iterator[Installation]:
+def shared(installation: SharedHosts) -> Iterator[SharedHosts]:
     """The hosts, all of them running and without a stream."""
     for host in (installation.first, installation.second):
         if host.running.process.poll() is not None:
@@ -69,27 +69,27 @@ def shared(installation: Installation) -> Iterator[Installation]:
         replace(installation.api.running, number=stream["id"]).delete_stream()
 
 
-def newest(stream: Pair) -> int:
+def newest(stream: EncoderPair) -> int:
     playlist = media(addresses(stream.playlist)["audio"])
     return playlist.sequence + len(playlist.segments)
 
 
-def both_on(hosts: Hosts, stream: Pair, owner: str) -> None:
+def wait_for_both(hosts: HostProcesses, stream: EncoderPair, owner: str) -> None:
     """Wait until both encoders send, and some segments are there."""
     poll(lambda: multivariant(stream.playlist), within=30, what="a playlist")
     poll(lambda: stream.receives() == 2, within=20, what="both encoders")
     found = hosts.owner(stream.number)
     assert found is not None
     assert found[0] == owner
-    goes_on(stream, 3)
+    wait_for_segments(stream, 3)
 
 
-def goes_on(stream: Pair, count: int) -> None:
+def wait_for_segments(stream: EncoderPair, count: int) -> None:
     before = newest(stream)
     poll(lambda: newest(stream) >= before + count, within=30, what="going on")
 
 
-def taken_over(hosts: Hosts, stream: Pair, owner: str, generation: int) -> None:
+def taken_over(hosts: HostProcesses, stream: EncoderPair, owner: str, generation: int) -> None:
     poll(
         lambda: hosts.owner(stream.number) == (owner, generation),
         within=TAKEN_OVER_SECONDS,
@@ -97,33 +97,33 @@ def taken_over(hosts: Hosts, stream: Pair, owner: str, generation: int) -> None:
     )
 
 
-def check_pictures(keeper: Keeper, folder: Path, *, marks: int) -> None:
+def check_pictures(archive: PlaylistArchive, folder: Path, *, marks: int) -> None:
     """Nothing may be lost where the owner changes; up to a distance of keyframes is shown again.
 
     What the owner had not stored when it was gone, the other host sends again.
     """
-    (top,) = [name for name in keeper.held if name != "audio"][:1]
-    found = joints(keeper.pictures(top, folder / "kept"))
-    taken_over = [each for each in found if each.after.segment in keeper.marks(top)]
+    (top,) = [name for name in archive.held if name != "audio"][:1]
+    found = clock_jumps(archive.pictures(top, folder / "kept"))
+    taken_over = [each for each in found if each.after.segment in archive.marks(top)]
     assert [each.gap_ms for each in taken_over if each.gap_ms > 0] == []
     # A switch between encoders loses up to half of it, as on one host.
     assert [each.gap_ms for each in found if each.gap_ms > GOP_MS // 2] == []
     assert [each.gap_ms for each in found if each.gap_ms < -GOP_MS] == []
-    assert len(keeper.marks(top)) <= marks
+    assert len(archive.marks(top)) <= marks
 
 
-class Place(NamedTuple):
+class PublishedPair(NamedTuple):
     """Two hosts with an encoder each: the first owns the stream, the second relays its backup."""
 
-    first: Host
-    second: Host
-    stream: Pair
+    first: HostProcess
+    second: HostProcess
+    stream: EncoderPair
     primary: list[str]
     backup: subprocess.Popen[bytes]
 
 
 @contextmanager
-def two_encoders(shared: Installation) -> Generator[Place]:
+def two_encoders(shared: SharedHosts) -> Generator[PublishedPair]:
     """Publish a stream through two hosts for the length of the block."""
     hosts, api, first, second = shared
     stream = pair(api.running)
@@ -131,21 +131,21 @@ def two_encoders(shared: Installation) -> Generator[Place]:
     with publishing(primary):
         poll(lambda: hosts.owner(stream.number) == ("a", 1), within=20, what="an owner")
         with publishing(encoder(hosts.url("b", stream.key, slot=1))) as backup:
-            both_on(hosts, stream, "a")
-            yield Place(first, second, stream, primary, backup)
+            wait_for_both(hosts, stream, "a")
+            yield PublishedPair(first, second, stream, primary, backup)
 
 
 def test_a_killed_owner_is_followed_by_the_host_that_relays_the_backup(
-    shared: Installation, tmp_path: Path
+    shared: SharedHosts, tmp_path: Path
 ) -> None:
     hosts = shared.hosts
     with two_encoders(shared) as (first, second, stream, primary, backup):
         run = addresses(stream.playlist)
-        with following(stream.playlist) as viewer, keeping(stream.playlist) as keeper:
-            goes_on(stream, 2)
+        with following(stream.playlist) as viewer, archiving(stream.playlist) as archive:
+            wait_for_segments(stream, 2)
             first.kill()
             taken_over(hosts, stream, "b", 2)
-            goes_on(stream, 3)
+            wait_for_segments(stream, 3)
             assert addresses(stream.playlist) == run
             assert backup.poll() is None
             # The host comes back, and with it the primary: through the new owner.
@@ -154,33 +154,31 @@ def test_a_killed_owner_is_followed_by_the_host_that_relays_the_backup(
                 poll(lambda: stream.receives() == 2, within=20, what="both again")
                 poll(lambda: not stream.backup_is_on_air(), within=20, what="the primary")
                 assert hosts.owner(stream.number) == ("b", 2)
-                goes_on(stream, 3)
+                wait_for_segments(stream, 3)
         assert addresses(stream.playlist) == run
         assert max(viewer.marks.values()) <= 1
-        check_pictures(keeper, tmp_path, marks=1)
+        check_pictures(archive, tmp_path, marks=1)
     assert not second.log_has("Traceback")
 
 
-def test_an_owner_that_was_frozen_gives_way_and_relays(
-    shared: Installation, tmp_path: Path
-) -> None:
+def test_an_owner_that_was_frozen_gives_way_and_relays(shared: SharedHosts, tmp_path: Path) -> None:
     hosts = shared.hosts
     with two_encoders(shared) as (first, second, stream, primary, backup):
-        with following(stream.playlist) as viewer, keeping(stream.playlist) as keeper:
-            goes_on(stream, 2)
+        with following(stream.playlist) as viewer, archiving(stream.playlist) as archive:
+            wait_for_segments(stream, 2)
             said = first.running.log.read_text().count("surrendered")
             with first.frozen():
                 taken_over(hosts, stream, "b", 2)
-                goes_on(stream, 4)
+                wait_for_segments(stream, 4)
             poll(
                 lambda: first.running.log.read_text().count("surrendered") > said,
                 within=20,
                 what="giving way",
             )
-            goes_on(stream, 3)
+            wait_for_segments(stream, 3)
         assert backup.poll() is None
         assert max(viewer.marks.values()) <= 1
-        check_pictures(keeper, tmp_path, marks=1)
+        check_pictures(archive, tmp_path, marks=1)
         # Its encoder comes back through it, and is relayed.
         with publishing(primary):
             poll(lambda: stream.receives() == 2, within=20, what="both again")
@@ -190,14 +188,14 @@ def test_an_owner_that_was_frozen_gives_way_and_relays(
 
 
 def test_commands_reach_the_owner_and_a_run_that_nobody_returns_to_is_ended(
-    shared: Installation, small_source: Path
+    shared: SharedHosts, small_source: Path
 ) -> None:
     hosts, api, first, _ = shared
     stream = pair(api.running)
     stream.settle(reconnect_seconds=5)
     with publishing(ffmpeg(small_source, hosts.url("a", stream.key), "-stream_loop", "-1")):
         poll(lambda: multivariant(stream.playlist), within=30, what="a playlist")
-        goes_on(stream, 2)
+        wait_for_segments(stream, 2)
         stream.command("pause")
         poll(lambda: stream.record()["paused"], within=10, what="the pause")
         stream.command("resume")
@@ -209,12 +207,12 @@ def test_commands_reach_the_owner_and_a_run_that_nobody_returns_to_is_ended(
 
 
 def test_a_stream_too_many_is_run_by_the_host_with_room_and_moves_only_when_that_one_stops(
-    shared: Installation, small_source: Path
+    shared: SharedHosts, small_source: Path
 ) -> None:
     hosts, api, _, roomy = shared
     one, two = pair(api.running), pair(api.running, "One too many")
 
-    def sending(stream: Pair) -> list[str]:
+    def sending(stream: EncoderPair) -> list[str]:
         return ffmpeg(small_source, hosts.url("a", stream.key), "-stream_loop", "-1")
 
     with publishing(sending(one)):
@@ -222,12 +220,12 @@ def test_a_stream_too_many_is_run_by_the_host_with_room_and_moves_only_when_that
         with publishing(sending(two)) as second:
             poll(lambda: hosts.owner(two.number) == ("b", 1), within=20, what="the one with room")
             poll(lambda: multivariant(two.playlist), within=30, what="a playlist")
-            goes_on(two, 2)
+            wait_for_segments(two, 2)
             run = addresses(two.playlist)
             # It stops as for a new version: nobody has room, and the stream goes on all the same.
             roomy.stop()
             taken_over(hosts, two, "a", 2)
-            goes_on(two, 2)
+            wait_for_segments(two, 2)
             assert addresses(two.playlist) == run
             assert second.poll() is None
             assert hosts.owner(one.number) == ("a", 1)

@@ -17,17 +17,17 @@ from typing import Final, cast
 import pytest
 
 from tests.conftest import Proof
-from tests.e2e.test_bucket import Bucket
-from tests.support.e2e.encoder_pair import Pair, pair
+from tests.e2e.test_bucket import TestBucket
+from tests.support.e2e.encoder_pair import EncoderPair, pair
 from tests.support.e2e.hls_reader import addresses, media, multivariant
-from tests.support.e2e.hosts import Host, Hosts
+from tests.support.e2e.hosts import HostProcess, HostProcesses
 from tests.support.e2e.network_namespaces import HERE, network
 from tests.support.e2e.publishers import ffmpeg, persisting
 from tests.support.e2e.roaming_uploads import Uploader, uploading
-from tests.support.e2e.roaming_viewers import Doors, LowLatencyViewer, RoamingViewer, waiting
-from tests.support.e2e.service import Running
+from tests.support.e2e.roaming_viewers import ApiHosts, LowLatencyViewer, RoamingViewer, waiting
+from tests.support.e2e.service import ServiceProcess
 from tests.support.e2e.strict_player import keeping_up
-from tests.support.e2e.uploaded_videos import asked, upload
+from tests.support.e2e.uploaded_videos import get_json, upload
 from tests.support.e2e.written_once import WrittenOnce
 from tests.support.engine.upload_files import film
 from tests.support.postgres import running_postgres
@@ -50,10 +50,10 @@ HOSTS: Final = ("a", "b", "api", "api-2", "t", "u")
 X264: Final = ("-c:v", "libx264", "-preset", "ultrafast", "-g", "60", "-c:a", "aac")
 
 
-class Place:
+class HostsAndStreams:
     """Two hosts of each role, and streams whose primary is at the one and backup at the other."""
 
-    def __init__(self, hosts: Hosts, bucket: Bucket, database: str) -> None:
+    def __init__(self, hosts: HostProcesses, bucket: TestBucket, database: str) -> None:
         self.hosts = hosts
         self.bucket = bucket
         self.database = database
@@ -67,17 +67,17 @@ class Place:
         self.streams = [pair(self.apis[0].running, f"Stream {n}") for n in range(STREAMS)]
         self.bases = [host.running.http for host in self.apis]
 
-    def doors(self, first: int) -> Doors:
+    def api_hosts(self, first: int) -> ApiHosts:
         """Return the API hosts as a viewer knows them whose first one that is."""
         first %= len(self.bases)
-        return Doors([*self.bases[first:], *self.bases[:first]])
+        return ApiHosts([*self.bases[first:], *self.bases[:first]])
 
-    def newest(self, host: Host, stream: Pair) -> int:
+    def newest(self, host: HostProcess, stream: EncoderPair) -> int:
         address = f"{host.running.http}/live/{stream.hash}/index.m3u8"
         playlist = media(addresses(address)["audio"])
         return playlist.sequence + len(playlist.segments)
 
-    def goes_on(self, count: int) -> None:
+    def wait_for_segments(self, count: int) -> None:
         """Wait until each API host shows more of each stream."""
         seen = [(host, stream) for host in self.apis for stream in self.streams]
         before = [self.newest(host, stream) for host, stream in seen]
@@ -90,7 +90,7 @@ class Place:
                 what=f"{host.name} shows {stream.hash}",
             )
 
-    def both_on(self) -> None:
+    def wait_for_both(self) -> None:
         """Wait until both encoders of each stream send."""
         for stream in self.streams:
             poll(lambda one=stream: one.receives() == 2, within=40, what="both encoders")
@@ -105,22 +105,24 @@ class Place:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Iterator[Place]:
+def installation(tmp_path: Path) -> Iterator[HostsAndStreams]:
     with ExitStack() as world:
         around = world.enter_context(network())
         redis = world.enter_context(redis_server(tmp_path, address=HERE))
         postgres = world.enter_context(running_postgres(HERE))
         database = world.enter_context(postgres.empty_database())
-        bucket = Bucket(world.enter_context(running_s3(HERE)))
+        bucket = TestBucket(world.enter_context(running_s3(HERE)))
         environment = bucket.settings(
             HEADEND_REDIS__URL=redis.url, HEADEND_FAILOVER__RETURN_SECONDS="3"
         )
         machines = {name: around.machine() for name in HOSTS}
-        hosts = world.enter_context(Hosts(tmp_path, database, environment, machines=machines))
-        yield Place(hosts, bucket, database)
+        hosts = world.enter_context(
+            HostProcesses(tmp_path, database, environment, machines=machines)
+        )
+        yield HostsAndStreams(hosts, bucket, database)
 
 
-def fail(host: Host, kind: str, written: WrittenOnce) -> None:
+def fail(host: HostProcess, kind: str, written: WrittenOnce) -> None:
     """Have a host fail, and come back."""
     if kind == "kill":
         host.kill()
@@ -129,54 +131,58 @@ def fail(host: Host, kind: str, written: WrittenOnce) -> None:
         return
     with host.frozen() if kind == "freeze" else host.cut_off():
         time.sleep(AWAY_SECONDS)
-        written.look()  # what there was before it woke up must be there afterwards
+        written.refresh()  # what there was before it woke up must be there afterwards
 
 
-def incomplete(api: Running, videos: list[int]) -> list[int]:
+def incomplete(api: ServiceProcess, videos: list[int]) -> list[int]:
     """Return which videos are not complete; none may have failed."""
-    states = {number: str(asked(api, f"/api/videos/{number}/status")["state"]) for number in videos}
+    states = {
+        number: str(get_json(api, f"/api/videos/{number}/status")["state"]) for number in videos
+    }
     assert "failed" not in states.values(), states
     return [number for number, state in states.items() if state != "completed"]
 
 
-def say(text: str) -> None:
+def print_progress(text: str) -> None:
     """Tell who waits how far it is: this takes a quarter of an hour."""
     print(f"{time.strftime('%T')} {text}", file=sys.__stderr__, flush=True)
 
 
-class Round:
+class FailureRounds:
     """One failure after the other, and what was seen of each."""
 
-    def __init__(self, place: Place, path: Path) -> None:
-        self.place = place
+    def __init__(self, installation: HostsAndStreams, path: Path) -> None:
+        self.installation = installation
         self.films: list[int] = []
         self.failed: Counter[str] = Counter()
         self.written = WrittenOnce(
-            place.bucket.server, place.bucket.place, [each.hash for each in place.streams]
+            installation.bucket.server,
+            installation.bucket.place,
+            [each.hash for each in installation.streams],
         )
         self._path = path
         self._chance = random.Random(SEED)
 
     def run(self, viewers: list[RoamingViewer], waits: list[LowLatencyViewer]) -> None:
         """Have one of the hosts fail, and wait until all is as before."""
-        host, kind = self._chance.choice(self.place.all), self._chance.choice(KINDS)
-        api = self.place.apis[0].running
+        host, kind = self._chance.choice(self.installation.all), self._chance.choice(KINDS)
+        api = self.installation.apis[0].running
         for _ in range(FILMS - len(incomplete(api, self.films))):
             status, added = upload(api, self._path)
             assert status == 201, added
             self.films.append(cast("int", added["video"]["id"]))
         time.sleep(self._chance.uniform(0, 2))
-        owners = [self.place.hosts.owner(each.number) for each in self.place.streams]
+        owners = [self.installation.hosts.owner(each.number) for each in self.installation.streams]
         began = time.monotonic()
         fail(host, kind, self.written)
         self.failed[f"{host.name} {kind}"] += 1
-        self.place.goes_on(2)
-        self.place.both_on()
-        self.written.look()
+        self.installation.wait_for_segments(2)
+        self.installation.wait_for_both()
+        self.written.refresh()
         longest = max(
             (wait for each in waits for wait, at in each.waits if at > began), default=0.0
         )
-        say(
+        print_progress(
             f"round {self.failed.total()}: {host.name} {kind}, owners {owners},"
             f" wait {longest:.1f} s, {time.monotonic() - began:.0f} s,"
             f" least ahead {min(each.least for each in viewers):.1f} s,"
@@ -186,45 +192,53 @@ class Round:
 
 
 def test_everything_outlives_the_failure_of_any_host(
-    place: Place, small_source: Path, tmp_path: Path, proof: Proof
+    installation: HostsAndStreams, small_source: Path, tmp_path: Path, proof: Proof
 ) -> None:
     path = film(tmp_path / "film.mp4", *X264, seconds=20, size=(640, 360), rate=30)
-    token = place.apis[0].running.token
-    rounds = Round(place, path)
+    token = installation.apis[0].running.token
+    rounds = FailureRounds(installation, path)
     viewers: list[RoamingViewer] = []
     waits: list[LowLatencyViewer] = []
     uploaders: list[Uploader] = []
     with ExitStack() as stack:
-        for stream in place.streams:
+        for stream in installation.streams:
             for slot, name in enumerate("ab"):
-                address = place.hosts.url(name, stream.key, slot=slot)
+                address = installation.hosts.url(name, stream.key, slot=slot)
                 command = ffmpeg(small_source, address, "-stream_loop", "-1")
                 stack.enter_context(persisting(command))
-        for stream in place.streams:
+        for stream in installation.streams:
             poll(lambda one=stream: multivariant(one.playlist), within=60, what="a playlist")
-        place.both_on()
-        place.goes_on(4)
-        for number, stream in enumerate(place.streams):
-            viewer = RoamingViewer(f"{stream.playlist}?latency=normal", place.doors(number))
+        installation.wait_for_both()
+        installation.wait_for_segments(4)
+        for number, stream in enumerate(installation.streams):
+            viewer = RoamingViewer(
+                f"{stream.playlist}?latency=normal", installation.api_hosts(number)
+            )
             stack.enter_context(keeping_up(viewer))
             viewers.append(viewer)
-            low = LowLatencyViewer(addresses(stream.playlist)["audio"], place.doors(number + 1))
+            low = LowLatencyViewer(
+                addresses(stream.playlist)["audio"], installation.api_hosts(number + 1)
+            )
             waits.append(stack.enter_context(waiting(low)))
         for number in range(UPLOADS):
-            uploader = Uploader(place.bases, token, number)
+            uploader = Uploader(installation.bases, token, number)
             uploaders.append(stack.enter_context(uploading(uploader)))
         for _ in range(ROUNDS):
             rounds.run(viewers, waits)
-        off = run_sql(place.database, "SELECT count(*) FROM events WHERE kind = 'off air'")
-    poll(lambda: not incomplete(place.apis[0].running, rounds.films), within=120, what="all films")
+        off = run_sql(installation.database, "SELECT count(*) FROM events WHERE kind = 'off air'")
+    poll(
+        lambda: not incomplete(installation.apis[0].running, rounds.films),
+        within=120,
+        what="all films",
+    )
     sent = {name: data for each in uploaders for name, data in each.made.items()}
     made = poll(
-        lambda: found if sent.keys() <= (found := place.made()).keys() else None,
+        lambda: found if sent.keys() <= (found := installation.made()).keys() else None,
         within=120,
         what="all uploads made",
     )
-    check_videos(place, rounds.films, sent, made)
-    rounds.written.look()
+    check_videos(installation, rounds.films, sent, made)
+    rounds.written.refresh()
     compared = sum(rounds.written.compare_with(each.digests) for each in viewers)
     assert rounds.written.faults == []
 
@@ -252,20 +266,24 @@ def test_everything_outlives_the_failure_of_any_host(
 
 
 def check_videos(
-    place: Place, films: list[int], sent: dict[str, bytes], made: Counter[str]
+    installation: HostsAndStreams, films: list[int], sent: dict[str, bytes], made: Counter[str]
 ) -> None:
     """Each film and each upload is one video, made once; what was uploaded is what is stored."""
     assert set(made.values()) == {1}, made
     assert len(made) == len(films) + len(sent)
-    server, bucket, prefix = place.bucket.server, place.bucket.place.bucket, "media/sources/"
+    server, bucket, prefix = (
+        installation.bucket.server,
+        installation.bucket.place.bucket,
+        "media/sources/",
+    )
     stored = server.versions(bucket, prefix)
     assert len(stored) == len(made)
     for name, data in sent.items():
         (key,) = [each for each in stored if each.startswith(f"{prefix}{name}/")]
         assert server.read(bucket, key) == data
     poll(  # the streams' recordings get their previews now
-        lambda: run_sql(place.database, "SELECT count(*) FROM jobs") == [(0,)],
+        lambda: run_sql(installation.database, "SELECT count(*) FROM jobs") == [(0,)],
         within=60,
         what="no job left",
     )
-    assert run_sql(place.database, "SELECT count(*) FROM spans") == [(0,)]
+    assert run_sql(installation.database, "SELECT count(*) FROM spans") == [(0,)]

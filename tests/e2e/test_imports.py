@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.test_videos import X264, asked, completed
-from tests.support.e2e.hls_reader import Collected, collect
-from tests.support.e2e.service import Running, fetch, service
+from tests.e2e.test_videos import X264, completed, get_json
+from tests.support.e2e.hls_reader import CollectedRendition, collect
+from tests.support.e2e.service import ServiceProcess, fetch, service
 from tests.support.engine.upload_files import film
 from tests.support.waiting import poll
 
@@ -21,13 +21,13 @@ pytestmark = pytest.mark.e2e
 SECRET = "hush-hush"
 
 
-class Site:
+class FileServer:
     """A server with one file; while `held` is not set it stops in the file's middle."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
         self.released = threading.Event()
-        self.asked = 0
+        self.requests = 0
         self.port = 0
 
     @property
@@ -36,52 +36,52 @@ class Site:
 
 
 @contextmanager
-def site(data: bytes) -> Generator[Site]:
-    place = Site(data)
+def file_server(data: bytes) -> Generator[FileServer]:
+    files = FileServer(data)
 
-    class Handler(BaseHTTPRequestHandler):
+    class FileHandler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            place.asked += 1
+            files.requests += 1
             self.send_response(200)
-            self.send_header("Content-Length", str(len(place.data)))
+            self.send_header("Content-Length", str(len(files.data)))
             self.end_headers()
-            half = len(place.data) // 2
-            self.wfile.write(place.data[:half])
+            half = len(files.data) // 2
+            self.wfile.write(files.data[:half])
             self.wfile.flush()
-            if place.released.wait(timeout=120):
-                self.wfile.write(place.data[half:])
+            if files.released.wait(timeout=120):
+                self.wfile.write(files.data[half:])
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # its own name
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    place.port = server.server_address[1]
+    server = ThreadingHTTPServer(("127.0.0.1", 0), FileHandler)
+    files.port = server.server_address[1]
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     try:
-        yield place
+        yield files
     finally:
-        place.released.set()
+        files.released.set()
         server.shutdown()
         thread.join()
         server.server_close()
 
 
-def settings(place: Site, **more: str) -> dict[str, str]:
+def settings(server: FileServer, **more: str) -> dict[str, str]:
     return {
         "HEADEND_STORAGE__MIN_FREE_BYTES": "0",
-        "HEADEND_IMPORTS__PORTS": f"80, 443, {place.port}",
+        "HEADEND_IMPORTS__PORTS": f"80, 443, {server.port}",
         "HEADEND_IMPORTS__ALLOW_PRIVATE": "127.0.0.0/8",
         **more,
     }
 
 
-def wanted(headend: Running, place: Site) -> int:
+def begin_import(headend: ServiceProcess, server: FileServer) -> int:
     answer = fetch(
         f"{headend.http}/api/projects/1/imports",
         method="POST",
         token=headend.token,
-        body={"url": place.url},
+        body={"url": server.url},
     )
     assert answer.status == 201, answer.text
     made = json.loads(answer.body)["video"]
@@ -93,54 +93,54 @@ def wanted(headend: Running, place: Site) -> int:
 def test_a_video_from_an_address_plays(tmp_path: Path) -> None:
     path = film(tmp_path / "film.mp4", *X264, seconds=6, size=(640, 360), rate=30)
     with (
-        site(path.read_bytes()) as place,
-        service(tmp_path / "data", environment=settings(place)) as headend,
+        file_server(path.read_bytes()) as server,
+        service(tmp_path / "data", environment=settings(server)) as headend,
     ):
-        place.released.set()
-        video = wanted(headend, place)
+        server.released.set()
+        video = begin_import(headend, server)
         completed(headend, video, within=90)
-        shown = asked(headend, f"/api/videos/{video}")
-        held: dict[str, Collected] = {}
+        shown = get_json(headend, f"/api/videos/{video}")
+        held: dict[str, CollectedRendition] = {}
         collect(f"{headend.http}/{shown['media_resource']}", held)
         assert {"360p", "audio"} <= set(held)
         assert all(each.segments for each in held.values())
         assert 5.5 < shown["length"] < 6.5
         headend.stop()
         assert SECRET not in headend.log.read_text()
-        assert place.asked == 1
+        assert server.requests == 1
 
 
 def test_without_leave_a_private_network_is_not_fetched_from(tmp_path: Path) -> None:
-    with site(b"secret") as place:
-        place.released.set()
-        closed = settings(place, HEADEND_IMPORTS__ALLOW_PRIVATE="")
+    with file_server(b"secret") as server:
+        server.released.set()
+        closed = settings(server, HEADEND_IMPORTS__ALLOW_PRIVATE="")
         with service(tmp_path / "data", environment=closed) as headend:
-            video = wanted(headend, place)
+            video = begin_import(headend, server)
 
             def has_failed() -> bool:
-                state = asked(headend, f"/api/videos/{video}/status")
+                state = get_json(headend, f"/api/videos/{video}/status")
                 return state["state"] == "failed" and "private network" in state["reason"]
 
             poll(has_failed, within=30, what="the refusal")
-        assert place.asked == 0
+        assert server.requests == 0
 
 
 @pytest.mark.prove
 def test_an_import_outlives_the_worker_that_is_killed(tmp_path: Path) -> None:
     path = film(tmp_path / "film.mp4", *X264, seconds=6, size=(640, 360), rate=30)
     data = tmp_path / "data"
-    with site(path.read_bytes()) as place:
-        environment = settings(place, HEADEND_TRANSCODE__LEASE_SECONDS="3")
+    with file_server(path.read_bytes()) as server:
+        environment = settings(server, HEADEND_TRANSCODE__LEASE_SECONDS="3")
         with service(data, environment=environment) as headend:
-            video = wanted(headend, place)
-            poll(lambda: place.asked == 1, within=30, what="the first try")
+            video = begin_import(headend, server)
+            poll(lambda: server.requests == 1, within=30, what="the first try")
             headend.process.send_signal(signal.SIGKILL)
             headend.process.wait()
-        place.released.set()
+        server.released.set()
         with service(data, environment=environment) as headend:
             # Once the dead one's lease has run out.
             completed(headend, video, within=120)
-        assert place.asked == 2
+        assert server.requests == 2
         sources = [each for each in (data / "objects" / "sources").rglob("*") if each.is_file()]
         assert [each.name for each in sources] == ["1-2"]
         assert sources[0].read_bytes() == path.read_bytes()

@@ -9,17 +9,17 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Proof
-from tests.support.browser import Chromium, Sample, Viewer, chromium
+from tests.support.browser import Chromium, PlayerSample, Viewer, chromium
 from tests.support.e2e.hls_reader import (
-    Collected,
+    CollectedRendition,
     addresses,
     collect,
-    complaints,
+    decoder_errors,
     media,
     multivariant,
 )
 from tests.support.e2e.odd_sources import INPUTS, Input
-from tests.support.e2e.service import SCALE, Running, fetch, without_slate
+from tests.support.e2e.service import SCALE, ServiceProcess, fetch, without_slate
 from tests.support.waiting import poll
 
 pytestmark = pytest.mark.e2e
@@ -33,13 +33,13 @@ _FEW = frozenset(
 )  # fmt: skip
 
 
-def plays(sample: Sample, entry: Input) -> bool:
+def plays(sample: PlayerSample, entry: Input) -> bool:
     """Say whether the page shows and sounds what the source has."""
     picture = sample.width > 0 or not entry.picture
     return sample.state == "playing" and picture and sample.audio_bytes > 0
 
 
-def watch(viewer: Viewer, entry: Input) -> Sample:
+def watch(viewer: Viewer, entry: Input) -> PlayerSample:
     """See 3 s go by."""
     first = viewer.wait(lambda sample: plays(sample, entry), 30, "playing")
     return viewer.wait(
@@ -49,7 +49,7 @@ def watch(viewer: Viewer, entry: Input) -> Sample:
     )
 
 
-def follow(url: str, collected: dict[str, Collected]) -> None:
+def follow(url: str, collected: dict[str, CollectedRendition]) -> None:
     """Fetch all there is, to the ENDLIST."""
     deadline = time.monotonic() + 90 * SCALE
     while time.monotonic() < deadline:
@@ -62,7 +62,7 @@ def follow(url: str, collected: dict[str, Collected]) -> None:
 
 
 def serve(
-    headend: Running, browser: Chromium, entry: Input, folder: Path, turn: threading.Lock
+    headend: ServiceProcess, browser: Chromium, entry: Input, folder: Path, turn: threading.Lock
 ) -> str:
     """Send a source and look at what comes out; return what was wrong, "" if nothing was."""
     with turn:  # encoders take all cores
@@ -70,7 +70,7 @@ def serve(
     record = headend.add_stream(entry.name)
     hash_, key = str(record["hash"]), str(record["stream"])
     url = f"{headend.http}/live/{hash_}/index.m3u8"
-    collected: dict[str, Collected] = {}
+    collected: dict[str, CollectedRendition] = {}
     # Before the source, which lasts for some seconds: a busy machine may take as long for a page.
     viewer = browser.open(f"{headend.http}/watch/{hash_}")
     with entry.sending(file, f"{headend.server}/{key}"):
@@ -88,7 +88,7 @@ def serve(
         if longest > 4.5 * 90_000:
             wrong.append(f"{name}: a segment of {longest / 90_000:.1f} s")
         for stretch in what.stretches(folder / f"{name}.mp4"):
-            if said := complaints(stretch):
+            if said := decoder_errors(stretch):
                 wrong.append(f"{name}: {said}")
     return "; ".join(wrong)
 
@@ -100,7 +100,7 @@ def browser() -> Iterator[Chromium]:
         yield running
 
 
-def try_all(headend: Running, browser: Chromium, folder: Path, entries: list[Input]) -> None:
+def try_all(headend: ServiceProcess, browser: Chromium, folder: Path, entries: list[Input]) -> None:
     """Serve some sources at a time, and say of all what was wrong."""
     without_slate(headend)
     turn = threading.Lock()
@@ -122,7 +122,7 @@ def try_all(headend: Running, browser: Chromium, folder: Path, entries: list[Inp
     assert wrong == {}, "\n".join(f"{name}: {said}" for name, said in wrong.items())
 
 
-def test_some_odd_sources_play(headend: Running, browser: Chromium, tmp_path: Path) -> None:
+def test_some_odd_sources_play(headend: ServiceProcess, browser: Chromium, tmp_path: Path) -> None:
     entries = [entry for entry in INPUTS if entry.name in _FEW]
     assert len(entries) == len(_FEW)
     try_all(headend, browser, tmp_path, entries)
@@ -130,7 +130,7 @@ def test_some_odd_sources_play(headend: Running, browser: Chromium, tmp_path: Pa
 
 @pytest.mark.prove
 def test_every_odd_source_plays(
-    headend: Running, browser: Chromium, tmp_path: Path, proof: Proof
+    headend: ServiceProcess, browser: Chromium, tmp_path: Path, proof: Proof
 ) -> None:
     try_all(headend, browser, tmp_path, list(INPUTS))
     assert fetch(f"{headend.http}/healthz").status == 200

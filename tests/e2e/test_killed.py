@@ -14,7 +14,7 @@ import pytest
 from tests.conftest import Proof
 from tests.support.e2e.hls_reader import multivariant
 from tests.support.e2e.publishers import ffmpeg, persisting, publishing
-from tests.support.e2e.service import Running, fetch, service
+from tests.support.e2e.service import ServiceProcess, fetch, service
 from tests.support.e2e.strict_player import following
 from tests.support.waiting import poll
 
@@ -28,7 +28,7 @@ _STREAMS = {4: 2, 50: 5}
 _PAUSE = {4: (0.0, 4.0), 50: (15.5, 19.0)}  # seconds between the deaths of a stream's engines
 
 
-def engine_of(headend: Running, stream: str) -> int | None:
+def engine_of(headend: ServiceProcess, stream: str) -> int | None:
     """Return the process that makes a stream, as the log names it last."""
     named = re.findall(rf'event="engine on" stream={stream} engine=(\d+)', headend.log.read_text())
     found = int(named[-1]) if named else None
@@ -36,7 +36,7 @@ def engine_of(headend: Running, stream: str) -> int | None:
 
 
 def kill_engines(
-    headend: Running,
+    headend: ServiceProcess,
     record: dict[str, object],
     source: Path,
     *,
@@ -78,7 +78,7 @@ def kill_engines(
 
 @pytest.mark.parametrize("deaths", [_FEW, _ALL])
 def test_an_engine_killed_at_any_moment_leaves_playlists_true(
-    headend: Running, two_rungs: Path, deaths: int, proof: Proof
+    headend: ServiceProcess, two_rungs: Path, deaths: int, proof: Proof
 ) -> None:
     streams = _STREAMS[deaths]
     records = [headend.add_stream(f"Stream {number}") for number in range(streams)]

@@ -13,16 +13,16 @@ import pytest
 from media.hls.playlist import MultivariantPlaylist
 from tests.conftest import Proof
 from tests.support.e2e.hls_reader import (
-    Collected,
+    CollectedRendition,
     addresses,
     collect,
-    complaints,
+    decoder_errors,
     frames,
     media,
     multivariant,
 )
 from tests.support.e2e.publishers import ffmpeg, gstreamer, publishing
-from tests.support.e2e.service import SCALE, Running, fetch, without_slate
+from tests.support.e2e.service import SCALE, ServiceProcess, fetch, without_slate
 from tests.support.waiting import poll
 
 pytestmark = pytest.mark.e2e
@@ -33,8 +33,8 @@ RUNGS = {"720p": (864, 240), "480p": (854, 238), "360p": (640, 178)}
 
 
 @pytest.fixture
-def headend(own: Running) -> Running:
-    return own
+def headend(own_service: ServiceProcess) -> ServiceProcess:
+    return own_service
 
 
 def picture_digests(path: Path) -> list[str]:
@@ -47,9 +47,9 @@ def picture_digests(path: Path) -> list[str]:
     return digests
 
 
-def collect_until_the_end(url: str) -> dict[str, Collected]:
+def collect_until_the_end(url: str) -> dict[str, CollectedRendition]:
     """Follow a run as a player does, to its ENDLIST."""
-    collected: dict[str, Collected] = {}
+    collected: dict[str, CollectedRendition] = {}
 
     def ended() -> bool:
         if multivariant(url) is None:
@@ -64,7 +64,7 @@ def collect_until_the_end(url: str) -> dict[str, Collected]:
 
 
 def test_every_rung_is_whole_in_step_and_silent_in_ffmpeg(
-    headend: Running, three_rungs: Path, tmp_path: Path, proof: Proof
+    headend: ServiceProcess, three_rungs: Path, tmp_path: Path, proof: Proof
 ) -> None:
     """One run, followed to its end, holds everything that was sent."""
     without_slate(headend)
@@ -97,7 +97,7 @@ def test_every_rung_is_whole_in_step_and_silent_in_ffmpeg(
     assert set(held) == {*made, "audio"}
 
     files = {name: what.file(tmp_path / f"{name}.mp4") for name, what in held.items()}
-    assert {name: complaints(file) for name, file in files.items()} == dict.fromkeys(files, "")
+    assert {name: decoder_errors(file) for name, file in files.items()} == dict.fromkeys(files, "")
 
     check_figures(playlist_at_the_end(headend), held)
 
@@ -119,13 +119,13 @@ def test_every_rung_is_whole_in_step_and_silent_in_ffmpeg(
         assert not any(what.segments[number].discontinuity for number in numbers)
 
 
-def playlist_at_the_end(headend: Running) -> MultivariantPlaylist:
+def playlist_at_the_end(headend: ServiceProcess) -> MultivariantPlaylist:
     playlist = multivariant(headend.playlist)
     assert playlist is not None
     return playlist
 
 
-def check_figures(playlist: MultivariantPlaylist, held: dict[str, Collected]) -> None:
+def check_figures(playlist: MultivariantPlaylist, held: dict[str, CollectedRendition]) -> None:
     """The multivariant playlist's figures are true to the media."""
     sound = held["audio"].segments
     for variant in playlist.variants:
@@ -144,7 +144,7 @@ def check_figures(playlist: MultivariantPlaylist, held: dict[str, Collected]) ->
         assert variant.average == pytest.approx(average, rel=0.15)
 
 
-def roads(headend: Running, source: Path, keys: list[str]) -> dict[str, list[str]]:
+def roads(headend: ServiceProcess, source: Path, keys: list[str]) -> dict[str, list[str]]:
     """Return a command for each way in, each with a key of its own."""
     port, secure = headend.port_of(headend.server), headend.port_of(headend.secure_server)
     one, two, three, four, five, six = keys
@@ -160,7 +160,9 @@ def roads(headend: Running, source: Path, keys: list[str]) -> dict[str, list[str
     }
 
 
-def test_every_encoder_gets_through(headend: Running, small_source: Path, tmp_path: Path) -> None:
+def test_every_encoder_gets_through(
+    headend: ServiceProcess, small_source: Path, tmp_path: Path
+) -> None:
     """Six encoders at once, over every road, each into a stream of its own."""
     without_slate(headend)
     records = [headend.add_stream(f"Stream {number}") for number in range(6)]
@@ -174,7 +176,7 @@ def test_every_encoder_gets_through(headend: Running, small_source: Path, tmp_pa
     for way, held in found.items():
         files = {name: what.file(tmp_path / f"{way}-{name}.mp4") for name, what in held.items()}
         assert set(files) == {"360p", "audio"}, way
-        silent = {name: complaints(file) for name, file in files.items()}
+        silent = {name: decoder_errors(file) for name, file in files.items()}
         assert silent == dict.fromkeys(files, ""), way
         arrived = picture_digests(files["360p"])
         if way.startswith("ffmpeg"):
@@ -194,7 +196,7 @@ def test_every_encoder_gets_through(headend: Running, small_source: Path, tmp_pa
     ],
 )
 def test_a_wrong_key_is_refused_and_never_logged(
-    headend: Running, small_source: Path, wrong: str
+    headend: ServiceProcess, small_source: Path, wrong: str
 ) -> None:
     nobody = "0b8e4a52-6d7c-4f3a-9a8e-1c2d3e4f5a6b"
     server = headend.server
@@ -220,7 +222,9 @@ def test_a_wrong_key_is_refused_and_never_logged(
         poll(lambda: multivariant(headend.playlist), within=15, what="a playlist")
 
 
-def test_the_record_follows_the_life_of_the_stream(headend: Running, small_source: Path) -> None:
+def test_the_record_follows_the_life_of_the_stream(
+    headend: ServiceProcess, small_source: Path
+) -> None:
     def flags() -> dict[str, object]:
         answer = fetch(f"{headend.http}/api/streams/{headend.number}", token=headend.token)
         record = cast("dict[str, object]", answer.json["data"])  # JSON

@@ -18,7 +18,7 @@ from tests.conftest import Proof
 from tests.e2e.test_differing import QUICK
 from tests.e2e.test_killed import engine_of
 from tests.support.e2e import clock_video
-from tests.support.e2e.encoder_pair import Pair, pair
+from tests.support.e2e.encoder_pair import EncoderPair, pair
 from tests.support.e2e.failing_primary import (
     CAUSES,
     RETURN_SECONDS,
@@ -28,8 +28,8 @@ from tests.support.e2e.failing_primary import (
 )
 from tests.support.e2e.hls_reader import multivariant
 from tests.support.e2e.publishers import persisting, publishing
-from tests.support.e2e.service import Running, service
-from tests.support.e2e.slow_process import braked
+from tests.support.e2e.service import ServiceProcess, service
+from tests.support.e2e.slow_process import throttled
 from tests.support.hls.live_checker import LiveChecker
 from tests.support.hls.strict_client import Mode, checking
 from tests.support.waiting import poll
@@ -50,7 +50,7 @@ _SETTINGS = {
 
 
 @pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceProcess]:
     with service(tmp_path_factory.mktemp("low") / "data", environment=_SETTINGS) as headend:
         yield headend
 
@@ -60,7 +60,7 @@ def newest(checker: LiveChecker) -> int:
     return min((each.history.newest[0] for each in checker.renditions.values()), default=-1)
 
 
-def goes_on(checker: LiveChecker, seconds: float, *, segments: int = 2) -> None:
+def wait_for_segments(checker: LiveChecker, seconds: float, *, segments: int = 2) -> None:
     """Wait until some more segments are there, and for some seconds at least."""
     time.sleep(seconds)
     reached = newest(checker)
@@ -83,7 +83,7 @@ def name_of(url: str) -> str:
     return url.split("/")[-2]
 
 
-def loses_its_engine(stream: Pair) -> None:
+def loses_its_engine(stream: EncoderPair) -> None:
     dead = poll(lambda: engine_of(stream.headend, stream.hash), within=5, what="an engine")
     os.kill(dead, signal.SIGKILL)
     poll(
@@ -95,7 +95,7 @@ def loses_its_engine(stream: Pair) -> None:
 
 @pytest.mark.parametrize("seconds", [_SHORT, _LONG])
 def test_a_switch_an_engine_that_dies_and_the_end_keep_the_standard(
-    running: Running, seconds: float, proof: Proof
+    running: ServiceProcess, seconds: float, proof: Proof
 ) -> None:
     stream = pair(running)
     with ExitStack() as world:
@@ -104,13 +104,13 @@ def test_a_switch_an_engine_that_dies_and_the_end_keep_the_standard(
         world.enter_context(publishing(clock_video.encoder(stream.url(1), size=SIZE)))
         with checking(stream.playlist, mode="low") as checker:
             poll(lambda: stream.receives() == 2, within=10, what="both encoders")
-            goes_on(checker, seconds)
+            wait_for_segments(checker, seconds)
             first.kill()
             first.wait()
             poll(stream.backup_is_on_air, within=10, what="the backup")
-            goes_on(checker, seconds)
+            wait_for_segments(checker, seconds)
             loses_its_engine(stream)
-            goes_on(checker, seconds)
+            wait_for_segments(checker, seconds)
             stream.command("end")
             poll(
                 lambda: all(
@@ -125,39 +125,39 @@ def test_a_switch_an_engine_that_dies_and_the_end_keep_the_standard(
 
 
 @pytest.mark.prove
-def test_the_slate_keeps_the_standard(running: Running, proof: Proof) -> None:
+def test_the_slate_keeps_the_standard(running: ServiceProcess, proof: Proof) -> None:
     stream = pair(running, "Slate")
     command = clock_video.encoder(stream.url(0), size=SIZE)
     with publishing(command) as first:
         poll(lambda: multivariant(stream.playlist), within=20, what="a playlist")
         with checking(stream.playlist, mode="low") as checker:
-            goes_on(checker, 4)
+            wait_for_segments(checker, 4)
             first.kill()
             first.wait()
-            poll(lambda: stream.told("slate"), within=10, what="the slate")
-            goes_on(checker, 6)
+            poll(lambda: stream.listed_events("slate"), within=10, what="the slate")
+            wait_for_segments(checker, 6)
             with publishing(command):
-                poll(lambda: stream.told("back on air"), within=15, what="back on air")
-                goes_on(checker, 6)
+                poll(lambda: stream.listed_events("back on air"), within=15, what="back on air")
+                wait_for_segments(checker, 6)
                 stream.command("pause")
-                goes_on(checker, 6)
+                wait_for_segments(checker, 6)
                 stream.command("resume")
-                goes_on(checker, 6)
+                wait_for_segments(checker, 6)
     is_clean(checker, proof, "a slate and a pause")
 
 
 @pytest.mark.prove
-def test_a_rung_that_is_shed_keeps_the_standard(running: Running, proof: Proof) -> None:
+def test_a_rung_that_is_shed_keeps_the_standard(running: ServiceProcess, proof: Proof) -> None:
     stream = pair(running, "Shed")
     shed = f'event="rung shed" stream={stream.hash}'
     with publishing(clock_video.encoder(stream.url(0), size="1280x720")):
         poll(lambda: multivariant(stream.playlist), within=20, what="a playlist")
         with checking(stream.playlist, mode="low") as checker:
-            goes_on(checker, 4)
+            wait_for_segments(checker, 4)
             engine = poll(lambda: engine_of(running, stream.hash), within=5, what="an engine")
-            with braked(engine) as brake:
+            with throttled(engine) as throttle:
                 for share in (0.5, 0.35, 0.25, 0.18, 0.13, 0.1, 0.07, 0.05):
-                    brake.share = share
+                    throttle.share = share
                     until = time.monotonic() + 12
                     while shed not in running.log.read_text() and time.monotonic() < until:
                         time.sleep(0.2)
@@ -165,14 +165,14 @@ def test_a_rung_that_is_shed_keeps_the_standard(running: Running, proof: Proof) 
                         break
                 assert shed in running.log.read_text()
                 time.sleep(10)
-            goes_on(checker, 30)
+            wait_for_segments(checker, 30)
     is_clean(checker, proof, "a rung that is shed")
 
 
 @pytest.mark.prove
 @pytest.mark.parametrize("mode", ["low", "normal", "legacy"])
 def test_every_failure_of_a_primary_and_its_return_keep_the_standard(
-    running: Running, mode: Mode, proof: Proof
+    running: ServiceProcess, mode: Mode, proof: Proof
 ) -> None:
     stream = pair(running, f"Failing, {mode}")
     switches: list[Switch] = []
@@ -182,10 +182,10 @@ def test_every_failure_of_a_primary_and_its_return_keep_the_standard(
         world.enter_context(publishing(clock_video.encoder(stream.url(1), size=SIZE)))
         with checking(stream.playlist, mode=mode) as checker:
             poll(lambda: stream.receives() == 2, within=10, what="both encoders")
-            goes_on(checker, 4)
+            wait_for_segments(checker, 4)
             for cause in CAUSES:
                 fail_once(stream, primary, cause, switches, detect=_DETECT_SECONDS)
-                goes_on(checker, 4)
+                wait_for_segments(checker, 4)
     what = f"{len(CAUSES)} failures of a primary and as many returns"
     is_clean(checker, proof, what, mode=mode)
     if mode == "low":
@@ -199,7 +199,7 @@ def test_every_failure_of_a_primary_and_its_return_keep_the_standard(
 @pytest.mark.prove
 @pytest.mark.parametrize("mode", ["low", "normal", "legacy"])
 def test_encoders_that_differ_keep_the_standard(
-    running: Running, mode: Mode, proof: Proof, tmp_path: Path
+    running: ServiceProcess, mode: Mode, proof: Proof, tmp_path: Path
 ) -> None:
     stream = pair(running, f"Differing, {mode}")
     kinds = (QUICK.primary, QUICK.backup)
@@ -208,15 +208,15 @@ def test_encoders_that_differ_keep_the_standard(
         poll(lambda: multivariant(stream.playlist), within=20, what="a playlist")
         with publishing(commands[1]), checking(stream.playlist, mode=mode) as checker:
             poll(lambda: stream.receives() == 2, within=10, what="both encoders")
-            goes_on(checker, 4)
+            wait_for_segments(checker, 4)
             for drill in (1, 2):
                 stream.command("failover-drill")
                 poll(
-                    lambda drill=drill: len(stream.told("switched")) >= 2 * drill,
+                    lambda drill=drill: len(stream.listed_events("switched")) >= 2 * drill,
                     within=20,
                     what="the primary again",
                 )
-                goes_on(checker, 6)
+                wait_for_segments(checker, 6)
     is_clean(checker, proof, f"4 switches between two encoders: {QUICK.name}", mode=mode)
 
 
@@ -235,10 +235,10 @@ def test_a_service_that_is_killed_goes_on_within_the_standard(
         with service(folder, environment=_SETTINGS, arguments=arguments) as second:
             poll(lambda: multivariant(playlist), within=30, what="a playlist")
             checker = world.enter_context(checking(playlist, mode="low"))
-            goes_on(checker, 6)
+            wait_for_segments(checker, 6)
             second.stop(signal.SIGKILL)
         with service(folder, environment=_SETTINGS, arguments=arguments):
-            goes_on(checker, 8)
+            wait_for_segments(checker, 8)
             world.close()
     lost = sorted({number for each in checker.renditions.values() for number in each.history.lost})
     assert lost, "viewers had parts of the segment that was being made"

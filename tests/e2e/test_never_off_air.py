@@ -15,14 +15,14 @@ import msgspec
 import pytest
 
 from tests.conftest import Proof
-from tests.support.browser import Chromium, Sample, Wait
+from tests.support.browser import Chromium, PlayerSample, Wait
 from tests.support.e2e import clock_video
 from tests.support.e2e.clock_video import (
-    Joint,
-    Keeper,
-    Shown,
-    joints,
-    keeping,
+    ClockJump,
+    PlaylistArchive,
+    ReceivedPicture,
+    archiving,
+    clock_jumps,
     lags,
     longest_gap,
     middle,
@@ -36,9 +36,9 @@ from tests.support.e2e.failing_primary import (
     fail_once,
     primary_of,
 )
-from tests.support.e2e.hls_reader import complaints, multivariant
+from tests.support.e2e.hls_reader import decoder_errors, multivariant
 from tests.support.e2e.publishers import publishing
-from tests.support.e2e.service import SCALE, Running, service
+from tests.support.e2e.service import SCALE, ServiceProcess, service
 from tests.support.waiting import poll
 
 pytestmark = pytest.mark.e2e
@@ -51,7 +51,7 @@ _ONCE = pytest.param(1, id="once each")
 _ALL = pytest.param(20, id="twenty each", marks=pytest.mark.prove)
 
 
-class Promise(msgspec.Struct, frozen=True, kw_only=True):
+class StallLimit(msgspec.Struct, frozen=True, kw_only=True):
     """What viewers at a latency are promised: for how many seconds a page may wait in all.
 
     After a lost connection, a stalled encoder, and a return. `settings` are the service's.
@@ -65,7 +65,7 @@ class Promise(msgspec.Struct, frozen=True, kw_only=True):
     returned: float
 
 
-NORMAL = Promise(
+NORMAL = StallLimit(
     latency="normal",
     detect=2.0,
     # Encoders and browsers share this machine: one may be held up for longer than 0.7 s.
@@ -75,7 +75,7 @@ NORMAL = Promise(
     returned=0.0,
 )
 # A machine that is shared with other tests holds encoders up for longer than the default.
-LOW = Promise(
+LOW = StallLimit(
     latency="low",
     detect=round(0.7 * SCALE, 1),
     settings={} if SCALE == 1 else {"HEADEND_FAILOVER__DETECT_SECONDS": str(round(0.7 * SCALE, 1))},
@@ -93,32 +93,34 @@ LOW = Promise(
         pytest.param(LOW, id="low", marks=pytest.mark.prove),
     ],
 )
-def promise(request: pytest.FixtureRequest) -> Promise:
+def stall_limit(request: pytest.FixtureRequest) -> StallLimit:
     return request.param
 
 
 @pytest.fixture(scope="module")
-def running(promise: Promise, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+def running(
+    stall_limit: StallLimit, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ServiceProcess]:
     """A service that is quick to go back to a primary."""
     environment = {
         "HEADEND_LIVE__RECONNECT_SECONDS": "30",
         "HEADEND_FAILOVER__RETURN_SECONDS": str(RETURN_SECONDS),
-        "HEADEND_LIVE__LATENCY": promise.latency,
+        "HEADEND_LIVE__LATENCY": stall_limit.latency,
         "HEADEND_STORAGE__MIN_FREE_BYTES": "0",
-        **promise.settings,
+        **stall_limit.settings,
     }
     folder = tmp_path_factory.mktemp("never") / "data"
     with service(folder, environment=environment) as headend:
         yield headend
 
 
-def follow_on(keeper: Keeper, seconds: float) -> None:
+def follow_on(archive: PlaylistArchive, seconds: float) -> None:
     """Wait until the playlists have gone on for so long."""
-    rung = poll(lambda: keeper.named.get(RUNGS[0]), within=20, what="a rendition")
+    rung = poll(lambda: archive.named.get(RUNGS[0]), within=20, what="a rendition")
     last = max(rung)
 
     def went_on() -> bool:
-        assert keeper.fault is None, keeper.fault
+        assert archive.fault is None, archive.fault
         return max(rung) >= last + seconds / GOP_SECONDS
 
     poll(went_on, within=seconds + 15, what="going on")
@@ -126,8 +128,8 @@ def follow_on(keeper: Keeper, seconds: float) -> None:
 
 @pytest.mark.parametrize("rounds", [_ONCE, _ALL])
 def test_a_primary_that_fails_in_any_way_is_not_missed(
-    promise: Promise,
-    running: Running,
+    stall_limit: StallLimit,
+    running: ServiceProcess,
     browser: Chromium,
     rounds: int,
     proof: Proof,
@@ -145,56 +147,62 @@ def test_a_primary_that_fails_in_any_way_is_not_missed(
             publishing(clock_video.encoder(stream.url(1), size=clock_video.TWO_RUNGS))
         )
         viewer = browser.open(stream.watch)
-        with keeping(stream.playlist) as keeper:
+        with archiving(stream.playlist) as archive:
             viewer.wait_until_playing(20)
             poll(lambda: stream.receives() == 2, within=10, what="both encoders")
             assert not stream.backup_is_on_air(), "the primary has begun"
-            follow_on(keeper, 2)
+            follow_on(archive, 2)
             # The first seconds of a busy machine are not the matter here.
             first = viewer.wait_until_playing(10)
             viewer.record_waits()
             for cause in causes:
                 time.sleep(moments.uniform(0, GOP_SECONDS))
-                fail_once(stream, primary, cause, switches, detect=promise.detect)
-            follow_on(keeper, 4)
+                fail_once(stream, primary, cause, switches, detect=stall_limit.detect)
+            follow_on(archive, 4)
         sample = viewer.wait_until_playing(10)
         waits = viewer.waits()
-        if promise is LOW:
+        if stall_limit is LOW:
             sample = viewer.wait(_is_near, 60, "back at its distance")
         viewer.close()
-    seen = Seen(keeper, switches, tmp_path, rungs=stream.rungs_made(RUNGS), detect=promise.detect)
-    what = f"{promise.latency} latency, {len(causes)} failures of a primary and as many returns"
+    seen = ViewerRecords(
+        archive, switches, tmp_path, rungs=stream.rungs_made(RUNGS), detect=stall_limit.detect
+    )
+    what = f"{stall_limit.latency} latency, {len(causes)} failures of a primary and as many returns"
     seen.measure(proof, what)
     seen.is_whole()
     proof(
         f"{what}: discontinuities, stalls in Chromium",
         f"0, {sample.stalls - first.stalls} (looked at: {', '.join(seen.pictures)}, sound)",
-        "0, 0" if promise is NORMAL else "0",
+        "0, 0" if stall_limit is NORMAL else "0",
     )
     assert not [fault for fault in sample.faults if fault.endswith("fatal")], sample.faults
     assert sample.run == first.run
-    if promise is NORMAL:
+    if stall_limit is NORMAL:
         assert sample.stalls == first.stalls, sample
     else:
-        has_waited_little(promise, switches, waits, sample, proof, what)
+        has_waited_little(stall_limit, switches, waits, sample, proof, what)
 
 
-def _is_near(sample: Sample) -> bool:
+def _is_near(sample: PlayerSample) -> bool:
     """Return whether a player is where it wants to be: its own slack is 0.3 s."""
     latency, target = sample.latency, sample.target
     return latency is not None and target is not None and latency <= target + 0.4
 
 
 def has_waited_little(
-    promise: Promise,
+    stall_limit: StallLimit,
     switches: list[Switch],
     waits: list[Wait],
-    sample: Sample,
+    sample: PlayerSample,
     proof: Proof,
     what: str,
 ) -> None:
     """See that a page at low latency has waited for no longer than promised, at each switch."""
-    promised = {"lost": promise.lost, "stalled": promise.stalled, "returned": promise.returned}
+    promised = {
+        "lost": stall_limit.lost,
+        "stalled": stall_limit.stalled,
+        "returned": stall_limit.returned,
+    }
     ends = [*(switch.began for switch in switches[1:]), inf]
     found: dict[str, list[float]] = {reason: [] for reason in promised}
     long: list[tuple[Switch, list[Wait]]] = []
@@ -220,12 +228,12 @@ def has_waited_little(
     assert not long, "\n".join(map(str, long))
 
 
-class Seen:
+class ViewerRecords:
     """What viewers were given, all of it decoded."""
 
     def __init__(
         self,
-        keeper: Keeper,
+        archive: PlaylistArchive,
         switches: list[Switch],
         folder: Path,
         *,
@@ -233,11 +241,11 @@ class Seen:
         detect: float,
     ) -> None:
         self._detect = detect
-        self.keeper = keeper
+        self.keeper = archive
         self.switches = switches
         self.folder = folder
-        self.pictures: dict[str, list[Shown]] = {
-            rung: keeper.pictures(rung, folder) for rung in rungs
+        self.pictures: dict[str, list[ReceivedPicture]] = {
+            rung: archive.pictures(rung, folder) for rung in rungs
         }
 
     def is_whole(self, *, marks: int = 0) -> None:
@@ -246,21 +254,21 @@ class Seen:
             assert len(self.keeper.marks(rendition)) == marks, rendition
             assert max(map(abs, self.keeper.holes(rendition))) <= 0.1, rendition
             path = self.keeper.held[rendition].file(self.folder / f"whole-{rendition}.mp4")
-            assert complaints(path) == "", rendition
+            assert decoder_errors(path) == "", rendition
         for rung, pictures in self.pictures.items():
             assert longest_gap(pictures) <= 0.101, rung  # three pictures
             assert all(one.stamp is not None for one in pictures), f"{rung}: no clock seen"
 
-    def joint(self, rung: str, switch: Switch) -> Joint | None:
+    def joint(self, rung: str, switch: Switch) -> ClockJump | None:
         """Return where the clock shows a switch, None where it goes on as if there was none."""
         noticed = self._detect if switch.facts["reason"] == "stalled" else 0.0
         due = int((switch.at - noticed - 0.3) * 1000) % clock_video.WRAP_MS
 
-        def away(each: Joint) -> int:
+        def away(each: ClockJump) -> int:
             assert each.before.stamp is not None
             return abs(clock_video.apart(each.before.stamp, due))
 
-        nearest = min(joints(self.pictures[rung]), key=away, default=None)
+        nearest = min(clock_jumps(self.pictures[rung]), key=away, default=None)
         return nearest if nearest is not None and away(nearest) < 1000 else None
 
     def measure(self, proof: Proof, what: str) -> None:
@@ -278,7 +286,7 @@ class Seen:
                 gap = gaps[-1] if SCALE == 1 else min(gaps[-1], told, key=abs)
                 if abs(gap) / 1000 > GOP_SECONDS / 2 + 0.1 * SCALE:
                     wide.append(f"{rung}, {number}, {switch.cause}: {gaps[-1]}; {switch.facts}")
-        assert len(joints(self.pictures[RUNGS[0]])) <= len(self.switches), "no other joint"
+        assert len(clock_jumps(self.pictures[RUNGS[0]])) <= len(self.switches), "no other joint"
         edge = lags(self.keeper, RUNGS[0], self.pictures[RUNGS[0]])
         usual = middle(lag for at, lag in edge.items() if at < self.switches[0].at - 3)
         after = [

@@ -11,9 +11,15 @@ import pytest
 
 from tests.conftest import Proof
 from tests.support.browser import Chromium
-from tests.support.e2e.hls_reader import Collected, addresses, collect, complaints, media
+from tests.support.e2e.hls_reader import (
+    CollectedRendition,
+    addresses,
+    collect,
+    decoder_errors,
+    media,
+)
 from tests.support.e2e.obs import obs
-from tests.support.e2e.service import Running, fetch
+from tests.support.e2e.service import ServiceProcess, fetch
 from tests.support.waiting import poll
 
 pytestmark = [pytest.mark.e2e, pytest.mark.prove]
@@ -29,7 +35,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.prove]
     ],
 )
 def test_obs_publishes_and_every_rung_plays(
-    headend: Running,
+    headend: ServiceProcess,
     source: Path,
     browser: Chromium,
     tmp_path: Path,
@@ -42,7 +48,7 @@ def test_obs_publishes_and_every_rung_plays(
     home = tmp_path / "obs"
     home.mkdir()
     viewer = browser.open(headend.watch)
-    held: dict[str, Collected] = {}
+    held: dict[str, CollectedRendition] = {}
     with obs(
         home,
         server=f"{scheme}://{host}:{port}/live",
@@ -69,7 +75,7 @@ def test_obs_publishes_and_every_rung_plays(
     made = ("720p", "audio") if headend.has_shed() else ("720p", "480p", "360p", "audio")
     assert shown == [360, 480, 720] or (headend.has_shed() and shown[-1:] == [720])
     files = {name: held[name].file(tmp_path / f"{name}.mp4") for name in made}
-    assert {name: complaints(file) for name, file in files.items()} == dict.fromkeys(files, "")
+    assert {name: decoder_errors(file) for name, file in files.items()} == dict.fromkeys(files, "")
     assert not [fault for fault in viewer.wait_for("ended", 30).faults if "fatal" in fault]
     playing = "720p plays (the others were shed)" if headend.has_shed() else "all rungs play"
     asked = "all rungs play, ffmpeg is silent"
@@ -77,7 +83,7 @@ def test_obs_publishes_and_every_rung_plays(
 
 
 def test_obs_publishes_with_the_profile_that_is_downloaded(
-    headend: Running, source: Path, tmp_path: Path, proof: Proof
+    headend: ServiceProcess, source: Path, tmp_path: Path, proof: Proof
 ) -> None:
     address = f"{headend.http}/api/streams/{headend.number}"
     profile = fetch(f"{address}/obs-profile?resolution=480p", token=headend.token)

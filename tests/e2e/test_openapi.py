@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from tests.support.api.upload_clips import clip
-from tests.support.e2e.service import SCALE, Running, fetch, service
+from tests.support.e2e.service import SCALE, ServiceProcess, fetch, service
 
 pytestmark = pytest.mark.e2e
 
@@ -51,21 +51,21 @@ ENVIRONMENT = {
 
 
 @pytest.fixture
-def running(tmp_path: Path) -> Generator[Running]:
+def running(tmp_path: Path) -> Generator[ServiceProcess]:
     """A service that is asked all sorts of things, and is full of them afterwards."""
     with service(tmp_path / "data", environment=ENVIRONMENT) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
-def calm(tmp_path_factory: pytest.TempPathFactory) -> Generator[Running]:
+def unlimited(tmp_path_factory: pytest.TempPathFactory) -> Generator[ServiceProcess]:
     """A service that is asked with reason."""
     folder = tmp_path_factory.mktemp("openapi")
     with service(folder / "data", environment=ENVIRONMENT) as running:
         yield running
 
 
-def made(running: Running, path: str, noun: str, **body: object) -> int:
+def made(running: ServiceProcess, path: str, noun: str, **body: object) -> int:
     """Make a record and return its number."""
     answer = fetch(f"{running.http}/api/{path}", method="POST", token=running.token, body=body)
     assert answer.status == 201, answer.text
@@ -74,7 +74,7 @@ def made(running: Running, path: str, noun: str, **body: object) -> int:
     return record["id"]  # pyright: ignore[reportUnknownVariableType]  # JSON
 
 
-def uploaded(running: Running) -> int:
+def uploaded(running: ServiceProcess) -> int:
     """Upload a second of a test picture and return its video's number."""
     answer = httpx.post(
         f"{running.http}/api/projects/1/videos",
@@ -86,7 +86,7 @@ def uploaded(running: Running) -> int:
     return answer.json()["video"]["id"]
 
 
-def begun(running: Running) -> str:
+def begun(running: ServiceProcess) -> str:
     """Begin a resumable upload and return its name."""
     answer = httpx.post(
         f"{running.http}/api/projects/1/uploads",
@@ -101,7 +101,7 @@ def begun(running: Running) -> str:
     return answer.headers["Location"].rsplit("/", 1)[1]
 
 
-def numbers(running: Running) -> dict[str, int | str]:
+def numbers(running: ServiceProcess) -> dict[str, int | str]:
     """Make a record of each kind: the numbers that paths name them by, of an upload its name."""
     stream = made(running, "projects/1/streams", "stream", title="Stream")
     return {
@@ -118,7 +118,7 @@ def numbers(running: Running) -> dict[str, int | str]:
     }
 
 
-def ask(running: Running, folder: Path, *options: str) -> str:
+def run_schemathesis(running: ServiceProcess, folder: Path, *options: str) -> str:
     """Let schemathesis ask, and return what it found."""
     settings = folder / "schemathesis.toml"
     if not settings.exists():
@@ -143,10 +143,14 @@ def ask(running: Running, folder: Path, *options: str) -> str:
     return done.stdout
 
 
-def test_the_service_answers_what_its_description_says(running: Running, tmp_path: Path) -> None:
+def test_the_service_answers_what_its_description_says(
+    running: ServiceProcess, tmp_path: Path
+) -> None:
     """Each operation a few times; each edge of each parameter is for `make prove`."""
-    ask(running, tmp_path, "--phases", "fuzzing", "-n", "4", "--exclude-method", "DELETE")
-    ask(running, tmp_path, "--phases", "coverage", "--include-method", "DELETE")
+    run_schemathesis(
+        running, tmp_path, "--phases", "fuzzing", "-n", "4", "--exclude-method", "DELETE"
+    )
+    run_schemathesis(running, tmp_path, "--phases", "coverage", "--include-method", "DELETE")
     log = running.log.read_text()
     assert "request failed" not in log
     assert running.token not in log
@@ -154,17 +158,17 @@ def test_the_service_answers_what_its_description_says(running: Running, tmp_pat
 
 @pytest.mark.prove
 def test_the_service_answers_what_its_description_says_at_length(
-    running: Running, tmp_path: Path
+    running: ServiceProcess, tmp_path: Path
 ) -> None:
-    ask(
+    run_schemathesis(
         running, tmp_path, "--phases", "coverage,fuzzing", "-n", "100", "--exclude-method", "DELETE"
     )
-    ask(running, tmp_path, "--phases", "stateful", "-n", "50")
+    run_schemathesis(running, tmp_path, "--phases", "stateful", "-n", "50")
     assert "request failed" not in running.log.read_text()
 
 
-def test_every_operation_has_a_name_of_its_own_and_no_loose_end(calm: Running) -> None:
-    document = json.loads(fetch(f"{calm.http}/schema/openapi.json").body)
+def test_every_operation_has_a_name_of_its_own_and_no_loose_end(unlimited: ServiceProcess) -> None:
+    document = json.loads(fetch(f"{unlimited.http}/schema/openapi.json").body)
     assert document["openapi"].startswith("3.1")
     operations = [each for path in document["paths"].values() for each in path.values()]
     names = [operation["operationId"] for operation in operations]
@@ -221,10 +225,12 @@ print("done")
 """
 
 
-def test_a_client_made_from_the_description_works(calm: Running, tmp_path: Path) -> None:
+def test_a_client_made_from_the_description_works(
+    unlimited: ServiceProcess, tmp_path: Path
+) -> None:
     generator = Path(sys.executable).with_name("openapi-python-client")
     made_so = subprocess.run(
-        [generator, "generate", "--url", f"{calm.http}/schema/openapi.json", "--meta", "none",
+        [generator, "generate", "--url", f"{unlimited.http}/schema/openapi.json", "--meta", "none",
          "--output-path", tmp_path / "theirs"],
         capture_output=True, text=True, timeout=120 * SCALE, check=False,
         env={**os.environ, "PATH": f"{generator.parent}:{os.environ['PATH']}"},
@@ -233,7 +239,7 @@ def test_a_client_made_from_the_description_works(calm: Running, tmp_path: Path)
     assert "Warning" not in made_so.stdout, made_so.stdout
     (tmp_path / "clip.mp4").write_bytes(clip())
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, calm.http, calm.token, tmp_path / "clip.mp4"],
+        [sys.executable, "-c", PROGRAM, unlimited.http, unlimited.token, tmp_path / "clip.mp4"],
         cwd=tmp_path, capture_output=True, text=True, timeout=120 * SCALE, check=False,
     )  # fmt: skip
     assert done.stdout == "done\n", done.stderr

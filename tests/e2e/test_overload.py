@@ -11,16 +11,16 @@ from media.hls.playlist import MediaPlaylist
 from tests.conftest import Proof
 from tests.support.browser import Chromium, Viewer
 from tests.support.e2e.hls_reader import (
-    Collected,
+    CollectedRendition,
     addresses,
     collect,
-    complaints,
+    decoder_errors,
     media,
     multivariant,
 )
 from tests.support.e2e.publishers import ffmpeg, publishing
-from tests.support.e2e.service import SCALE, Running, fetch, without_slate
-from tests.support.e2e.slow_process import braked, children_of
+from tests.support.e2e.service import SCALE, ServiceProcess, fetch, without_slate
+from tests.support.e2e.slow_process import children_of, throttled
 from tests.support.waiting import poll
 
 pytestmark = [pytest.mark.e2e, pytest.mark.prove]
@@ -29,14 +29,14 @@ pytestmark = [pytest.mark.e2e, pytest.mark.prove]
 _SHARES = (0.5, 0.35, 0.25, 0.18, 0.13, 0.1, 0.07, 0.05)
 
 
-def made(headend: Running) -> dict[str, float]:
+def made(headend: ServiceProcess) -> dict[str, float]:
     """Return which rungs are made now, as the metrics say."""
     text = fetch(f"{headend.http}/metrics", token=headend.token).text
     found = re.findall(r'headend_rung_made\{rendition="(\w+)",stream="\w+"\} ([\d.]+)', text)
     return {name: float(value) for name, value in found}
 
 
-def offered(headend: Running) -> set[str]:
+def offered(headend: ServiceProcess) -> set[str]:
     """Return the rungs that the multivariant playlist offers."""
     playlist = multivariant(headend.playlist)
     assert playlist is not None
@@ -53,7 +53,7 @@ def chosen_again(viewer: Viewer, height: int) -> bool:
 
 
 def test_a_rung_is_shed_players_go_over_and_it_returns(
-    headend: Running, source: Path, browser: Chromium, tmp_path: Path, proof: Proof
+    headend: ServiceProcess, source: Path, browser: Chromium, tmp_path: Path, proof: Proof
 ) -> None:
     options = ("-stream_loop", "-1")
     without_slate(headend)
@@ -66,11 +66,11 @@ def test_a_rung_is_shed_players_go_over_and_it_returns(
         viewer.wait_until_playing(20)
         viewer.force(480, 20)
         before = viewer.wait_until_playing(10, span=4)
-        collected: dict[str, Collected] = {}
+        collected: dict[str, CollectedRendition] = {}
         (engine,) = children_of(headend.process.pid)
-        with braked(engine) as brake:
+        with throttled(engine) as throttle:
             for share in _SHARES:
-                brake.share = share
+                throttle.share = share
                 deadline = time.monotonic() + 12
                 while made(headend).get("480p") == 1 and time.monotonic() < deadline:
                     time.sleep(0.2)
@@ -106,6 +106,6 @@ def test_a_rung_is_shed_players_go_over_and_it_returns(
         "0",
     )
     for name, what in collected.items():
-        assert complaints(what.file(tmp_path / f"{name}.mp4")) == "", name
+        assert decoder_errors(what.file(tmp_path / f"{name}.mp4")) == "", name
     assert "rung shed" in headend.log.read_text()
     assert "rung returns" in headend.log.read_text()

@@ -9,7 +9,7 @@ from tests.support.browser import Chromium, Viewer
 from tests.support.e2e import clock_video
 from tests.support.e2e.hls_reader import addresses, media, multivariant
 from tests.support.e2e.publishers import publishing
-from tests.support.e2e.service import Running
+from tests.support.e2e.service import ServiceProcess
 from tests.support.waiting import poll
 
 pytestmark = pytest.mark.e2e
@@ -48,9 +48,9 @@ _HELD = """() => performance.getEntriesByType("resource")
 
 
 @pytest.fixture(scope="module")
-def live(house: Running) -> Iterator[Running]:
+def live(shared_service: ServiceProcess) -> Iterator[ServiceProcess]:
     """A stream that goes on while the tests of this module do, with enough to go back to."""
-    stream = house.another()
+    stream = shared_service.another()
     encoder = clock_video.encoder(f"{stream.server}/{stream.key}")
     with publishing(encoder):
         poll(lambda: multivariant(stream.playlist), within=20, what="a playlist")
@@ -71,7 +71,7 @@ def off(viewer: Viewer) -> float:
 
 
 def test_who_gets_the_first_media_late_begins_at_the_right_place(
-    live: Running, browser: Chromium
+    live: ServiceProcess, browser: Chromium
 ) -> None:
     viewer = browser.open(live.watch, before=_SLOW + _JUMPS)
     viewer.wait_until_playing(20)
@@ -87,7 +87,7 @@ def test_who_gets_the_first_media_late_begins_at_the_right_place(
 
 
 def test_at_normal_latency_the_next_segment_is_asked_for_before_it_is_there(
-    live: Running, browser: Chromium
+    live: ServiceProcess, browser: Chromium
 ) -> None:
     viewer = browser.open(live.watch, before=_NORMAL)
     viewer.wait_until_playing(20)

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.e2e.hls_reader import multivariant
 from tests.support.e2e.publishers import ffmpeg, publishing
-from tests.support.e2e.service import SCALE, Running, fetch, service
+from tests.support.e2e.service import SCALE, ServiceProcess, fetch, service
 from tests.support.engine.upload_files import picture_size
 from tests.support.waiting import poll
 
@@ -19,7 +19,7 @@ SIZES = {"360p": (640, 156), "480p": (656, 160)}
 
 
 @pytest.fixture
-def headend(tmp_path: Path) -> Iterator[Running]:
+def headend(tmp_path: Path) -> Iterator[ServiceProcess]:
     """A service that makes a poster at each keyframe that there is."""
     environment = {
         "HEADEND_LIVE__POSTER_SECONDS": "2",
@@ -30,7 +30,7 @@ def headend(tmp_path: Path) -> Iterator[Running]:
         yield running
 
 
-def image_urls(headend: Running) -> dict[str, str] | None:
+def image_urls(headend: ServiceProcess) -> dict[str, str] | None:
     """Return what the API shows of the only stream, alone and in the list."""
     answer = fetch(f"{headend.http}/api/streams/1", token=headend.token)
     assert answer.status == 200, answer.text
@@ -40,13 +40,13 @@ def image_urls(headend: Running) -> dict[str, str] | None:
     return shown
 
 
-def change(headend: Running, what: str, method: str = "POST") -> None:
+def change(headend: ServiceProcess, what: str, method: str = "POST") -> None:
     address = f"{headend.http}/api/streams/1{what}"
     assert fetch(address, method=method, token=headend.token).status in {200, 204}
 
 
 @pytest.mark.prove
-def test_a_stream_has_posters_of_what_it_shows(headend: Running, two_rungs: Path) -> None:
+def test_a_stream_has_posters_of_what_it_shows(headend: ServiceProcess, two_rungs: Path) -> None:
     default = f"{headend.http}/live/{headend.hash}/poster/default.jpg"
     watch = f"{headend.http}/watch/{headend.hash}"
     assert image_urls(headend) is None

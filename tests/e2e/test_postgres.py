@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.e2e.hls_reader import Collected, collect
+from tests.support.e2e.hls_reader import CollectedRendition, collect
 from tests.support.e2e.publishers import ffmpeg, publishing
-from tests.support.e2e.service import SCALE, Running, fetch, run_headend, service
+from tests.support.e2e.service import SCALE, ServiceProcess, fetch, run_headend, service
 from tests.support.e2e.uploaded_videos import completed, upload
 from tests.support.engine.upload_files import film
 from tests.support.postgres import PASSWORD, PostgresServer
@@ -17,7 +17,7 @@ from tests.support.waiting import poll
 pytestmark = pytest.mark.e2e
 
 
-def _stream(running: Running) -> dict[str, object] | None:
+def _stream(running: ServiceProcess) -> dict[str, object] | None:
     """Return the first stream as the API shows it; None while it cannot."""
     answer = fetch(f"{running.http}/api/projects/1/streams", token=running.token)
     if answer.status != 200:
@@ -113,7 +113,7 @@ def test_an_installation_moves_from_sqlite_and_its_videos_play(
 
 def _media(playlist: str) -> dict[str, list[bytes]]:
     """Return all that a video's playlists name, by rendition."""
-    held: dict[str, Collected] = {}
+    held: dict[str, CollectedRendition] = {}
     collect(playlist, held)
     found = {
         name: [*each.inits.values(), *(one.data for one in each.segments.values())]

@@ -7,9 +7,9 @@ from urllib.parse import urljoin
 import msgspec
 import pytest
 
-from tests.e2e.test_videos import asked, completed, upload
+from tests.e2e.test_videos import completed, get_json, upload
 from tests.support.browser import Chromium, Viewer
-from tests.support.e2e.service import Running, fetch
+from tests.support.e2e.service import ServiceProcess, fetch
 from tests.support.engine.sources import ffmpeg
 from tests.support.engine.upload_files import picture_size
 from tests.support.waiting import poll
@@ -46,7 +46,7 @@ def colors(path: Path) -> Path:
 
 
 def test_the_picture_of_a_moment_shows_over_the_time_line(
-    headend: Running, browser: Chromium, tmp_path: Path
+    headend: ServiceProcess, browser: Chromium, tmp_path: Path
 ) -> None:
     _, answer = upload(headend, colors(tmp_path / "colors.mp4"))
     hash_ = answer["video"]["hash"]
@@ -73,7 +73,7 @@ def test_the_picture_of_a_moment_shows_over_the_time_line(
                  token=headend.token).status == 200  # fmt: skip
     # Within a second: so long may what is shown be remembered.
     poll(lambda: fetch(address).status == 404, within=10, what="the end of its previews")
-    assert asked(headend, f"/api/videos/{answer['video']['id']}")["published"] is False
+    assert get_json(headend, f"/api/videos/{answer['video']['id']}")["published"] is False
 
 
 def shows(viewer: Viewer) -> None:

@@ -10,15 +10,15 @@ import pytest
 from media.ticks import VIDEO_SCALE
 from tests.support.browser import Chromium
 from tests.support.e2e.hls_reader import (
-    Collected,
+    CollectedRendition,
     addresses,
     collect,
-    complaints,
+    decoder_errors,
     media,
     multivariant,
 )
 from tests.support.e2e.publishers import ffmpeg, make_source, publishing
-from tests.support.e2e.service import SCALE, Running, fetch, service
+from tests.support.e2e.service import SCALE, ServiceProcess, fetch, service
 from tests.support.e2e.thumbnails import difference, fetch_thumbnails, first_picture
 from tests.support.waiting import poll
 
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.e2e
 Json = dict[str, Any]  # Any: what the tests are about to find out
 
 
-def recordings(headend: Running) -> list[Json]:
+def recordings(headend: ServiceProcess) -> list[Json]:
     answer = fetch(f"{headend.http}/api/projects/1/videos", token=headend.token)
     assert answer.status == 200, answer.text
     found = answer.json["data"]
@@ -35,7 +35,7 @@ def recordings(headend: Running) -> list[Json]:
     return found  # pyright: ignore[reportUnknownVariableType]  # JSON
 
 
-def shown(headend: Running, video: int) -> Json:
+def shown(headend: ServiceProcess, video: int) -> Json:
     answer = fetch(f"{headend.http}/api/videos/{video}", token=headend.token)
     assert answer.status == 200, answer.text
     found = answer.json["data"]
@@ -43,7 +43,7 @@ def shown(headend: Running, video: int) -> Json:
     return found  # pyright: ignore[reportUnknownVariableType]  # JSON
 
 
-def recorded(headend: Running, *, within: float) -> Json:
+def recorded(headend: ServiceProcess, *, within: float) -> Json:
     """Wait for the one video that there is to be."""
     poll(lambda: recordings(headend), within=within, what="a video")
     (video,) = recordings(headend)
@@ -55,7 +55,7 @@ def last_of(url: str) -> int:
     return playlist.sequence + len(playlist.segments)
 
 
-def files(headend: Running, room: str) -> dict[str, Path]:
+def files(headend: ServiceProcess, room: str) -> dict[str, Path]:
     """The segments and init sections of a room, by rendition and name."""
     folder = headend.data / "objects" / room
     found = [*folder.rglob("*.m4s"), *folder.rglob("init-*.mp4")]
@@ -69,10 +69,10 @@ def small_source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_run_becomes_a_video_that_plays(
-    headend: Running, small_source: Path, browser: Chromium, tmp_path: Path
+    headend: ServiceProcess, small_source: Path, browser: Chromium, tmp_path: Path
 ) -> None:
     command = ffmpeg(small_source, f"{headend.server}/{headend.key}", "-stream_loop", "-1")
-    live: dict[str, Collected] = {}
+    live: dict[str, CollectedRendition] = {}
     with publishing(command) as encoder:
         poll(lambda: multivariant(headend.playlist), within=20, what="a playlist")
         poll(lambda: last_of(headend.playlist) >= 3, within=20, what="three segments")
@@ -95,10 +95,10 @@ def test_a_run_becomes_a_video_that_plays(
     plays(headend, video, browser, tmp_path)
 
 
-def same_as_live(headend: Running, video: Json, live: dict[str, Collected]) -> None:
+def same_as_live(headend: ServiceProcess, video: Json, live: dict[str, CollectedRendition]) -> None:
     """The video is what was live, by its bytes, and takes no room of its own."""
     base = f"{headend.http}/videos/{video['hash']}/index.m3u8"
-    held: dict[str, Collected] = {}
+    held: dict[str, CollectedRendition] = {}
     collect(base, held)
     assert set(held) == set(live)
     for name, one in held.items():
@@ -124,7 +124,7 @@ def same_as_live(headend: Running, video: Json, live: dict[str, Collected]) -> N
     assert abs(float(detail["length"]) - length) < 0.1
 
 
-def has_previews(headend: Running, video: Json) -> None:
+def has_previews(headend: ServiceProcess, video: Json) -> None:
     """The picture of each moment is the one that plays then."""
 
     def listed() -> str | None:
@@ -134,7 +134,7 @@ def has_previews(headend: Running, video: Json) -> None:
     poll(listed, within=30, what="previews")
     address = listed()
     assert address is not None
-    held: dict[str, Collected] = {}
+    held: dict[str, CollectedRendition] = {}
     collect(f"{headend.http}/videos/{video['hash']}/index.m3u8", held)
     (rendition,) = [one for name, one in held.items() if name != "audio"]
     starts: dict[int, bytes] = {}
@@ -159,12 +159,12 @@ def has_previews(headend: Running, video: Json) -> None:
         assert max(unlike) > 20
 
 
-def plays(headend: Running, video: Json, browser: Chromium, tmp_path: Path) -> None:
-    held: dict[str, Collected] = {}
+def plays(headend: ServiceProcess, video: Json, browser: Chromium, tmp_path: Path) -> None:
+    held: dict[str, CollectedRendition] = {}
     collect(f"{headend.http}/videos/{video['hash']}/index.m3u8", held)
     for name, one in held.items():
         for stretch in one.stretches(tmp_path / f"{name}.mp4"):
-            assert complaints(stretch) == "", stretch
+            assert decoder_errors(stretch) == "", stretch
     viewer = browser.open(f"{headend.http}/watch/{video['hash']}")
     viewer.wait_for("playing", 20)  # it is there, and waits for its viewer
     viewer.press("k")
@@ -205,7 +205,7 @@ def test_a_run_that_a_kill_cut_off_becomes_a_video(tmp_path: Path, small_source:
 
 @pytest.mark.prove
 def test_a_stream_that_is_deleted_on_air_leaves_a_video_for_its_owner(
-    headend: Running, small_source: Path
+    headend: ServiceProcess, small_source: Path
 ) -> None:
     stream = headend.add_stream("For a day")
     playlist = f"{headend.http}/live/{stream['hash']}/index.m3u8"
@@ -222,10 +222,10 @@ def test_a_stream_that_is_deleted_on_air_leaves_a_video_for_its_owner(
     assert str(video["title"]).startswith("For a day, 20")
     address = f"{headend.http}/videos/{video['hash']}/index.m3u8"
     assert fetch(address).status == 404
-    own = fetch(
+    own_service = fetch(
         f"{headend.http}/api/videos/{video['id']}/publish", method="POST", token=headend.token
     )
-    assert own.status == 200, own.text
+    assert own_service.status == 200, own_service.text
     poll(lambda: fetch(address).status == 200, within=10, what="its playlist")
     audio = media(addresses(address)["audio"])
     assert len(audio.segments) >= 3

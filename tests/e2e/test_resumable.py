@@ -15,7 +15,7 @@ import pytest
 
 from tests.conftest import Proof
 from tests.support.api.upload_clips import clip
-from tests.support.e2e.service import SCALE, Answer, Running, fetch, service
+from tests.support.e2e.service import SCALE, Answer, ServiceProcess, fetch, service
 
 pytestmark = pytest.mark.e2e
 
@@ -70,25 +70,27 @@ def by_page(packages: Path, order: Told) -> list[Told]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def asked(running: Running, method: str, path: str, **headers: str) -> Answer:
+def send_request(running: ServiceProcess, method: str, path: str, **headers: str) -> Answer:
     said = {**TUS, **{name.replace("_", "-"): value for name, value in headers.items()}}
     return fetch(f"{running.http}{path}", method=method, token=running.token, headers=said)
 
 
-def create(running: Running, length: int) -> str:
-    answer = asked(running, "POST", "/api/projects/1/uploads", Upload_Length=str(length))
+def create(running: ServiceProcess, length: int) -> str:
+    answer = send_request(running, "POST", "/api/projects/1/uploads", Upload_Length=str(length))
     assert answer.status == 201, answer.text
     location = answer.headers["location"]
     return "/api/" + location.split("/api/", 1)[1]
 
 
-def offset(running: Running, path: str) -> int:
-    answer = asked(running, "HEAD", path)
+def offset(running: ServiceProcess, path: str) -> int:
+    answer = send_request(running, "HEAD", path)
     assert answer.status == 200, answer.status
     return int(answer.headers["upload-offset"])
 
 
-def send(running: Running, path: str, file: Path, at: int, until: int | None = None) -> bytes:
+def send(
+    running: ServiceProcess, path: str, file: Path, at: int, until: int | None = None
+) -> bytes:
     """Append from `at` on; with `until`, cut the connection there. Returns the answer's head."""
     size = file.stat().st_size
     head = (
@@ -113,14 +115,14 @@ def send(running: Running, path: str, file: Path, at: int, until: int | None = N
         return answer
 
 
-def memory(running: Running) -> int:
+def memory(running: ServiceProcess) -> int:
     """Return the most memory that the service had at once, in bytes."""
     status = Path(f"/proc/{running.process.pid}/status").read_text()
     line = next(line for line in status.splitlines() if line.startswith("VmHWM"))
     return int(line.split()[1]) * 1024
 
 
-def sum_of(running: Running, number: str) -> str:
+def sum_of(running: ServiceProcess, number: str) -> str:
     """Return the SHA-256 of the file that a video was made of."""
     answer = fetch(f"{running.http}/api/videos/{number}", token=running.token)
     shown: Told = answer.json["data"]  # type: ignore[assignment]
@@ -129,7 +131,7 @@ def sum_of(running: Running, number: str) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def completed(running: Running, number: str) -> None:
+def completed(running: ServiceProcess, number: str) -> None:
     """Wait until a video plays."""
     deadline = time.monotonic() + 90 * SCALE
     while time.monotonic() < deadline:
@@ -146,12 +148,12 @@ def test_a_page_uploads_aborts_and_goes_on(tmp_path: Path, packages: Path) -> No
     file = tmp_path / "film.mp4"
     with service(tmp_path / "data") as running:
         headers = {"Authorization": f"Bearer {running.token}"}
-        own = {"endpoint": f"{running.http}/api/projects/1/uploads", "headers": headers}
+        own_service = {"endpoint": f"{running.http}/api/projects/1/uploads", "headers": headers}
         orders: list[tuple[Told, int | None]] = [
-            ({**own, "chunkSize": 16 * MiB, "metadata": {"filename": "a.mp4"}}, 3 * MiB),
-            ({**own, "chunkSize": MiB, "uploadDataDuringCreation": True}, None),
+            ({**own_service, "chunkSize": 16 * MiB, "metadata": {"filename": "a.mp4"}}, 3 * MiB),
+            ({**own_service, "chunkSize": MiB, "uploadDataDuringCreation": True}, None),
             # Where the last piece is a whole one, this client never says that it was the last.
-            ({**own, "chunkSize": 3 * MiB, "uploadLengthDeferred": True}, None),
+            ({**own_service, "chunkSize": 3 * MiB, "uploadLengthDeferred": True}, None),
         ]
         leave = fetch(
             f"{running.http}/api/projects/1/upload-links",
@@ -191,10 +193,10 @@ def test_a_page_replaces_a_file_by_one_that_no_form_takes(tmp_path: Path, packag
     written(file, 8 * MiB)
     with service(tmp_path / "data") as running:
         headers = {"Authorization": f"Bearer {running.token}"}
-        own = {"endpoint": f"{running.http}/api/projects/1/uploads", "headers": headers}
+        own_service = {"endpoint": f"{running.http}/api/projects/1/uploads", "headers": headers}
         order: Told = {
             "file": str(file),
-            "options": {**own, "uploadSize": 8 * MiB},
+            "options": {**own_service, "uploadSize": 8 * MiB},
             "abortAt": None,
         }
         first = by_page(packages, order)[-1]["video"]
@@ -205,7 +207,7 @@ def test_a_page_replaces_a_file_by_one_that_no_form_takes(tmp_path: Path, packag
             method="POST", token=running.token, body={"video_id": int(first)},
         )  # fmt: skip
         link: Told = leave.json["upload_link"]  # type: ignore[assignment]
-        named = {**own, "metadata": {"filename": "a.mp4", "replaces": first}}
+        named = {**own_service, "metadata": {"filename": "a.mp4", "replaces": first}}
         for options, length in ((named, size), ({"endpoint": link["address"]}, 9 * MiB)):
             sha = written(file, length)
             told = by_page(
@@ -274,7 +276,7 @@ def test_a_large_file_cut_ten_times_comes_whole_in_flat_memory(
     sha = written(file, size)
     with service(tmp_path / "data") as running:
         path = create(running, 100)
-        asked(running, "DELETE", path)
+        send_request(running, "DELETE", path)
         before = memory(running)
         path = create(running, size)
         at = 0
@@ -328,6 +330,6 @@ def test_two_processes_hand_an_upload_over(tmp_path: Path) -> None:
         assert sum_of(running, video) == sha
 
 
-def shown(running: Running, path: str) -> Told:
+def shown(running: ServiceProcess, path: str) -> Told:
     data: Told = fetch(f"{running.http}{path}", token=running.token).json["data"]  # type: ignore[assignment]
     return data

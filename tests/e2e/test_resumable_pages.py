@@ -16,7 +16,7 @@ import pytest
 
 from tests.e2e.test_resumable import MiB, Told, sum_of, written
 from tests.support.browser import Chromium
-from tests.support.e2e.service import SCALE, Running, fetch, service
+from tests.support.e2e.service import SCALE, ServiceProcess, fetch, service
 
 pytestmark = pytest.mark.e2e
 
@@ -46,7 +46,7 @@ def site(folder: Path) -> Generator[str]:
             thread.join()
 
 
-def arrived(running: Running) -> str:
+def arrived(running: ServiceProcess) -> str:
     """Wait until the one video has its file; return its number."""
     deadline = time.monotonic() + 30 * SCALE
     while time.monotonic() < deadline:

@@ -9,15 +9,15 @@ from tests.conftest import Proof
 from tests.e2e.test_going_on import last_sequence, run_of
 from tests.support.browser import Chromium
 from tests.support.e2e.hls_reader import (
-    Collected,
+    CollectedRendition,
     addresses,
     collect,
-    complaints,
+    decoder_errors,
     media,
     multivariant,
 )
 from tests.support.e2e.publishers import ffmpeg, gstreamer, publishing
-from tests.support.e2e.service import Running, service, without_slate
+from tests.support.e2e.service import ServiceProcess, service, without_slate
 from tests.support.waiting import poll
 
 pytestmark = [pytest.mark.e2e, pytest.mark.prove]
@@ -25,7 +25,9 @@ pytestmark = [pytest.mark.e2e, pytest.mark.prove]
 DEATHS = 10
 
 
-def command(headend: Running, source: Path, encoder: str, scheme: str, host: str) -> list[str]:
+def command(
+    headend: ServiceProcess, source: Path, encoder: str, scheme: str, host: str
+) -> list[str]:
     port = headend.port_of(headend.secure_server if scheme == "rtmps" else headend.server)
     url = f"{scheme}://{host}:{port}/live/{headend.key}"
     match encoder:
@@ -50,7 +52,7 @@ def command(headend: Running, source: Path, encoder: str, scheme: str, host: str
     ],
 )
 def test_all_rungs_play_and_decode(
-    headend: Running,
+    headend: ServiceProcess,
     source: Path,
     browser: Chromium,
     tmp_path: Path,
@@ -60,7 +62,7 @@ def test_all_rungs_play_and_decode(
     host: str,
 ) -> None:
     viewer = browser.open(headend.watch)
-    held: dict[str, Collected] = {}
+    held: dict[str, CollectedRendition] = {}
     without_slate(headend)
     with publishing(command(headend, source, encoder, scheme, host)):
         viewer.wait_until_playing(20)
@@ -76,7 +78,7 @@ def test_all_rungs_play_and_decode(
     poll(ended, within=60, what="the run's end")
     files = {name: what.file(tmp_path / f"{name}.mp4") for name, what in held.items()}
     assert set(files) == {"720p", "480p", "360p", "audio"}
-    assert {name: complaints(file) for name, file in files.items()} == dict.fromkeys(files, "")
+    assert {name: decoder_errors(file) for name, file in files.items()} == dict.fromkeys(files, "")
     sample = viewer.sample()
     assert sample is not None
     assert not [fault for fault in sample.faults if "fatal" in fault]
@@ -89,7 +91,7 @@ def test_deaths_one_after_the_other(
 ) -> None:
     """Killed again and again, the same run goes on, and every listed segment is there."""
     folder = tmp_path / "data"
-    held: dict[str, Collected] = {}
+    held: dict[str, CollectedRendition] = {}
     run = ""
     sequence = -1
     for _ in range(DEATHS):

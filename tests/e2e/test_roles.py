@@ -15,16 +15,16 @@ import pytest
 from tests.conftest import Proof
 from tests.support.browser import Chromium
 from tests.support.e2e.hls_reader import (
-    Collected,
+    CollectedRendition,
     addresses,
     collect,
-    complaints,
+    decoder_errors,
     frames,
     media,
     multivariant,
 )
 from tests.support.e2e.publishers import ffmpeg, publishing
-from tests.support.e2e.service import SCALE, Running, fetch, run_headend, service
+from tests.support.e2e.service import SCALE, ServiceProcess, fetch, run_headend, service
 from tests.support.waiting import poll
 
 pytestmark = pytest.mark.e2e
@@ -41,13 +41,13 @@ WINDOWS = {
 
 
 @contextmanager
-def ingest_role(data: Path, *arguments: str) -> Generator[Running]:
+def ingest_role(data: Path, *arguments: str) -> Generator[ServiceProcess]:
     with service(data, role="ingest", environment=WINDOWS, arguments=arguments) as running:
         yield running
 
 
 @contextmanager
-def api_role(ingest: Running, *arguments: str) -> Generator[Running]:
+def api_role(ingest: ServiceProcess, *arguments: str) -> Generator[ServiceProcess]:
     """Run the API beside an ingest, told of its ports as by a common settings file."""
     ports = (
         *("--rtmp", f"[::]:{ingest.port_of(ingest.server)}"),
@@ -59,7 +59,7 @@ def api_role(ingest: Running, *arguments: str) -> Generator[Running]:
 
 
 @contextmanager
-def first_ingest(data: Path) -> Generator[Running]:
+def first_ingest(data: Path) -> Generator[ServiceProcess]:
     """Run an ingest on a folder that `headend migrate` makes."""
     made = run_headend("migrate", "--data", str(data))
     assert made.returncode == 0, made.stderr
@@ -69,24 +69,24 @@ def first_ingest(data: Path) -> Generator[Running]:
 
 
 @pytest.fixture(scope="module")
-def ingest(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+def ingest(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceProcess]:
     """An ingest that goes on beside all tests."""
     with first_ingest(tmp_path_factory.mktemp("roles") / "data") as running:
         yield running
 
 
 @pytest.fixture
-def mortal(tmp_path: Path) -> Iterator[Running]:
+def second_ingest(tmp_path: Path) -> Iterator[ServiceProcess]:
     """An ingest for the test alone, which ends it."""
     with first_ingest(tmp_path / "data") as running:
         yield running
 
 
-def port_of(running: Running) -> str:
+def port_of(running: ServiceProcess) -> str:
     return f"127.0.0.1:{running.port_of(running.http)}"
 
 
-def flags(api: Running) -> dict[str, object]:
+def flags(api: ServiceProcess) -> dict[str, object]:
     """Return how the first stream stands, as the API tells it."""
     answer = fetch(f"{api.http}/api/projects/1/streams", token=api.token)
     assert answer.status == 200, answer.text
@@ -103,7 +103,7 @@ def run_of(url: str) -> str:
     return addresses(url)["audio"].split("/")[-3]
 
 
-def follow(url: str, held: dict[str, Collected], seconds: float) -> None:
+def follow(url: str, held: dict[str, CollectedRendition], seconds: float) -> None:
     """Follow the playlists for that long: each segment that they name must be there."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
@@ -112,10 +112,10 @@ def follow(url: str, held: dict[str, Collected], seconds: float) -> None:
 
 
 def test_a_restart_of_the_api_costs_the_stream_nothing(
-    ingest: Running, small_source: Path, tmp_path: Path, proof: Proof
+    ingest: ServiceProcess, small_source: Path, tmp_path: Path, proof: Proof
 ) -> None:
     """Drained, then killed, while an encoder publishes: every picture comes out, in step."""
-    held: dict[str, Collected] = {}
+    held: dict[str, CollectedRendition] = {}
     progress = tmp_path / "progress.txt"
     options = ("-stream_loop", "-1", "-progress", str(progress))
     command = ffmpeg(small_source, f"{ingest.server}/{ingest.key}", *options)
@@ -150,7 +150,7 @@ def test_a_restart_of_the_api_costs_the_stream_nothing(
         assert numbers == list(range(len(numbers))), name
         assert not any(segment.discontinuity for segment in what.segments.values()), name
         file = what.file(tmp_path / f"{name}.mp4")
-        assert complaints(file) == "", name
+        assert decoder_errors(file) == "", name
         if name != "audio":
             lost = sent - len(list(frames(file)))
             assert lost == 0
@@ -163,10 +163,10 @@ def test_a_restart_of_the_api_costs_the_stream_nothing(
 
 @pytest.mark.prove
 def test_a_restart_of_the_ingest_goes_on_with_the_run_and_the_api_serves_on(
-    mortal: Running, small_source: Path, tmp_path: Path
+    second_ingest: ServiceProcess, small_source: Path, tmp_path: Path
 ) -> None:
-    ingest = mortal
-    held: dict[str, Collected] = {}
+    ingest = second_ingest
+    held: dict[str, CollectedRendition] = {}
     doors = (
         *("--rtmp", f"[::]:{ingest.port_of(ingest.server)}"),
         *("--rtmps", f"[::]:{ingest.port_of(ingest.secure_server)}"),
@@ -179,7 +179,7 @@ def test_a_restart_of_the_ingest_goes_on_with_the_run_and_the_api_serves_on(
             poll(lambda: last_sequence(url) >= 1, within=15, what="two segments")
             run_name = run_of(url)
             collect(url, held)
-            with ThreadOf(lambda: follow(url, held, 4)):
+            with BackgroundThread(lambda: follow(url, held, 4)):
                 assert ingest.stop(signal.SIGTERM) == 0
         assert flags(api)["live"] is False
         drained = last_sequence(url)
@@ -197,11 +197,11 @@ def test_a_restart_of_the_ingest_goes_on_with_the_run_and_the_api_serves_on(
         # Each source has its own init section, and a file takes one.
         for init in what.inits:
             some = {n: one for n, one in what.segments.items() if one.init == init}
-            file = Collected(what.inits, some).file(tmp_path / f"{name}.mp4")
-            assert complaints(file) == "", name
+            file = CollectedRendition(what.inits, some).file(tmp_path / f"{name}.mp4")
+            assert decoder_errors(file) == "", name
 
 
-class ThreadOf:
+class BackgroundThread:
     """Does something beside the block; what it raises is raised at the block's end."""
 
     def __init__(self, act: Callable[[], None]) -> None:
@@ -225,7 +225,7 @@ class ThreadOf:
 
 
 def test_a_stream_that_the_api_adds_can_be_published_at_once_and_plays(
-    ingest: Running, small_source: Path, browser: Chromium
+    ingest: ServiceProcess, small_source: Path, browser: Chromium
 ) -> None:
     with api_role(ingest) as api:
         record = api.add_stream("Another")
@@ -241,9 +241,9 @@ def test_a_stream_that_the_api_adds_can_be_published_at_once_and_plays(
 
 @pytest.mark.prove
 def test_streams_of_a_killed_ingest_go_off_the_air_on_paper(
-    mortal: Running, small_source: Path
+    second_ingest: ServiceProcess, small_source: Path
 ) -> None:
-    ingest = mortal
+    ingest = second_ingest
     command = ffmpeg(small_source, f"{ingest.server}/{ingest.key}", "-stream_loop", "-1")
     with api_role(ingest) as api:
         with publishing(command):
@@ -256,7 +256,7 @@ def test_streams_of_a_killed_ingest_go_off_the_air_on_paper(
             assert fetch(f"{api.http}/readyz").status == 200
 
 
-def test_each_role_tells_of_itself(ingest: Running) -> None:
+def test_each_role_tells_of_itself(ingest: ServiceProcess) -> None:
     assert fetch(f"{ingest.status}/healthz").json == {"status": "alive"}
     assert fetch(f"{ingest.status}/readyz").json == {"status": "ready", "problems": []}
     poll(lambda: "headend_ingest_connections 0.0" in fetch(f"{ingest.status}/metrics").text,
@@ -291,7 +291,7 @@ FREE = ("--rtmp", "[::]:0", "--rtmps", "[::]:0")
 
 
 @pytest.mark.prove
-def test_one_process_alone_writes_and_any_number_may_show(ingest: Running) -> None:
+def test_one_process_alone_writes_and_any_number_may_show(ingest: ServiceProcess) -> None:
     for role in ("serve", "ingest"):
         words = refusal(role, ingest.data, *FREE)
         assert f"(headend ingest, process {ingest.process.pid})" in words
@@ -321,7 +321,7 @@ def test_a_role_without_a_database_says_what_to_run(tmp_path: Path, role: str) -
     assert not (tmp_path / "none").exists()
 
 
-def test_the_api_refuses_to_guess_a_port_that_only_the_ingest_knows(ingest: Running) -> None:
+def test_the_api_refuses_to_guess_a_port_that_only_the_ingest_knows(ingest: ServiceProcess) -> None:
     words = refusal("api", ingest.data, *FREE)
     assert "rtmp.listen is [::]:0, a free port" in words
     assert "rtmp.public_url" in words

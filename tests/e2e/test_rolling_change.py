@@ -13,14 +13,14 @@ import pytest
 from msgspec import structs
 
 from tests.conftest import Proof
-from tests.e2e.test_hosts import goes_on, taken_over
+from tests.e2e.test_hosts import taken_over, wait_for_segments
 from tests.support.e2e.clock_video import encoder
-from tests.support.e2e.encoder_pair import Pair, pair
+from tests.support.e2e.encoder_pair import EncoderPair, pair
 from tests.support.e2e.hls_reader import addresses, multivariant
-from tests.support.e2e.hosts import Hosts, SharedEngines, running_engines
+from tests.support.e2e.hosts import HostProcesses, SharedEngines, running_engines
 from tests.support.e2e.older_version import before_this_form, install, oldest_of_this_form
 from tests.support.e2e.publishers import publishing
-from tests.support.e2e.service import HEADEND, Running, fetch
+from tests.support.e2e.service import HEADEND, ServiceProcess, fetch
 from tests.support.e2e.strict_player import following
 from tests.support.waiting import poll
 
@@ -33,12 +33,12 @@ def engines(tmp_path: Path) -> Iterator[SharedEngines]:
         yield running
 
 
-def newer(stream: Pair, api: Running) -> Pair:
+def newer(stream: EncoderPair, api: ServiceProcess) -> EncoderPair:
     """Return the stream as another API host shows it; the owner's token is at the first one."""
     return structs.replace(stream, headend=replace(api, data=stream.headend.data))
 
 
-def parts_come(stream: Pair) -> None:
+def parts_come(stream: EncoderPair) -> None:
     low = addresses(stream.playlist)["audio"]
     poll(lambda: "#EXT-X-PART:" in fetch(low).text, within=20, what="parts, which cross by Redis")
 
@@ -48,7 +48,7 @@ def test_hosts_change_one_after_the_other_while_a_stream_is_on_air(
 ) -> None:
     commit = oldest_of_this_form()
     old = install(commit, tmp_path / "old")
-    with Hosts(tmp_path, engines.database, engines.environment, old) as hosts:
+    with HostProcesses(tmp_path, engines.database, engines.environment, old) as hosts:
         first, old_api = hosts.ingest("a"), hosts.api()
         before = pair(old_api.running)
         primary = encoder(hosts.url("a", before.key))
@@ -73,7 +73,7 @@ def test_hosts_change_one_after_the_other_while_a_stream_is_on_air(
                 run = addresses(stream.playlist)
                 first.stop()
                 taken_over(hosts, stream, "b", 2)
-                goes_on(stream, 2)
+                wait_for_segments(stream, 2)
                 first.program = HEADEND
                 first.start()
                 with publishing(primary):
@@ -91,7 +91,7 @@ def test_where_the_tables_have_another_form_nothing_is_changed_beside_the_older_
 ) -> None:
     commit = before_this_form()
     old = install(commit, tmp_path / "old")
-    with Hosts(tmp_path, engines.database, engines.environment, old) as hosts:
+    with HostProcesses(tmp_path, engines.database, engines.environment, old) as hosts:
         first, old_api = hosts.ingest("a"), hosts.api()
         before = pair(old_api.running)
         primary = encoder(hosts.url("a", before.key))
@@ -101,7 +101,7 @@ def test_where_the_tables_have_another_form_nothing_is_changed_beside_the_older_
             hosts.migrate("api-2", refused="stop")
             with pytest.raises(AssertionError, match="older"):
                 hosts.api("api-2")
-            goes_on(before, 2)
+            wait_for_segments(before, 2)
             run = addresses(before.playlist)
             first.stop()
             old_api.stop()
@@ -110,7 +110,7 @@ def test_where_the_tables_have_another_form_nothing_is_changed_beside_the_older_
         first.program = HEADEND
         first.start()
         with publishing(primary):
-            goes_on(stream, 2)
+            wait_for_segments(stream, 2)
         found = {
             name: urlsplit(address).path for name, address in addresses(stream.playlist).items()
         }

@@ -15,11 +15,11 @@ from media.ticks import VIDEO_SCALE
 from tests.conftest import Proof
 from tests.support.browser import Chromium, Viewer
 from tests.support.e2e import clock_video
-from tests.support.e2e.clock_video import keeping, longest_gap
-from tests.support.e2e.encoder_pair import Json, Pair, pair
-from tests.support.e2e.hls_reader import addresses, complaints, media, multivariant
+from tests.support.e2e.clock_video import archiving, longest_gap
+from tests.support.e2e.encoder_pair import EncoderPair, Json, pair
+from tests.support.e2e.hls_reader import addresses, decoder_errors, media, multivariant
 from tests.support.e2e.publishers import publishing
-from tests.support.e2e.service import SCALE, Running, fetch, service
+from tests.support.e2e.service import SCALE, ServiceProcess, fetch, service
 from tests.support.waiting import poll
 
 pytestmark = pytest.mark.e2e
@@ -50,7 +50,7 @@ def latency(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="module")
-def running(latency: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+def running(latency: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceProcess]:
     environment = {
         "HEADEND_LIVE__RECONNECT_SECONDS": "45",
         "HEADEND_LIVE__GOODBYE_SECONDS": str(_GOODBYE),
@@ -76,7 +76,7 @@ def shows_clock(viewer: Viewer, *, wanted: bool, within: float) -> None:
     )
 
 
-def walls_go_on(stream: Pair) -> None:
+def walls_go_on(stream: EncoderPair) -> None:
     """See that the time of day that the playlist tells goes on as its media do.
 
     Behind a slate stands what an encoder sent while its tracks were not known yet: up to 1.5 s.
@@ -89,9 +89,9 @@ def walls_go_on(stream: Pair) -> None:
         assert abs(after.wall_us - due) <= 1_500_000 * SCALE, (before, after)
 
 
-def recorded(stream: Pair) -> Json | None:
+def recorded(stream: EncoderPair) -> Json | None:
     """Return the video that the stream's last run became."""
-    told = stream.told("recorded")
+    told = stream.listed_events("recorded")
     if not told:
         return None
     address = f"{stream.headend.http}/api/projects/1/videos"
@@ -103,12 +103,17 @@ def recorded(stream: Pair) -> Json | None:
 
 @pytest.mark.parametrize("away", [_SHORT, _LONG])
 def test_a_stream_whose_encoders_all_fail_is_a_slate_and_then_itself_again(
-    latency: str, running: Running, browser: Chromium, away: float, proof: Proof, tmp_path: Path
+    latency: str,
+    running: ServiceProcess,
+    browser: Chromium,
+    away: float,
+    proof: Proof,
+    tmp_path: Path,
 ) -> None:
     stream = pair(running)
     command = clock_video.encoder(stream.url(0), size=clock_video.TWO_RUNGS)
     backup = clock_video.encoder(stream.url(1), size=clock_video.TWO_RUNGS)
-    with ExitStack() as world, keeping(stream.playlist, patient=True) as keeper:
+    with ExitStack() as world, archiving(stream.playlist, patient=True) as archive:
         first = world.enter_context(publishing(command))
         second = world.enter_context(publishing(backup))
         poll(lambda: multivariant(stream.playlist), within=20, what="a playlist")
@@ -124,14 +129,14 @@ def test_a_stream_whose_encoders_all_fail_is_a_slate_and_then_itself_again(
         for encoder in (second, first):
             encoder.kill()
             encoder.wait()
-        poll(lambda: stream.told("slate"), within=4, what="the slate is told")
+        poll(lambda: stream.listed_events("slate"), within=4, what="the slate is told")
         shows_clock(viewer, wanted=False, within=20)
         flags = stream.record()
         assert (flags["live"], flags["receiving_count"]) == (True, 0)
         time.sleep(max(0.0, away - (time.monotonic() - began)))
         assert viewer.wait_until_playing(10).run is not None, "the slate moves on"
         with publishing(command) as third:
-            poll(lambda: stream.told("back on air"), within=10, what="back is told")
+            poll(lambda: stream.listed_events("back on air"), within=10, what="back is told")
             gone = time.monotonic() - began  # longer than `away` if Chromium shows the slate late
             shows_clock(viewer, wanted=True, within=20)
             viewer.wait_until_playing(10, span=3)
@@ -145,11 +150,11 @@ def test_a_stream_whose_encoders_all_fail_is_a_slate_and_then_itself_again(
         poll(lambda: not stream.record()["live"], within=4, what="off air")
         video = poll(lambda: recorded(stream), within=10, what="the recording")
         proof("from EXT-X-ENDLIST to the recording", f"{time.monotonic() - ended:.1f} s", "5 s")
-    slate = keeper.unclocked(RUNGS[0], tmp_path)
+    slate = archive.unclocked(RUNGS[0], tmp_path)
     for rung in stream.rungs_made(RUNGS):
-        assert longest_gap(keeper.pictures(rung, tmp_path)) <= 0.25, rung
-        for path in keeper.held[rung].stretches(tmp_path / f"all-{rung}.mp4"):
-            assert complaints(path) == "", path
+        assert longest_gap(archive.pictures(rung, tmp_path)) <= 0.25, rung
+        for path in archive.held[rung].stretches(tmp_path / f"all-{rung}.mp4"):
+            assert decoder_errors(path) == "", path
     told = f"{latency} latency, encoders gone for {away:.0f} s"
     due = gone + _GOODBYE - 2 * _LAST_PICTURE
     proof(
@@ -171,7 +176,7 @@ def test_a_stream_whose_encoders_all_fail_is_a_slate_and_then_itself_again(
 
 @pytest.mark.prove
 def test_an_owner_who_holds_the_output_shows_the_slate_until_it_is_let_go(
-    running: Running, browser: Chromium
+    running: ServiceProcess, browser: Chromium
 ) -> None:
     stream = pair(running, "Held")
     with publishing(clock_video.encoder(stream.url(0), size=clock_video.TWO_RUNGS)):
@@ -191,6 +196,6 @@ def test_an_owner_who_holds_the_output_shows_the_slate_until_it_is_let_go(
         sample = viewer.wait_until_playing(10)
         assert sample.stalls == 0, sample
         viewer.close()
-    told = [each["type"] for each in stream.told("paused", "resumed", "slate", "switched")]
+    told = [each["type"] for each in stream.listed_events("paused", "resumed", "slate", "switched")]
     assert told.count("paused") == told.count("resumed") == 1
     assert "switched" not in told

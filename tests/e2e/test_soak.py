@@ -27,9 +27,9 @@ from tests.support.e2e.crowd import watching
 from tests.support.e2e.hls_reader import addresses, media, multivariant
 from tests.support.e2e.publishers import ffmpeg, publishing
 from tests.support.e2e.repeating import repeating
-from tests.support.e2e.service import SCALE, Running, fetch, service, without_slate
-from tests.support.e2e.strangers import Prey, besieging
-from tests.support.e2e.uploaded_videos import asked, upload
+from tests.support.e2e.service import SCALE, ServiceProcess, fetch, service, without_slate
+from tests.support.e2e.strangers import AttackedPorts, attacking
+from tests.support.e2e.uploaded_videos import get_json, upload
 from tests.support.engine.upload_files import film
 from tests.support.waiting import poll
 
@@ -45,7 +45,7 @@ SLOWEST: Final = 1.0  # seconds: a playlist that is a second late is noticed
 X264: Final = ("-c:v", "libx264", "-preset", "ultrafast", "-g", "60", "-c:a", "aac")
 
 
-class Sample(msgspec.Struct, frozen=True):
+class ServiceSample(msgspec.Struct, frozen=True):
     """The service at one moment, without its engines."""
 
     at: float  # monotonic seconds
@@ -53,7 +53,7 @@ class Sample(msgspec.Struct, frozen=True):
     descriptors: int
 
 
-class HeardStream:
+class CountedStream:
     """The pictures of one stream's top rendition, counted as they are listed."""
 
     def __init__(self, playlist: str) -> None:
@@ -64,7 +64,7 @@ class HeardStream:
         self.missed: list[int] = []
         self._init = b""
 
-    def look(self) -> bool:
+    def update(self) -> bool:
         """Count what is new; return whether the run has ended."""
         address = addresses(self.playlist)[TOP]
         playlist = media(address)
@@ -84,25 +84,25 @@ class HeardStream:
         return playlist.ended
 
 
-class Videos:
+class RepeatedVideos:
     """Two videos that are always being made: one that is complete is deleted and made again."""
 
-    def __init__(self, headend: Running, path: Path) -> None:
+    def __init__(self, headend: ServiceProcess, path: Path) -> None:
         self._headend = headend
         self._path = path
         self._under_way = [self._upload(), self._upload()]
         self.completed = 0
 
-    def look(self) -> None:
+    def update(self) -> None:
         """Replace each video that is complete."""
-        for place, video in enumerate(self._under_way):
+        for index, video in enumerate(self._under_way):
             address = f"/api/videos/{video}"
-            state = asked(self._headend, f"{address}/status")
+            state = get_json(self._headend, f"{address}/status")
             assert state["state"] != "failed", state
             if state["state"] == "completed":
                 url = f"{self._headend.http}{address}"
                 assert fetch(url, method="DELETE", token=self._headend.token).status == 204
-                self._under_way[place] = self._upload()
+                self._under_way[index] = self._upload()
                 self.completed += 1
 
     def _upload(self) -> int:
@@ -111,12 +111,14 @@ class Videos:
         return int(answer["video"]["id"])
 
 
-def sample(headend: Running) -> Sample:
+def sample(headend: ServiceProcess) -> ServiceSample:
     """Measure the service now."""
     folder = Path(f"/proc/{headend.process.pid}")
     found = re.search(r"VmRSS:\s+(\d+) kB", (folder / "status").read_text())
     assert found is not None
-    return Sample(time.monotonic(), int(found[1]) << 10, len(list((folder / "fd").iterdir())))
+    return ServiceSample(
+        time.monotonic(), int(found[1]) << 10, len(list((folder / "fd").iterdir()))
+    )
 
 
 def test_an_hour_of_everything_leaves_the_service_as_it_was(
@@ -137,30 +139,30 @@ def test_an_hour_of_everything_leaves_the_service_as_it_was(
             encoders.append(stack.enter_context(publishing(command)))
         for stream in streams:
             poll(lambda at=stream.playlist: multivariant(at), within=30, what="a playlist")
-        heard = [HeardStream(stream.playlist) for stream in streams]
-        videos = Videos(headend, path)
-        samples: list[Sample] = []
+        counted = [CountedStream(stream.playlist) for stream in streams]
+        videos = RepeatedVideos(headend, path)
+        samples: list[ServiceSample] = []
         with ExitStack() as load:
             tops = [addresses(stream.playlist)[TOP] for stream in streams]
             crowd = load.enter_context(watching(tops, VIEWERS))
-            prey = Prey(
+            target = AttackedPorts(
                 http=int(headend.http.rsplit(":", 1)[1]),
                 rtmp=headend.port_of(headend.server),
                 playlist=urlsplit(tops[0]).path,
                 web_socket="/app/anything?protocol=7",
             )
-            siege = load.enter_context(besieging(prey))
-            for each in heard:
-                load.enter_context(repeating(each.look, 4))
-            load.enter_context(repeating(videos.look, 5))
+            attacks = load.enter_context(attacking(target))
+            for each in counted:
+                load.enter_context(repeating(each.update, 4))
+            load.enter_context(repeating(videos.update, 5))
             load.enter_context(repeating(lambda: samples.append(sample(headend)), 5))
             began = time.monotonic()
             while time.monotonic() < began + SECONDS:
                 assert [encoder.poll() for encoder in encoders] == [None] * STREAMS
                 time.sleep(1)
         sent = [stop(encoder, tmp_path / f"{n}.progress") for n, encoder in enumerate(encoders)]
-        for each in heard:
-            poll(each.look, within=30, what="the run's end")
+        for each in counted:
+            poll(each.update, within=30, what="the run's end")
     third = SECONDS / 3
     early = [each for each in samples if began + third / 3 <= each.at < began + third]
     late = [each for each in samples if each.at >= began + 2 * third]
@@ -173,7 +175,7 @@ def test_an_hour_of_everything_leaves_the_service_as_it_was(
     name = f"{minutes:g} min of {STREAMS} streams, 2 videos, {VIEWERS} viewers, strangers"
     proof(
         f"{name}: pictures lost",
-        f"{sum(sent) - sum(e.pictures for e in heard)} of {sum(sent)}",
+        f"{sum(sent) - sum(e.pictures for e in counted)} of {sum(sent)}",
         "0",
     )
     proof(
@@ -193,10 +195,10 @@ def test_an_hour_of_everything_leaves_the_service_as_it_was(
         "",
     )
     proof(f"{name}: answers to viewers", f"{dict(crowd.statuses)}", "200 alone")
-    proof(f"{name}: attacks, videos made", f"{siege.count}, {videos.completed}", "")
-    assert [each.pictures for each in heard] == sent
-    assert [each.missed for each in heard] == [[]] * STREAMS
-    assert [each.discontinuities for each in heard] == [0] * STREAMS
+    proof(f"{name}: attacks, videos made", f"{attacks.count}, {videos.completed}", "")
+    assert [each.pictures for each in counted] == sent
+    assert [each.missed for each in counted] == [[]] * STREAMS
+    assert [each.discontinuities for each in counted] == [0] * STREAMS
     assert set(crowd.statuses) == {200}
     assert grown < MEMORY_GROWTH
     assert opened < DESCRIPTOR_GROWTH

@@ -16,7 +16,7 @@ import pytest
 
 from headend.install.certificates import ensure_local_certificates
 from headend.security_log import security_log_path
-from tests.support.e2e.service import SCALE, Running, fetch, run_headend, service
+from tests.support.e2e.service import SCALE, ServiceProcess, fetch, run_headend, service
 from tests.support.free_ports import free_port
 from tests.support.redis_server import redis_server
 from tests.support.waiting import poll
@@ -68,7 +68,7 @@ def redis_port() -> int:
 
 
 @pytest.fixture(scope="module")
-def waiting(redis_port: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+def waiting(redis_port: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceProcess]:
     """A service that does without the Redis that it is told of."""
     environment = {"HEADEND_REDIS__URL": f"redis://127.0.0.1:{redis_port}/0"}
     folder = tmp_path_factory.mktemp("waiting") / "data"
@@ -76,7 +76,7 @@ def waiting(redis_port: int, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         yield running
 
 
-def test_whatever_it_stores_is_readable_by_its_own_user_only(waiting: Running) -> None:
+def test_whatever_it_stores_is_readable_by_its_own_user_only(waiting: ServiceProcess) -> None:
     uploads = f"{waiting.http}/api/projects/1/uploads"
     tus = {"Tus-Resumable": "1.0.0", "Upload-Length": "9"}
     made = fetch(uploads, method="POST", token=waiting.token, headers=tus)
@@ -192,7 +192,7 @@ def test_a_lost_database_is_one_sentence_and_costs_no_media(tmp_path: Path) -> N
 
 
 def test_a_redis_that_is_not_there_is_said_once_and_used_once_it_is(
-    waiting: Running, redis_port: int, tmp_path: Path
+    waiting: ServiceProcess, redis_port: int, tmp_path: Path
 ) -> None:
     answer = fetch(f"{waiting.http}/readyz")
     assert (answer.status, answer.json["status"]) == (200, "ready")

@@ -21,10 +21,10 @@ from media.hls import m3u8
 from media.hls.playlist import MediaPlaylist
 from tests.conftest import Proof
 from tests.support.e2e import clock_video
-from tests.support.e2e.encoder_pair import Json, Pair, pair
+from tests.support.e2e.encoder_pair import EncoderPair, Json, pair
 from tests.support.e2e.hls_reader import multivariant
 from tests.support.e2e.publishers import persisting
-from tests.support.e2e.service import SCALE, Running, fetch, service
+from tests.support.e2e.service import SCALE, ServiceProcess, fetch, service
 from tests.support.e2e.slow_process import children_of
 from tests.support.waiting import poll
 
@@ -51,10 +51,10 @@ _BACKUP_ALONE = _STATES[1]
 _ENGINE_DEATHS = 3  # within a minute; five end the run by design
 
 
-class Encoders:
+class ReconnectingEncoders:
     """Encoders that come back by themselves as long as they are wanted."""
 
-    def __init__(self, stream: Pair) -> None:
+    def __init__(self, stream: EncoderPair) -> None:
         self._commands = {
             0: clock_video.encoder(stream.url(0)),
             1: clock_video.encoder(stream.url(1), channels=0),
@@ -70,7 +70,7 @@ class Encoders:
             stack.enter_context(persisting(self._commands[slot]))
 
 
-def engines(headend: Running) -> list[int]:
+def engines(headend: ServiceProcess) -> list[int]:
     """Return the service's engines for live streams."""
     found: list[int] = []
     for pid in children_of(headend.process.pid):
@@ -84,7 +84,7 @@ def engines(headend: Running) -> list[int]:
     return found
 
 
-def playlists(stream: Pair) -> dict[str, MediaPlaylist]:
+def playlists(stream: EncoderPair) -> dict[str, MediaPlaylist]:
     """Return the run's newest playlists by address; empty while there is none."""
     found: dict[str, MediaPlaylist] = {}
     if (top := multivariant(stream.playlist)) is None:
@@ -98,7 +98,7 @@ def playlists(stream: Pair) -> dict[str, MediaPlaylist]:
     return found
 
 
-def goes_on(stream: Pair, within: float = 6.0) -> bool:
+def new_segments_come(stream: EncoderPair, within: float = 6.0) -> bool:
     """Say whether new segments come."""
 
     def ends() -> set[tuple[str, int, bool]]:
@@ -118,7 +118,7 @@ def goes_on(stream: Pair, within: float = 6.0) -> bool:
     return False
 
 
-def is_silent(stream: Pair, folder: Path) -> bool:
+def is_silent(stream: EncoderPair, folder: Path) -> bool:
     """Say whether the sound of the newest segment is silence."""
     ((address, playlist),) = playlists(stream).items()
     newest = playlist.segments[-1]
@@ -135,7 +135,7 @@ def is_silent(stream: Pair, folder: Path) -> bool:
     return math.sqrt(power / max(count, 1)) < 0.001
 
 
-def record(stream: Pair) -> Json:
+def record(stream: EncoderPair) -> Json:
     """Return the flags that are looked at, not more often than a caller may ask."""
     time.sleep(0.1)
     found = stream.record()
@@ -161,7 +161,7 @@ def expected(slots: frozenset[int], *, published: bool) -> Json:
     }
 
 
-def told_state(told: list[Json]) -> Json:
+def state_from_events(told: list[Json]) -> Json:
     """Return how the stream stands by what its owner was told, from the first event on."""
     live, on_air, sending = False, None, set[str]()
     for event in told:
@@ -192,11 +192,13 @@ def told_state(told: list[Json]) -> Json:
     return {"live": live, "on_air": on_air, "sending": sending}
 
 
-def look(headend: Running, stream: Pair, slots: frozenset[int], folder: Path) -> None:
+def check_state(
+    headend: ServiceProcess, stream: EncoderPair, slots: frozenset[int], folder: Path
+) -> None:
     """See that the record, the events and the world agree."""
     wanted = expected(slots, published=True)
     poll(lambda: record(stream) == wanted, within=_WINDOW + 12, what=f"{wanted}")
-    assert goes_on(stream) == bool(slots), slots
+    assert new_segments_come(stream) == bool(slots), slots
     assert len(engines(headend)) == bool(slots), slots
     if slots:
         poll(
@@ -205,9 +207,9 @@ def look(headend: Running, stream: Pair, slots: frozenset[int], folder: Path) ->
             what="its sound",
         )
     assert record(stream) == wanted, "it stays so"
-    told = stream.told()
+    told = stream.listed_events()
     assert [each["number"] for each in told] == list(range(1, len(told) + 1))
-    state = told_state(told)
+    state = state_from_events(told)
     assert state["live"] == wanted["live"]
     assert len(state["sending"]) == wanted["receiving_count"]
     if state["on_air"] is not None:
@@ -243,10 +245,10 @@ def test_flags_and_events_are_true_after_any_death(
             *("--rtmp", f"[::]:{headend.port_of(headend.server)}", "--rtmps", ""),
         )
         stream = pair(headend)
-        encoders = Encoders(stream)
+        encoders = ReconnectingEncoders(stream)
         world.callback(encoders.want, frozenset())
         encoders.want(_STATES[0])
-        look(headend, stream, _STATES[0], tmp_path)
+        check_state(headend, stream, _STATES[0], tmp_path)
         for slots, victim in zip(plan, victims(moments), strict=False):
             encoders.want(slots)
             time.sleep(moments.uniform(0.0, 2.5))
@@ -259,7 +261,7 @@ def test_flags_and_events_are_true_after_any_death(
             else:
                 for pid in engines(headend):
                     os.kill(pid, signal.SIGKILL)
-            look(headend, stream, slots, tmp_path)
+            check_state(headend, stream, slots, tmp_path)
     proof(
         f"{deaths} engines and services killed: flags or events that were not true",
         "0",

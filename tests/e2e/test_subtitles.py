@@ -12,7 +12,7 @@ from tests.e2e.test_videos import completed, upload
 from tests.support.browser import Chromium, Viewer
 from tests.support.e2e.hls_reader import multivariant
 from tests.support.e2e.publishers import tool
-from tests.support.e2e.service import SCALE, Running, fetch
+from tests.support.e2e.service import SCALE, ServiceProcess, fetch
 from tests.support.engine.subtitled_files import ENGLISH, GERMAN, subtitled
 
 pytestmark = [pytest.mark.e2e, pytest.mark.prove]
@@ -35,7 +35,7 @@ GO = "(moment) => { window.headend.video.currentTime = moment; }"
 
 @pytest.mark.parametrize("name", ["film.mp4", "film.mkv"])
 def test_subtitles_of_a_file_are_read_along_in_chromium(
-    headend: Running, browser: Chromium, tmp_path: Path, name: str
+    headend: ServiceProcess, browser: Chromium, tmp_path: Path, name: str
 ) -> None:
     # Its pictures begin late: the words must not.
     path = subtitled(tmp_path / name, (GERMAN, ENGLISH), seconds=24, shift=3)

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.test_bucket import Bucket
-from tests.e2e.test_resumable import MiB, asked, create, offset, send, written
-from tests.support.e2e.hosts import Hosts
-from tests.support.e2e.service import Running, fetch
+from tests.e2e.test_bucket import TestBucket
+from tests.e2e.test_resumable import MiB, create, offset, send, send_request, written
+from tests.support.e2e.hosts import HostProcesses
+from tests.support.e2e.service import ServiceProcess, fetch
 from tests.support.postgres import PostgresServer
 from tests.support.storage.s3_server import S3Server
 from tests.support.waiting import poll
@@ -19,20 +19,22 @@ SIZE = 40 * MiB
 
 
 @pytest.fixture
-def bucket(s3_server: S3Server) -> Bucket:
-    return Bucket(s3_server)
+def bucket(s3_server: S3Server) -> TestBucket:
+    return TestBucket(s3_server)
 
 
 @pytest.fixture
-def hosts(bucket: Bucket, postgres_server: PostgresServer, tmp_path: Path) -> Iterator[Hosts]:
+def hosts(
+    bucket: TestBucket, postgres_server: PostgresServer, tmp_path: Path
+) -> Iterator[HostProcesses]:
     with (
         postgres_server.empty_database() as database,
-        Hosts(tmp_path, database, bucket.settings()) as opened,
+        HostProcesses(tmp_path, database, bucket.settings()) as opened,
     ):
         yield opened
 
 
-def received(running: Running, path: str) -> int:
+def received(running: ServiceProcess, path: str) -> int:
     """Return how much of an upload is safe, without a claim to go on with it."""
     shown = fetch(f"{running.http}{path}", token=running.token).json["data"]
     assert isinstance(shown, dict)
@@ -40,7 +42,7 @@ def received(running: Running, path: str) -> int:
 
 
 def test_a_killed_host_costs_an_upload_what_the_client_sends_again(
-    hosts: Hosts, bucket: Bucket, tmp_path: Path
+    hosts: HostProcesses, bucket: TestBucket, tmp_path: Path
 ) -> None:
     first, second, third = (hosts.api(name) for name in ("api", "api-2", "api-3"))
     for host in (second, third):  # the owner's token is where the catalog was made
@@ -61,7 +63,7 @@ def test_a_killed_host_costs_an_upload_what_the_client_sends_again(
     second.kill()
     at = offset(third.running, path)
     assert b" 204 " in send(third.running, path, file, at).split(b"\r\n")[0]
-    hash_ = asked(third.running, "HEAD", path).headers["headend-video-hash"]
+    hash_ = send_request(third.running, "HEAD", path).headers["headend-video-hash"]
     assert bucket.server.keys(bucket.place.bucket, "media/pieces/") == []
     (source,) = bucket.names(f"sources/{hash_}")
     found = bucket.server.client(bucket.place.bucket).get(source).bytes()

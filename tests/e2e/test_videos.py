@@ -10,15 +10,15 @@ from media.hls.playlist import MultivariantPlaylist
 from tests.conftest import Proof
 from tests.support.browser import Chromium
 from tests.support.e2e.hls_reader import (
-    Collected,
+    CollectedRendition,
     addresses,
     collect,
-    complaints,
+    decoder_errors,
     media,
     multivariant,
 )
-from tests.support.e2e.service import Running, fetch
-from tests.support.e2e.uploaded_videos import asked, completed, upload
+from tests.support.e2e.service import ServiceProcess, fetch
+from tests.support.e2e.uploaded_videos import completed, get_json, upload
 from tests.support.engine.upload_files import film, picture_size
 
 pytestmark = pytest.mark.e2e
@@ -31,12 +31,12 @@ SMALL = {"720p": (864, 240), "480p": (854, 238), "360p": (640, 178)}
 
 
 @pytest.fixture
-def headend(house: Running) -> Running:
-    return house
+def headend(shared_service: ServiceProcess) -> ServiceProcess:
+    return shared_service
 
 
 def test_an_uploaded_file_plays_in_chromium_in_all_its_resolutions(
-    headend: Running, browser: Chromium, tmp_path: Path
+    headend: ServiceProcess, browser: Chromium, tmp_path: Path
 ) -> None:
     path = film(tmp_path / "Holiday film.mp4", *X264, seconds=20, size=SMALL["720p"], rate=30)
     plays(headend, browser, path, tmp_path, SMALL)
@@ -44,7 +44,7 @@ def test_an_uploaded_file_plays_in_chromium_in_all_its_resolutions(
 
 @pytest.mark.prove
 def test_a_minute_plays_in_chromium_in_all_its_resolutions(
-    headend: Running, browser: Chromium, tmp_path: Path, proof: Proof
+    headend: ServiceProcess, browser: Chromium, tmp_path: Path, proof: Proof
 ) -> None:
     path = film(tmp_path / "minute.mp4", *X264, seconds=60, size=(1280, 720), rate=30)
     plays(headend, browser, path, tmp_path, RUNGS)
@@ -52,7 +52,7 @@ def test_a_minute_plays_in_chromium_in_all_its_resolutions(
 
 
 def plays(
-    headend: Running,
+    headend: ServiceProcess,
     browser: Chromium,
     path: Path,
     folder: Path,
@@ -67,7 +67,7 @@ def plays(
     assert progress == sorted(progress)
     assert progress[-1] == 100
     assert any(0 < percent < 100 for percent in progress)
-    shown = asked(headend, f"/api/videos/{video['id']}")
+    shown = get_json(headend, f"/api/videos/{video['id']}")
     assert (shown["completed"], shown["published"]) == (True, True)
     assert {
         each["resolution"]: each["transcoded"] for each in shown["resolutions"]
@@ -75,10 +75,10 @@ def plays(
     found = multivariant(shown["video"])
     assert isinstance(found, MultivariantPlaylist)
     assert {(each.width, each.height) for each in found.variants} == set(rungs.values())
-    held: dict[str, Collected] = {}
+    held: dict[str, CollectedRendition] = {}
     collect(shown["video"], held)
     for name, collected in held.items():
-        assert complaints(collected.file(folder / f"{name}.mp4")) == "", name
+        assert decoder_errors(collected.file(folder / f"{name}.mp4")) == "", name
     assert all(media(address).ended for address in addresses(shown["video"]).values())
     for label, size in rungs.items():
         poster = fetch(urljoin(headend.http, shown["image_urls"][label]))
@@ -102,7 +102,7 @@ def plays(
 
 
 def test_a_text_named_like_a_film_is_refused_with_a_reason(
-    headend: Running, tmp_path: Path
+    headend: ServiceProcess, tmp_path: Path
 ) -> None:
     def kept() -> tuple[object, list[Path]]:
         listed = fetch(f"{headend.http}/api/projects/1/videos", token=headend.token)

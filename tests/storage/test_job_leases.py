@@ -3,12 +3,12 @@ import pytest
 from storage.job_leases import HEARTBEAT_SECONDS, LEASE_US, MAX_FAILURES, HeldJob, JobLost, pause_us
 
 
-def held(failures: int) -> HeldJob:
+def held_job(failures: int) -> HeldJob:
     return HeldJob(id=7, video=3, owner="a", attempt=4, failures=failures)
 
 
 def test_a_job_is_given_up_after_three_failures_and_not_before() -> None:
-    assert [held(failures).spent for failures in range(5)] == [False] * 3 + [True] * 2
+    assert [held_job(failures).spent for failures in range(5)] == [False] * 3 + [True] * 2
     assert MAX_FAILURES == 3
 
 
@@ -22,6 +22,6 @@ def test_a_lease_outlives_two_beats_that_failed() -> None:
 
 def test_a_lost_job_says_which_and_not_who_held_it() -> None:
     with pytest.raises(JobLost, match="job 7") as caught:
-        raise JobLost(held(0))
+        raise JobLost(held_job(0))
     assert caught.value.job.id == 7
     assert "owner" not in str(caught.value)

@@ -17,8 +17,8 @@ def check(catalog: Catalog, limits: QuotaLimits) -> QuotaCheck:
     return QuotaCheck(catalog.usage, limits, lambda: NOW_US)
 
 
-async def test_a_project_is_refused_what_exceeds_a_quota(both_places: str | Path) -> None:
-    async with open_catalog(both_places, migrate=True) as catalog:
+async def test_a_project_is_refused_what_exceeds_a_quota(either_database: str | Path) -> None:
+    async with open_catalog(either_database, migrate=True) as catalog:
         await catalog.installation.first_start(NOW_US)  # makes a project with a stream
         file = new_video(size=1000, length_us=5 * MINUTE_US, source="sources/x/1")
         await catalog.videos.add(1, file, NOW_US, by=None)
@@ -45,8 +45,8 @@ async def test_a_project_is_refused_what_exceeds_a_quota(both_places: str | Path
 
 
 @pytest.mark.parametrize("project", [1, 2])
-async def test_without_quotas_nothing_is_refused(migrated_place: Path, project: int) -> None:
-    async with open_catalog(migrated_place, migrate=True) as catalog:
+async def test_without_quotas_nothing_is_refused(sqlite_database: Path, project: int) -> None:
+    async with open_catalog(sqlite_database, migrate=True) as catalog:
         none = check(catalog, NO_QUOTAS)
         assert not none.limits_files
         assert not none.limits_streams

@@ -10,7 +10,7 @@ from storage.single_flight import SingleFlight
 pytestmark = pytest.mark.anyio
 
 
-class Source:
+class NumberedAnswers:
     """Answers with the number of the call, when it may."""
 
     def __init__(self) -> None:
@@ -28,7 +28,7 @@ class Source:
 
 
 async def test_those_who_ask_meanwhile_share_a_call() -> None:
-    flight, source = SingleFlight[int](), Source()
+    flight, source = SingleFlight[int](), NumberedAnswers()
     async with asyncio.TaskGroup() as tasks:
         asked = [tasks.create_task(flight.run("a", source.ask)) for _ in range(9)]
         other = tasks.create_task(flight.run("b", source.ask))
@@ -40,7 +40,7 @@ async def test_those_who_ask_meanwhile_share_a_call() -> None:
 
 
 async def test_an_error_is_everybodys_and_not_remembered() -> None:
-    flight, source = SingleFlight[int](), Source()
+    flight, source = SingleFlight[int](), NumberedAnswers()
     source.error = StorageError("it is away")
 
     async def ask() -> str:
@@ -59,7 +59,7 @@ async def test_an_error_is_everybodys_and_not_remembered() -> None:
 
 
 async def test_an_error_that_nobody_waits_for_is_raised_once() -> None:
-    flight, source = SingleFlight[int](), Source()
+    flight, source = SingleFlight[int](), NumberedAnswers()
     source.error = StorageError("it is away")
     source.may_answer.set()
     with pytest.raises(StorageError):
@@ -67,7 +67,7 @@ async def test_an_error_that_nobody_waits_for_is_raised_once() -> None:
 
 
 async def test_a_caller_that_goes_away_leaves_the_call_to_another() -> None:
-    flight, source = SingleFlight[int](), Source()
+    flight, source = SingleFlight[int](), NumberedAnswers()
     async with asyncio.TaskGroup() as tasks:
         first, *others = (tasks.create_task(flight.run("a", source.ask)) for _ in range(3))
         await asyncio.sleep(0)

@@ -18,7 +18,7 @@ from playwright.sync_api import Browser, ConsoleMessage, Dialog, Error, Frame, P
 
 from tests.support.e2e.service import SCALE
 
-__all__ = ["Chromium", "Sample", "Viewer", "Wait", "chromium"]
+__all__ = ["Chromium", "PlayerSample", "Viewer", "Wait", "chromium"]
 
 T = TypeVar("T")
 
@@ -99,7 +99,7 @@ class Wait(msgspec.Struct, frozen=True):
     seconds: float
 
 
-class Sample(msgspec.Struct, frozen=True, kw_only=True):
+class PlayerSample(msgspec.Struct, frozen=True, kw_only=True):
     """The player at one moment.
 
     `state` is what the page shows (waiting, starting, playing, reconnecting, ended, gone), `run`
@@ -139,12 +139,14 @@ class Viewer:
         self.asked: list[str] = []
         """The kinds of the browser's own questions, which were all answered with yes."""
 
-    def sample(self) -> Sample | None:
+    def sample(self) -> PlayerSample | None:
         """Sample the player once; None while the page has none."""
         found = self.evaluate(_SAMPLE)
-        return None if found is None else msgspec.convert(found, Sample)
+        return None if found is None else msgspec.convert(found, PlayerSample)
 
-    def wait(self, wanted: Callable[[Sample], bool], seconds: float, what: str) -> Sample:
+    def wait(
+        self, wanted: Callable[[PlayerSample], bool], seconds: float, what: str
+    ) -> PlayerSample:
         """Poll until `wanted` is true; the `TimeoutError` contains the last sample."""
         deadline = time.monotonic() + seconds * SCALE
         while True:
@@ -155,11 +157,11 @@ class Viewer:
                 raise TimeoutError(f"not {what} in {seconds} s: {sample}; console: {self.console}")
             self._rest()
 
-    def wait_for(self, state: str, seconds: float) -> Sample:
+    def wait_for(self, state: str, seconds: float) -> PlayerSample:
         """Poll until the page is in `state`."""
         return self.wait(lambda sample: sample.state == state, seconds, state)
 
-    def wait_until_playing(self, seconds: float, *, span: float = 1.0) -> Sample:
+    def wait_until_playing(self, seconds: float, *, span: float = 1.0) -> PlayerSample:
         """Poll until it really plays: video and audio are decoded and the position advances.
 
         `span` is how far the position must advance while polling.
@@ -178,7 +180,7 @@ class Viewer:
             f"playing on from {first}",
         )
 
-    def force(self, height: int, seconds: float = 15.0) -> Sample:
+    def force(self, height: int, seconds: float = 15.0) -> PlayerSample:
         """Select the rung of that height in the page's menu, and wait until it is shown."""
         label = self.evaluate(
             """(height) => {
@@ -378,7 +380,7 @@ class Viewer:
         return self._thread.submit(act).result()
 
 
-def _shows(sample: Sample) -> bool:
+def _shows(sample: PlayerSample) -> bool:
     return sample.state == "playing" and sample.width > 0 and not sample.paused
 
 

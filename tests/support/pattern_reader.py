@@ -30,9 +30,9 @@ def beeps(sounds: Iterable[AudioFrame]) -> list[float]:
     last = -1.0
     for sound in sounds:
         start = float(sound.time or 0)
-        for place, level in enumerate(memoryview(bytes(sound.planes[0])).cast("f").tolist()):
+        for index, level in enumerate(memoryview(bytes(sound.planes[0])).cast("f").tolist()):
             if abs(level) > 0.15:
-                at = start + place / sound.sample_rate
+                at = start + index / sound.sample_rate
                 if at - last > 0.5:
                     found.append(at)
                 last = at

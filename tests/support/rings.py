@@ -45,7 +45,15 @@ _PURE: Final = (
 )
 # The fixtures of catalogs, and of applications that use one.
 _REAL_FIXTURES: Final = frozenset(
-    {"both_places", "catalog", "desk", "house", "migrated_file", "place", "postgres_server"}
+    {
+        "either_database",
+        "catalog",
+        "pusher_service",
+        "api_service",
+        "migrated_file",
+        "location",
+        "postgres_server",
+    }
 )
 _MARKERS: Final = ("e2e", "prove", "real")
 _FORBIDDEN: Final = frozenset(

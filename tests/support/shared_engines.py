@@ -23,14 +23,16 @@ _CHOICES: Final = {"": False, "shared": True}
 ON_SHARED: Final = _CHOICES[os.environ.get("HEADEND_TEST_ENGINES", "")]
 _CACHE_BYTES: Final = 64 << 20
 
-# `both_places` on each database in turn: for statements in which the databases differ (locks,
+# `either_database` on each database in turn: for statements in which the databases differ (locks,
 # upserts, collation, times, numbers, transactions).
 ON_BOTH: Final = pytest.mark.parametrize(
-    "both_places", ["postgresql"] if ON_SHARED else ["sqlite", "postgresql"], indirect=True
+    "either_database", ["postgresql"] if ON_SHARED else ["sqlite", "postgresql"], indirect=True
 )
 
 # The fixtures that use shared engines if the environment says so.
-_FIXTURES: Final = frozenset({"bus", "catalog_place", "desk", "house", "on_site", "vod"})
+_FIXTURES: Final = frozenset(
+    {"bus", "catalog_database", "pusher_service", "api_service", "on_site", "vod"}
+)
 
 
 def runs_on_shared(item: pytest.Item) -> bool:
@@ -47,7 +49,7 @@ def mostly_on(engine: str) -> pytest.MarkDecorator:
     other = {"sqlite": "postgresql", "postgresql": "sqlite"}[engine]
     both = [engine, pytest.param(other, marks=pytest.mark.prove)]
     places = ["postgresql"] if ON_SHARED else both
-    return pytest.mark.parametrize("both_places", places, indirect=True)
+    return pytest.mark.parametrize("either_database", places, indirect=True)
 
 
 @contextmanager

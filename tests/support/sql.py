@@ -18,16 +18,16 @@ __all__ = ["Row", "migrated", "run_sql"]
 Row = tuple[object, ...]
 
 
-def run_sql(place: str | Path, *statements: str) -> list[Row]:
+def run_sql(location: str | Path, *statements: str) -> list[Row]:
     """Execute each statement in its own transaction; return the rows of the last, if any."""
     rows: list[Row] = []
-    if isinstance(place, Path):
-        with closing(sqlite3.connect(place, isolation_level=None)) as connection:
+    if isinstance(location, Path):
+        with closing(sqlite3.connect(location, isolation_level=None)) as connection:
             connection.execute("PRAGMA foreign_keys=ON")
             for statement in statements:
                 rows = connection.execute(statement).fetchall()
         return rows
-    with psycopg.connect(place, autocommit=True) as served:
+    with psycopg.connect(location, autocommit=True) as served:
         for statement in statements:
             # The text is a constant of a test, not user input.
             done = served.execute(sql.SQL(statement))  # pyright: ignore[reportArgumentType]
@@ -35,25 +35,25 @@ def run_sql(place: str | Path, *statements: str) -> list[Row]:
     return rows
 
 
-def migrated(place: Path) -> Path:
+def migrated(location: Path) -> Path:
     """Create an SQLite file with the catalog's empty tables, unless it exists.
 
     Writing a copy takes a tenth of the CPU of `migrate=True`.
     """
-    if not place.exists():
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_bytes(_made())
-    return place
+    if not location.exists():
+        location.parent.mkdir(parents=True, exist_ok=True)
+        location.write_bytes(_made())
+    return location
 
 
 @functools.cache
 def _made() -> bytes:
-    async def make(place: Path) -> None:
-        async with open_catalog(place, migrate=True):
+    async def make(location: Path) -> None:
+        async with open_catalog(location, migrate=True):
             pass
 
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(1) as aside:
-        place = Path(folder) / "catalog.db"
+        location = Path(folder) / "catalog.db"
         # In its own thread: the caller may run in an event loop.
-        aside.submit(asyncio.run, make(place)).result()
-        return place.read_bytes()
+        aside.submit(asyncio.run, make(location)).result()
+        return location.read_bytes()

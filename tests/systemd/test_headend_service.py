@@ -215,7 +215,7 @@ def test_an_engine_may_still_hide_all_files() -> None:
     assert confined(sys.executable, "-I", "-c", script, str(ROOT)).stdout == alone.stdout
 
 
-def said_by(line: str, printed: str) -> str:
+def printed_by(line: str, printed: str) -> str:
     found = re.search(rf"^\s+{line}\s+(\S+)$", printed, re.MULTILINE)
     assert found is not None, printed
     return found[1]
@@ -306,11 +306,11 @@ def playing(target: str, watch: str) -> bool:
 def test_the_whole_service_bears_the_restrictions(tmp_path: Path) -> None:
     """It tells systemd that it is ready, encodes a ladder, and drains: all within the box."""
     with boxed(UNIT, "serve", tmp_path / "data") as said:
-        target = f"{said_by('Server', said)}/{first_key(tmp_path / 'data')}"
-        assert playing(target, said_by("Watch", said))
+        target = f"{printed_by('Server', said)}/{first_key(tmp_path / 'data')}"
+        assert playing(target, printed_by("Watch", said))
 
 
-def a_film() -> bytes:
+def film_bytes() -> bytes:
     """Return 4 s of a picture and a tone."""
     make = [
         *("ffmpeg", "-nostdin", "-loglevel", "error"),
@@ -345,15 +345,15 @@ def test_each_of_the_services_apart_bears_its_own(tmp_path: Path) -> None:
     made = confined(HEADEND, "migrate", "--data", data, unit=MIGRATE)
     assert made.returncode == 0, made.stderr
     with boxed(INGEST, "ingest", data, "--status", "127.0.0.1:0") as said:
-        server = said_by("Server", said)
+        server = printed_by("Server", said)
         target = f"{server}/{first_key(data)}"
-        ports = [server.split("/")[2], said_by("Over TLS", said).split("/")[2]]
+        ports = [server.split("/")[2], printed_by("Over TLS", said).split("/")[2]]
         with boxed(API, "api", data, "--rtmp", ports[0], "--rtmps", ports[1]) as said:
-            watch = said_by("Watch", said)
+            watch = printed_by("Watch", said)
             assert playing(target, watch)
             token = (data / "owner.token").read_text().strip()
             film = tmp_path / "film.mp4"
-            film.write_bytes(a_film())
+            film.write_bytes(film_bytes())
             playlist = uploaded(watch.rpartition("/watch/")[0], token, film)
             with boxed(TRANSCODE, "transcode", data, doors=False):
                 assert published(playlist, time.monotonic() + 60 * SCALE)

@@ -20,15 +20,15 @@ def vod_engines(
         return
     server: S3Server = request.getfixturevalue("s3_server")
     with bucket_objects(server, tmp_path / "scratch") as store:
-        yield request.getfixturevalue("postgres_place"), store
+        yield request.getfixturevalue("postgres_database"), store
 
 
 @pytest.fixture
 async def vod(
     vod_engines: tuple[str, DiskObjects] | None, tmp_path: Path
 ) -> AsyncGenerator[VodFixture]:
-    place, store = vod_engines or (None, None)
-    async with vod_fixture(tmp_path / "data", place=place, store=store) as opened:
+    location, store = vod_engines or (None, None)
+    async with vod_fixture(tmp_path / "data", location=location, store=store) as opened:
         yield opened
 
 

@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from storage.catalog.engine.database import Database
 from storage.catalog.schema.tables import jobs, videos
-from storage.catalog.videos.leasing import Queue
+from storage.catalog.videos.leasing import LeaseQueue
 from storage.job_leases import (
     LEASE_US,
     HeldJob,
@@ -47,7 +47,7 @@ PREVIEWS: Final = "previews"
 _QUEUED, _RUNNING = "queued", "running"
 _WAITING: Final = "waiting"  # for its spans: not held, and not to be leased
 # A project's jobs are leased by their age.
-_QUEUE: Final = Queue(
+_QUEUE: Final = LeaseQueue(
     jobs, ("run_after_us", "id"), jobs.c.kind == bindparam("kind", type_=String())
 )
 _NO_FACTS: Final = msgspec.json.encode(JobFacts()).decode()

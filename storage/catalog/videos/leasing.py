@@ -32,7 +32,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from storage.job_leases import MAX_LEASE_US, MAX_PAUSE_US
 
-__all__ = ["Queue"]
+__all__ = ["LeaseQueue"]
 
 _QUEUED: Final = literal_column("'queued'", String())
 _RUNNING: Final = literal_column("'running'", String())
@@ -45,7 +45,7 @@ _ENDLESS: Final = bindparam("endless_us", type_=BigInteger())
 Facts = Mapping[str, object]
 
 
-class Queue:
+class LeaseQueue:
     """A queue: a table with `state`, `project_id`, `run_after_us` and `leased_until_us`.
 
     `order` names the columns by which the rows of a project are ordered. `of` limits the rows; it

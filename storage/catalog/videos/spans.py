@@ -19,7 +19,7 @@ from storage.catalog.schema.tables import jobs as job_table
 from storage.catalog.schema.tables import videos
 from storage.catalog.schema.upload_tables import spans
 from storage.catalog.videos import jobs
-from storage.catalog.videos.leasing import Queue
+from storage.catalog.videos.leasing import LeaseQueue
 from storage.catalog.videos.transcoding import mark_failed
 from storage.eta import SpanPace, seconds_remaining
 from storage.job_leases import (
@@ -36,7 +36,7 @@ __all__ = ["Spans", "lease", "outcomes"]
 
 _TABLE: Final = spans.c
 _QUEUED, _RUNNING, _DONE = "queued", "running", "done"
-_QUEUE: Final = Queue(spans, ("job_id", "number"))  # a project's videos one by one
+_QUEUE: Final = LeaseQueue(spans, ("job_id", "number"))  # a project's videos one by one
 _OWN: Final = "own"  # of number 0, until its job's holder has made it
 _NEARLY: Final = 99  # what shows until all of it plays
 

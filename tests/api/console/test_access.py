@@ -37,8 +37,8 @@ def test_the_way_back_is_part_of_the_way_to_sign_in() -> None:
     )
 
 
-async def test_a_stranger_is_led_to_sign_in_and_back(house: ApiService) -> None:
-    browser = Browser(house)
+async def test_a_stranger_is_led_to_sign_in_and_back(api_service: ApiService) -> None:
+    browser = Browser(api_service)
     answer = await browser.get("/console?page=2")
     assert answer.status_code == 303
     place = answer.headers["location"]
@@ -48,23 +48,27 @@ async def test_a_stranger_is_led_to_sign_in_and_back(house: ApiService) -> None:
     assert "data-resume" in page.text
 
 
-async def test_no_token_opens_a_page(house: ApiService) -> None:
+async def test_no_token_opens_a_page(api_service: ApiService) -> None:
     """A page has everything that a browser may do: it takes the browser's own cookie."""
-    answer = await house.client.get("/console", headers=house.owner, follow_redirects=False)
+    answer = await api_service.client.get(
+        "/console", headers=api_service.owner, follow_redirects=False
+    )
     assert answer.status_code == 303
 
 
-async def test_a_script_without_a_session_is_not_led_into_its_fragment(house: ApiService) -> None:
-    answer = await Browser(house).fragment("/console", "live")
+async def test_a_script_without_a_session_is_not_led_into_its_fragment(
+    api_service: ApiService,
+) -> None:
+    answer = await Browser(api_service).fragment("/console", "live")
     assert answer.status_code == 401
     assert answer.headers["hx-refresh"] == "true"
     assert answer.text == ""
 
 
 async def test_a_made_up_session_is_counted_and_logged_as_a_wrong_token(
-    house: ApiService, caplog: pytest.LogCaptureFixture
+    api_service: ApiService, caplog: pytest.LogCaptureFixture
 ) -> None:
-    browser = Browser(house)
+    browser = Browser(api_service)
     with caplog.at_level(logging.INFO, "security"):
         await browser.get("/console")
         assert not caplog.records

@@ -8,8 +8,8 @@ from tests.support.api.console_client import Browser
 
 
 @pytest.fixture
-async def browser(house: ApiService) -> Browser:
-    browser = Browser(house)
+async def browser(api_service: ApiService) -> Browser:
+    browser = Browser(api_service)
     await browser.sign_in()
     return browser
 
@@ -30,12 +30,12 @@ async def test_a_wrong_query_is_explained(browser: Browser) -> None:
 
 
 async def test_a_fault_shows_a_number_and_nothing_else(
-    browser: Browser, house: ApiService, monkeypatch: pytest.MonkeyPatch
+    browser: Browser, api_service: ApiService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def broken(**_facts: object) -> None:
         raise RuntimeError("<secret>")
 
-    monkeypatch.setattr(house.catalog.overviews, "find", broken)
+    monkeypatch.setattr(api_service.catalog.overviews, "find", broken)
     answer = await browser.get("/console")
     assert answer.status_code == 500
     assert "Something went wrong here" in answer.text
@@ -43,12 +43,12 @@ async def test_a_fault_shows_a_number_and_nothing_else(
 
 
 async def test_a_busy_catalog_is_to_be_asked_again(
-    browser: Browser, house: ApiService, monkeypatch: pytest.MonkeyPatch
+    browser: Browser, api_service: ApiService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def busy(**_facts: object) -> None:
         raise CatalogBusy("busy")
 
-    monkeypatch.setattr(house.catalog.overviews, "find", busy)
+    monkeypatch.setattr(api_service.catalog.overviews, "find", busy)
     answer = await browser.get("/console")
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "2")
     assert "try again in a moment" in answer.text
@@ -60,8 +60,8 @@ async def test_another_method_is_no_page(browser: Browser) -> None:
     assert answer.headers["content-type"].startswith("text/html")
 
 
-async def test_errors_of_the_api_stay_json(house: ApiService) -> None:
+async def test_errors_of_the_api_stay_json(api_service: ApiService) -> None:
     for path in ("/api/nothing", "/consolation", "/nothing"):
-        answer = await house.client.get(path, headers=house.owner)
+        answer = await api_service.client.get(path, headers=api_service.owner)
         assert answer.status_code == 404
         assert answer.headers["content-type"] == "application/json"

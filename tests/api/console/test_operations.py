@@ -20,16 +20,18 @@ async def one_problem() -> list[str]:
 
 
 @pytest.fixture
-async def site(tmp_path: Path) -> AsyncGenerator[ApiService]:
+async def operations_service(tmp_path: Path) -> AsyncGenerator[ApiService]:
     async with operations_site(
         tmp_path / "data", problems=one_problem, line=LINE, write=True
     ) as opened:
         yield opened
 
 
-async def test_machine_queue_and_log_are_shown(site: ApiService) -> None:
-    added = await site.catalog.videos.add(1, new_video(title=HOSTILE), NOW_US, by=None)
-    browser = Browser(site)
+async def test_machine_queue_and_log_are_shown(operations_service: ApiService) -> None:
+    added = await operations_service.catalog.videos.add(
+        1, new_video(title=HOSTILE), NOW_US, by=None
+    )
+    browser = Browser(operations_service)
     await browser.sign_in()
     answer = await browser.get("/console/operations")
     assert answer.status_code == 200, answer.text
@@ -44,9 +46,11 @@ async def test_machine_queue_and_log_are_shown(site: ApiService) -> None:
     assert "needs you" not in page  # nothing was examined
 
 
-async def test_the_doctor_examines_on_request_alone(site: ApiService) -> None:
-    await site.catalog.videos.add(1, new_video(), NOW_US, by=None)  # its file does not exist
-    browser = Browser(site)
+async def test_the_doctor_examines_on_request_alone(operations_service: ApiService) -> None:
+    await operations_service.catalog.videos.add(
+        1, new_video(), NOW_US, by=None
+    )  # its file does not exist
+    browser = Browser(operations_service)
     await browser.sign_in()
     page = (await browser.get("/console/operations?examine=1")).text
     assert "Something needs you." in page
@@ -57,14 +61,14 @@ async def test_the_doctor_examines_on_request_alone(site: ApiService) -> None:
     assert "uploaded file" not in fragment
 
 
-async def test_a_token_of_one_project_is_refused(site: ApiService) -> None:
-    _, token = await site.catalog.tokens.add("theirs", 1, write=True, now_us=NOW_US)
-    browser = Browser(site)
+async def test_a_token_of_one_project_is_refused(operations_service: ApiService) -> None:
+    _, token = await operations_service.catalog.tokens.add("theirs", 1, write=True, now_us=NOW_US)
+    browser = Browser(operations_service)
     await browser.sign_in(token)
     assert (await browser.get("/console/operations")).status_code == 403
 
 
-async def test_a_process_that_does_not_know_has_no_such_page(house: ApiService) -> None:
-    browser = Browser(house)
+async def test_a_process_that_does_not_know_has_no_such_page(api_service: ApiService) -> None:
+    browser = Browser(api_service)
     await browser.sign_in()
     assert (await browser.get("/console/operations")).status_code == 404

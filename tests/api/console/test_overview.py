@@ -20,14 +20,14 @@ HOSTILE = "\"><script>alert('title')</script>"
 
 
 @pytest.fixture
-async def browser(house: ApiService) -> Browser:
-    browser = Browser(house)
+async def browser(api_service: ApiService) -> Browser:
+    browser = Browser(api_service)
     await browser.sign_in()
     return browser
 
 
-async def stream_of(house: ApiService, number: int) -> StreamRecord:
-    record = await house.catalog.streams.find(number)
+async def stream_of(api_service: ApiService, number: int) -> StreamRecord:
+    record = await api_service.catalog.streams.find(number)
     assert record is not None
     return record
 
@@ -40,13 +40,13 @@ async def test_a_new_installation_says_what_to_do(browser: Browser) -> None:
 
 
 async def test_what_is_live_and_being_made_is_shown_with_its_place(
-    house: ApiService, browser: Browser, catalog_place: Path
+    api_service: ApiService, browser: Browser, catalog_database: Path
 ) -> None:
-    stream = await house.add("Evening show")
-    added = await house.catalog.videos.add(1, new_video(title="A film"), 1, by=None)
-    failed = await house.catalog.videos.add(1, new_video(title="A broken film"), 1, by=None)
+    stream = await api_service.add("Evening show")
+    added = await api_service.catalog.videos.add(1, new_video(title="A film"), 1, by=None)
+    failed = await api_service.catalog.videos.add(1, new_video(title="A broken film"), 1, by=None)
     run_sql(
-        catalog_place,
+        catalog_database,
         "UPDATE streams SET live = true, on_air = 0, receiving_count = 2,"
         f" poster_labels = '360p,720p' WHERE id = {stream['id']}",
         "UPDATE videos SET state = 'transcoding', progress = 40, eta = 75"
@@ -54,41 +54,41 @@ async def test_what_is_live_and_being_made_is_shown_with_its_place(
         f"UPDATE videos SET state = 'failed', phase = 'failed' WHERE id = {failed.video.id}",
     )
     live = (await browser.fragment("/console", "live")).text
-    assert f'href="/console/{house.key}/streams/{stream["id"]}"' in live
+    assert f'href="/console/{api_service.key}/streams/{stream["id"]}"' in live
     assert f'src="/live/{stream["hash"]}/poster/360p.jpg"' in live
     assert "Evening show" in live
     assert "2 encoders" in live
     assert 'class="state good">Live<' in live
     working = (await browser.fragment("/console", "working")).text
-    assert f'href="/console/{house.key}/videos/{added.video.id}"' in working
+    assert f'href="/console/{api_service.key}/videos/{added.video.id}"' in working
     assert "40 %, 1:15 left" in working
-    assert f'href="/console/{house.key}/videos/{failed.video.id}"' in working
+    assert f'href="/console/{api_service.key}/videos/{failed.video.id}"' in working
 
 
 async def test_the_state_of_a_stream_is_what_its_viewers_have(
-    house: ApiService, catalog_place: Path
+    api_service: ApiService, catalog_database: Path
 ) -> None:
-    number = (await house.add())["id"]
+    number = (await api_service.add())["id"]
     for values, kind, word in (
         ("on_air = 0", "good", "live"),
         ("on_air = 1", "warn", "backup"),
         ("on_air = NULL", "bad", "slate"),
         ("on_air = 0, paused = true", "warn", "paused"),
     ):
-        run_sql(catalog_place, f"UPDATE streams SET live = true, {values} WHERE id = {number}")
-        state = state_of(await stream_of(house, number))
+        run_sql(catalog_database, f"UPDATE streams SET live = true, {values} WHERE id = {number}")
+        state = state_of(await stream_of(api_service, number))
         assert (state.kind, state.word) == (kind, word)
 
 
 async def test_titles_and_names_are_text(
-    house: ApiService, browser: Browser, catalog_place: Path
+    api_service: ApiService, browser: Browser, catalog_database: Path
 ) -> None:
-    await house.catalog.projects.add(HOSTILE, NOW_US)
-    await house.add(HOSTILE)
-    await house.catalog.videos.add(1, new_video(title=HOSTILE), 1, by=None)
-    _, token = await house.catalog.tokens.add(HOSTILE, None, write=True, now_us=NOW_US)
-    run_sql(catalog_place, "UPDATE streams SET live = true")
-    named = Browser(house)
+    await api_service.catalog.projects.add(HOSTILE, NOW_US)
+    await api_service.add(HOSTILE)
+    await api_service.catalog.videos.add(1, new_video(title=HOSTILE), 1, by=None)
+    _, token = await api_service.catalog.tokens.add(HOSTILE, None, write=True, now_us=NOW_US)
+    run_sql(catalog_database, "UPDATE streams SET live = true")
+    named = Browser(api_service)
     await named.sign_in(token)
     for one in (browser, named):
         page = (await one.get("/console")).text
@@ -97,36 +97,38 @@ async def test_titles_and_names_are_text(
         assert HOSTILE not in page
 
 
-async def test_a_token_of_one_project_sees_that_one(house: ApiService, catalog_place: Path) -> None:
-    other = await house.catalog.projects.add("Other", NOW_US)
-    await house.add("Of the first")
-    await house.catalog.streams.add(other.id, "Of the other", NOW_US)
-    run_sql(catalog_place, "UPDATE streams SET live = true")
-    _, token = await house.catalog.tokens.add("editor", other.id, write=True, now_us=NOW_US)
-    browser = Browser(house)
+async def test_a_token_of_one_project_sees_that_one(
+    api_service: ApiService, catalog_database: Path
+) -> None:
+    other = await api_service.catalog.projects.add("Other", NOW_US)
+    await api_service.add("Of the first")
+    await api_service.catalog.streams.add(other.id, "Of the other", NOW_US)
+    run_sql(catalog_database, "UPDATE streams SET live = true")
+    _, token = await api_service.catalog.tokens.add("editor", other.id, write=True, now_us=NOW_US)
+    browser = Browser(api_service)
     await browser.sign_in(token)
     page = (await browser.get("/console")).text
     assert "Of the other" in page
     assert "Of the first" not in page
-    assert f"/console/{house.key}/" not in page
+    assert f"/console/{api_service.key}/" not in page
     assert "New project" not in page
 
 
 async def test_what_the_service_cannot_do_is_for_those_who_can_mend_it(
-    house: ApiService, browser: Browser
+    api_service: ApiService, browser: Browser
 ) -> None:
     async def problems() -> list[str]:
         return ["the disk of the data folder is <full>"]
 
     app = create_app(
-        catalog=house.catalog,
+        catalog=api_service.catalog,
         addresses=ADDRESSES,
         broadcaster_key=BROADCASTER_KEY,
         clock_us=lambda: NOW_US,
         problems=problems,
     )
-    _, token = await house.catalog.tokens.add("editor", 1, write=True, now_us=NOW_US)
-    editor = Browser(house)
+    _, token = await api_service.catalog.tokens.add("editor", 1, write=True, now_us=NOW_US)
+    editor = Browser(api_service)
     await editor.sign_in(token)
     async with client_of(app) as client:
         shown = {
@@ -138,19 +140,19 @@ async def test_what_the_service_cannot_do_is_for_those_who_can_mend_it(
 
 
 async def test_streams_that_have_not_their_primary_on_air_need_somebody(
-    house: ApiService, browser: Browser, catalog_place: Path
+    api_service: ApiService, browser: Browser, catalog_database: Path
 ) -> None:
-    numbers = {title: (await house.add(title))["id"] for title in ("well", "backup", "slate")}
-    numbers |= {title: (await house.add(title))["id"] for title in ("paused", "idle")}
+    numbers = {title: (await api_service.add(title))["id"] for title in ("well", "backup", "slate")}
+    numbers |= {title: (await api_service.add(title))["id"] for title in ("paused", "idle")}
     run_sql(
-        catalog_place,
+        catalog_database,
         f"UPDATE streams SET live = true, on_air = 0 WHERE id = {numbers['well']}",
         f"UPDATE streams SET live = true, on_air = 1 WHERE id = {numbers['backup']}",
         f"UPDATE streams SET live = true WHERE id IN ({numbers['slate']}, {numbers['paused']})",
         f"UPDATE streams SET paused = true WHERE id = {numbers['paused']}",
     )
-    _, token = await house.catalog.tokens.add("of one", 1, write=False, now_us=NOW_US)
-    of_one = Browser(house)
+    _, token = await api_service.catalog.tokens.add("of one", 1, write=False, now_us=NOW_US)
+    of_one = Browser(api_service)
     await of_one.sign_in(token)
     for one in (browser, of_one):
         shown = (await one.fragment("/console", "attention")).text
@@ -197,11 +199,11 @@ async def test_what_the_doctor_knows_is_for_those_who_can_act(tmp_path: Path) ->
     ],
 )
 async def test_the_room_for_more_streams_is_shown_where_it_is_known(
-    house: ApiService, browser: Browser, room: SpareRoom | None, words: str | None
+    api_service: ApiService, browser: Browser, room: SpareRoom | None, words: str | None
 ) -> None:
     """Also before one is on air."""
     app = create_app(
-        catalog=house.catalog,
+        catalog=api_service.catalog,
         addresses=ADDRESSES,
         broadcaster_key=BROADCASTER_KEY,
         clock_us=lambda: NOW_US,
@@ -214,9 +216,9 @@ async def test_the_room_for_more_streams_is_shown_where_it_is_known(
     assert words is None or words in page
 
 
-async def test_projects_are_shown_ten_a_page(house: ApiService, browser: Browser) -> None:
+async def test_projects_are_shown_ten_a_page(api_service: ApiService, browser: Browser) -> None:
     for number in range(10):
-        await house.catalog.projects.add(f"Project {number}", NOW_US)
+        await api_service.catalog.projects.add(f"Project {number}", NOW_US)
     first = (await browser.fragment("/console", "projects")).text
     assert 'href="?page=2"' in first
     assert "Page 1 of 2" in first

@@ -9,8 +9,8 @@ from tests.support.api.console_client import Browser
 
 
 @pytest.fixture
-async def browser(house: ApiService) -> Browser:
-    browser = Browser(house)
+async def browser(api_service: ApiService) -> Browser:
+    browser = Browser(api_service)
     await browser.sign_in()
     return browser
 
@@ -55,13 +55,13 @@ async def test_a_script_gets_the_fragment_alone_and_a_person_the_page(browser: B
 
 
 async def test_a_page_says_whose_it_is_and_offers_what_the_token_may(
-    house: ApiService, browser: Browser
+    api_service: ApiService, browser: Browser
 ) -> None:
     page = (await browser.get("/console")).text
     assert "Signed in with the token owner" in page
     assert "/console/operations" in page
-    _, token = await house.catalog.tokens.add("reader", 1, write=False, now_us=1)
-    reader = Browser(house)
+    _, token = await api_service.catalog.tokens.add("reader", 1, write=False, now_us=1)
+    reader = Browser(api_service)
     await reader.sign_in(token)
     page = (await reader.get("/console")).text
     assert "Signed in with the token reader" in page

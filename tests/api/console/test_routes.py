@@ -8,15 +8,15 @@ from tests.support.api.console_client import COOKIE, Browser
 from tests.support.api.in_loop_client import client_of
 
 
-async def test_the_first_page_is_the_console(house: ApiService) -> None:
-    answer = await house.client.get("/", follow_redirects=False)
+async def test_the_first_page_is_the_console(api_service: ApiService) -> None:
+    answer = await api_service.client.get("/", follow_redirects=False)
     assert (answer.status_code, answer.headers["location"]) == (303, "/console")
     assert answer.headers["cache-control"] == "no-cache"
 
 
-async def test_an_operator_may_have_another_first_page(house: ApiService) -> None:
+async def test_an_operator_may_have_another_first_page(api_service: ApiService) -> None:
     app = create_app(
-        catalog=house.catalog,
+        catalog=api_service.catalog,
         addresses=ADDRESSES,
         broadcaster_key=BROADCASTER_KEY,
         home="https://www.example.org/tv",
@@ -27,21 +27,21 @@ async def test_an_operator_may_have_another_first_page(house: ApiService) -> Non
         assert (await client.get("/console", follow_redirects=False)).status_code == 303
 
 
-async def test_pages_are_not_operations_of_the_api(house: ApiService) -> None:
-    document = (await house.client.get("/schema/openapi.json")).json()
+async def test_pages_are_not_operations_of_the_api(api_service: ApiService) -> None:
+    document = (await api_service.client.get("/schema/openapi.json")).json()
     assert not [path for path in document["paths"] if "console" in path]
     assert PAGES
 
 
-async def test_pages_count_as_requests_of_their_token(house: ApiService) -> None:
+async def test_pages_count_as_requests_of_their_token(api_service: ApiService) -> None:
     app = create_app(
-        catalog=house.catalog,
+        catalog=api_service.catalog,
         addresses=ADDRESSES,
         broadcaster_key=BROADCASTER_KEY,
         rate_limiter=CallerRateLimiter(RateLimits(requests=2, attempts=0), clock=lambda: 0.0),
         clock_us=lambda: NOW_US,
     )
-    browser = Browser(house)
+    browser = Browser(api_service)
     await browser.sign_in()
     headers = {"Cookie": f"{COOKIE}={browser.secret}"}
     async with client_of(app) as client:

@@ -11,14 +11,14 @@ HOSTILE = "\"><script>alert('name')</script>"
 
 
 @pytest.fixture
-async def browser(house: ApiService) -> Browser:
-    browser = Browser(house)
+async def browser(api_service: ApiService) -> Browser:
+    browser = Browser(api_service)
     await browser.sign_in()
     return browser
 
 
-async def test_every_section_is_there(house: ApiService, browser: Browser) -> None:
-    answer = await browser.get(f"/console/{house.key}/settings")
+async def test_every_section_is_there(api_service: ApiService, browser: Browser) -> None:
+    answer = await browser.get(f"/console/{api_service.key}/settings")
     assert answer.status_code == 200, answer.text
     for title in (
         "Project", "All streams of the project", "Players", "Tags", "Categories", "Countries",
@@ -28,7 +28,9 @@ async def test_every_section_is_there(house: ApiService, browser: Browser) -> No
     assert "everything plays everywhere" in answer.text
 
 
-async def test_defaults_are_shown_as_they_were_set(house: ApiService, browser: Browser) -> None:
+async def test_defaults_are_shown_as_they_were_set(
+    api_service: ApiService, browser: Browser
+) -> None:
     body = {
         "latency": "normal",
         "recording": {"enabled": True, "keep_days": 30},
@@ -36,7 +38,7 @@ async def test_defaults_are_shown_as_they_were_set(house: ApiService, browser: B
     }
     answer = await browser.act("PUT", "/api/projects/1/settings", body)
     assert answer.status_code == 200, answer.text
-    shown = (await browser.fragment(f"/console/{house.key}/settings", "defaults")).text
+    shown = (await browser.fragment(f"/console/{api_service.key}/settings", "defaults")).text
     for value in ("normal", "true", "sticky"):
         assert re.search(rf'<option value="{value}" selected>', shown), value
     assert re.search(r'name="recording.keep_days"[^>]*value="30"', shown)
@@ -44,36 +46,36 @@ async def test_defaults_are_shown_as_they_were_set(house: ApiService, browser: B
     assert re.search(r'name="failover.return_seconds"[^>]*value=""', shown)
 
 
-async def test_names_of_strangers_are_text(house: ApiService, browser: Browser) -> None:
+async def test_names_of_strangers_are_text(api_service: ApiService, browser: Browser) -> None:
     await browser.act("PUT", "/api/projects/1", {"name": HOSTILE})
     for place in ("players", "tags", "categories"):
         added = await browser.act("POST", f"/api/projects/1/{place}", {"name": HOSTILE})
         assert added.status_code == 201, added.text
     await browser.act("POST", "/api/tokens", {"name": HOSTILE})
-    page = (await browser.get(f"/console/{house.key}/settings")).text
+    page = (await browser.get(f"/console/{api_service.key}/settings")).text
     assert "<script>alert" not in page
     assert page.count("&lt;script&gt;") >= 5
 
 
-async def test_restricted_records_are_listed(house: ApiService, browser: Browser) -> None:
-    stream = await house.add("For Romania")
+async def test_restricted_records_are_listed(api_service: ApiService, browser: Browser) -> None:
+    stream = await api_service.add("For Romania")
     body = {"countries": ["RO"]}
     assert (await browser.act("PUT", f"/api/streams/{stream['id']}", body)).status_code == 200
-    page = (await browser.get(f"/console/{house.key}/settings")).text
-    assert f'href="/console/{house.key}/streams/{stream["id"]}">For Romania</a>' in page
+    page = (await browser.get(f"/console/{api_service.key}/settings")).text
+    assert f'href="/console/{api_service.key}/streams/{stream["id"]}">For Romania</a>' in page
     assert "Romania</span>" in page
 
 
-async def test_tokens_are_those_that_the_caller_manages(house: ApiService) -> None:
-    other = await house.catalog.projects.add("Other", NOW_US)
+async def test_tokens_are_those_that_the_caller_manages(api_service: ApiService) -> None:
+    other = await api_service.catalog.projects.add("Other", NOW_US)
     for name, project in (("of all", None), ("of mine", 1), ("of theirs", other.id)):
-        await house.catalog.tokens.add(name, project, write=True, now_us=NOW_US)
-    owner, member, reader = Browser(house), Browser(house), Browser(house)
+        await api_service.catalog.tokens.add(name, project, write=True, now_us=NOW_US)
+    owner, member, reader = Browser(api_service), Browser(api_service), Browser(api_service)
     await owner.sign_in()
     for browser, write in ((member, True), (reader, False)):
-        _, token = await house.catalog.tokens.add("one", 1, write=write, now_us=NOW_US)
+        _, token = await api_service.catalog.tokens.add("one", 1, write=write, now_us=NOW_US)
         await browser.sign_in(token)
-    path = f"/console/{house.key}/settings"
+    path = f"/console/{api_service.key}/settings"
     all_of_them = (await owner.fragment(path, "tokens")).text
     assert {"of all", "of mine", "of theirs"} <= set(re.findall(r"of \w+", all_of_them))
     some = (await member.fragment(path, "tokens")).text
@@ -86,9 +88,9 @@ async def test_tokens_are_those_that_the_caller_manages(house: ApiService) -> No
 
 
 async def test_who_edits_the_settings_of_all_streams_that_were_edited_since_is_told(
-    house: ApiService, browser: Browser
+    api_service: ApiService, browser: Browser
 ) -> None:
-    page = f"/console/{house.key}/settings"
+    page = f"/console/{api_service.key}/settings"
     stamp = re.search(
         r'data-version="([0-9a-f]+)"', (await browser.fragment(page, "defaults")).text
     )
@@ -108,9 +110,9 @@ async def test_who_edits_the_settings_of_all_streams_that_were_edited_since_is_t
 
 
 async def test_who_edits_a_project_that_was_edited_since_is_told(
-    house: ApiService, browser: Browser
+    api_service: ApiService, browser: Browser
 ) -> None:
-    page = (await browser.fragment(f"/console/{house.key}/settings", "project")).text
+    page = (await browser.fragment(f"/console/{api_service.key}/settings", "project")).text
     stamp = re.search(r'data-version="([0-9a-f]+)"', page)
     assert stamp is not None
     act = {"X-Headend-Console": "1", "Sec-Fetch-Site": "same-origin"}
@@ -119,16 +121,16 @@ async def test_who_edits_a_project_that_was_edited_since_is_told(
     assert first.status_code == 200, first.text
     second = await browser.act("PUT", "/api/projects/1", {"name": "Theirs"}, headers=mine)
     assert second.status_code == 412
-    assert "Mine" in (await browser.get(f"/console/{house.key}/settings")).text
+    assert "Mine" in (await browser.get(f"/console/{api_service.key}/settings")).text
 
 
 @pytest.mark.parametrize("nouns", ["players", "tags", "categories"])
 async def test_who_edits_a_player_or_a_label_that_was_edited_since_is_told(
-    house: ApiService, browser: Browser, nouns: str
+    api_service: ApiService, browser: Browser, nouns: str
 ) -> None:
     added = await browser.act("POST", f"/api/projects/1/{nouns}", {"name": "First"})
     number = next(value["id"] for key, value in added.json().items() if key != "message")
-    page = (await browser.fragment(f"/console/{house.key}/settings", nouns)).text
+    page = (await browser.fragment(f"/console/{api_service.key}/settings", nouns)).text
     stamp = re.search(r'data-version="([0-9a-f]+)"', page)
     assert stamp is not None
     act = {"X-Headend-Console": "1", "Sec-Fetch-Site": "same-origin"}
@@ -138,5 +140,5 @@ async def test_who_edits_a_player_or_a_label_that_was_edited_since_is_told(
     assert first.status_code == 200, first.text
     second = await browser.act("PUT", path, {"name": "Theirs"}, headers=mine)
     assert second.status_code == 412
-    again = (await browser.fragment(f"/console/{house.key}/settings", nouns)).text
+    again = (await browser.fragment(f"/console/{api_service.key}/settings", nouns)).text
     assert f'data-version="{first.headers["etag"].strip(chr(34))}"' in again

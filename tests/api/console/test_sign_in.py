@@ -11,8 +11,8 @@ MINUTE_US = 60_000_000
 
 
 @pytest.fixture
-def browser(house: ApiService) -> Browser:
-    return Browser(house)
+def browser(api_service: ApiService) -> Browser:
+    return Browser(api_service)
 
 
 async def test_a_token_signs_in_and_its_session_opens_pages_and_the_api(browser: Browser) -> None:
@@ -29,7 +29,7 @@ async def test_a_token_signs_in_and_its_session_opens_pages_and_the_api(browser:
 
 
 async def test_a_wrong_token_is_refused_counted_and_logged(
-    house: ApiService, browser: Browser, caplog: pytest.LogCaptureFixture
+    api_service: ApiService, browser: Browser, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.INFO, "security"):
         answer = await browser.sign_in("headend_" + "A" * 43)
@@ -60,9 +60,9 @@ async def test_no_token_is_refused_in_words(browser: Browser, token: str) -> Non
 
 
 async def test_a_link_signs_in_once_and_looking_at_it_does_not_use_it_up(
-    house: ApiService, browser: Browser
+    api_service: ApiService, browser: Browser
 ) -> None:
-    secret = await house.catalog.sessions.add_link(1, NOW_US)
+    secret = await api_service.catalog.sessions.add_link(1, NOW_US)
     for _ in range(3):
         page = await browser.get(f"/console/sign-in?link={secret}")
         assert page.status_code == 200
@@ -70,25 +70,25 @@ async def test_a_link_signs_in_once_and_looking_at_it_does_not_use_it_up(
     answer = await browser.send("/console/sign-in", {"link": secret})
     assert answer.status_code == 303
     assert (await browser.get("/console")).status_code == 200
-    other = Browser(house)
+    other = Browser(api_service)
     again = await other.send("/console/sign-in", {"link": secret})
     assert again.status_code == 403
     assert "has been used" in again.text
     assert other.secret is None
 
 
-async def test_a_link_is_over_after_15_minutes(house: ApiService, browser: Browser) -> None:
-    secret = await house.catalog.sessions.add_link(1, NOW_US - 15 * MINUTE_US)
+async def test_a_link_is_over_after_15_minutes(api_service: ApiService, browser: Browser) -> None:
+    secret = await api_service.catalog.sessions.add_link(1, NOW_US - 15 * MINUTE_US)
     assert (await browser.send("/console/sign-in", {"link": secret})).status_code == 403
-    newer = await house.catalog.sessions.add_link(1, NOW_US - 15 * MINUTE_US + 1)
+    newer = await api_service.catalog.sessions.add_link(1, NOW_US - 15 * MINUTE_US + 1)
     assert (await browser.send("/console/sign-in", {"link": newer})).status_code == 303
 
 
 async def test_signing_out_ends_the_session_and_not_only_the_cookie(
-    house: ApiService, browser: Browser
+    api_service: ApiService, browser: Browser
 ) -> None:
     await browser.sign_in()
-    stolen = Browser(house)
+    stolen = Browser(api_service)
     stolen.secret = browser.secret
     assert (await stolen.get("/console")).status_code == 200
     answer = await browser.send("/console/sign-out", {})
@@ -100,17 +100,17 @@ async def test_signing_out_ends_the_session_and_not_only_the_cookie(
 
 
 async def test_a_session_that_was_given_is_not_the_one_that_signs_in(
-    house: ApiService, browser: Browser
+    api_service: ApiService, browser: Browser
 ) -> None:
     """Session fixation: what somebody put into the browser before is worth nothing afterwards."""
-    attacker = Browser(house)
-    _, token = await house.catalog.tokens.add("attacker", None, write=False, now_us=NOW_US)
+    attacker = Browser(api_service)
+    _, token = await api_service.catalog.tokens.add("attacker", None, write=False, now_us=NOW_US)
     await attacker.sign_in(token)
     planted = browser.secret = attacker.secret
     await browser.sign_in()
     assert browser.secret not in (None, planted)
     assert (await attacker.get("/console")).status_code == 303, "the planted session has ended"
-    made_up = Browser(house)
+    made_up = Browser(api_service)
     made_up.secret = "A" * 43
     await made_up.sign_in()
     assert made_up.secret not in (None, "A" * 43)
@@ -129,11 +129,11 @@ async def test_a_session_that_was_given_is_not_the_one_that_signs_in(
     ],
 )
 async def test_another_page_can_sign_nobody_in_or_out(
-    browser: Browser, house: ApiService, headers: dict[str, str]
+    browser: Browser, api_service: ApiService, headers: dict[str, str]
 ) -> None:
     await browser.sign_in()
     mine = browser.secret
-    token = house.owner["Authorization"].removeprefix("Bearer ")
+    token = api_service.owner["Authorization"].removeprefix("Bearer ")
     for path in ("/console/sign-in", "/console/sign-out"):
         answer = await browser.send(path, {"token": token}, headers)
         assert answer.status_code == 403, answer.text
@@ -186,9 +186,9 @@ async def test_what_the_form_repeats_is_text(browser: Browser) -> None:
     assert "&#34;&gt;&lt;script&gt;" in answer.text
 
 
-async def test_a_body_that_is_no_form_is_422(house: ApiService) -> None:
+async def test_a_body_that_is_no_form_is_422(api_service: ApiService) -> None:
     for body in (b"\xff\xfe", b"&".join(b"a=b" for _ in range(11))):
-        answer = await house.client.post(
+        answer = await api_service.client.post(
             "/console/sign-in",
             content=body,
             headers={**SAME_ORIGIN, "Content-Type": "application/x-www-form-urlencoded"},

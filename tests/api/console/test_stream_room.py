@@ -18,8 +18,8 @@ SLATE = AirState(live=True, processing=True, on_air=None, sending=[], no_audio=F
 
 
 @pytest.fixture
-async def browser(house: ApiService) -> Browser:
-    browser = Browser(house)
+async def browser(api_service: ApiService) -> Browser:
+    browser = Browser(api_service)
     await browser.sign_in()
     return browser
 
@@ -34,8 +34,8 @@ def acts_in(page: str) -> set[str]:
     return {f"{method} {path}" for method, path in found}
 
 
-async def test_a_new_stream_says_how_to_go_live(house: ApiService, browser: Browser) -> None:
-    stream = await house.add("Evening show")
+async def test_a_new_stream_says_how_to_go_live(api_service: ApiService, browser: Browser) -> None:
+    stream = await api_service.add("Evening show")
     answer = await browser.get(room_of(stream))
     assert answer.status_code == 200
     page = answer.text
@@ -59,18 +59,20 @@ async def test_a_new_stream_says_how_to_go_live(house: ApiService, browser: Brow
     assert not acts_in(page) & {"POST /pause", "POST /end", "POST /failover-drill"}
 
 
-async def test_the_key_is_hidden_until_it_is_asked_for(house: ApiService, browser: Browser) -> None:
-    stream = await house.add()
+async def test_the_key_is_hidden_until_it_is_asked_for(
+    api_service: ApiService, browser: Browser
+) -> None:
+    stream = await api_service.add()
     page = (await browser.get(room_of(stream))).text
     assert page.count(stream["stream"]) == 1
     assert re.search(rf'id="stream-key" type="password"[^>]*value="{stream["stream"]}"', page)
 
 
 async def test_a_stream_on_air_shows_since_when_and_can_be_stopped(
-    house: ApiService, browser: Browser
+    api_service: ApiService, browser: Browser
 ) -> None:
-    stream = await house.add()
-    await house.catalog.live_state.set(
+    stream = await api_service.add()
+    await api_service.catalog.live_state.set(
         stream["id"], now_us=NOW_US, happened=[("encoder on", {"slot": "primary"})], **BOTH_SEND
     )
     page = (await browser.get(room_of(stream))).text
@@ -88,10 +90,10 @@ async def test_a_stream_on_air_shows_since_when_and_can_be_stopped(
 
 
 async def test_what_viewers_get_without_an_encoder_is_named(
-    house: ApiService, browser: Browser
+    api_service: ApiService, browser: Browser
 ) -> None:
-    stream = await house.add()
-    await house.catalog.live_state.set(
+    stream = await api_service.add()
+    await api_service.catalog.live_state.set(
         stream["id"], now_us=NOW_US, happened=[("slate", {"reason": "lost"})], **SLATE
     )
     state = (await browser.fragment(room_of(stream), "state")).text
@@ -104,21 +106,21 @@ async def test_what_viewers_get_without_an_encoder_is_named(
 
 
 async def test_a_paused_stream_can_be_resumed(
-    house: ApiService, browser: Browser, catalog_place: Path
+    api_service: ApiService, browser: Browser, catalog_database: Path
 ) -> None:
-    stream = await house.add()
-    await house.catalog.live_state.set(stream["id"], now_us=NOW_US, **BOTH_SEND)
-    run_sql(catalog_place, f"UPDATE streams SET paused = true WHERE id = {stream['id']}")
+    stream = await api_service.add()
+    await api_service.catalog.live_state.set(stream["id"], now_us=NOW_US, **BOTH_SEND)
+    run_sql(catalog_database, f"UPDATE streams SET paused = true WHERE id = {stream['id']}")
     acts = acts_in((await browser.fragment(room_of(stream), "acts")).text)
     assert "POST /resume" in acts
     assert not acts & {"POST /pause", "POST /failover-drill"}
 
 
 async def test_dangerous_acts_ask_and_name_what_happens_to_viewers(
-    house: ApiService, browser: Browser
+    api_service: ApiService, browser: Browser
 ) -> None:
-    stream = await house.add()
-    await house.catalog.live_state.set(stream["id"], now_us=NOW_US, **BOTH_SEND)
+    stream = await api_service.add()
+    await api_service.catalog.live_state.set(stream["id"], now_us=NOW_US, **BOTH_SEND)
     page = (await browser.get(room_of(stream))).text
     for path in ("/pause", "/end", "/failover-drill", "/unpublish", "/rotate-key", ""):
         method = "POST" if path else "DELETE"
@@ -128,11 +130,11 @@ async def test_dangerous_acts_ask_and_name_what_happens_to_viewers(
         assert "data-confirm-label=" in button
 
 
-async def test_a_reader_sees_all_but_the_key_and_can_do_nothing(house: ApiService) -> None:
-    stream = await house.add()
-    await house.catalog.live_state.set(stream["id"], now_us=NOW_US, **BOTH_SEND)
-    _, token = await house.catalog.tokens.add("reader", 1, write=False, now_us=NOW_US)
-    reader = Browser(house)
+async def test_a_reader_sees_all_but_the_key_and_can_do_nothing(api_service: ApiService) -> None:
+    stream = await api_service.add()
+    await api_service.catalog.live_state.set(stream["id"], now_us=NOW_US, **BOTH_SEND)
+    _, token = await api_service.catalog.tokens.add("reader", 1, write=False, now_us=NOW_US)
+    reader = Browser(api_service)
     await reader.sign_in(token)
     page = (await reader.get(room_of(stream))).text
     secret = stream["stream"].partition("_")[2]
@@ -144,21 +146,23 @@ async def test_a_reader_sees_all_but_the_key_and_can_do_nothing(house: ApiServic
 
 
 async def test_another_projects_stream_is_as_if_it_was_not_there(
-    house: ApiService, browser: Browser
+    api_service: ApiService, browser: Browser
 ) -> None:
-    stream = await house.add()
-    other = await house.catalog.projects.add("Other", 1)
+    stream = await api_service.add()
+    other = await api_service.catalog.projects.add("Other", 1)
     assert (await browser.get(f"/console/{other.key}/streams/{stream['id']}")).status_code == 404
-    _, token = await house.catalog.tokens.add("theirs", other.id, write=True, now_us=NOW_US)
-    stranger = Browser(house)
+    _, token = await api_service.catalog.tokens.add("theirs", other.id, write=True, now_us=NOW_US)
+    stranger = Browser(api_service)
     await stranger.sign_in(token)
     assert (await stranger.get(room_of(stream))).status_code == 404
     for number in ("0", "x", "99999999999"):
         assert (await browser.get(f"/console/1/streams/{number}")).status_code == 404
 
 
-async def test_every_fragment_is_a_part_of_its_page(house: ApiService, browser: Browser) -> None:
-    stream = await house.add()
+async def test_every_fragment_is_a_part_of_its_page(
+    api_service: ApiService, browser: Browser
+) -> None:
+    stream = await api_service.add()
     page = (await browser.get(room_of(stream))).text
     for name in FRAGMENTS:
         part = (await browser.fragment(room_of(stream), name)).text
@@ -167,25 +171,27 @@ async def test_every_fragment_is_a_part_of_its_page(house: ApiService, browser: 
         assert f'id="{name}"' in page
 
 
-async def test_texts_of_people_are_text(house: ApiService, browser: Browser) -> None:
-    stream = await house.add(HOSTILE)
+async def test_texts_of_people_are_text(api_service: ApiService, browser: Browser) -> None:
+    stream = await api_service.add(HOSTILE)
     tag = {"tags": [{"name": HOSTILE}], "description": HOSTILE}
     assert (await browser.act("PUT", f"/api/streams/{stream['id']}", tag)).status_code == 200
     category = {"name": HOSTILE}
     await browser.act("POST", "/api/projects/1/categories", category)
     await browser.act("POST", "/api/projects/1/players", category)
-    await house.catalog.events.add(stream["hash"], HOSTILE, {"reason": HOSTILE}, NOW_US)
-    await house.catalog.events.add(stream["hash"], "refused", {"reason": HOSTILE}, NOW_US)
+    await api_service.catalog.events.add(stream["hash"], HOSTILE, {"reason": HOSTILE}, NOW_US)
+    await api_service.catalog.events.add(stream["hash"], "refused", {"reason": HOSTILE}, NOW_US)
     page = (await browser.get(room_of(stream))).text
     assert page.count("alert(") > 8
     assert "<script>alert" not in page
     assert HOSTILE not in page
 
 
-async def test_events_are_ten_a_page_the_newest_first(house: ApiService, browser: Browser) -> None:
-    stream = await house.add()
+async def test_events_are_ten_a_page_the_newest_first(
+    api_service: ApiService, browser: Browser
+) -> None:
+    stream = await api_service.add()
     for number in range(12):
-        await house.catalog.events.add(
+        await api_service.catalog.events.add(
             stream["hash"], "backup added", {"number": number}, NOW_US + number
         )
     first = (await browser.fragment(room_of(stream), "events")).text
@@ -197,9 +203,9 @@ async def test_events_are_ten_a_page_the_newest_first(house: ApiService, browser
 
 
 async def test_forms_show_what_is_set_and_name_its_version(
-    house: ApiService, browser: Browser
+    api_service: ApiService, browser: Browser
 ) -> None:
-    stream = await house.add("Title")
+    stream = await api_service.add("Title")
     api = f"/api/streams/{stream['id']}"
     edit = {"countries": ["RO"], "resolutions": [1, 3], "tags": [{"name": "news"}]}
     await browser.act("PUT", api, edit)
@@ -221,8 +227,8 @@ async def test_forms_show_what_is_set_and_name_its_version(
         assert read.headers["etag"] == f'"{version}"'
 
 
-async def test_snippets_are_there_to_copy(house: ApiService, browser: Browser) -> None:
-    stream = await house.add(HOSTILE)
+async def test_snippets_are_there_to_copy(api_service: ApiService, browser: Browser) -> None:
+    stream = await api_service.add(HOSTILE)
     page = (await browser.get(room_of(stream))).text
     shown = {html.unescape(text) for text in re.findall(r"<textarea[^>]*>([^<]*)</textarea>", page)}
     assert set(stream["embed"].values()) <= shown

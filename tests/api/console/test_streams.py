@@ -13,8 +13,8 @@ ON_AIR = AirState(live=True, processing=True, on_air=0, sending=[0], no_audio=Fa
 
 
 @pytest.fixture
-async def browser(house: ApiService) -> Browser:
-    browser = Browser(house)
+async def browser(api_service: ApiService) -> Browser:
+    browser = Browser(api_service)
     await browser.sign_in()
     return browser
 
@@ -25,33 +25,35 @@ async def names(browser: Browser, path: str) -> list[str]:
     return re.findall(r'class="name"[^>]*>([^<]*)<', text)
 
 
-async def test_an_empty_list_says_what_to_do(house: ApiService, browser: Browser) -> None:
-    other = await house.catalog.projects.add("Other", 1)
+async def test_an_empty_list_says_what_to_do(api_service: ApiService, browser: Browser) -> None:
+    other = await api_service.catalog.projects.add("Other", 1)
     page = (await browser.get(f"/console/{other.key}/streams")).text
     assert "No streams yet" in page
     assert f'href="/console/{other.key}/streams/new"' in page
 
 
-async def test_streams_are_listed_with_their_states(house: ApiService, browser: Browser) -> None:
-    live = await house.add("On air")
-    hidden = await house.add("Hidden")
-    await house.catalog.live_state.set(live["id"], now_us=2, **ON_AIR)
-    await house.catalog.streams.unpublish(hidden["id"], now_us=3, by=None)
-    page = (await browser.get(f"/console/{house.key}/streams")).text
+async def test_streams_are_listed_with_their_states(
+    api_service: ApiService, browser: Browser
+) -> None:
+    live = await api_service.add("On air")
+    hidden = await api_service.add("Hidden")
+    await api_service.catalog.live_state.set(live["id"], now_us=2, **ON_AIR)
+    await api_service.catalog.streams.unpublish(hidden["id"], now_us=3, by=None)
+    page = (await browser.get(f"/console/{api_service.key}/streams")).text
     assert 'class="state good">Live<' in page
     assert 'class="state warn">Unpublished<' in page
-    assert f'href="/console/{house.key}/streams/{live["id"]}"' in page
+    assert f'href="/console/{api_service.key}/streams/{live["id"]}"' in page
     assert "1 encoder sends" in page
-    assert f'data-live="project.{house.key}"' in page
+    assert f'data-live="project.{api_service.key}"' in page
 
 
 async def test_search_state_and_order_choose_what_is_listed(
-    house: ApiService, browser: Browser
+    api_service: ApiService, browser: Browser
 ) -> None:
     path = "/console/1/streams"
     (first,) = await names(browser, path)
-    live, _ = await house.add("Alpha live"), await house.add("Beta & <co>")
-    await house.catalog.live_state.set(live["id"], now_us=2, **ON_AIR)
+    live, _ = await api_service.add("Alpha live"), await api_service.add("Beta & <co>")
+    await api_service.catalog.live_state.set(live["id"], now_us=2, **ON_AIR)
     assert await names(browser, path) == ["Beta &amp; &lt;co&gt;", "Alpha live", first]
     assert await names(browser, f"{path}?order=oldest") == [
         first,
@@ -69,9 +71,9 @@ async def test_search_state_and_order_choose_what_is_listed(
     assert 'value="&#34;&gt;&lt;script&gt;"' in page
 
 
-async def test_pages_of_a_list_keep_the_choice(house: ApiService, browser: Browser) -> None:
+async def test_pages_of_a_list_keep_the_choice(api_service: ApiService, browser: Browser) -> None:
     for number in range(11):
-        await house.catalog.streams.add(1, f"Show & {number:02}", NOW_US)
+        await api_service.catalog.streams.add(1, f"Show & {number:02}", NOW_US)
     page = (await browser.get("/console/1/streams?search=show+%26&order=title")).text
     following = "/console/1/streams?search=show+%26&amp;order=title&amp;page=2"
     assert f'href="{following}" rel="next"' in page
@@ -81,17 +83,17 @@ async def test_pages_of_a_list_keep_the_choice(house: ApiService, browser: Brows
     assert answer.status_code == 422
 
 
-async def test_titles_are_text_everywhere(house: ApiService, browser: Browser) -> None:
-    await house.add(HOSTILE)
+async def test_titles_are_text_everywhere(api_service: ApiService, browser: Browser) -> None:
+    await api_service.add(HOSTILE)
     page = (await browser.get("/console/1/streams")).text
     assert "alert(" in page
     assert "<script>alert" not in page
     assert HOSTILE not in page
 
 
-async def test_a_reader_sees_no_acts(house: ApiService) -> None:
-    _, token = await house.catalog.tokens.add("reader", 1, write=False, now_us=NOW_US)
-    reader = Browser(house)
+async def test_a_reader_sees_no_acts(api_service: ApiService) -> None:
+    _, token = await api_service.catalog.tokens.add("reader", 1, write=False, now_us=NOW_US)
+    reader = Browser(api_service)
     await reader.sign_in(token)
     page = (await reader.get("/console/1/streams")).text
     assert "New stream" not in page
@@ -99,19 +101,21 @@ async def test_a_reader_sees_no_acts(house: ApiService) -> None:
     assert 'name="stream"' not in page
 
 
-async def test_another_projects_streams_are_as_if_they_were_not_there(house: ApiService) -> None:
-    other = await house.catalog.projects.add("Other", 1)
-    _, token = await house.catalog.tokens.add("theirs", other.id, write=True, now_us=NOW_US)
-    browser = Browser(house)
+async def test_another_projects_streams_are_as_if_they_were_not_there(
+    api_service: ApiService,
+) -> None:
+    other = await api_service.catalog.projects.add("Other", 1)
+    _, token = await api_service.catalog.tokens.add("theirs", other.id, write=True, now_us=NOW_US)
+    browser = Browser(api_service)
     await browser.sign_in(token)
     for path in ("/console/1/streams", "/console/1/streams/new", "/console/nothing/streams"):
         assert (await browser.get(path)).status_code == 404
 
 
 async def test_the_form_adds_a_stream_and_leads_to_its_room(
-    house: ApiService, browser: Browser
+    api_service: ApiService, browser: Browser
 ) -> None:
-    page = (await browser.get(f"/console/{house.key}/streams/new")).text
+    page = (await browser.get(f"/console/{api_service.key}/streams/new")).text
     (request,) = re.findall(r'data-api="([^"]*)"', page)
     (done,) = re.findall(r'data-done="goto:([^"]*)"', page)
     method, path = request.split(" ")

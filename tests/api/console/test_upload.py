@@ -7,21 +7,21 @@ from tests.support.api.console_client import Browser
 
 
 @pytest.fixture
-async def browser(house: ApiService) -> Browser:
-    browser = Browser(house)
+async def browser(api_service: ApiService) -> Browser:
+    browser = Browser(api_service)
     await browser.sign_in()
     return browser
 
 
-async def test_the_page_names_where_files_go(house: ApiService, browser: Browser) -> None:
-    answer = await browser.get(f"/console/{house.key}/upload")
+async def test_the_page_names_where_files_go(api_service: ApiService, browser: Browser) -> None:
+    answer = await browser.get(f"/console/{api_service.key}/upload")
     assert answer.status_code == 200, answer.text
-    assert f'data-uploads="/api/projects/{house.key}/uploads"' in answer.text
-    assert f'data-live="project.{house.key}"' in answer.text
+    assert f'data-uploads="/api/projects/{api_service.key}/uploads"' in answer.text
+    assert f'data-live="project.{api_service.key}"' in answer.text
 
 
 async def test_an_upload_of_the_page_is_one_of_the_project(
-    house: ApiService, browser: Browser
+    api_service: ApiService, browser: Browser
 ) -> None:
     sent = {
         "X-Headend-Console": "1",
@@ -30,26 +30,26 @@ async def test_an_upload_of_the_page_is_one_of_the_project(
         "Upload-Length": "100",
         "Upload-Metadata": "filename ZmlsbS5tcDQ=",
     }
-    begun = await browser.act("POST", f"/api/projects/{house.key}/uploads", headers=sent)
+    begun = await browser.act("POST", f"/api/projects/{api_service.key}/uploads", headers=sent)
     assert begun.status_code == 201, begun.text
-    assert "film" in (await browser.get(f"/console/{house.key}/videos")).text
+    assert "film" in (await browser.get(f"/console/{api_service.key}/videos")).text
     # Another site's page cannot begin one.
     foreign = {**sent, "Sec-Fetch-Site": "cross-site"}
-    refused = await browser.act("POST", f"/api/projects/{house.key}/uploads", headers=foreign)
+    refused = await browser.act("POST", f"/api/projects/{api_service.key}/uploads", headers=foreign)
     assert refused.status_code == 403
 
 
 async def test_links_are_listed_without_their_addresses(
-    house: ApiService, browser: Browser
+    api_service: ApiService, browser: Browser
 ) -> None:
-    path = f"/api/projects/{house.key}/upload-links"
+    path = f"/api/projects/{api_service.key}/upload-links"
     made = (await browser.act("POST", path, {"title": "Your greeting"})).json()["upload_link"]
-    links = (await browser.fragment(f"/console/{house.key}/upload", "links")).text
+    links = (await browser.fragment(f"/console/{api_service.key}/upload", "links")).text
     assert "Your greeting" in links
     assert "open until" in links
     assert made["address"].rpartition("/")[2] not in links
     assert (await browser.act("DELETE", f"{path}/{made['id']}")).status_code == 204
     assert (
         "Your greeting"
-        not in (await browser.fragment(f"/console/{house.key}/upload", "links")).text
+        not in (await browser.fragment(f"/console/{api_service.key}/upload", "links")).text
     )

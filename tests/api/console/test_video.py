@@ -18,32 +18,32 @@ SUBTITLES = (
 
 
 @pytest.fixture
-async def browser(house: ApiService) -> Browser:
-    browser = Browser(house)
+async def browser(api_service: ApiService) -> Browser:
+    browser = Browser(api_service)
     await browser.sign_in()
     return browser
 
 
 @pytest.fixture
-async def video(house: ApiService) -> VideoRecord:
+async def video(api_service: ApiService) -> VideoRecord:
     facts = new_video(title="A film", size=1_400_000, rungs=((1, 640, 360), (3, 1280, 720)))
-    return (await house.catalog.videos.add(1, facts, NOW_US, by=None)).video
+    return (await api_service.catalog.videos.add(1, facts, NOW_US, by=None)).video
 
 
-def page_of(house: ApiService, video: VideoRecord) -> str:
-    return f"/console/{house.key}/videos/{video.id}"
+def page_of(api_service: ApiService, video: VideoRecord) -> str:
+    return f"/console/{api_service.key}/videos/{video.id}"
 
 
 async def test_the_page_shows_the_record(
-    house: ApiService, browser: Browser, video: VideoRecord, catalog_place: Path
+    api_service: ApiService, browser: Browser, video: VideoRecord, catalog_database: Path
 ) -> None:
     run_sql(
-        catalog_place,
+        catalog_database,
         f"UPDATE videos SET state = 'completed', subtitles = '{SUBTITLES}', media = '1-1',"
         f" previews = 'previews-1' WHERE id = {video.id}",
         f"UPDATE video_resolutions SET transcoded = true, size = 5000 WHERE video_id = {video.id}",
     )
-    answer = await browser.get(page_of(house, video))
+    answer = await browser.get(page_of(api_service, video))
     assert answer.status_code == 200, answer.text
     page = answer.text
     assert re.search(r"<h1[^>]*>A film<", page)
@@ -58,9 +58,9 @@ async def test_the_page_shows_the_record(
 
 
 async def test_what_the_form_sends_is_what_the_api_takes(
-    house: ApiService, browser: Browser, video: VideoRecord
+    api_service: ApiService, browser: Browser, video: VideoRecord
 ) -> None:
-    page = (await browser.get(page_of(house, video))).text
+    page = (await browser.get(page_of(api_service, video))).text
     stamp = re.search(r'data-version="([0-9a-f]+)"', page)
     assert stamp is not None
     tags = [{"name": "news"}, {"name": "Berlin, live"}]
@@ -70,9 +70,9 @@ async def test_what_the_form_sends_is_what_the_api_takes(
     mine = {**act, "If-Match": f'"{stamp[1]}"'}
     saved = await browser.act("PUT", path, body, headers=mine)
     assert saved.status_code == 200, saved.text
-    details = (await browser.fragment(page_of(house, video), "details")).text
+    details = (await browser.fragment(page_of(api_service, video), "details")).text
     assert 'value="Other"' in details
-    assert (await browser.fragment(page_of(house, video), "heading")).text.strip() == "Other"
+    assert (await browser.fragment(page_of(api_service, video), "heading")).text.strip() == "Other"
     for name in ("news", "Berlin, live"):  # a comma is part of a name
         assert f'data-type="named" value="{name}" checked>' in details
     assert re.search(r'value="642" checked', details)
@@ -81,69 +81,69 @@ async def test_what_the_form_sends_is_what_the_api_takes(
 
 
 async def test_a_failed_video_says_why_and_offers_another_try(
-    house: ApiService, browser: Browser, video: VideoRecord, catalog_place: Path
+    api_service: ApiService, browser: Browser, video: VideoRecord, catalog_database: Path
 ) -> None:
     run_sql(
-        catalog_place,
+        catalog_database,
         "UPDATE videos SET state = 'failed', phase = 'failed', reason = 'It breaks off.'"
         f" WHERE id = {video.id}",
     )
-    state = (await browser.fragment(page_of(house, video), "state")).text
+    state = (await browser.fragment(page_of(api_service, video), "state")).text
     assert "It breaks off." in state
     assert f'data-api="POST /api/videos/{video.id}/retry"' in state
 
 
 async def test_a_recording_says_when_it_goes_and_can_be_kept(
-    house: ApiService, browser: Browser, video: VideoRecord, catalog_place: Path
+    api_service: ApiService, browser: Browser, video: VideoRecord, catalog_database: Path
 ) -> None:
     run_sql(
-        catalog_place,
+        catalog_database,
         f"UPDATE videos SET state = 'completed', source = NULL, expires_us = {NOW_US + 1}"
         f" WHERE id = {video.id}",
     )
-    state = (await browser.fragment(page_of(house, video), "state")).text
+    state = (await browser.fragment(page_of(api_service, video), "state")).text
     assert f'data-api="POST /api/videos/{video.id}/keep"' in state
     assert (
         "There is no file to download"
-        in (await browser.fragment(page_of(house, video), "file")).text
+        in (await browser.fragment(page_of(api_service, video), "file")).text
     )
     assert (await browser.act("POST", f"/api/videos/{video.id}/keep")).status_code == 200
-    assert "/keep" not in (await browser.fragment(page_of(house, video), "state")).text
+    assert "/keep" not in (await browser.fragment(page_of(api_service, video), "state")).text
 
 
-async def test_texts_of_strangers_are_text(house: ApiService, browser: Browser) -> None:
+async def test_texts_of_strangers_are_text(api_service: ApiService, browser: Browser) -> None:
     facts = new_video(title=HOSTILE, description=HOSTILE)
-    video = (await house.catalog.videos.add(1, facts, NOW_US, by=None)).video
+    video = (await api_service.catalog.videos.add(1, facts, NOW_US, by=None)).video
     tags = [{"name": HOSTILE}]
     await browser.act("PUT", f"/api/videos/{video.id}", {"tags": tags})
-    page = (await browser.get(page_of(house, video))).text
+    page = (await browser.get(page_of(api_service, video))).text
     assert "<script>alert" not in page
 
 
 async def test_a_video_of_another_project_is_not_on_this_ones_pages(
-    house: ApiService, browser: Browser
+    api_service: ApiService, browser: Browser
 ) -> None:
-    other = await house.catalog.projects.add("Other", NOW_US)
-    theirs = (await house.catalog.videos.add(other.id, new_video(), NOW_US, by=None)).video
-    assert (await browser.get(page_of(house, theirs))).status_code == 404
+    other = await api_service.catalog.projects.add("Other", NOW_US)
+    theirs = (await api_service.catalog.videos.add(other.id, new_video(), NOW_US, by=None)).video
+    assert (await browser.get(page_of(api_service, theirs))).status_code == 404
     assert (await browser.get(f"/console/{other.key}/videos/{theirs.id}")).status_code == 200
-    assert (await browser.get(f"/console/{house.key}/videos/none")).status_code == 404
+    assert (await browser.get(f"/console/{api_service.key}/videos/none")).status_code == 404
 
 
-async def test_a_token_that_reads_sees_no_acts(house: ApiService, video: VideoRecord) -> None:
-    _, token = await house.catalog.tokens.add("reader", 1, write=False, now_us=NOW_US)
-    reader = Browser(house)
+async def test_a_token_that_reads_sees_no_acts(api_service: ApiService, video: VideoRecord) -> None:
+    _, token = await api_service.catalog.tokens.add("reader", 1, write=False, now_us=NOW_US)
+    reader = Browser(api_service)
     await reader.sign_in(token)
-    page = (await reader.get(page_of(house, video))).text
+    page = (await reader.get(page_of(api_service, video))).text
     assert "A film" in page
     assert "data-api" not in page
     assert 'type="file"' not in page
 
 
 async def test_a_video_without_previews_offers_no_moments(
-    house: ApiService, browser: Browser, video: VideoRecord, catalog_place: Path
+    api_service: ApiService, browser: Browser, video: VideoRecord, catalog_database: Path
 ) -> None:
-    run_sql(catalog_place, f"UPDATE videos SET media = '1-1' WHERE id = {video.id}")
-    poster = (await browser.fragment(page_of(house, video), "poster")).text
+    run_sql(catalog_database, f"UPDATE videos SET media = '1-1' WHERE id = {video.id}")
+    poster = (await browser.fragment(page_of(api_service, video), "poster")).text
     assert "Stop the player at the picture that you like." in poster
     assert "moments" not in poster

@@ -15,15 +15,15 @@ HOSTILE = "\"><script>alert('title')</script>"
 
 
 @pytest.fixture
-async def browser(house: ApiService) -> Browser:
-    browser = Browser(house)
+async def browser(api_service: ApiService) -> Browser:
+    browser = Browser(api_service)
     await browser.sign_in()
     return browser
 
 
-async def add(house: ApiService, title: str, size: int = 1) -> VideoRecord:
+async def add(api_service: ApiService, title: str, size: int = 1) -> VideoRecord:
     video = new_video(title=title, size=size)
-    return (await house.catalog.videos.add(1, video, NOW_US, by=None)).video
+    return (await api_service.catalog.videos.add(1, video, NOW_US, by=None)).video
 
 
 async def titles(browser: Browser, path: str) -> list[str]:
@@ -32,18 +32,18 @@ async def titles(browser: Browser, path: str) -> list[str]:
     return re.findall(r'<h2><a href="[^"]*">([^<]*)</a></h2>', answer.text)
 
 
-async def test_an_empty_list_says_what_to_do(house: ApiService, browser: Browser) -> None:
-    page = (await browser.get(f"/console/{house.key}/videos")).text
+async def test_an_empty_list_says_what_to_do(api_service: ApiService, browser: Browser) -> None:
+    page = (await browser.get(f"/console/{api_service.key}/videos")).text
     assert "There are no videos yet." in page
-    assert f'href="/console/{house.key}/upload"' in page
-    narrow = (await browser.get(f"/console/{house.key}/videos?search=none&type=&sort=")).text
+    assert f'href="/console/{api_service.key}/upload"' in page
+    narrow = (await browser.get(f"/console/{api_service.key}/videos?search=none&type=&sort=")).text
     assert "No video is like that." in narrow
 
 
-async def test_videos_are_searched_and_sorted(house: ApiService, browser: Browser) -> None:
+async def test_videos_are_searched_and_sorted(api_service: ApiService, browser: Browser) -> None:
     for title, size in (("Beta", 3), ("alpha", 1), ("Gamma film", 2)):
-        await add(house, title, size=size)
-    path = f"/console/{house.key}/videos"
+        await add(api_service, title, size=size)
+    path = f"/console/{api_service.key}/videos"
     assert await titles(browser, path) == ["Gamma film", "alpha", "Beta"]
     assert await titles(browser, f"{path}?sort=title") == ["alpha", "Beta", "Gamma film"]
     assert await titles(browser, f"{path}?sort=largest") == ["Beta", "Gamma film", "alpha"]
@@ -51,21 +51,21 @@ async def test_videos_are_searched_and_sorted(house: ApiService, browser: Browse
     assert await titles(browser, f"{path}?type=completed") == []
 
 
-async def test_pages_keep_what_was_asked(house: ApiService, browser: Browser) -> None:
+async def test_pages_keep_what_was_asked(api_service: ApiService, browser: Browser) -> None:
     for number in range(31):
-        await add(house, f"Film {number:02}")
-    first = (await browser.get(f"/console/{house.key}/videos?search=Film&sort=title")).text
+        await add(api_service, f"Film {number:02}")
+    first = (await browser.get(f"/console/{api_service.key}/videos?search=Film&sort=title")).text
     assert 'href="?search=Film&amp;sort=title&amp;page=2"' in first
-    second = f"/console/{house.key}/videos?search=Film&sort=title&page=2"
+    second = f"/console/{api_service.key}/videos?search=Film&sort=title&page=2"
     assert await titles(browser, second) == ["Film 30"]
     assert "Page 2 of 2" in (await browser.get(second)).text
 
 
 async def test_each_state_is_shown_in_words(
-    house: ApiService, browser: Browser, catalog_place: Path
+    api_service: ApiService, browser: Browser, catalog_database: Path
 ) -> None:
-    video = await add(house, "Film")
-    path = f"/console/{house.key}/videos"
+    video = await add(api_service, "Film")
+    path = f"/console/{api_service.key}/videos"
     for values, words in (
         ("state = 'uploading'", "Uploading"),
         ("state = 'queued'", "Waiting to be transcoded"),
@@ -74,49 +74,49 @@ async def test_each_state_is_shown_in_words(
         ("state = 'completed', published = true", "Published"),
         ("hidden = true, published = false", "Unpublished"),
     ):
-        run_sql(catalog_place, f"UPDATE videos SET {values} WHERE id = {video.id}")
+        run_sql(catalog_database, f"UPDATE videos SET {values} WHERE id = {video.id}")
         assert words in (await browser.fragment(path, "videos")).text, words
 
 
-async def test_titles_are_text(house: ApiService, browser: Browser) -> None:
-    await add(house, HOSTILE)
-    page = (await browser.get(f"/console/{house.key}/videos?search=%22%3E%3Cscript%3E")).text
+async def test_titles_are_text(api_service: ApiService, browser: Browser) -> None:
+    await add(api_service, HOSTILE)
+    page = (await browser.get(f"/console/{api_service.key}/videos?search=%22%3E%3Cscript%3E")).text
     assert "<script>alert" not in page
     assert "&lt;script&gt;alert" in page
 
 
-async def test_a_fragment_is_the_list_alone(house: ApiService, browser: Browser) -> None:
-    await add(house, "Film")
-    fragment = (await browser.fragment(f"/console/{house.key}/videos", "videos")).text
+async def test_a_fragment_is_the_list_alone(api_service: ApiService, browser: Browser) -> None:
+    await add(api_service, "Film")
+    fragment = (await browser.fragment(f"/console/{api_service.key}/videos", "videos")).text
     assert "Film" in fragment
     assert "<html" not in fragment
 
 
-async def test_a_token_that_reads_sees_no_acts(house: ApiService) -> None:
-    await add(house, "Film")
-    _, token = await house.catalog.tokens.add("reader", 1, write=False, now_us=NOW_US)
-    reader = Browser(house)
+async def test_a_token_that_reads_sees_no_acts(api_service: ApiService) -> None:
+    await add(api_service, "Film")
+    _, token = await api_service.catalog.tokens.add("reader", 1, write=False, now_us=NOW_US)
+    reader = Browser(api_service)
     await reader.sign_in(token)
-    page = (await reader.get(f"/console/{house.key}/videos")).text
+    page = (await reader.get(f"/console/{api_service.key}/videos")).text
     assert "Film" in page
     assert "data-pick" not in page
     assert "data-many" not in page
-    assert (await reader.get(f"/console/{house.key}/upload")).status_code == 403
+    assert (await reader.get(f"/console/{api_service.key}/upload")).status_code == 403
 
 
-async def test_another_project_is_not_found(house: ApiService) -> None:
-    other = await house.catalog.projects.add("Other", NOW_US)
-    _, token = await house.catalog.tokens.add("theirs", other.id, write=True, now_us=NOW_US)
-    stranger = Browser(house)
+async def test_another_project_is_not_found(api_service: ApiService) -> None:
+    other = await api_service.catalog.projects.add("Other", NOW_US)
+    _, token = await api_service.catalog.tokens.add("theirs", other.id, write=True, now_us=NOW_US)
+    stranger = Browser(api_service)
     await stranger.sign_in(token)
     for room in ("videos", "upload", "settings", "videos/1"):
-        assert (await stranger.get(f"/console/{house.key}/{room}")).status_code == 404, room
+        assert (await stranger.get(f"/console/{api_service.key}/{room}")).status_code == 404, room
 
 
 @pytest.mark.parametrize("query", ["type=none", "from=2026-01-01", "from=x&to=y", "page=0"])
 async def test_a_query_that_makes_no_sense_is_a_page(
-    house: ApiService, browser: Browser, query: str
+    api_service: ApiService, browser: Browser, query: str
 ) -> None:
-    answer = await browser.get(f"/console/{house.key}/videos?{query}")
+    answer = await browser.get(f"/console/{api_service.key}/videos?{query}")
     assert answer.status_code == 422
     assert "<h1>That did not work</h1>" in answer.text

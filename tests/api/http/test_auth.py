@@ -40,11 +40,11 @@ def test_a_token_is_read_from_its_header(header: str | None, token: str | None) 
     ],
 )
 async def test_no_or_a_bad_token_is_401(
-    house: ApiService, method: str, authorization: str | None
+    api_service: ApiService, method: str, authorization: str | None
 ) -> None:
     # As bytes: headers carry any, and are read as Latin-1.
     headers = [] if authorization is None else [(b"Authorization", authorization.encode("latin-1"))]
-    answer = await house.client.request(method, STREAMS, headers=headers)
+    answer = await api_service.client.request(method, STREAMS, headers=headers)
     assert answer.status_code == 401
     assert set(answer.json()) == {"message"}
     challenge = answer.headers["www-authenticate"]
@@ -52,73 +52,77 @@ async def test_no_or_a_bad_token_is_401(
     assert ("invalid_token" in challenge) == (authorization is not None)
 
 
-async def test_who_may_not_come_in_learns_nothing_of_what_is_there(house: ApiService) -> None:
-    there = await house.client.get(STREAMS)
-    missing = await house.client.get("/api/projects/99/streams")
-    wrong = await house.client.post(STREAMS, content=b"{", headers={"Content-Type": "text/plain"})
+async def test_who_may_not_come_in_learns_nothing_of_what_is_there(api_service: ApiService) -> None:
+    there = await api_service.client.get(STREAMS)
+    missing = await api_service.client.get("/api/projects/99/streams")
+    wrong = await api_service.client.post(
+        STREAMS, content=b"{", headers={"Content-Type": "text/plain"}
+    )
     assert there.status_code == missing.status_code == wrong.status_code == 401
     assert there.content == missing.content == wrong.content
 
 
-async def test_what_each_kind_of_token_may_do(house: ApiService) -> None:
-    mine = await house.catalog.projects.add("Mine", NOW_US)
+async def test_what_each_kind_of_token_may_do(api_service: ApiService) -> None:
+    mine = await api_service.catalog.projects.add("Mine", NOW_US)
     path = f"/api/projects/{mine.id}/streams"
-    read_mine = await house.headers_of("reader", mine.id, write=False)
-    write_mine = await house.headers_of("writer", mine.id, write=True)
-    read_all = await house.headers_of("reader of all", None, write=False)
+    read_mine = await api_service.headers_of("reader", mine.id, write=False)
+    write_mine = await api_service.headers_of("writer", mine.id, write=True)
+    read_all = await api_service.headers_of("reader of all", None, write=False)
     expected = {
         # who: (read mine, write mine, read the other, write the other)
         "reader": (read_mine, (200, 403, 404, 403)),
         "writer": (write_mine, (200, 201, 404, 404)),
         "reader of all": (read_all, (200, 403, 200, 403)),
-        "owner": (house.owner, (200, 201, 200, 201)),
+        "owner": (api_service.owner, (200, 201, 200, 201)),
     }
     for who, (headers, statuses) in expected.items():
         answers = [
-            await house.client.get(path, headers=headers),
-            await house.client.post(path, headers=headers, json=TITLE),
-            await house.client.get(STREAMS, headers=headers),
-            await house.client.post(STREAMS, headers=headers, json=TITLE),
+            await api_service.client.get(path, headers=headers),
+            await api_service.client.post(path, headers=headers, json=TITLE),
+            await api_service.client.get(STREAMS, headers=headers),
+            await api_service.client.post(STREAMS, headers=headers, json=TITLE),
         ]
         assert tuple(answer.status_code for answer in answers) == statuses, who
 
 
-async def test_another_projects_address_answers_as_if_it_were_not_there(house: ApiService) -> None:
-    mine = await house.catalog.projects.add("Mine", NOW_US)
-    headers = await house.headers_of("writer", mine.id, write=True)
-    foreign = await house.client.post(STREAMS, headers=headers, json=TITLE)
-    missing = await house.client.post("/api/projects/99/streams", headers=headers, json=TITLE)
+async def test_another_projects_address_answers_as_if_it_were_not_there(
+    api_service: ApiService,
+) -> None:
+    mine = await api_service.catalog.projects.add("Mine", NOW_US)
+    headers = await api_service.headers_of("writer", mine.id, write=True)
+    foreign = await api_service.client.post(STREAMS, headers=headers, json=TITLE)
+    missing = await api_service.client.post("/api/projects/99/streams", headers=headers, json=TITLE)
     assert (foreign.status_code, foreign.content) == (missing.status_code, missing.content)
-    assert (await house.listed())["meta"]["total"] == 1
+    assert (await api_service.listed())["meta"]["total"] == 1
 
 
-async def test_a_revoked_token_is_401_at_once(house: ApiService) -> None:
-    headers = await house.headers_of("guest", None, write=False)
-    assert (await house.client.get(STREAMS, headers=headers)).status_code == 200
-    (_, guest) = await house.catalog.tokens.find_all()
-    await house.catalog.tokens.revoke(guest.id, NOW_US)
-    assert (await house.client.get(STREAMS, headers=headers)).status_code == 401
+async def test_a_revoked_token_is_401_at_once(api_service: ApiService) -> None:
+    headers = await api_service.headers_of("guest", None, write=False)
+    assert (await api_service.client.get(STREAMS, headers=headers)).status_code == 200
+    (_, guest) = await api_service.catalog.tokens.find_all()
+    await api_service.catalog.tokens.revoke(guest.id, NOW_US)
+    assert (await api_service.client.get(STREAMS, headers=headers)).status_code == 401
 
 
-async def test_the_owner_of_a_stream_is_told_from_a_viewer(house: ApiService) -> None:
-    stream = (await house.add())["hash"]
-    mine = await house.catalog.projects.add("Mine", NOW_US)
-    foreign = await house.headers_of("foreign", mine.id, write=True)
-    reader = await house.headers_of("reader", 1, write=False)
-    catalog = house.catalog
-    assert await is_owner(catalog, house.owner["Authorization"], stream)
+async def test_the_owner_of_a_stream_is_told_from_a_viewer(api_service: ApiService) -> None:
+    stream = (await api_service.add())["hash"]
+    mine = await api_service.catalog.projects.add("Mine", NOW_US)
+    foreign = await api_service.headers_of("foreign", mine.id, write=True)
+    reader = await api_service.headers_of("reader", 1, write=False)
+    catalog = api_service.catalog
+    assert await is_owner(catalog, api_service.owner["Authorization"], stream)
     assert await is_owner(catalog, reader["Authorization"], stream)
     assert not await is_owner(catalog, foreign["Authorization"], stream)
     assert not await is_owner(catalog, "Bearer nonsense", stream)
     assert not await is_owner(catalog, None, stream)
-    assert not await is_owner(catalog, house.owner["Authorization"], "unknown")
+    assert not await is_owner(catalog, api_service.owner["Authorization"], "unknown")
 
 
-async def test_a_signed_in_owner_of_a_stream_is_told_from_a_viewer(house: ApiService) -> None:
-    stream = (await house.add())["hash"]
-    mine = await house.catalog.projects.add("Mine", NOW_US)
-    foreign, _ = await house.catalog.tokens.add("foreign", mine.id, write=True, now_us=NOW_US)
-    catalog = house.catalog
+async def test_a_signed_in_owner_of_a_stream_is_told_from_a_viewer(api_service: ApiService) -> None:
+    stream = (await api_service.add())["hash"]
+    mine = await api_service.catalog.projects.add("Mine", NOW_US)
+    foreign, _ = await api_service.catalog.tokens.add("foreign", mine.id, write=True, now_us=NOW_US)
+    catalog = api_service.catalog
     sessions = BrowserSessions(catalog, SessionCookie(secure=False), lambda: NOW_US)
     for token, expected in ((1, True), (foreign.id, False)):
         cookie = f"a=b; headend_session={await catalog.sessions.add(token, NOW_US)}"

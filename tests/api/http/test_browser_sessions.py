@@ -79,26 +79,33 @@ def test_which_requests_are_of_our_pages(headers: dict[str, str], expected: bool
     ],
 )
 async def test_a_session_changes_nothing_for_other_pages(
-    house: ApiService, headers: dict[str, str]
+    api_service: ApiService, headers: dict[str, str]
 ) -> None:
-    browser = Browser(house)
+    browser = Browser(api_service)
     await browser.sign_in()
-    stream = await house.add("Mine")
+    stream = await api_service.add("Mine")
     path = f"/api/streams/{stream['id']}"
     for method, where in (("POST", STREAMS), ("PUT", path), ("DELETE", path)):
         answer = await browser.act(method, where, {"title": "Theirs"}, headers)
         assert answer.status_code == 403, answer.text
         assert "Only the console's own pages" in answer.json()["message"]
-    assert [each["title"] for each in (await house.listed())["data"]] == ["Mine", "My first stream"]
+    assert [each["title"] for each in (await api_service.listed())["data"]] == [
+        "Mine",
+        "My first stream",
+    ]
     assert (await browser.act("GET", path, headers=headers)).status_code == 200
     assert (await browser.act("PUT", path, {"title": "Mine still"})).status_code == 200
 
 
-async def test_no_other_origin_may_send_the_header_or_read_an_answer(house: ApiService) -> None:
+async def test_no_other_origin_may_send_the_header_or_read_an_answer(
+    api_service: ApiService,
+) -> None:
     """CORS allows neither, wherever an upload may come from."""
-    added = await house.client.put("/api/projects/1", json={"origins": ["*"]}, headers=house.owner)
+    added = await api_service.client.put(
+        "/api/projects/1", json={"origins": ["*"]}, headers=api_service.owner
+    )
     assert added.status_code == 200, added.text
-    browser = Browser(house)
+    browser = Browser(api_service)
     await browser.sign_in()
     asked = {
         "Origin": "https://evil.example",
@@ -117,10 +124,10 @@ async def test_no_other_origin_may_send_the_header_or_read_an_answer(house: ApiS
     assert not [name for name in listed.headers if name.startswith("access-control")]
 
 
-async def test_a_token_counts_before_a_cookie(house: ApiService) -> None:
-    browser = Browser(house)
+async def test_a_token_counts_before_a_cookie(api_service: ApiService) -> None:
+    browser = Browser(api_service)
     await browser.sign_in()
-    reader = await house.headers_of("reader", 1, write=False)
+    reader = await api_service.headers_of("reader", 1, write=False)
     answer = await browser.act("POST", STREAMS, {"title": "x"}, {**ACT, **reader})
     assert answer.status_code == 403
     assert "may read, but not write" in answer.json()["message"]
@@ -128,22 +135,22 @@ async def test_a_token_counts_before_a_cookie(house: ApiService) -> None:
     assert answer.status_code == 401
 
 
-async def test_a_revoked_token_ends_what_its_browsers_do(house: ApiService) -> None:
-    record, token = await house.catalog.tokens.add("editor", 1, write=True, now_us=NOW_US)
-    browser = Browser(house)
+async def test_a_revoked_token_ends_what_its_browsers_do(api_service: ApiService) -> None:
+    record, token = await api_service.catalog.tokens.add("editor", 1, write=True, now_us=NOW_US)
+    browser = Browser(api_service)
     await browser.sign_in(token)
     assert (await browser.act("GET", STREAMS)).status_code == 200
-    await house.catalog.tokens.revoke(record.id, NOW_US)
+    await api_service.catalog.tokens.revoke(record.id, NOW_US)
     assert (await browser.act("GET", STREAMS)).status_code == 401
     assert (await browser.act("POST", STREAMS, {"title": "x"})).status_code == 401
     page = await browser.get("/console?page=1")
     assert (page.status_code, page.headers["location"].split("?")[0]) == (303, "/console/sign-in")
 
 
-async def test_a_session_has_the_rights_of_its_token_and_no_others(house: ApiService) -> None:
-    other = await house.catalog.projects.add("Other", NOW_US)
-    _, token = await house.catalog.tokens.add("reader", other.id, write=False, now_us=NOW_US)
-    browser = Browser(house)
+async def test_a_session_has_the_rights_of_its_token_and_no_others(api_service: ApiService) -> None:
+    other = await api_service.catalog.projects.add("Other", NOW_US)
+    _, token = await api_service.catalog.tokens.add("reader", other.id, write=False, now_us=NOW_US)
+    browser = Browser(api_service)
     await browser.sign_in(token)
     assert (await browser.act("GET", f"/api/projects/{other.id}/streams")).status_code == 200
     assert (await browser.act("GET", STREAMS)).status_code == 404
@@ -151,8 +158,8 @@ async def test_a_session_has_the_rights_of_its_token_and_no_others(house: ApiSer
     assert answer.status_code == 403
 
 
-async def test_an_unknown_cookie_is_no_session(house: ApiService) -> None:
+async def test_an_unknown_cookie_is_no_session(api_service: ApiService) -> None:
     for cookie in (f"{COOKIE}=", f"{COOKIE}={'A' * 43}", f"{COOKIE}=\xe9", "headend_session=x"):
         headers = [(b"Cookie", cookie.encode("latin-1"))]  # headers carry any bytes
-        answer = await house.client.get(STREAMS, headers=headers)
+        answer = await api_service.client.get(STREAMS, headers=headers)
         assert answer.status_code == 401

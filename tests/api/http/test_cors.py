@@ -16,27 +16,27 @@ ASKED = {
 }
 
 
-async def admit(house: ApiService, *origins: str) -> httpx.Response:
-    answer = await house.client.put(
-        "/api/projects/1", json={"origins": list(origins)}, headers=house.owner
+async def admit(api_service: ApiService, *origins: str) -> httpx.Response:
+    answer = await api_service.client.put(
+        "/api/projects/1", json={"origins": list(origins)}, headers=api_service.owner
     )
     assert answer.status_code == 200, answer.text
     return answer
 
 
 async def test_a_preflight_is_answered_without_a_token_for_the_origins_of_the_project(
-    house: ApiService,
+    api_service: ApiService,
 ) -> None:
-    path = await create(house)
-    leave = await link(house)
+    path = await create(api_service)
+    leave = await link(api_service)
     for where in (UPLOADS, path, leave, f"{leave}/x"):
-        before = await house.client.options(where, headers=ASKED)
+        before = await api_service.client.options(where, headers=ASKED)
         assert before.status_code == 204, where
         assert "access-control-allow-origin" not in before.headers
-    answer = await admit(house, "https://other.example", APP)
+    answer = await admit(api_service, "https://other.example", APP)
     assert answer.json()["project"]["origins"] == ["https://other.example", APP]
     for where in (UPLOADS, path, leave, f"{leave}/x"):
-        answer = await house.client.options(where, headers=ASKED)
+        answer = await api_service.client.options(where, headers=ASKED)
         assert answer.status_code == 204
         assert answer.headers["access-control-allow-origin"] == APP
         assert "PATCH" in answer.headers["access-control-allow-methods"]
@@ -47,39 +47,41 @@ async def test_a_preflight_is_answered_without_a_token_for_the_origins_of_the_pr
         assert answer.headers["tus-version"] == "1.0.0"
         assert answer.headers["tus-max-size"] == str(50 << 30)
         assert "creation-defer-length" in answer.headers["tus-extension"].split(",")
-        stranger = await house.client.options(where, headers={**ASKED, "Origin": f"{APP}.evil"})
+        stranger = await api_service.client.options(
+            where, headers={**ASKED, "Origin": f"{APP}.evil"}
+        )
         assert "access-control-allow-origin" not in stranger.headers
 
 
-async def test_answers_and_refusals_can_be_read_by_admitted_pages(house: ApiService) -> None:
-    await admit(house, "*")
-    path = await create(house)
-    answer = await send(house, path, 0, clip()[:9], {"Origin": APP})
+async def test_answers_and_refusals_can_be_read_by_admitted_pages(api_service: ApiService) -> None:
+    await admit(api_service, "*")
+    path = await create(api_service)
+    answer = await send(api_service, path, 0, clip()[:9], {"Origin": APP})
     assert answer.headers["access-control-allow-origin"] == APP
     assert "Upload-Offset" in answer.headers["access-control-expose-headers"]
     for refused in (
-        await send(house, path, 0, b"x", {"Origin": APP}),
-        await house.client.head(path, headers={**TUS, "Origin": APP}),
-        await house.client.post(UPLOADS, headers={**house.owner, "Origin": APP}),
+        await send(api_service, path, 0, b"x", {"Origin": APP}),
+        await api_service.client.head(path, headers={**TUS, "Origin": APP}),
+        await api_service.client.post(UPLOADS, headers={**api_service.owner, "Origin": APP}),
     ):
         assert refused.status_code in (401, 409, 412)
         assert refused.headers["access-control-allow-origin"] == APP
         assert refused.headers["tus-resumable"] == "1.0.0"
 
 
-async def test_nothing_else_is_opened(house: ApiService) -> None:
-    await admit(house, "*")
-    headers = {**house.owner, "Origin": APP}
+async def test_nothing_else_is_opened(api_service: ApiService) -> None:
+    await admit(api_service, "*")
+    headers = {**api_service.owner, "Origin": APP}
     for path in (VIDEOS, "/api/projects/1", "/api/tokens", "/api/projects/1/upload-links"):
         for answer in (
-            await house.client.get(path, headers=headers),
-            await house.client.options(path, headers={**ASKED, **house.owner}),
+            await api_service.client.get(path, headers=headers),
+            await api_service.client.options(path, headers={**ASKED, **api_service.owner}),
         ):
             assert "access-control-allow-origin" not in answer.headers, path
-        assert (await house.client.options(path, headers=ASKED)).status_code == 401
+        assert (await api_service.client.options(path, headers=ASKED)).status_code == 401
 
 
-async def test_origins_that_are_none_are_refused(house: ApiService) -> None:
+async def test_origins_that_are_none_are_refused(api_service: ApiService) -> None:
     for wrong in (
         "app.example",
         "https://app.example/",
@@ -89,8 +91,8 @@ async def test_origins_that_are_none_are_refused(house: ApiService) -> None:
         "**",
         "https://",
     ):
-        answer = await house.client.put(
-            "/api/projects/1", json={"origins": [wrong]}, headers=house.owner
+        answer = await api_service.client.put(
+            "/api/projects/1", json={"origins": [wrong]}, headers=api_service.owner
         )
         assert answer.status_code == 422, wrong
         assert set(answer.json()["errors"]) == {"origins"}

@@ -24,9 +24,9 @@ async def boom() -> None:
 
 
 @asynccontextmanager
-async def _client(place: Path) -> AsyncGenerator[tuple[AsyncClient, dict[str, str]]]:
+async def _client(location: Path) -> AsyncGenerator[tuple[AsyncClient, dict[str, str]]]:
     """Open the application over a catalog that waits for 50 ms only; with its owner's headers."""
-    async with open_database(database_url(place), create=True, busy_ms=50) as database:
+    async with open_database(database_url(location), create=True, busy_ms=50) as database:
         await migrate(database)
         catalog = Catalog(database)
         token = (await catalog.installation.first_start(1)).owner_token
@@ -62,9 +62,9 @@ async def test_two_faults_have_two_ids(tmp_path: Path) -> None:
 async def test_a_broken_catalog_shows_neither_statement_nor_path_nor_token(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    place = tmp_path / "catalog.db"
-    async with _client(place) as (client, owner):
-        connection = sqlite3.connect(place)
+    location = tmp_path / "catalog.db"
+    async with _client(location) as (client, owner):
+        connection = sqlite3.connect(location)
         connection.execute("ALTER TABLE streams RENAME TO elsewhere")
         connection.commit()
         connection.close()
@@ -80,9 +80,9 @@ async def test_a_broken_catalog_shows_neither_statement_nor_path_nor_token(
 
 
 async def test_a_busy_catalog_is_503_and_says_when_to_come_again(tmp_path: Path) -> None:
-    place = tmp_path / "catalog.db"
-    async with _client(place) as (client, owner):
-        other = sqlite3.connect(place, isolation_level=None)
+    location = tmp_path / "catalog.db"
+    async with _client(location) as (client, owner):
+        other = sqlite3.connect(location, isolation_level=None)
         try:
             other.execute("BEGIN IMMEDIATE")
             answer = await client.post(STREAMS, json={"title": "x"}, headers=owner)

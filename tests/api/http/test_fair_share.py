@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from api.http.fair_share import FairShare, Holder, Refusal, client_holders
 
 
-def taken(share: FairShare, *holders: Holder) -> int:
+def acquire_all(share: FairShare, *holders: Holder) -> int:
     """Take all places that these holders get, and return their number."""
     count = 0
     while share.acquire(holders) is None:
@@ -19,7 +19,7 @@ def addresses(prefix: str) -> Iterator[str]:
 
 def test_one_client_gets_half_of_the_places_and_the_next_half_of_the_rest() -> None:
     share = FairShare(1024)
-    assert [taken(share, Holder(f"client {number}")) for number in range(5)] == [
+    assert [acquire_all(share, Holder(f"client {number}")) for number in range(5)] == [
         512, 256, 128, 64, 32,
     ]  # fmt: skip
     assert share.acquire((Holder("newcomer"),)) is None
@@ -27,7 +27,7 @@ def test_one_client_gets_half_of_the_places_and_the_next_half_of_the_rest() -> N
 
 def test_the_last_place_goes_to_a_newcomer_and_then_all_are_taken() -> None:
     share = FairShare(2)
-    assert taken(share, Holder("first")) == 1
+    assert acquire_all(share, Holder("first")) == 1
     assert share.acquire((Holder("first"),)) is Refusal.SHARE
     assert share.acquire((Holder("second"),)) is None
     assert share.acquire((Holder("third"),)) is Refusal.ALL
@@ -37,13 +37,13 @@ def test_the_last_place_goes_to_a_newcomer_and_then_all_are_taken() -> None:
 def test_a_place_that_is_given_back_can_be_taken_again() -> None:
     share = FairShare(4)
     mine = (Holder("mine"),)
-    assert taken(share, *mine) == 2
+    assert acquire_all(share, *mine) == 2
     share.release(mine)
     assert share.acquire(mine) is None
     share.release(mine)
     share.release(mine)
     assert len(share) == 0
-    assert taken(share, *mine) == 2
+    assert acquire_all(share, *mine) == 2
 
 
 def test_a_client_with_many_addresses_is_one_client() -> None:
@@ -63,9 +63,9 @@ def test_a_client_with_many_networks_gets_two_thirds() -> None:
 def test_a_holder_may_have_a_fixed_bound_too() -> None:
     share = FairShare(100)
     link = Holder("link", most=2)
-    assert taken(share, link) == 2
-    assert taken(share, link, Holder("project")) == 0
-    assert taken(share, Holder("project")) == 49
+    assert acquire_all(share, link) == 2
+    assert acquire_all(share, link, Holder("project")) == 0
+    assert acquire_all(share, Holder("project")) == 49
 
 
 def test_a_place_is_charged_to_the_client_behind_a_proxy_while_it_serves_it() -> None:
@@ -80,4 +80,4 @@ def test_a_place_is_charged_to_the_client_behind_a_proxy_while_it_serves_it() ->
 
 
 def test_clients_without_an_address_count_in_total_alone() -> None:
-    assert taken(FairShare(10), *client_holders("")) == 10
+    assert acquire_all(FairShare(10), *client_holders("")) == 10

@@ -36,10 +36,10 @@ JSON = {"Content-Type": "application/json"}
     ],
 )
 async def test_each_kind_of_body_has_its_answer(
-    house: ApiService, body: bytes, status: int
+    api_service: ApiService, body: bytes, status: int
 ) -> None:
-    headers = {**house.owner, **JSON}
-    answer = await house.client.post(STREAMS, content=body, headers=headers)
+    headers = {**api_service.owner, **JSON}
+    answer = await api_service.client.post(STREAMS, content=body, headers=headers)
     assert answer.status_code == status, answer.text
     assert answer.headers["content-type"] == "application/json"
     if status in (400, 413):
@@ -86,18 +86,20 @@ async def test_a_body_that_does_not_come_is_not_waited_for_for_ever() -> None:
         ("nonsense", 415),
     ],
 )
-async def test_only_json_is_taken(house: ApiService, content_type: str | None, status: int) -> None:
-    headers = {**house.owner} if content_type is None else {
-        **house.owner, "Content-Type": content_type
+async def test_only_json_is_taken(
+    api_service: ApiService, content_type: str | None, status: int
+) -> None:
+    headers = {**api_service.owner} if content_type is None else {
+        **api_service.owner, "Content-Type": content_type
     }  # fmt: skip
-    answer = await house.client.post(STREAMS, content=b'{"title":"x"}', headers=headers)
+    answer = await api_service.client.post(STREAMS, content=b'{"title":"x"}', headers=headers)
     assert answer.status_code == status
     assert set(answer.json()) == ({"message", "stream"} if status == 201 else {"message"})
 
 
-async def test_every_fault_is_named_at_once(house: ApiService) -> None:
+async def test_every_fault_is_named_at_once(api_service: ApiService) -> None:
     body = {"title": 5, "colour": "red", "x": 1}
-    answer = await house.client.post(STREAMS, json=body, headers=house.owner)
+    answer = await api_service.client.post(STREAMS, json=body, headers=api_service.owner)
     assert answer.json() == {
         "message": "The request is not valid: see title, colour, x.",
         "errors": {
@@ -108,9 +110,9 @@ async def test_every_fault_is_named_at_once(house: ApiService) -> None:
     }
 
 
-async def test_a_flood_of_wrong_keys_is_not_echoed_whole(house: ApiService) -> None:
+async def test_a_flood_of_wrong_keys_is_not_echoed_whole(api_service: ApiService) -> None:
     body = {f"{number}" + "k" * 900: 1 for number in range(250)}
-    answer = await house.client.post(STREAMS, json=body, headers=house.owner)
+    answer = await api_service.client.post(STREAMS, json=body, headers=api_service.owner)
     assert answer.status_code == 422
     assert len(answer.content) < 30_000
 
@@ -128,10 +130,10 @@ def test_a_flood_of_unknown_keys_costs_no_memory() -> None:
     assert "key 0" in (caught.value.errors or {})
 
 
-async def test_the_longest_description_fits(house: ApiService) -> None:
-    number = (await house.add())["id"]
+async def test_the_longest_description_fits(api_service: ApiService) -> None:
+    number = (await api_service.add())["id"]
     text = "\N{MUSICAL SYMBOL G CLEF}" * 10_000  # each is 12 bytes of JSON
-    answer = await house.client.put(
-        f"/api/streams/{number}", json={"description": text}, headers=house.owner
+    answer = await api_service.client.put(
+        f"/api/streams/{number}", json={"description": text}, headers=api_service.owner
     )
     assert answer.status_code == 200

@@ -83,7 +83,7 @@ async def form_reader(
 async def test_a_form_is_the_same_however_it_is_cut(tmp_path: Path) -> None:
     async with form_reader(tmp_path) as read:
         assert await read([FORM]) == READ
-        assert await read([FORM[place : place + 1] for place in range(len(FORM))]) == READ
+        assert await read([FORM[index : index + 1] for index in range(len(FORM))]) == READ
         for cut in range(1, len(FORM)):
             assert await read([FORM[:cut], FORM[cut:]]) == READ, cut
 

@@ -19,9 +19,9 @@ from tests.support.api.application import ApiService
     ],
 )  # fmt: skip
 async def test_a_form_lists_its_files_and_texts(
-    house: ApiService, method: str, path: str, files: set[str], texts: set[str], required: str
+    api_service: ApiService, method: str, path: str, files: set[str], texts: set[str], required: str
 ) -> None:
-    paths = (await house.client.get("/schema/openapi.json")).json()["paths"]
+    paths = (await api_service.client.get("/schema/openapi.json")).json()["paths"]
     body = paths[f"/api{path}"][method]["requestBody"]
     assert body["required"] is True
     ((kind, content),) = body["content"].items()

@@ -18,8 +18,8 @@ from tests.support.api.application import ApiService
 from tests.support.api.in_loop_client import client_of
 
 
-async def test_the_page_describes_every_operation_and_calls_nobody(house: ApiService) -> None:
-    answer = await house.client.get("/schema")
+async def test_the_page_describes_every_operation_and_calls_nobody(api_service: ApiService) -> None:
+    answer = await api_service.client.get("/schema")
     assert answer.status_code == 200
     assert answer.headers["content-type"].startswith("text/html")
     page = answer.text
@@ -30,15 +30,15 @@ async def test_the_page_describes_every_operation_and_calls_nobody(house: ApiSer
     assert re.findall(r"""(?:src|href)=["']?(?:https?:)?//""", page) == []
 
 
-async def test_every_link_of_the_page_leads_somewhere(house: ApiService) -> None:
-    page = (await house.client.get("/schema")).text
+async def test_every_link_of_the_page_leads_somewhere(api_service: ApiService) -> None:
+    page = (await api_service.client.get("/schema")).text
     links = set(re.findall(r'href="([^"]+)"', page))
     names = set(re.findall(r'id="([^"]+)"', page))
     assert {link[1:] for link in links if link.startswith("#")} <= names
     assert len(names) > 5
     for link in links:
         if not link.startswith("#"):
-            assert (await house.client.get(link)).status_code == 200
+            assert (await api_service.client.get(link)).status_code == 200
 
 
 # As in 0.1: clients that were generated then refer to them.
@@ -55,9 +55,9 @@ LISTS = {
 
 
 async def test_the_schemas_of_lists_keep_their_names_wherever_their_modules_are(
-    house: ApiService,
+    api_service: ApiService,
 ) -> None:
-    document = (await house.client.get("/schema/openapi.json")).json()
+    document = (await api_service.client.get("/schema/openapi.json")).json()
     assert {name for name in document["components"]["schemas"] if "Listing" in name} == LISTS
     answers = [
         answer["content"]["application/json"]["schema"]["$ref"]
@@ -69,11 +69,11 @@ async def test_the_schemas_of_lists_keep_their_names_wherever_their_modules_are(
     assert {f"#/components/schemas/{name}" for name in LISTS} <= set(answers)
 
 
-async def test_the_document_as_yaml_is_rendered_once(house: ApiService) -> None:
-    first = await house.client.get("/schema/openapi.yaml")  # 330 ms of CPU
+async def test_the_document_as_yaml_is_rendered_once(api_service: ApiService) -> None:
+    first = await api_service.client.get("/schema/openapi.yaml")  # 330 ms of CPU
     began = time.process_time()
     for _ in range(4):
-        again = await house.client.get("/schema/openapi.yaml")
+        again = await api_service.client.get("/schema/openapi.yaml")
         assert (again.content, again.headers) == (first.content, first.headers)
     assert time.process_time() - began < 0.33
 
@@ -81,12 +81,12 @@ async def test_the_document_as_yaml_is_rendered_once(house: ApiService) -> None:
 async def test_a_document_is_rendered_once_and_beside_the_event_loop() -> None:
     rendered_on: list[int] = []
 
-    class Page(ReferencePage):
+    class NumberedPage(ReferencePage):
         def render(self, request: Request[Any, Any, Any], openapi_schema: Any) -> bytes:
             rendered_on.append(threading.get_ident())
             return super().render(request, openapi_schema)
 
-    page = Page()
+    page = NumberedPage()
     documents = ReadyDocuments([page])
     config = OpenAPIConfig("Title", "1", render_plugins=[page], openapi_router=documents.router())
 

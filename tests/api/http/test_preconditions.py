@@ -43,9 +43,11 @@ def test_without_the_header_every_edit_passes() -> None:
     assert unless_edited(None, str) is None
 
 
-async def test_of_two_owners_who_edit_one_stream_the_later_one_is_told(house: ApiService) -> None:
-    path = f"/api/streams/{(await house.add('First'))['id']}"
-    one, two = Browser(house), Browser(house)
+async def test_of_two_owners_who_edit_one_stream_the_later_one_is_told(
+    api_service: ApiService,
+) -> None:
+    path = f"/api/streams/{(await api_service.add('First'))['id']}"
+    one, two = Browser(api_service), Browser(api_service)
     await one.sign_in()
     await two.sign_in()
     seen = (await one.act("GET", path)).headers["etag"]
@@ -63,20 +65,22 @@ async def test_of_two_owners_who_edit_one_stream_the_later_one_is_told(house: Ap
 
 
 async def test_a_stream_that_goes_live_or_is_hidden_is_not_an_edited_one(
-    house: ApiService,
+    api_service: ApiService,
 ) -> None:
-    path = f"/api/streams/{(await house.add())['id']}"
-    before = await house.client.get(path, headers=house.owner)
-    await house.client.post(f"{path}/unpublish", headers=house.owner)
-    await house.client.post(f"{path}/backups", headers=house.owner)
-    after = await house.client.get(path, headers=house.owner)
+    path = f"/api/streams/{(await api_service.add())['id']}"
+    before = await api_service.client.get(path, headers=api_service.owner)
+    await api_service.client.post(f"{path}/unpublish", headers=api_service.owner)
+    await api_service.client.post(f"{path}/backups", headers=api_service.owner)
+    after = await api_service.client.get(path, headers=api_service.owner)
     assert after.headers["etag"] == before.headers["etag"]
 
 
-async def test_of_two_owners_who_edit_one_video_the_later_one_is_told(house: ApiService) -> None:
-    added = await house.catalog.videos.add(1, new_video(title="First"), 1, by=None)
+async def test_of_two_owners_who_edit_one_video_the_later_one_is_told(
+    api_service: ApiService,
+) -> None:
+    added = await api_service.catalog.videos.add(1, new_video(title="First"), 1, by=None)
     path = f"/api/videos/{added.video.id}"
-    browser = Browser(house)
+    browser = Browser(api_service)
     await browser.sign_in()
     seen = (await browser.act("GET", path)).headers["etag"]
     assert (await edit(browser, path, {"tags": [{"name": "new"}]}, seen)).status_code == 200

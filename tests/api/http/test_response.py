@@ -150,7 +150,7 @@ def test_of_a_repeated_header_the_last_counts_and_irrelevant_ones_are_dropped() 
     assert msgspec.structs.asdict(HttpRequest.of("GET", []))["headers"] == {}
 
 
-class Later(PendingResponse):
+class ManualResponse(PendingResponse):
     """A response that the test delivers."""
 
     callback: Callable[[HttpResponse], None] | None = None
@@ -182,13 +182,13 @@ async def test_a_client_that_leaves_ends_the_wait() -> None:
         await asyncio.sleep(0)
         return messages.pop()
 
-    later = Later()
+    later = ManualResponse()
     assert await wait_for(later, leave) is None
     assert (later.cancelled, messages) == (1, [])
 
 
 async def test_a_pending_response_can_be_waited_for() -> None:
-    later = Later()
+    later = ManualResponse()
     async with asyncio.TaskGroup() as tasks:
         waiting = tasks.create_task(wait_for(later, stay))
         await until(lambda: later.callback is not None)
@@ -199,7 +199,7 @@ async def test_a_pending_response_can_be_waited_for() -> None:
 
 
 async def test_a_cancelled_wait_cancels_the_response() -> None:
-    later = Later()
+    later = ManualResponse()
     async with asyncio.TaskGroup() as tasks:
         waiting = tasks.create_task(wait_for(later, stay))
         await until(lambda: later.callback is not None)
@@ -213,7 +213,7 @@ async def test_a_response_that_comes_with_the_cancellation_is_closed(
 ) -> None:
     (tmp_path / "part").write_bytes(BODY)
 
-    later = Later()
+    later = ManualResponse()
     file = open_file(tmp_path / "part")
     async with asyncio.TaskGroup() as tasks:
         waiting = tasks.create_task(wait_for(later, stay))

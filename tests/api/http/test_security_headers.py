@@ -23,9 +23,9 @@ pytestmark = pytest.mark.anyio
     ],
 )
 async def test_answers_of_the_api_run_nothing(
-    house: ApiService, path: str, status: int, policy: str
+    api_service: ApiService, path: str, status: int, policy: str
 ) -> None:
-    answer = await house.client.get(path, headers=house.owner)
+    answer = await api_service.client.get(path, headers=api_service.owner)
     assert answer.status_code == status
     assert answer.headers["x-content-type-options"] == "nosniff"
     assert policy in answer.headers["content-security-policy"]

@@ -5,8 +5,8 @@ import iso3166
 from tests.support.api.application import ApiService
 
 
-async def test_every_country_is_listed_with_the_documented_keys(house: ApiService) -> None:
-    body = await house.listed(path="/api/countries")
+async def test_every_country_is_listed_with_the_documented_keys(api_service: ApiService) -> None:
+    body = await api_service.listed(path="/api/countries")
     assert set(body) == {"data"}
     assert all(set(item) == {"id", "name"} for item in body["data"])
     assert {item["id"]: item["name"] for item in body["data"]} == {
@@ -17,11 +17,13 @@ async def test_every_country_is_listed_with_the_documented_keys(house: ApiServic
     assert body["data"][0]["name"] == "Afghanistan"
 
 
-async def test_the_list_takes_a_token(house: ApiService) -> None:
-    assert (await house.client.get("/api/countries")).status_code == 401
+async def test_the_list_takes_a_token(api_service: ApiService) -> None:
+    assert (await api_service.client.get("/api/countries")).status_code == 401
 
 
-async def test_a_token_of_a_project_that_may_read_gets_the_same_list(house: ApiService) -> None:
-    reader = await house.headers_of("reader", 1, write=False)
-    answer = await house.client.get("/api/countries", headers=reader)
-    assert answer.json() == await house.listed(path="/api/countries")
+async def test_a_token_of_a_project_that_may_read_gets_the_same_list(
+    api_service: ApiService,
+) -> None:
+    reader = await api_service.headers_of("reader", 1, write=False)
+    answer = await api_service.client.get("/api/countries", headers=reader)
+    assert answer.json() == await api_service.listed(path="/api/countries")

@@ -7,13 +7,13 @@ from tests.support.api.application import NOW_US, ApiService
 EVENTS = "/api/projects/1/events"
 
 
-async def test_events_are_listed_newest_first(house: ApiService) -> None:
-    stream = await house.add("A stream")
-    await house.catalog.events.add(stream["hash"], "engine lost", {"cause": "x"}, NOW_US)
-    await house.catalog.events.add(
+async def test_events_are_listed_newest_first(api_service: ApiService) -> None:
+    stream = await api_service.add("A stream")
+    await api_service.catalog.events.add(stream["hash"], "engine lost", {"cause": "x"}, NOW_US)
+    await api_service.catalog.events.add(
         stream["hash"], "rung shed", {"renditions": ["720p"], "late": 3.1}, NOW_US + 1_000_000
     )
-    body = await house.listed(path=EVENTS)
+    body = await api_service.listed(path=EVENTS)
     assert body["data"][:2] == [
         {
             "id": 4,
@@ -50,41 +50,47 @@ async def test_events_are_listed_newest_first(house: ApiService) -> None:
     ],
 )
 async def test_since_leaves_out_what_is_older(
-    house: ApiService, since: str, found: list[int]
+    api_service: ApiService, since: str, found: list[int]
 ) -> None:
-    stream = await house.add("A stream")
+    stream = await api_service.add("A stream")
     for second in (0, 1):
-        await house.catalog.events.add(stream["hash"], "rung shed", {}, NOW_US + second * 1_000_000)
-    body = await house.listed(f"?since={since}", path=EVENTS)
+        await api_service.catalog.events.add(
+            stream["hash"], "rung shed", {}, NOW_US + second * 1_000_000
+        )
+    body = await api_service.listed(f"?since={since}", path=EVENTS)
     assert [event["id"] for event in body["data"]] == found
     assert "since=" in body["links"]["first"]
 
 
-async def test_the_events_of_one_stream_are_listed_with_its_own_numbers(house: ApiService) -> None:
-    streams = [await house.add(title) for title in ("One", "Two")]
+async def test_the_events_of_one_stream_are_listed_with_its_own_numbers(
+    api_service: ApiService,
+) -> None:
+    streams = [await api_service.add(title) for title in ("One", "Two")]
     for stream in streams * 6:
-        await house.catalog.events.add(stream["hash"], "rung shed", {}, NOW_US)
-    await house.catalog.projects.edit(1, name="New", by=None, now_us=NOW_US)
+        await api_service.catalog.events.add(stream["hash"], "rung shed", {}, NOW_US)
+    await api_service.catalog.projects.edit(1, name="New", by=None, now_us=NOW_US)
     for stream in streams:
         query = f"?stream={stream['id']}"
-        page = await house.listed(query, path=EVENTS)
+        page = await api_service.listed(query, path=EVENTS)
         assert [each["number"] for each in page["data"]] == list(range(7, 0, -1))
         assert {each["subject"] for each in page["data"]} == {stream["hash"]}
         assert page["meta"]["total"] == 7
         assert f"stream={stream['id']}" in page["links"]["first"]
         # Together with the other filter.
-        later = await house.listed(f"{query}&since=2038-01-01", path=EVENTS)
+        later = await api_service.listed(f"{query}&since=2038-01-01", path=EVENTS)
         assert later["data"] == []
-    everything = await house.listed(path=EVENTS)
+    everything = await api_service.listed(path=EVENTS)
     assert (everything["data"][0]["type"], everything["data"][0]["number"]) == (
         "project edited", None,
     )  # fmt: skip
 
 
-async def test_a_stream_of_another_project_has_no_events_here(house: ApiService) -> None:
-    other = await house.catalog.projects.add("other", NOW_US)
-    foreign = await house.catalog.streams.add(other.id, "Foreign", NOW_US)
-    answer = await house.client.get(f"{EVENTS}?stream={foreign.id}", headers=house.owner)
+async def test_a_stream_of_another_project_has_no_events_here(api_service: ApiService) -> None:
+    other = await api_service.catalog.projects.add("other", NOW_US)
+    foreign = await api_service.catalog.streams.add(other.id, "Foreign", NOW_US)
+    answer = await api_service.client.get(
+        f"{EVENTS}?stream={foreign.id}", headers=api_service.owner
+    )
     assert answer.status_code == 422
     assert answer.json()["errors"] == {
         "stream": ["The stream must be the number of one of this project."]
@@ -99,15 +105,15 @@ async def test_a_stream_of_another_project_has_no_events_here(house: ApiService)
     ],
 )  # fmt: skip
 async def test_what_is_no_moment_no_page_and_no_stream_is_refused(
-    house: ApiService, query: str
+    api_service: ApiService, query: str
 ) -> None:
-    answer = await house.client.get(f"{EVENTS}?{query}", headers=house.owner)
+    answer = await api_service.client.get(f"{EVENTS}?{query}", headers=api_service.owner)
     assert answer.status_code == 422
     assert set(answer.json()["errors"]) == {query.partition("=")[0]}
 
 
-async def test_events_of_another_project_are_not_there(house: ApiService) -> None:
-    other = await house.catalog.projects.add("other", NOW_US)
-    headers = await house.headers_of("theirs", other.id, write=False)
-    assert (await house.client.get(EVENTS, headers=headers)).status_code == 404
-    assert (await house.client.get(EVENTS)).status_code == 401
+async def test_events_of_another_project_are_not_there(api_service: ApiService) -> None:
+    other = await api_service.catalog.projects.add("other", NOW_US)
+    headers = await api_service.headers_of("theirs", other.id, write=False)
+    assert (await api_service.client.get(EVENTS, headers=headers)).status_code == 404
+    assert (await api_service.client.get(EVENTS)).status_code == 401

@@ -20,7 +20,7 @@ NOT_RECORDS: Final = {"sqlite_sequence", "notices", "commands"}
 Ids = dict[str, int]
 
 
-class Case(msgspec.Struct, frozen=True, kw_only=True):
+class OperationCall(msgspec.Struct, frozen=True, kw_only=True):
     """How an operation is called so that it succeeds: its path, its body."""
 
     path: str
@@ -34,80 +34,88 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
 NAMED = {"name": "Another"}
 BAD = {"nonsense": 1}
 
-CASES: Final[dict[str, Case]] = {
-    "add_stream": Case(path="projects/1/streams", body={"title": "x"}, status=201, wrong=BAD),
-    "edit_stream": Case(
+CASES: Final[dict[str, OperationCall]] = {
+    "add_stream": OperationCall(
+        path="projects/1/streams", body={"title": "x"}, status=201, wrong=BAD
+    ),
+    "edit_stream": OperationCall(
         path="streams/{stream}",
         body={"title": "y", "tags": [{"name": "new"}, {"id": 1}], "countries": ["RO"]},
         wrong={"title": "z", "tags": [{"name": "never"}, {"id": 999}]},
     ),
-    "publish_stream": Case(path="streams/{stream}/publish"),
-    "unpublish_stream": Case(path="streams/{stream}/unpublish"),
-    "rotate_key": Case(path="streams/{stream}/rotate-key"),
-    "change_settings": Case(
+    "publish_stream": OperationCall(path="streams/{stream}/publish"),
+    "unpublish_stream": OperationCall(path="streams/{stream}/unpublish"),
+    "rotate_key": OperationCall(path="streams/{stream}/rotate-key"),
+    "change_settings": OperationCall(
         path="streams/{stream}/settings", body={"failover": {"reconnect_seconds": 7}}, wrong=BAD
     ),
-    "change_project_settings": Case(
+    "change_project_settings": OperationCall(
         path="projects/1/settings", body={"failover": {"reconnect_seconds": 8}}, wrong=BAD
     ),
-    "put_slate": Case(
+    "put_slate": OperationCall(
         path="streams/{stream}/slate", files=lambda: {"picture": ("p.png", picture())}
     ),
-    "delete_slate": Case(path="streams/{stream}/slate", status=204),
-    "put_project_slate": Case(
+    "delete_slate": OperationCall(path="streams/{stream}/slate", status=204),
+    "put_project_slate": OperationCall(
         path="projects/1/slate", files=lambda: {"picture": ("p.png", picture())}
     ),
-    "delete_project_slate": Case(path="projects/1/slate", status=204),
-    "add_backup": Case(path="streams/{stream}/backups", status=201),
-    "delete_backup": Case(path="streams/{stream}/backups/{backup}", status=204),
-    "upload_video": Case(
+    "delete_project_slate": OperationCall(path="projects/1/slate", status=204),
+    "add_backup": OperationCall(path="streams/{stream}/backups", status=201),
+    "delete_backup": OperationCall(path="streams/{stream}/backups/{backup}", status=204),
+    "upload_video": OperationCall(
         path="projects/1/videos",
         status=201,
         files=lambda: {"video": ("b.mp4", clip())},
     ),
-    "add_upload_link": Case(
+    "add_upload_link": OperationCall(
         path="projects/1/upload-links",
         body={"title": "x"},
         status=201,
         wrong={"most_bytes": 0},
     ),
-    "delete_upload_link": Case(path="projects/1/upload-links/{upload_link}", status=204),
-    "import_video": Case(
+    "delete_upload_link": OperationCall(path="projects/1/upload-links/{upload_link}", status=204),
+    "import_video": OperationCall(
         path="projects/1/imports",
         body={"url": "https://films.example/a.mp4"},
         status=201,
         wrong={"url": "ftp://films.example/a.mp4"},
     ),
-    "replace_file": Case(path="videos/{video}/file", files=lambda: {"video": ("c.mp4", clip())}),
-    "edit_video": Case(
+    "replace_file": OperationCall(
+        path="videos/{video}/file", files=lambda: {"video": ("c.mp4", clip())}
+    ),
+    "edit_video": OperationCall(
         path="videos/{video}",
         body={"title": "y", "tags": [{"name": "newer"}]},
         wrong={"title": "z", "category": 999},
     ),
-    "choose_player": Case(path="videos/{video}/player", body={"player": 1}, wrong={"player": 999}),
-    "put_poster": Case(
+    "choose_player": OperationCall(
+        path="videos/{video}/player", body={"player": 1}, wrong={"player": 999}
+    ),
+    "put_poster": OperationCall(
         path="videos/{video}/poster", files=lambda: {"poster": ("p.png", picture())}
     ),
-    "unpublish_video": Case(path="videos/{video}/unpublish"),
-    "publish_video": Case(path="videos/{video}/publish"),
-    "add_project": Case(path="projects", body=NAMED, status=201, wrong=BAD),
-    "edit_project": Case(path="projects/1", body=NAMED, wrong=BAD),
-    "add_token": Case(path="tokens", body=NAMED, status=201, wrong=BAD),
-    "revoke_token": Case(path="tokens/{token}", status=204),
-    "add_tag": Case(path="projects/1/tags", body=NAMED, status=201, wrong={"name": "tag"}),
-    "edit_tag": Case(path="tags/{tag}", body={"name": "Renamed"}, wrong={"name": ""}),
-    "add_category": Case(
+    "unpublish_video": OperationCall(path="videos/{video}/unpublish"),
+    "publish_video": OperationCall(path="videos/{video}/publish"),
+    "add_project": OperationCall(path="projects", body=NAMED, status=201, wrong=BAD),
+    "edit_project": OperationCall(path="projects/1", body=NAMED, wrong=BAD),
+    "add_token": OperationCall(path="tokens", body=NAMED, status=201, wrong=BAD),
+    "revoke_token": OperationCall(path="tokens/{token}", status=204),
+    "add_tag": OperationCall(path="projects/1/tags", body=NAMED, status=201, wrong={"name": "tag"}),
+    "edit_tag": OperationCall(path="tags/{tag}", body={"name": "Renamed"}, wrong={"name": ""}),
+    "add_category": OperationCall(
         path="projects/1/categories", body=NAMED, status=201, wrong={"name": "CATEGORY"}
     ),
-    "edit_category": Case(path="categories/{category}", body={"active": False}, wrong=BAD),
-    "add_player": Case(path="projects/1/players", body=NAMED, status=201, wrong=BAD),
-    "edit_player": Case(path="players/{player}", body={"muted": True}, wrong={"muted": "x"}),
-    "delete_tag": Case(path="tags/{tag}", status=204),
-    "delete_category": Case(path="categories/{category}", status=204),
-    "delete_player": Case(path="players/{player}", status=204),
-    "delete_video": Case(path="videos/{video}", status=204),
-    "delete_stream": Case(path="streams/{stream}", status=204),
-    "delete_project": Case(path="projects/{project}", status=204),
+    "edit_category": OperationCall(path="categories/{category}", body={"active": False}, wrong=BAD),
+    "add_player": OperationCall(path="projects/1/players", body=NAMED, status=201, wrong=BAD),
+    "edit_player": OperationCall(
+        path="players/{player}", body={"muted": True}, wrong={"muted": "x"}
+    ),
+    "delete_tag": OperationCall(path="tags/{tag}", status=204),
+    "delete_category": OperationCall(path="categories/{category}", status=204),
+    "delete_player": OperationCall(path="players/{player}", status=204),
+    "delete_video": OperationCall(path="videos/{video}", status=204),
+    "delete_stream": OperationCall(path="streams/{stream}", status=204),
+    "delete_project": OperationCall(path="projects/{project}", status=204),
 }
 # Those that need what is not here: what they are, and which tests look at their events.
 ELSEWHERE: Final = {
@@ -127,19 +135,19 @@ ELSEWHERE: Final = {
 }
 
 
-def dump(place: str | Path) -> dict[str, list[tuple[object, ...]]]:
+def dump(location: str | Path) -> dict[str, list[tuple[object, ...]]]:
     """All rows of all tables that hold records."""
     found = run_sql(
-        place,
+        location,
         "SELECT name FROM sqlite_master WHERE type = 'table'"
-        if isinstance(place, Path)
+        if isinstance(location, Path)
         else "SELECT tablename FROM pg_tables WHERE schemaname = 'public'",
     )
     names = {str(name) for (name,) in found} - set(NOT_RECORDS)
-    return {name: sorted(run_sql(place, f'SELECT * FROM "{name}"'), key=repr) for name in names}
+    return {name: sorted(run_sql(location, f'SELECT * FROM "{name}"'), key=repr) for name in names}
 
 
-async def made(house: ApiService) -> Ids:
+async def made(api_service: ApiService) -> Ids:
     """Make one record of each kind, which the cases name."""
     ids = {"stream": 1, "backup": 1}  # the first start's
     for noun, path, body in (
@@ -150,11 +158,11 @@ async def made(house: ApiService) -> Ids:
         ("project", "projects", {"name": "Project"}),
         ("upload_link", "projects/1/upload-links", {}),
     ):
-        answer = await house.client.post(f"/api/{path}", json=body, headers=house.owner)
+        answer = await api_service.client.post(f"/api/{path}", json=body, headers=api_service.owner)
         assert answer.status_code == 201, answer.text
         ids[noun] = answer.json()[noun]["id"]
-    answer = await house.client.post(
-        "/api/projects/1/videos", files={"video": ("a.mp4", clip())}, headers=house.owner
+    answer = await api_service.client.post(
+        "/api/projects/1/videos", files={"video": ("a.mp4", clip())}, headers=api_service.owner
     )
     assert answer.status_code == 201, answer.text
     return {**ids, "video": answer.json()["video"]["id"]}
@@ -171,20 +179,20 @@ def writes(document: Json) -> dict[str, str]:
 
 
 async def test_each_change_leaves_one_event_and_each_refusal_none(
-    house: ApiService, catalog_place: str | Path
+    api_service: ApiService, catalog_database: str | Path
 ) -> None:
-    document = (await house.client.get("/schema/openapi.json")).json()
+    document = (await api_service.client.get("/schema/openapi.json")).json()
     methods = writes(document)
     assert set(methods) == set(CASES) | set(ELSEWHERE)
-    ids = await made(house)
-    reader = await house.headers_of("reader", 1, write=False)
-    stranger = await house.headers_of("stranger", ids["project"], write=True)
+    ids = await made(api_service)
+    reader = await api_service.headers_of("reader", 1, write=False)
+    stranger = await api_service.headers_of("stranger", ids["project"], write=True)
     for name, case in CASES.items():
         path = f"/api/{case.path.format(**ids)}"
-        before = dump(catalog_place)
+        before = dump(catalog_database)
 
-        async def ask(headers: dict[str, str], body: object, *, case: Case = case) -> int:
-            answer = await house.client.request(
+        async def ask(headers: dict[str, str], body: object, *, case: OperationCall = case) -> int:
+            answer = await api_service.client.request(
                 methods[name].upper(),  # noqa: B023  # called within the round
                 path,  # noqa: B023
                 headers=headers,
@@ -198,11 +206,11 @@ async def test_each_change_leaves_one_event_and_each_refusal_none(
         if case.path not in ("projects", "tokens", "projects/{project}"):
             assert await ask(stranger, case.body) == 404, name
         if case.wrong is not msgspec.UNSET:
-            assert await ask(house.owner, case.wrong) in (409, 422), name
-        assert dump(catalog_place) == before, f"{name} was refused and changed something"
+            assert await ask(api_service.owner, case.wrong) in (409, 422), name
+        assert dump(catalog_database) == before, f"{name} was refused and changed something"
 
-        assert await ask(house.owner, case.body) == case.status, name
-        after = dump(catalog_place)
+        assert await ask(api_service.owner, case.body) == case.status, name
+        after = dump(catalog_database)
         old = set(before["events"])
         new = [event for event in after["events"] if event not in old]
         assert len(new) == 1, f"{name}: {new}"
@@ -212,11 +220,15 @@ async def test_each_change_leaves_one_event_and_each_refusal_none(
         assert after != {**before, "events": after["events"]}, f"{name} changed nothing"
 
 
-async def test_the_owner_reads_the_events_and_finds_no_secret(house: ApiService) -> None:
-    stream = await house.add("Secretive")
-    token = await house.client.post("/api/tokens", json={"name": "t"}, headers=house.owner)
-    await house.client.post(f"/api/streams/{stream['id']}/rotate-key", headers=house.owner)
-    answer = await house.client.get("/api/projects/1/events", headers=house.owner)
+async def test_the_owner_reads_the_events_and_finds_no_secret(api_service: ApiService) -> None:
+    stream = await api_service.add("Secretive")
+    token = await api_service.client.post(
+        "/api/tokens", json={"name": "t"}, headers=api_service.owner
+    )
+    await api_service.client.post(
+        f"/api/streams/{stream['id']}/rotate-key", headers=api_service.owner
+    )
+    answer = await api_service.client.get("/api/projects/1/events", headers=api_service.owner)
     events = answer.json()["data"]
     assert [each["id"] for each in events] == sorted((e["id"] for e in events), reverse=True)
     assert {each["token"] for each in events[:3]} == {1}

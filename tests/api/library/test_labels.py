@@ -12,38 +12,44 @@ KINDS = [("tag", "tags"), ("category", "categories")]
 both = pytest.mark.parametrize(("noun", "nouns"), KINDS)
 
 
-async def add(house: ApiService, nouns: str, project: object = 1, **body: object) -> httpx.Response:
-    return await house.client.post(
-        f"/api/projects/{project}/{nouns}", json=body, headers=house.owner
+async def add(
+    api_service: ApiService, nouns: str, project: object = 1, **body: object
+) -> httpx.Response:
+    return await api_service.client.post(
+        f"/api/projects/{project}/{nouns}", json=body, headers=api_service.owner
     )
 
 
-async def made(house: ApiService, noun: str, nouns: str, name: str) -> Json:
-    answer = await add(house, nouns, name=name)
+async def made(api_service: ApiService, noun: str, nouns: str, name: str) -> Json:
+    answer = await add(api_service, nouns, name=name)
     assert answer.status_code == 201, answer.text
     record: Json = answer.json()[noun]
     return record
 
 
-async def edit(house: ApiService, nouns: str, number: object, **body: object) -> httpx.Response:
-    return await house.client.put(f"/api/{nouns}/{number}", json=body, headers=house.owner)
+async def edit(
+    api_service: ApiService, nouns: str, number: object, **body: object
+) -> httpx.Response:
+    return await api_service.client.put(
+        f"/api/{nouns}/{number}", json=body, headers=api_service.owner
+    )
 
 
-async def names(house: ApiService, nouns: str, query: str = "") -> list[str]:
-    body = await house.listed(query, path=f"/api/projects/1/{nouns}")
+async def names(api_service: ApiService, nouns: str, query: str = "") -> list[str]:
+    body = await api_service.listed(query, path=f"/api/projects/1/{nouns}")
     return [item["name"] for item in body["data"]]
 
 
-async def newest(house: ApiService) -> Json:
-    event: Json = (await house.listed(path="/api/projects/1/events"))["data"][0]
+async def newest(api_service: ApiService) -> Json:
+    event: Json = (await api_service.listed(path="/api/projects/1/events"))["data"][0]
     return event
 
 
 @both
 async def test_adding_answers_with_the_record_and_nothing_else(
-    house: ApiService, noun: str, nouns: str
+    api_service: ApiService, noun: str, nouns: str
 ) -> None:
-    answer = await add(house, nouns, name="  Știri 🎬 ")
+    answer = await add(api_service, nouns, name="  Știri 🎬 ")
     assert answer.status_code == 201
     record = answer.json()[noun]
     assert answer.json() == {
@@ -51,7 +57,7 @@ async def test_adding_answers_with_the_record_and_nothing_else(
         noun: {"id": record["id"], "name": "Știri 🎬", "active": True},
     }
     assert type(record["id"]) is int
-    event = await newest(house)
+    event = await newest(api_service)
     assert (event["type"], event["facts"]) == (
         f"{noun} added",
         {noun: record["id"], "name": "Știri 🎬"},
@@ -61,54 +67,54 @@ async def test_adding_answers_with_the_record_and_nothing_else(
 
 @both
 async def test_one_can_be_added_by_the_projects_key_and_not_active(
-    house: ApiService, noun: str, nouns: str
+    api_service: ApiService, noun: str, nouns: str
 ) -> None:
-    answer = await add(house, nouns, house.key, name="News", active=False)
+    answer = await add(api_service, nouns, api_service.key, name="News", active=False)
     assert answer.status_code == 201
     assert answer.json()[noun]["active"] is False
 
 
 @both
 async def test_editing_answers_with_the_record_and_nothing_else(
-    house: ApiService, noun: str, nouns: str
+    api_service: ApiService, noun: str, nouns: str
 ) -> None:
-    record = await made(house, noun, nouns, "News")
-    answer = await edit(house, nouns, record["id"], name="Sport")
+    record = await made(api_service, noun, nouns, "News")
+    answer = await edit(api_service, nouns, record["id"], name="Sport")
     assert answer.status_code == 200
     assert answer.json() == {
         "message": f"{noun.capitalize()} updated.",
         noun: {"id": record["id"], "name": "Sport", "active": True},
     }
-    assert (await newest(house))["facts"] == {noun: record["id"], "keys": ["name"]}
-    answer = await edit(house, nouns, record["id"], active=False)
+    assert (await newest(api_service))["facts"] == {noun: record["id"], "keys": ["name"]}
+    answer = await edit(api_service, nouns, record["id"], active=False)
     assert answer.json()[noun] == {"id": record["id"], "name": "Sport", "active": False}
     # Nothing sent, nothing changed.
-    before = await newest(house)
-    answer = await edit(house, nouns, record["id"])
+    before = await newest(api_service)
+    answer = await edit(api_service, nouns, record["id"])
     assert answer.json()[noun] == {"id": record["id"], "name": "Sport", "active": False}
-    assert await newest(house) == before
+    assert await newest(api_service) == before
 
 
 @both
 async def test_a_taken_name_is_a_conflict_that_changes_nothing(
-    house: ApiService, noun: str, nouns: str
+    api_service: ApiService, noun: str, nouns: str
 ) -> None:
-    await made(house, noun, nouns, "News")
-    other = await made(house, noun, nouns, "Sport")
-    before = await newest(house)
+    await made(api_service, noun, nouns, "News")
+    other = await made(api_service, noun, nouns, "Sport")
+    before = await newest(api_service)
     for answer in (
-        await add(house, nouns, name="NEWS"),
-        await edit(house, nouns, other["id"], name="news", active=False),
+        await add(api_service, nouns, name="NEWS"),
+        await edit(api_service, nouns, other["id"], name="news", active=False),
     ):
         assert answer.status_code == 409
         assert set(answer.json()) == {"message", "errors"}
         assert set(answer.json()["errors"]) == {"name"}
-    body = await house.listed(path=f"/api/projects/1/{nouns}")
+    body = await api_service.listed(path=f"/api/projects/1/{nouns}")
     assert [(item["name"], item["active"]) for item in body["data"]] == [
         ("Sport", True),
         ("News", True),
     ]
-    assert await newest(house) == before
+    assert await newest(api_service) == before
 
 
 @both
@@ -130,30 +136,32 @@ async def test_a_taken_name_is_a_conflict_that_changes_nothing(
     ],
 )
 async def test_a_body_that_is_wrong_is_refused_with_every_fault(
-    house: ApiService, noun: str, nouns: str, body: dict[str, Any], fields: set[str]
+    api_service: ApiService, noun: str, nouns: str, body: dict[str, Any], fields: set[str]
 ) -> None:
-    answer = await add(house, nouns, **body)
+    answer = await add(api_service, nouns, **body)
     assert answer.status_code == 422, answer.text
     assert set(answer.json()["errors"]) == fields
-    record = await made(house, noun, nouns, "Name")
-    before = await newest(house)
-    answer = await edit(house, nouns, record["id"], **(body or {"names": "x"}))
+    record = await made(api_service, noun, nouns, "Name")
+    before = await newest(api_service)
+    answer = await edit(api_service, nouns, record["id"], **(body or {"names": "x"}))
     assert answer.status_code == 422
     assert set(answer.json()["errors"]) == (fields if body else {"names"})
-    assert await names(house, nouns) == ["Name"]
-    assert await newest(house) == before
+    assert await names(api_service, nouns) == ["Name"]
+    assert await newest(api_service) == before
 
 
 @both
 async def test_a_name_has_at_most_255_characters_of_any_script(
-    house: ApiService, noun: str, nouns: str
+    api_service: ApiService, noun: str, nouns: str
 ) -> None:
     # Four bytes each, three letters each when folded, four letters each when composed.
     longest = ["\U0001d518" * 255, "\u1f82" * 255, "\U0001d160" * 255]
     for name in (*longest, "'; DROP TABLE tags; --%_\\"):
-        assert (await made(house, noun, nouns, name))["name"] == name
-    assert await names(house, nouns, "?search=%27%3B%20drop") == ["'; DROP TABLE tags; --%_\\"]
-    assert await names(house, nouns, "?sort_column=id") == [
+        assert (await made(api_service, noun, nouns, name))["name"] == name
+    assert await names(api_service, nouns, "?search=%27%3B%20drop") == [
+        "'; DROP TABLE tags; --%_\\"
+    ]
+    assert await names(api_service, nouns, "?sort_column=id") == [
         *longest,
         "'; DROP TABLE tags; --%_\\",
     ]
@@ -161,12 +169,14 @@ async def test_a_name_has_at_most_255_characters_of_any_script(
 
 @both
 async def test_a_list_comes_in_the_envelope_with_the_documented_keys(
-    house: ApiService, noun: str, nouns: str
+    api_service: ApiService, noun: str, nouns: str
 ) -> None:
     for number in range(12):
-        await made(house, noun, nouns, f"Name {number:02}")
+        await made(api_service, noun, nouns, f"Name {number:02}")
     path = f"https://live.example/api/projects/1/{nouns}"
-    body = await house.listed("?search=name&sort_column=name&page=2", f"/api/projects/1/{nouns}")
+    body = await api_service.listed(
+        "?search=name&sort_column=name&page=2", f"/api/projects/1/{nouns}"
+    )
     assert set(body) == {"data", "links", "meta"}
     assert [set(item) for item in body["data"]] == [{"id", "name", "active"}] * 2
     assert [item["name"] for item in body["data"]] == ["Name 10", "Name 11"]
@@ -183,15 +193,15 @@ async def test_a_list_comes_in_the_envelope_with_the_documented_keys(
     }  # fmt: skip
     assert (meta["per_page"], meta["total"], meta["from"], meta["to"]) == (10, 12, 11, 12)
     assert meta["path"] == path
-    assert await names(house, nouns) == [f"Name {number:02}" for number in range(11, 1, -1)]
+    assert await names(api_service, nouns) == [f"Name {number:02}" for number in range(11, 1, -1)]
 
 
 @both
-async def test_a_list_is_sorted_as_asked(house: ApiService, noun: str, nouns: str) -> None:
+async def test_a_list_is_sorted_as_asked(api_service: ApiService, noun: str, nouns: str) -> None:
     for name in ("b", "C", "a"):
-        await made(house, noun, nouns, name)
-    middle = (await house.listed(path=f"/api/projects/1/{nouns}"))["data"][1]
-    await edit(house, nouns, middle["id"], active=False)
+        await made(api_service, noun, nouns, name)
+    middle = (await api_service.listed(path=f"/api/projects/1/{nouns}"))["data"][1]
+    await edit(api_service, nouns, middle["id"], active=False)
     for query, expected in [
         ("", ["a", "C", "b"]),
         ("?sort_order=asc", ["b", "C", "a"]),
@@ -201,23 +211,25 @@ async def test_a_list_is_sorted_as_asked(house: ApiService, noun: str, nouns: st
         ("?sort_column=active", ["C", "b", "a"]),
         ("?sort_column=active&sort_order=desc", ["a", "b", "C"]),
     ]:
-        assert await names(house, nouns, query) == expected, query
+        assert await names(api_service, nouns, query) == expected, query
     for query in ("sort_column=title", "sort_order=up", "page=0", "search=%00"):
-        answer = await house.client.get(f"/api/projects/1/{nouns}?{query}", headers=house.owner)
+        answer = await api_service.client.get(
+            f"/api/projects/1/{nouns}?{query}", headers=api_service.owner
+        )
         assert answer.status_code == 422
         assert set(answer.json()["errors"]) == {query.partition("=")[0]}
 
 
 @both
-async def test_a_deleted_one_is_gone(house: ApiService, noun: str, nouns: str) -> None:
-    record = await made(house, noun, nouns, "News")
+async def test_a_deleted_one_is_gone(api_service: ApiService, noun: str, nouns: str) -> None:
+    record = await made(api_service, noun, nouns, "News")
     path = f"/api/{nouns}/{record['id']}"
-    answer = await house.client.delete(path, headers=house.owner)
+    answer = await api_service.client.delete(path, headers=api_service.owner)
     assert (answer.status_code, answer.content) == (204, b"")
-    assert (await newest(house))["type"] == f"{noun} deleted"
-    assert (await house.client.delete(path, headers=house.owner)).status_code == 404
-    assert (await edit(house, nouns, record["id"], name="X")).status_code == 404
-    body = await house.listed(path=f"/api/projects/1/{nouns}")
+    assert (await newest(api_service))["type"] == f"{noun} deleted"
+    assert (await api_service.client.delete(path, headers=api_service.owner)).status_code == 404
+    assert (await edit(api_service, nouns, record["id"], name="X")).status_code == 404
+    body = await api_service.listed(path=f"/api/projects/1/{nouns}")
     assert (body["data"], body["meta"]["total"]) == ([], 0)
 
 
@@ -227,23 +239,25 @@ async def test_a_deleted_one_is_gone(house: ApiService, noun: str, nouns: str) -
     ["0", "-1", "01", "1.5", "abc", "%00", "2147483648", "9999999999", "9" * 30, "1" * 5000],
 )
 async def test_what_is_no_records_number_is_not_found(
-    house: ApiService, noun: str, nouns: str, number: str
+    api_service: ApiService, noun: str, nouns: str, number: str
 ) -> None:
     path = f"/api/{nouns}/{number}"
     for answer in (
-        await house.client.put(path, json={"name": "x"}, headers=house.owner),
-        await house.client.delete(path, headers=house.owner),
+        await api_service.client.put(path, json={"name": "x"}, headers=api_service.owner),
+        await api_service.client.delete(path, headers=api_service.owner),
     ):
         assert answer.status_code == 404
         assert set(answer.json()) == {"message"}
 
 
 @both
-async def test_only_who_may_write_may_change(house: ApiService, noun: str, nouns: str) -> None:
-    record = await made(house, noun, nouns, "News")
-    other = (await house.catalog.projects.add("Other", 1)).id
-    stranger = await house.headers_of("stranger", other, write=True)
-    reader = await house.headers_of("reader", 1, write=False)
+async def test_only_who_may_write_may_change(
+    api_service: ApiService, noun: str, nouns: str
+) -> None:
+    record = await made(api_service, noun, nouns, "News")
+    other = (await api_service.catalog.projects.add("Other", 1)).id
+    stranger = await api_service.headers_of("stranger", other, write=True)
+    reader = await api_service.headers_of("reader", 1, write=False)
     for headers, added, touched, listed in (
         ({}, 401, 401, 401),
         (reader, 403, 403, 200),
@@ -252,61 +266,61 @@ async def test_only_who_may_write_may_change(house: ApiService, noun: str, nouns
         path = f"/api/projects/1/{nouns}"
         one = f"/api/{nouns}/{record['id']}"
         answers = [
-            await house.client.post(path, json={"name": "x"}, headers=headers),
-            await house.client.put(one, json={"name": "x"}, headers=headers),
-            await house.client.delete(one, headers=headers),
-            await house.client.get(path, headers=headers),
+            await api_service.client.post(path, json={"name": "x"}, headers=headers),
+            await api_service.client.put(one, json={"name": "x"}, headers=headers),
+            await api_service.client.delete(one, headers=headers),
+            await api_service.client.get(path, headers=headers),
         ]
         expected = [added, touched, touched, listed]
         assert [answer.status_code for answer in answers] == expected
-    assert await names(house, nouns) == ["News"]
+    assert await names(api_service, nouns) == ["News"]
 
 
 @both
 async def test_labels_of_one_project_are_not_anothers(
-    house: ApiService, noun: str, nouns: str
+    api_service: ApiService, noun: str, nouns: str
 ) -> None:
-    other = (await house.catalog.projects.add("Other", 1)).id
-    await made(house, noun, nouns, "News")
-    answer = await add(house, nouns, other, name="news")
+    other = (await api_service.catalog.projects.add("Other", 1)).id
+    await made(api_service, noun, nouns, "News")
+    answer = await add(api_service, nouns, other, name="news")
     assert answer.status_code == 201
-    body = await house.listed(path=f"/api/projects/{other}/{nouns}")
+    body = await api_service.listed(path=f"/api/projects/{other}/{nouns}")
     assert [item["name"] for item in body["data"]] == ["news"]
-    assert (await add(house, nouns, 999, name="x")).status_code == 404
+    assert (await add(api_service, nouns, 999, name="x")).status_code == 404
 
 
 @both
 async def test_one_is_shown_to_whom_its_project_is(
-    house: ApiService, noun: str, nouns: str
+    api_service: ApiService, noun: str, nouns: str
 ) -> None:
-    record = await made(house, noun, nouns, "News")
-    other = (await house.catalog.projects.add("Other", 1)).id
+    record = await made(api_service, noun, nouns, "News")
+    other = (await api_service.catalog.projects.add("Other", 1)).id
     for project, status in ((1, 200), (other, 404)):
-        headers = await house.headers_of("reader", project, write=False)
-        answer = await house.client.get(f"/api/{nouns}/{record['id']}", headers=headers)
+        headers = await api_service.headers_of("reader", project, write=False)
+        answer = await api_service.client.get(f"/api/{nouns}/{record['id']}", headers=headers)
         assert answer.status_code == status
         if status == 200:
             assert answer.json() == {"data": record}
-    answer = await house.client.get(f"/api/{nouns}/999", headers=house.owner)
+    answer = await api_service.client.get(f"/api/{nouns}/999", headers=api_service.owner)
     assert answer.status_code == 404
 
 
 @both
 async def test_who_edits_one_that_was_edited_since_is_told(
-    house: ApiService, noun: str, nouns: str
+    api_service: ApiService, noun: str, nouns: str
 ) -> None:
-    record = await made(house, noun, nouns, "News")
+    record = await made(api_service, noun, nouns, "News")
     path = f"/api/{nouns}/{record['id']}"
-    read = await house.client.get(path, headers=house.owner)
-    mine = {**house.owner, "If-Match": read.headers["etag"]}
-    first = await house.client.put(path, json={"active": False}, headers=mine)
+    read = await api_service.client.get(path, headers=api_service.owner)
+    mine = {**api_service.owner, "If-Match": read.headers["etag"]}
+    first = await api_service.client.put(path, json={"active": False}, headers=mine)
     assert first.status_code == 200
-    second = await house.client.put(path, json={"name": "Theirs"}, headers=mine)
+    second = await api_service.client.put(path, json={"name": "Theirs"}, headers=mine)
     assert second.status_code == 412
-    shown = await house.client.get(path, headers=house.owner)
+    shown = await api_service.client.get(path, headers=api_service.owner)
     assert shown.json()["data"] == record | {"active": False}
     assert shown.headers["etag"] == first.headers["etag"] != read.headers["etag"]
-    again = {**house.owner, "If-Match": shown.headers["etag"]}
-    third = await house.client.put(path, json={"name": "Theirs"}, headers=again)
+    again = {**api_service.owner, "If-Match": shown.headers["etag"]}
+    third = await api_service.client.put(path, json={"name": "Theirs"}, headers=again)
     assert third.json()[noun]["name"] == "Theirs"
-    assert (await edit(house, nouns, record["id"], name="Without")).status_code == 200
+    assert (await edit(api_service, nouns, record["id"], name="Without")).status_code == 200

@@ -15,35 +15,37 @@ STANDARD = {
 }  # fmt: skip
 
 
-async def add(house: ApiService, **body: object) -> httpx.Response:
-    return await house.client.post(PLAYERS, json=body, headers=house.owner)
+async def add(api_service: ApiService, **body: object) -> httpx.Response:
+    return await api_service.client.post(PLAYERS, json=body, headers=api_service.owner)
 
 
-async def made(house: ApiService, name: str, **options: object) -> Json:
-    answer = await add(house, name=name, **options)
+async def made(api_service: ApiService, name: str, **options: object) -> Json:
+    answer = await add(api_service, name=name, **options)
     assert answer.status_code == 201, answer.text
     player: Json = answer.json()["player"]
     return player
 
 
-async def edit(house: ApiService, number: object, **body: object) -> httpx.Response:
-    return await house.client.put(f"/api/players/{number}", json=body, headers=house.owner)
+async def edit(api_service: ApiService, number: object, **body: object) -> httpx.Response:
+    return await api_service.client.put(
+        f"/api/players/{number}", json=body, headers=api_service.owner
+    )
 
 
-async def newest(house: ApiService) -> Json:
-    event: Json = (await house.listed(path="/api/projects/1/events"))["data"][0]
+async def newest(api_service: ApiService) -> Json:
+    event: Json = (await api_service.listed(path="/api/projects/1/events"))["data"][0]
     return event
 
 
-async def test_adding_answers_with_the_player_and_nothing_else(house: ApiService) -> None:
-    answer = await add(house, name="Ecran")
+async def test_adding_answers_with_the_player_and_nothing_else(api_service: ApiService) -> None:
+    answer = await add(api_service, name="Ecran")
     assert answer.status_code == 201
     number = answer.json()["player"]["id"]
     assert answer.json() == {
         "message": "Player added.",
         "player": {"id": number, "name": "Ecran", **STANDARD},
     }
-    event = await newest(house)
+    event = await newest(api_service)
     assert (event["type"], event["facts"]) == (
         "player added",
         {"player": number, "name": "Ecran"},
@@ -51,30 +53,33 @@ async def test_adding_answers_with_the_player_and_nothing_else(house: ApiService
     assert event["token"] == 1
 
 
-async def test_options_are_kept_as_they_were_sent(house: ApiService) -> None:
+async def test_options_are_kept_as_they_were_sent(api_service: ApiService) -> None:
     options = {
         "autoplay": True, "muted": True, "loop": True, "controls": False, "color": "#FFaa00",
     }  # fmt: skip
-    player = await made(house, "Ecran", **options)
+    player = await made(api_service, "Ecran", **options)
     assert {key: player[key] for key in options} == options
-    listed = await house.listed(path=PLAYERS)
+    listed = await api_service.listed(path=PLAYERS)
     assert listed["data"] == [player]
 
 
-async def test_an_edit_changes_the_keys_it_sends_alone(house: ApiService) -> None:
-    player = await made(house, "One", color="#112233", loop=True)
-    answer = await edit(house, player["id"], name="Two", controls=False)
+async def test_an_edit_changes_the_keys_it_sends_alone(api_service: ApiService) -> None:
+    player = await made(api_service, "One", color="#112233", loop=True)
+    answer = await edit(api_service, player["id"], name="Two", controls=False)
     assert answer.status_code == 200
     assert answer.json() == {
         "message": "Player updated.",
         "player": player | {"name": "Two", "controls": False},
     }
-    assert (await newest(house))["facts"] == {"player": player["id"], "keys": ["name", "controls"]}
-    cleared = (await edit(house, player["id"], color=None)).json()["player"]
+    assert (await newest(api_service))["facts"] == {
+        "player": player["id"],
+        "keys": ["name", "controls"],
+    }
+    cleared = (await edit(api_service, player["id"], color=None)).json()["player"]
     assert cleared == player | {"name": "Two", "controls": False, "color": None}
-    before = await newest(house)
-    assert (await edit(house, player["id"])).json()["player"] == cleared
-    assert await newest(house) == before
+    before = await newest(api_service)
+    assert (await edit(api_service, player["id"])).json()["player"] == cleared
+    assert await newest(api_service) == before
 
 
 @pytest.mark.parametrize(
@@ -94,82 +99,82 @@ async def test_an_edit_changes_the_keys_it_sends_alone(house: ApiService) -> Non
     ],
 )
 async def test_a_body_that_is_wrong_is_refused(
-    house: ApiService, body: dict[str, Any], field: str
+    api_service: ApiService, body: dict[str, Any], field: str
 ) -> None:
-    player = await made(house, "One")
-    before = await newest(house)
-    for answer in (await add(house, **body), await edit(house, player["id"], **body)):
+    player = await made(api_service, "One")
+    before = await newest(api_service)
+    for answer in (await add(api_service, **body), await edit(api_service, player["id"], **body)):
         assert answer.status_code == 422, answer.text
         assert set(answer.json()["errors"]) == {field}
-    assert (await add(house)).json()["errors"] == {"name": ["The name is required."]}
-    assert (await house.listed(path=PLAYERS))["data"] == [player]
-    assert await newest(house) == before
+    assert (await add(api_service)).json()["errors"] == {"name": ["The name is required."]}
+    assert (await api_service.listed(path=PLAYERS))["data"] == [player]
+    assert await newest(api_service) == before
 
 
-async def test_a_list_comes_in_pages_searched_and_sorted(house: ApiService) -> None:
+async def test_a_list_comes_in_pages_searched_and_sorted(api_service: ApiService) -> None:
     for name in ("b", "C", "a", *(f"more {number}" for number in range(8))):
-        await made(house, name)
-    body = await house.listed(path=PLAYERS)
+        await made(api_service, name)
+    body = await api_service.listed(path=PLAYERS)
     assert set(body) == {"data", "links", "meta"}
     assert (body["meta"]["total"], body["meta"]["per_page"], body["meta"]["to"]) == (11, 10, 10)
-    body = await house.listed("?sort_column=name", PLAYERS)
+    body = await api_service.listed("?sort_column=name", PLAYERS)
     assert [item["name"] for item in body["data"]][:3] == ["a", "b", "C"]
-    body = await house.listed("?search=c", PLAYERS)
+    body = await api_service.listed("?search=c", PLAYERS)
     assert [item["name"] for item in body["data"]] == ["C"]
     for query in ("sort_column=active", "page=x"):
-        answer = await house.client.get(f"{PLAYERS}?{query}", headers=house.owner)
+        answer = await api_service.client.get(f"{PLAYERS}?{query}", headers=api_service.owner)
         assert answer.status_code == 422
 
 
-async def test_a_deleted_player_is_gone(house: ApiService) -> None:
-    player = await made(house, "One")
+async def test_a_deleted_player_is_gone(api_service: ApiService) -> None:
+    player = await made(api_service, "One")
     path = f"/api/players/{player['id']}"
-    answer = await house.client.delete(path, headers=house.owner)
+    answer = await api_service.client.delete(path, headers=api_service.owner)
     assert (answer.status_code, answer.content) == (204, b"")
-    assert (await newest(house))["type"] == "player deleted"
-    assert (await house.client.delete(path, headers=house.owner)).status_code == 404
-    assert (await edit(house, player["id"], name="X")).status_code == 404
-    assert (await house.listed(path=PLAYERS))["meta"]["total"] == 0
+    assert (await newest(api_service))["type"] == "player deleted"
+    assert (await api_service.client.delete(path, headers=api_service.owner)).status_code == 404
+    assert (await edit(api_service, player["id"], name="X")).status_code == 404
+    assert (await api_service.listed(path=PLAYERS))["meta"]["total"] == 0
 
 
 @pytest.mark.parametrize("number", ["0", "-1", "01", "abc", "2147483648", "9" * 30])
-async def test_what_is_no_players_number_is_not_found(house: ApiService, number: str) -> None:
-    assert (await edit(house, number, name="x")).status_code == 404
-    answer = await house.client.delete(f"/api/players/{number}", headers=house.owner)
+async def test_what_is_no_players_number_is_not_found(api_service: ApiService, number: str) -> None:
+    assert (await edit(api_service, number, name="x")).status_code == 404
+    answer = await api_service.client.delete(f"/api/players/{number}", headers=api_service.owner)
     assert answer.status_code == 404
 
 
-async def test_only_who_may_write_may_change(house: ApiService) -> None:
-    player = await made(house, "One")
-    other = (await house.catalog.projects.add("Other", 1)).id
-    stranger = await house.headers_of("stranger", other, write=True)
-    reader = await house.headers_of("reader", 1, write=False)
+async def test_only_who_may_write_may_change(api_service: ApiService) -> None:
+    player = await made(api_service, "One")
+    other = (await api_service.catalog.projects.add("Other", 1)).id
+    stranger = await api_service.headers_of("stranger", other, write=True)
+    reader = await api_service.headers_of("reader", 1, write=False)
     one = f"/api/players/{player['id']}"
     for headers, changed, listed in (({}, 401, 401), (reader, 403, 200), (stranger, 404, 404)):
         answers = [
-            await house.client.post(PLAYERS, json={"name": "x"}, headers=headers),
-            await house.client.put(one, json={"name": "x"}, headers=headers),
-            await house.client.delete(one, headers=headers),
+            await api_service.client.post(PLAYERS, json={"name": "x"}, headers=headers),
+            await api_service.client.put(one, json={"name": "x"}, headers=headers),
+            await api_service.client.delete(one, headers=headers),
         ]
         assert [answer.status_code for answer in answers] == [changed] * 3
-        assert (await house.client.get(PLAYERS, headers=headers)).status_code == listed
-    assert (await house.listed(path=PLAYERS))["data"] == [player]
+        assert (await api_service.client.get(PLAYERS, headers=headers)).status_code == listed
+    assert (await api_service.listed(path=PLAYERS))["data"] == [player]
 
 
-async def test_who_edits_a_player_that_was_edited_since_is_told(house: ApiService) -> None:
-    player = await made(house, "One", loop=True)
+async def test_who_edits_a_player_that_was_edited_since_is_told(api_service: ApiService) -> None:
+    player = await made(api_service, "One", loop=True)
     path = f"/api/players/{player['id']}"
-    read = await house.client.get(path, headers=house.owner)
+    read = await api_service.client.get(path, headers=api_service.owner)
     assert (read.status_code, read.json()) == (200, {"data": player})
-    mine = {**house.owner, "If-Match": read.headers["etag"]}
-    first = await house.client.put(path, json={"muted": True}, headers=mine)
+    mine = {**api_service.owner, "If-Match": read.headers["etag"]}
+    first = await api_service.client.put(path, json={"muted": True}, headers=mine)
     assert first.status_code == 200
-    second = await house.client.put(path, json={"name": "Theirs"}, headers=mine)
+    second = await api_service.client.put(path, json={"name": "Theirs"}, headers=mine)
     assert second.status_code == 412
-    shown = await house.client.get(path, headers=house.owner)
+    shown = await api_service.client.get(path, headers=api_service.owner)
     assert shown.json()["data"] == player | {"muted": True}
     assert shown.headers["etag"] == first.headers["etag"] != read.headers["etag"]
-    again = {**house.owner, "If-Match": shown.headers["etag"]}
-    third = await house.client.put(path, json={"name": "Theirs"}, headers=again)
+    again = {**api_service.owner, "If-Match": shown.headers["etag"]}
+    third = await api_service.client.put(path, json={"name": "Theirs"}, headers=again)
     assert third.json()["player"]["name"] == "Theirs"
-    assert (await edit(house, player["id"], name="Without")).status_code == 200
+    assert (await edit(api_service, player["id"], name="Without")).status_code == 200

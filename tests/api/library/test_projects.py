@@ -16,29 +16,31 @@ NOW = "2023-11-14T22:13:20.123456Z"
 
 
 async def add(
-    house: ApiService, headers: dict[str, str] | None = None, **body: object
+    api_service: ApiService, headers: dict[str, str] | None = None, **body: object
 ) -> httpx.Response:
-    headers = house.owner if headers is None else headers
-    return await house.client.post(PROJECTS, json=body, headers=headers)
+    headers = api_service.owner if headers is None else headers
+    return await api_service.client.post(PROJECTS, json=body, headers=headers)
 
 
-async def made(house: ApiService, name: str) -> Json:
-    answer = await add(house, name=name)
+async def made(api_service: ApiService, name: str) -> Json:
+    answer = await add(api_service, name=name)
     assert answer.status_code == 201, answer.text
     project: Json = answer.json()["project"]
     return project
 
 
-async def edit(house: ApiService, project: object, **body: object) -> httpx.Response:
-    return await house.client.put(f"{PROJECTS}/{project}", json=body, headers=house.owner)
+async def edit(api_service: ApiService, project: object, **body: object) -> httpx.Response:
+    return await api_service.client.put(
+        f"{PROJECTS}/{project}", json=body, headers=api_service.owner
+    )
 
 
-async def delete(house: ApiService, project: object) -> httpx.Response:
-    return await house.client.delete(f"{PROJECTS}/{project}", headers=house.owner)
+async def delete(api_service: ApiService, project: object) -> httpx.Response:
+    return await api_service.client.delete(f"{PROJECTS}/{project}", headers=api_service.owner)
 
 
-async def test_adding_answers_with_the_project_and_nothing_else(house: ApiService) -> None:
-    answer = await add(house, name="Știri")
+async def test_adding_answers_with_the_project_and_nothing_else(api_service: ApiService) -> None:
+    answer = await add(api_service, name="Știri")
     assert answer.status_code == 201
     project = answer.json()["project"]
     assert answer.json() == {
@@ -53,34 +55,34 @@ async def test_adding_answers_with_the_project_and_nothing_else(house: ApiServic
             "project_json": f"https://live.example/json/projects/{project['key']}.json",
         },
     }
-    events = await house.listed(path=f"{PROJECTS}/2/events")
+    events = await api_service.listed(path=f"{PROJECTS}/2/events")
     assert [(event["type"], event["token"]) for event in events["data"]] == [("project added", 1)]
     # It is one to work in.
-    stream = await house.add("A stream", f"{PROJECTS}/{project['key']}/streams")
-    assert (await house.listed(path=f"{PROJECTS}/2/streams"))["data"][0]["id"] == stream["id"]
+    stream = await api_service.add("A stream", f"{PROJECTS}/{project['key']}/streams")
+    assert (await api_service.listed(path=f"{PROJECTS}/2/streams"))["data"][0]["id"] == stream["id"]
 
 
-async def test_a_project_is_shown_by_its_number_and_by_its_key(house: ApiService) -> None:
-    project = await made(house, "One")
+async def test_a_project_is_shown_by_its_number_and_by_its_key(api_service: ApiService) -> None:
+    project = await made(api_service, "One")
     for name in (project["id"], project["key"]):
-        answer = await house.client.get(f"{PROJECTS}/{name}", headers=house.owner)
+        answer = await api_service.client.get(f"{PROJECTS}/{name}", headers=api_service.owner)
         assert (answer.status_code, answer.json()) == (200, {"data": project})
     for name in ("999", project["key"].swapcase(), "9" * 40):
-        answer = await house.client.get(f"{PROJECTS}/{name}", headers=house.owner)
+        answer = await api_service.client.get(f"{PROJECTS}/{name}", headers=api_service.owner)
         assert answer.status_code == 404
 
 
-async def test_an_edit_gives_another_name_and_keeps_the_rest(house: ApiService) -> None:
-    project = await made(house, "One")
-    answer = await edit(house, project["key"], name="Doi")
+async def test_an_edit_gives_another_name_and_keeps_the_rest(api_service: ApiService) -> None:
+    project = await made(api_service, "One")
+    answer = await edit(api_service, project["key"], name="Doi")
     assert answer.status_code == 200
     assert answer.json() == {"message": "Project updated.", "project": project | {"name": "Doi"}}
-    newest = (await house.listed(path=f"{PROJECTS}/{project['id']}/events"))["data"][0]
+    newest = (await api_service.listed(path=f"{PROJECTS}/{project['id']}/events"))["data"][0]
     assert (newest["type"], newest["facts"]) == (
         "project edited",
         {"project": project["id"], "keys": ["name"]},
     )
-    assert (await edit(house, project["id"])).json()["project"]["name"] == "Doi"
+    assert (await edit(api_service, project["id"])).json()["project"]["name"] == "Doi"
 
 
 @pytest.mark.parametrize(
@@ -94,79 +96,83 @@ async def test_an_edit_gives_another_name_and_keeps_the_rest(house: ApiService) 
     ],
 )
 async def test_a_body_that_is_wrong_is_refused(
-    house: ApiService, body: dict[str, Any], field: str
+    api_service: ApiService, body: dict[str, Any], field: str
 ) -> None:
-    for answer in (await add(house, **body), await edit(house, 1, **body)):
+    for answer in (await add(api_service, **body), await edit(api_service, 1, **body)):
         assert answer.status_code == 422
         assert set(answer.json()["errors"]) == {field}
-    assert (await add(house)).status_code == 422
-    listed = (await house.listed(path=PROJECTS))["data"]
+    assert (await add(api_service)).status_code == 422
+    listed = (await api_service.listed(path=PROJECTS))["data"]
     assert [(item["id"], item["name"]) for item in listed] == [(1, "default")]
 
 
-async def test_projects_are_listed_as_far_as_the_token_reaches(house: ApiService) -> None:
-    projects = [await made(house, f"{number}") for number in range(11)]
-    body = await house.listed(path=PROJECTS)
+async def test_projects_are_listed_as_far_as_the_token_reaches(api_service: ApiService) -> None:
+    projects = [await made(api_service, f"{number}") for number in range(11)]
+    body = await api_service.listed(path=PROJECTS)
     assert body["data"] == projects[:0:-1]
     assert (body["meta"]["total"], body["meta"]["last_page"]) == (12, 2)
     assert body["links"]["next"] == "https://live.example/api/projects?page=2"
-    assert len((await house.listed("?page=2", PROJECTS))["data"]) == 2
-    reader = await house.headers_of("reader", projects[3]["id"], write=False)
-    answer = await house.client.get(PROJECTS, headers=reader)
+    assert len((await api_service.listed("?page=2", PROJECTS))["data"]) == 2
+    reader = await api_service.headers_of("reader", projects[3]["id"], write=False)
+    answer = await api_service.client.get(PROJECTS, headers=reader)
     assert answer.json()["data"] == [projects[3]]
     assert answer.json()["meta"]["total"] == 1
-    answer = await house.client.get(f"{PROJECTS}/1", headers=reader)
+    answer = await api_service.client.get(f"{PROJECTS}/1", headers=reader)
     assert answer.status_code == 404
 
 
-async def test_a_token_of_one_project_neither_adds_nor_deletes_any(house: ApiService) -> None:
-    project = await made(house, "One")
-    mine = await house.headers_of("mine", project["id"], write=True)
-    reader = await house.headers_of("reader", None, write=False)
+async def test_a_token_of_one_project_neither_adds_nor_deletes_any(api_service: ApiService) -> None:
+    project = await made(api_service, "One")
+    mine = await api_service.headers_of("mine", project["id"], write=True)
+    reader = await api_service.headers_of("reader", None, write=False)
     one = f"{PROJECTS}/{project['id']}"
     for headers, status in ((mine, 403), (reader, 403), ({}, 401)):
-        assert (await add(house, headers, name="x")).status_code == status
-        assert (await house.client.delete(one, headers=headers)).status_code == status
+        assert (await add(api_service, headers, name="x")).status_code == status
+        assert (await api_service.client.delete(one, headers=headers)).status_code == status
     # Its own it may rename, another's it does not know of.
-    answer = await house.client.put(one, json={"name": "Ours"}, headers=mine)
+    answer = await api_service.client.put(one, json={"name": "Ours"}, headers=mine)
     assert answer.status_code == 200
-    answer = await house.client.put(f"{PROJECTS}/1", json={"name": "x"}, headers=mine)
+    answer = await api_service.client.put(f"{PROJECTS}/1", json={"name": "x"}, headers=mine)
     assert answer.status_code == 404
-    assert (await house.listed(path=PROJECTS))["meta"]["total"] == 2
+    assert (await api_service.listed(path=PROJECTS))["meta"]["total"] == 2
 
 
 async def test_a_deleted_project_is_gone_with_its_media(
-    house: ApiService, objects: DiskObjects
+    api_service: ApiService, objects: DiskObjects
 ) -> None:
-    project = await made(house, "Doomed")
+    project = await made(api_service, "Doomed")
     path = f"{PROJECTS}/{project['id']}/streams"
-    stream = await house.add("A stream", path)
-    kept = await house.add("Another project's")
-    mine = await house.headers_of("mine", project["id"], write=True)
+    stream = await api_service.add("A stream", path)
+    kept = await api_service.add("Another project's")
+    mine = await api_service.headers_of("mine", project["id"], write=True)
     for hash_ in (stream["hash"], kept["hash"]):
         await objects.put(f"live/{hash_}/index.m3u8", b"#EXTM3U")
-    answer = await delete(house, project["key"])
+    answer = await delete(api_service, project["key"])
     assert (answer.status_code, answer.content) == (204, b"")
     for _ in range(2):  # before and after its rows are removed
         for gone in (f"{PROJECTS}/{project['id']}", path, f"/api/streams/{stream['id']}"):
-            assert (await house.client.get(gone, headers=house.owner)).status_code == 404
-        assert (await house.client.get(PROJECTS, headers=mine)).status_code == 401
-        assert (await delete(house, project["id"])).status_code == 404
-        await remove_projects(house.catalog.removed_projects, StoredMedia(objects, MemoryEdge()))
+            assert (
+                await api_service.client.get(gone, headers=api_service.owner)
+            ).status_code == 404
+        assert (await api_service.client.get(PROJECTS, headers=mine)).status_code == 401
+        assert (await delete(api_service, project["id"])).status_code == 404
+        await remove_projects(
+            api_service.catalog.removed_projects, StoredMedia(objects, MemoryEdge())
+        )
     assert await objects.addresses("live") == [f"live/{kept['hash']}/index.m3u8"]
-    newest = (await house.listed(path=f"{PROJECTS}/1/events"))["data"][0]
+    newest = (await api_service.listed(path=f"{PROJECTS}/1/events"))["data"][0]
     assert (newest["type"], newest["facts"]["name"]) == ("project deleted", "Doomed")
 
 
-async def test_the_first_project_and_one_on_air_stay(house: ApiService) -> None:
-    project = await made(house, "Live")
-    stream = await house.add("A stream", f"{PROJECTS}/{project['id']}/streams")
-    await house.catalog.live_state.set(
+async def test_the_first_project_and_one_on_air_stay(api_service: ApiService) -> None:
+    project = await made(api_service, "Live")
+    stream = await api_service.add("A stream", f"{PROJECTS}/{project['id']}/streams")
+    await api_service.catalog.live_state.set(
         stream["id"], live=True, processing=True, on_air=0, sending=(0,), no_audio=False,
         now_us=NOW_US,
     )  # fmt: skip
-    for name in (1, house.key, project["id"]):
-        answer = await delete(house, name)
+    for name in (1, api_service.key, project["id"]):
+        answer = await delete(api_service, name)
         assert answer.status_code == 409
         assert set(answer.json()) == {"message"}
-    assert (await house.listed(path=PROJECTS))["meta"]["total"] == 2
+    assert (await api_service.listed(path=PROJECTS))["meta"]["total"] == 2

@@ -46,47 +46,53 @@ async def limited(folder: Path, limits: QuotaLimits) -> AsyncGenerator[ApiServic
                 yield ApiService(client, catalog, first.project.key, first.broadcaster_key, owner)
 
 
-async def add_video(house: ApiService, size: int, minutes: int = 0, age_days: int = 0) -> int:
+async def add_video(api_service: ApiService, size: int, minutes: int = 0, age_days: int = 0) -> int:
     file = new_video(size=size, length_us=minutes * 60_000_000, source="sources/x/1")
-    added = await house.catalog.videos.add(1, file, NOW_US - age_days * DAY_US, by=None)
+    added = await api_service.catalog.videos.add(1, file, NOW_US - age_days * DAY_US, by=None)
     return added.video.id
 
 
-async def all_ways(house: ApiService, number: int) -> list[httpx.Response]:
+async def all_ways(api_service: ApiService, number: int) -> list[httpx.Response]:
     """Add a file of 1000 bytes in each way that there is, and return the answers."""
-    links = f"/api/projects/{house.key}/upload-links"
-    posted = await house.client.post(links, json={}, headers=house.owner)
+    links = f"/api/projects/{api_service.key}/upload-links"
+    posted = await api_service.client.post(links, json={}, headers=api_service.owner)
     link = httpx.URL(posted.json()["upload_link"]["address"]).path
     length = {**TUS, "Upload-Length": "1000"}
     url = {"url": "https://files.example/film.mp4"}
     replaced = f"/api/videos/{number}/file"
-    post, put = house.client.post, house.client.put
+    post, put = api_service.client.post, api_service.client.put
     return [
-        await post("/api/projects/1/videos", files=FORM, headers=house.owner),
-        await put(replaced, files=FORM, headers=house.owner),
-        await post(UPLOADS, headers={**house.owner, **length}),
+        await post("/api/projects/1/videos", files=FORM, headers=api_service.owner),
+        await put(replaced, files=FORM, headers=api_service.owner),
+        await post(UPLOADS, headers={**api_service.owner, **length}),
         await post(link, files=FORM),
         await post(link, headers=length),
-        await post("/api/projects/1/imports", json=url, headers=house.owner),
+        await post("/api/projects/1/imports", json=url, headers=api_service.owner),
     ]
 
 
 async def test_a_project_has_no_more_streams_than_its_quota(tmp_path: Path) -> None:
-    async with limited(tmp_path, QuotaLimits(streams=2)) as house:  # the first start makes one
-        await house.add()
-        answer = await house.client.post(STREAMS, json={"title": "x"}, headers=house.owner)
+    async with limited(
+        tmp_path, QuotaLimits(streams=2)
+    ) as api_service:  # the first start makes one
+        await api_service.add()
+        answer = await api_service.client.post(
+            STREAMS, json={"title": "x"}, headers=api_service.owner
+        )
         assert answer.status_code == 403
         message = "This project may have 2 streams, and has as many."
         assert answer.json() == {"message": message}
-        added = await house.client.post("/api/projects", json={"name": "b"}, headers=house.owner)
+        added = await api_service.client.post(
+            "/api/projects", json={"name": "b"}, headers=api_service.owner
+        )
         other = f"/api/projects/{added.json()['project']['id']}/streams"
-        await house.add(path=other)
+        await api_service.add(path=other)
 
 
 async def test_no_file_comes_in_beyond_the_bytes_of_a_project(tmp_path: Path) -> None:
-    async with limited(tmp_path, QuotaLimits(stored_bytes=1500)) as house:
-        number = await add_video(house, 1500)
-        for answer in await all_ways(house, number):
+    async with limited(tmp_path, QuotaLimits(stored_bytes=1500)) as api_service:
+        number = await add_video(api_service, 1500)
+        for answer in await all_ways(api_service, number):
             assert answer.status_code == 403
             assert answer.json()["message"] == (
                 "This project may store 1500 bytes, and stores 1500: there is no room for this"
@@ -95,9 +101,11 @@ async def test_no_file_comes_in_beyond_the_bytes_of_a_project(tmp_path: Path) ->
 
 
 async def test_what_unfinished_uploads_announced_counts(tmp_path: Path) -> None:
-    async with limited(tmp_path, QuotaLimits(stored_bytes=1500)) as house:
-        headers = {**house.owner, **TUS, "Upload-Length": "1000"}
-        statuses = [(await house.client.post(UPLOADS, headers=headers)).status_code for _ in "ab"]
+    async with limited(tmp_path, QuotaLimits(stored_bytes=1500)) as api_service:
+        headers = {**api_service.owner, **TUS, "Upload-Length": "1000"}
+        statuses = [
+            (await api_service.client.post(UPLOADS, headers=headers)).status_code for _ in "ab"
+        ]
         assert statuses == [201, 403]
 
 
@@ -163,19 +171,19 @@ async def test_a_file_counts_while_it_comes_in(tmp_path: Path) -> None:
 
 
 async def test_an_upload_without_a_length_counts_with_what_it_may_have(tmp_path: Path) -> None:
-    async with limited(tmp_path, QuotaLimits(stored_bytes=1 << 30)) as house:
-        headers = {**house.owner, **TUS, "Upload-Defer-Length": "1"}
-        assert (await house.client.post(UPLOADS, headers=headers)).status_code == 403
+    async with limited(tmp_path, QuotaLimits(stored_bytes=1 << 30)) as api_service:
+        headers = {**api_service.owner, **TUS, "Upload-Defer-Length": "1"}
+        assert (await api_service.client.post(UPLOADS, headers=headers)).status_code == 403
 
 
 async def test_no_file_comes_in_beyond_the_minutes_of_a_month(tmp_path: Path) -> None:
-    async with limited(tmp_path, QuotaLimits(minutes=60)) as house:
-        number = await add_video(house, 1, minutes=59)
-        await add_video(house, 1, minutes=500, age_days=31)
-        headers = {**house.owner, **TUS, "Upload-Length": "1000"}
-        assert (await house.client.post(UPLOADS, headers=headers)).status_code == 201
-        await add_video(house, 1, minutes=1)
-        for answer in await all_ways(house, number):
+    async with limited(tmp_path, QuotaLimits(minutes=60)) as api_service:
+        number = await add_video(api_service, 1, minutes=59)
+        await add_video(api_service, 1, minutes=500, age_days=31)
+        headers = {**api_service.owner, **TUS, "Upload-Length": "1000"}
+        assert (await api_service.client.post(UPLOADS, headers=headers)).status_code == 201
+        await add_video(api_service, 1, minutes=1)
+        for answer in await all_ways(api_service, number):
             assert answer.status_code == 403
             assert answer.json()["message"] == (
                 "This project may add files of 60 minutes within 30 days, and added 60."

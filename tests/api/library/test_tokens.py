@@ -12,28 +12,28 @@ NOW = "2023-11-14T22:13:20.123456Z"
 
 
 async def add(
-    house: ApiService, headers: dict[str, str] | None = None, **body: object
+    api_service: ApiService, headers: dict[str, str] | None = None, **body: object
 ) -> httpx.Response:
-    headers = house.owner if headers is None else headers
-    return await house.client.post(TOKENS, json=body, headers=headers)
+    headers = api_service.owner if headers is None else headers
+    return await api_service.client.post(TOKENS, json=body, headers=headers)
 
 
-async def made(house: ApiService, **body: object) -> tuple[Json, dict[str, str]]:
+async def made(api_service: ApiService, **body: object) -> tuple[Json, dict[str, str]]:
     """Add a token; return its record and the headers of its bearer."""
-    answer = await house.client.post(TOKENS, json=body, headers=house.owner)
+    answer = await api_service.client.post(TOKENS, json=body, headers=api_service.owner)
     assert answer.status_code == 201, answer.text
     return answer.json()["token"], {"Authorization": f"Bearer {answer.json()['secret']}"}
 
 
-async def listed(house: ApiService, headers: dict[str, str], query: str = "") -> Json:
-    answer = await house.client.get(TOKENS + query, headers=headers)
+async def listed(api_service: ApiService, headers: dict[str, str], query: str = "") -> Json:
+    answer = await api_service.client.get(TOKENS + query, headers=headers)
     assert answer.status_code == 200, answer.text
     found: Json = answer.json()
     return found
 
 
-async def test_adding_answers_with_the_record_and_the_token_once(house: ApiService) -> None:
-    answer = await add(house, name="Panou", project=1, write=True)
+async def test_adding_answers_with_the_record_and_the_token_once(api_service: ApiService) -> None:
+    answer = await add(api_service, name="Panou", project=1, write=True)
     assert answer.status_code == 201
     assert answer.headers["cache-control"] == "no-store"
     body = answer.json()
@@ -44,23 +44,23 @@ async def test_adding_answers_with_the_record_and_the_token_once(house: ApiServi
         "created_at": NOW, "revoked_at": None, "created_by": 1,
     }  # fmt: skip
     assert body["secret"].startswith("headend_")
-    listing = await house.client.get(TOKENS, headers=house.owner)
+    listing = await api_service.client.get(TOKENS, headers=api_service.owner)
     assert body["secret"] not in listing.text
     assert listing.json()["data"][0] == body["token"]
-    events = await house.client.get("/api/projects/1/events", headers=house.owner)
+    events = await api_service.client.get("/api/projects/1/events", headers=api_service.owner)
     assert body["secret"] not in events.text
     newest = events.json()["data"][0]
     assert (newest["type"], newest["token"]) == ("token added", 1)
     assert newest["facts"] == {"token": 2, "name": "Panou", "write": True}
 
 
-async def test_a_token_opens_what_it_was_made_for(house: ApiService) -> None:
-    _, reader = await made(house, name="reader")
-    _, writer = await made(house, name="writer", project=1, write=True)
-    assert (await house.client.get(STREAMS, headers=reader)).status_code == 200
+async def test_a_token_opens_what_it_was_made_for(api_service: ApiService) -> None:
+    _, reader = await made(api_service, name="reader")
+    _, writer = await made(api_service, name="writer", project=1, write=True)
+    assert (await api_service.client.get(STREAMS, headers=reader)).status_code == 200
     stream = {"title": "x"}
-    assert (await house.client.post(STREAMS, json=stream, headers=reader)).status_code == 403
-    assert (await house.client.post(STREAMS, json=stream, headers=writer)).status_code == 201
+    assert (await api_service.client.post(STREAMS, json=stream, headers=reader)).status_code == 403
+    assert (await api_service.client.post(STREAMS, json=stream, headers=writer)).status_code == 201
 
 
 @pytest.mark.parametrize(
@@ -81,88 +81,90 @@ async def test_a_token_opens_what_it_was_made_for(house: ApiService) -> None:
     ],
 )
 async def test_a_body_that_is_wrong_is_refused(
-    house: ApiService, body: dict[str, Any], field: str
+    api_service: ApiService, body: dict[str, Any], field: str
 ) -> None:
-    answer = await add(house, **body)
+    answer = await add(api_service, **body)
     assert answer.status_code == 422, answer.text
     assert set(answer.json()["errors"]) == {field}
-    assert (await listed(house, house.owner))["meta"]["total"] == 1
+    assert (await listed(api_service, api_service.owner))["meta"]["total"] == 1
 
 
-async def test_revoking_takes_effect_at_once_and_once(house: ApiService) -> None:
-    token, bearer = await made(house, name="old", write=True)
+async def test_revoking_takes_effect_at_once_and_once(api_service: ApiService) -> None:
+    token, bearer = await made(api_service, name="old", write=True)
     path = f"{TOKENS}/{token['id']}"
-    answer = await house.client.delete(path, headers=house.owner)
+    answer = await api_service.client.delete(path, headers=api_service.owner)
     assert (answer.status_code, answer.content) == (204, b"")
-    assert (await house.client.get(STREAMS, headers=bearer)).status_code == 401
-    shown = (await listed(house, house.owner))["data"][0]
+    assert (await api_service.client.get(STREAMS, headers=bearer)).status_code == 401
+    shown = (await listed(api_service, api_service.owner))["data"][0]
     assert shown == token | {"revoked_at": NOW}
-    assert (await house.client.delete(path, headers=house.owner)).status_code == 204
-    events = (await house.listed(path="/api/projects/1/events"))["data"]
+    assert (await api_service.client.delete(path, headers=api_service.owner)).status_code == 204
+    events = (await api_service.listed(path="/api/projects/1/events"))["data"]
     assert [event["type"] for event in events].count("token revoked") == 1
 
 
 @pytest.mark.parametrize("number", ["0", "-1", "02", "abc", "999", "2147483648", "9" * 30])
-async def test_what_is_no_tokens_number_is_not_found(house: ApiService, number: str) -> None:
-    answer = await house.client.delete(f"{TOKENS}/{number}", headers=house.owner)
+async def test_what_is_no_tokens_number_is_not_found(api_service: ApiService, number: str) -> None:
+    answer = await api_service.client.delete(f"{TOKENS}/{number}", headers=api_service.owner)
     assert answer.status_code == 404
-    assert (await house.client.get(STREAMS, headers=house.owner)).status_code == 200
+    assert (await api_service.client.get(STREAMS, headers=api_service.owner)).status_code == 200
 
 
-async def test_a_token_of_a_project_manages_those_of_its_project_alone(house: ApiService) -> None:
-    other = (await house.catalog.projects.add("Other", 1)).id
-    mine, bearer = await made(house, name="mine", project=other, write=True)
-    theirs, _ = await made(house, name="theirs", project=1)
+async def test_a_token_of_a_project_manages_those_of_its_project_alone(
+    api_service: ApiService,
+) -> None:
+    other = (await api_service.catalog.projects.add("Other", 1)).id
+    mine, bearer = await made(api_service, name="mine", project=other, write=True)
+    theirs, _ = await made(api_service, name="theirs", project=1)
     # Without a project it makes one for its own, and none that opens more.
-    answer = await add(house, bearer, name="helper")
+    answer = await add(api_service, bearer, name="helper")
     assert (answer.status_code, answer.json()["token"]["project"]) == (201, other)
     helper = answer.json()["token"]
-    assert (await add(house, bearer, name="x", project=None)).status_code == 403
-    assert (await add(house, bearer, name="x", project=1)).status_code == 422
-    found = await listed(house, bearer)
+    assert (await add(api_service, bearer, name="x", project=None)).status_code == 403
+    assert (await add(api_service, bearer, name="x", project=1)).status_code == 422
+    found = await listed(api_service, bearer)
     assert (found["data"], found["meta"]["total"]) == ([helper, mine], 2)
     for number, status in ((1, 404), (theirs["id"], 404), (helper["id"], 204)):
-        answer = await house.client.delete(f"{TOKENS}/{number}", headers=bearer)
+        answer = await api_service.client.delete(f"{TOKENS}/{number}", headers=bearer)
         assert answer.status_code == status
-    assert (await house.client.get(STREAMS, headers=house.owner)).status_code == 200
+    assert (await api_service.client.get(STREAMS, headers=api_service.owner)).status_code == 200
     # What the owner's token makes without a project is for all.
-    everything, _ = await made(house, name="all")
+    everything, _ = await made(api_service, name="all")
     assert everything["project"] is None
 
 
-async def test_who_may_only_read_manages_nothing(house: ApiService) -> None:
-    _, reader = await made(house, name="reader")
+async def test_who_may_only_read_manages_nothing(api_service: ApiService) -> None:
+    _, reader = await made(api_service, name="reader")
     for headers, status in ((reader, 403), ({}, 401)):
         answers = [
-            await house.client.get(TOKENS, headers=headers),
-            await add(house, headers, name="x"),
-            await house.client.delete(f"{TOKENS}/1", headers=headers),
+            await api_service.client.get(TOKENS, headers=headers),
+            await add(api_service, headers, name="x"),
+            await api_service.client.delete(f"{TOKENS}/1", headers=headers),
         ]
         assert [answer.status_code for answer in answers] == [status] * 3
 
 
-async def test_tokens_come_in_pages_newest_first(house: ApiService) -> None:
+async def test_tokens_come_in_pages_newest_first(api_service: ApiService) -> None:
     for number in range(11):
-        await made(house, name=f"{number}")
-    body = await listed(house, house.owner)
+        await made(api_service, name=f"{number}")
+    body = await listed(api_service, api_service.owner)
     assert set(body) == {"data", "links", "meta"}
     assert [item["name"] for item in body["data"]] == [f"{number}" for number in range(10, 0, -1)]
     assert (body["meta"]["total"], body["meta"]["per_page"]) == (12, 10)
     assert body["links"]["next"] == "https://live.example/api/tokens?page=2"
-    answer = await house.client.get(f"{TOKENS}?page=0", headers=house.owner)
+    answer = await api_service.client.get(f"{TOKENS}?page=0", headers=api_service.owner)
     assert answer.status_code == 422
 
 
-async def test_revoking_a_token_can_revoke_those_that_it_made(house: ApiService) -> None:
-    leaked, headers = await made(house, name="leaked", write=True)
-    child = (await add(house, headers, name="child", write=True)).json()
+async def test_revoking_a_token_can_revoke_those_that_it_made(api_service: ApiService) -> None:
+    leaked, headers = await made(api_service, name="leaked", write=True)
+    child = (await add(api_service, headers, name="child", write=True)).json()
     assert child["token"]["created_by"] == leaked["id"]
     bearer = {"Authorization": f"Bearer {child['secret']}"}
     url = f"{TOKENS}/{leaked['id']}"
-    wrong = await house.client.delete(f"{url}?descendants=maybe", headers=house.owner)
+    wrong = await api_service.client.delete(f"{url}?descendants=maybe", headers=api_service.owner)
     assert (wrong.status_code, set(wrong.json()["errors"])) == (422, {"descendants"})
-    assert (await house.client.delete(url, headers=house.owner)).status_code == 204
-    assert (await house.client.get(STREAMS, headers=bearer)).status_code == 200
-    answer = await house.client.delete(f"{url}?descendants=true", headers=house.owner)
+    assert (await api_service.client.delete(url, headers=api_service.owner)).status_code == 204
+    assert (await api_service.client.get(STREAMS, headers=bearer)).status_code == 200
+    answer = await api_service.client.delete(f"{url}?descendants=true", headers=api_service.owner)
     assert answer.status_code == 204
-    assert (await house.client.get(STREAMS, headers=bearer)).status_code == 401
+    assert (await api_service.client.get(STREAMS, headers=bearer)).status_code == 401

@@ -26,16 +26,20 @@ class SlowReporter(InstallationReporter):
 
 
 @pytest.fixture(params=[InstallationReporter])
-async def site(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[ApiService]:
+async def operations_service(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> AsyncGenerator[ApiService]:
     async with operations_site(
         tmp_path / "data", problems=no_problems, line=LINE, write=False, reporter=request.param
     ) as opened:
         yield opened
 
 
-async def test_the_installation_is_shown(site: ApiService) -> None:
-    await site.catalog.videos.add(1, new_video(title="Film"), NOW_US, by=None)
-    answer = await site.client.get("/api/operations", headers=site.owner)
+async def test_the_installation_is_shown(operations_service: ApiService) -> None:
+    await operations_service.catalog.videos.add(1, new_video(title="Film"), NOW_US, by=None)
+    answer = await operations_service.client.get(
+        "/api/operations", headers=operations_service.owner
+    )
     assert answer.status_code == 200, answer.text
     data = answer.json()["data"]
     assert set(data) == {
@@ -58,37 +62,47 @@ async def test_the_installation_is_shown(site: ApiService) -> None:
     ]
 
 
-async def test_what_needs_an_operator_is_named(site: ApiService, tmp_path: Path) -> None:
+async def test_what_needs_an_operator_is_named(
+    operations_service: ApiService, tmp_path: Path
+) -> None:
     (tmp_path / "data" / "tls").mkdir(exist_ok=True)
     (tmp_path / "data" / "tls" / "rtmps.pem").write_text("no certificate")
-    answer = await site.client.get("/api/operations", headers=site.owner)
+    answer = await operations_service.client.get(
+        "/api/operations", headers=operations_service.owner
+    )
     (concern,) = answer.json()["data"]["concerns"]
     assert (concern["topic"], concern["verdict"]) == ("certificate rtmps.pem", "act")
     assert "cannot be read" in concern["text"]
 
 
-async def test_the_doctor_examines(site: ApiService) -> None:
-    answer = await site.client.get("/api/operations/doctor", headers=site.owner)
+async def test_the_doctor_examines(operations_service: ApiService) -> None:
+    answer = await operations_service.client.get(
+        "/api/operations/doctor", headers=operations_service.owner
+    )
     assert answer.status_code == 200, answer.text
     data = answer.json()["data"]
     assert data["healthy"] is (not any(each["verdict"] == "act" for each in data["findings"]))
     assert "database" in {each["topic"] for each in data["findings"]}
 
 
-@pytest.mark.parametrize("site", [SlowReporter], indirect=True)
-async def test_an_examination_that_takes_too_long_says_what_to_do(site: ApiService) -> None:
-    answer = await site.client.get("/api/operations/doctor", headers=site.owner)
+@pytest.mark.parametrize("operations_service", [SlowReporter], indirect=True)
+async def test_an_examination_that_takes_too_long_says_what_to_do(
+    operations_service: ApiService,
+) -> None:
+    answer = await operations_service.client.get(
+        "/api/operations/doctor", headers=operations_service.owner
+    )
     assert answer.status_code == 503
     assert "headend doctor" in answer.json()["message"]
 
 
-async def test_a_token_of_one_project_is_refused(site: ApiService) -> None:
-    theirs = await site.headers_of("theirs", 1, write=True)
+async def test_a_token_of_one_project_is_refused(operations_service: ApiService) -> None:
+    theirs = await operations_service.headers_of("theirs", 1, write=True)
     for path in ("/api/operations", "/api/operations/doctor"):
-        assert (await site.client.get(path, headers=theirs)).status_code == 403
-        assert (await site.client.get(path)).status_code == 401
+        assert (await operations_service.client.get(path, headers=theirs)).status_code == 403
+        assert (await operations_service.client.get(path)).status_code == 401
 
 
-async def test_a_service_without_a_reporter_has_no_such_operation(house: ApiService) -> None:
-    answer = await house.client.get("/api/operations", headers=house.owner)
+async def test_a_service_without_a_reporter_has_no_such_operation(api_service: ApiService) -> None:
+    answer = await api_service.client.get("/api/operations", headers=api_service.owner)
     assert answer.status_code == 404

@@ -29,7 +29,7 @@ of_one_process = pytest.mark.skipif(ON_SHARED, reason="the origin of a process t
 
 
 def test_everything_that_is_published_can_be_fetched(on_site: OnSite) -> None:
-    async def scene(site: OriginSite) -> None:
+    async def scenario(site: OriginSite) -> None:
         kinds = {
             VARIANTS: "application/vnd.apple.mpegurl",
             PLAYLIST: "application/vnd.apple.mpegurl",
@@ -53,17 +53,17 @@ def test_everything_that_is_published_can_be_fetched(on_site: OnSite) -> None:
             assert (head.status_code, head.content) == (200, b"")
             assert head.headers == answer.headers
 
-    on_site(scene)
+    on_site(scenario)
 
 
 def test_a_part_is_read_at_the_edge_and_is_a_piece_of_its_segment(on_site: OnSite) -> None:
-    async def scene(site: OriginSite) -> None:
+    async def scenario(site: OriginSite) -> None:
         parts = [await site.get(SEGMENT.replace("1.m4s", f"1.{n}.m4s")) for n in range(2)]
         whole = await site.get(SEGMENT)
         assert b"".join(part.content for part in parts) == whole.content
         assert (await site.get(SEGMENT.replace("1.m4s", "1.2.m4s"))).status_code == 404
 
-    on_site(scene)
+    on_site(scenario)
 
 
 @pytest.mark.parametrize(
@@ -94,30 +94,30 @@ def test_a_part_is_read_at_the_edge_and_is_a_piece_of_its_segment(on_site: OnSit
     ],
 )
 def test_what_is_not_published_does_not_exist(on_site: OnSite, path: str) -> None:
-    async def scene(site: OriginSite) -> None:
+    async def scenario(site: OriginSite) -> None:
         answer = await site.get(path)
         assert answer.status_code == 404
         assert answer.headers["cache-control"] == "no-store"
         assert answer.text == "not found\n"
         assert answer.headers["access-control-allow-origin"] == "*"
 
-    on_site(scene)
+    on_site(scenario)
 
 
 def test_media_are_kept_for_ever_and_playlists_briefly(on_site: OnSite) -> None:
-    async def scene(site: OriginSite) -> None:
+    async def scenario(site: OriginSite) -> None:
         for path in (SEGMENT, f"/live/{HASH}/{RUN}/720p/init-0.mp4"):
             kept = (await site.get(path)).headers["cache-control"]
             assert kept == "public, max-age=31536000, immutable"
         for path in (PLAYLIST, VARIANTS):
             assert (await site.get(path)).headers["cache-control"] == "public, max-age=1"
 
-    on_site(scene)
+    on_site(scenario)
 
 
 @of_one_process
 def test_who_has_the_object_is_told_so(on_site: OnSite) -> None:
-    async def scene(site: OriginSite) -> None:
+    async def scenario(site: OriginSite) -> None:
         for path in (SEGMENT, PLAYLIST, VARIANTS):
             first = await site.get(path)
             again = await site.get(path, if_none_match=first.headers["etag"])
@@ -128,11 +128,11 @@ def test_who_has_the_object_is_told_so(on_site: OnSite) -> None:
             other = await site.get(path, if_none_match='"other"')
             assert other.status_code == 200
 
-    on_site(scene)
+    on_site(scenario)
 
 
 def test_ranges_of_files_and_of_what_is_in_memory(on_site: OnSite) -> None:
-    async def scene(site: OriginSite) -> None:
+    async def scenario(site: OriginSite) -> None:
         for path in (SEGMENT, PLAYLIST, SEGMENT.replace("1.m4s", "1.0.m4s")):
             whole = (await site.get(path)).content
             size = len(whole)
@@ -150,23 +150,23 @@ def test_ranges_of_files_and_of_what_is_in_memory(on_site: OnSite) -> None:
             assert beyond.status_code == 416
             assert beyond.headers["content-range"] == f"bytes */{size}"
 
-    on_site(scene)
+    on_site(scenario)
 
 
 @of_one_process
 def test_the_rest_of_another_object_is_not_sent(on_site: OnSite) -> None:
-    async def scene(site: OriginSite) -> None:
+    async def scenario(site: OriginSite) -> None:
         tag = (await site.get(SEGMENT)).headers["etag"]
         same = await site.get(SEGMENT, range="bytes=5-14", if_range=tag)
         assert same.status_code == 206
         other = await site.get(SEGMENT, range="bytes=5-14", if_range='"old"')
         assert (other.status_code, len(other.content)) == (200, 300_000)
 
-    on_site(scene)
+    on_site(scenario)
 
 
 def test_playlists_are_compressed_for_who_takes_it_and_caches_are_told(on_site: OnSite) -> None:
-    async def scene(site: OriginSite) -> None:
+    async def scenario(site: OriginSite) -> None:
         plain = await site.get(PLAYLIST)
         assert plain.headers["vary"] == "Accept-Encoding"
         assert "content-encoding" not in plain.headers
@@ -182,14 +182,14 @@ def test_playlists_are_compressed_for_who_takes_it_and_caches_are_told(on_site: 
         segment = await site.get(SEGMENT, accept_encoding="gzip")
         assert "content-encoding" not in segment.headers
 
-    on_site(scene)
+    on_site(scenario)
 
 
 @of_one_process
 def test_playlists_come_from_disk_where_the_edge_has_none_and_follow_its_changes(
     on_site: OnSite,
 ) -> None:
-    async def scene(site: OriginSite) -> None:
+    async def scenario(site: OriginSite) -> None:
         before = await site.get(f"{PLAYLIST}?latency=normal")
         await site.edge.drop_folder("live")
         after = await site.get(PLAYLIST)
@@ -200,11 +200,11 @@ def test_playlists_come_from_disk_where_the_edge_has_none_and_follow_its_changes
         await site.objects.delete(PLAYLIST[1:])
         assert (await site.get(PLAYLIST)).status_code == 404
 
-    on_site(scene)
+    on_site(scenario)
 
 
 def test_only_reading_is_allowed_and_preflights_are_answered(on_site: OnSite) -> None:
-    async def scene(site: OriginSite) -> None:
+    async def scenario(site: OriginSite) -> None:
         for method in ("POST", "PUT", "DELETE", "PATCH"):
             answer = await site.client.request(method, SEGMENT)
             assert (answer.status_code, answer.headers["allow"]) == (405, "GET, HEAD, OPTIONS")
@@ -214,7 +214,7 @@ def test_only_reading_is_allowed_and_preflights_are_answered(on_site: OnSite) ->
         assert preflight.headers["access-control-allow-origin"] == "*"
         assert "Range" in preflight.headers["access-control-allow-headers"]
 
-    on_site(scene)
+    on_site(scenario)
 
 
 @pytest.mark.parametrize("path", [VARIANTS, PLAYLIST, SEGMENT])
@@ -222,7 +222,7 @@ def test_only_reading_is_allowed_and_preflights_are_answered(on_site: OnSite) ->
 def test_an_unpublished_stream_is_for_its_owner_alone(
     on_site: OnSite, path: str, hidden: bool
 ) -> None:
-    async def scene(site: OriginSite) -> None:
+    async def scenario(site: OriginSite) -> None:
         site.showcase.put(published=False, hidden=hidden)
         for headers in ({}, {"authorization": "Bearer another"}):
             answer = await site.get(path, **headers)
@@ -231,27 +231,27 @@ def test_an_unpublished_stream_is_for_its_owner_alone(
         assert owners.status_code == 200
         assert owners.headers["cache-control"] == "private, no-store"
 
-    on_site(scene)
+    on_site(scenario)
 
 
 def test_a_published_stream_asks_nobody_for_a_token(on_site: OnSite) -> None:
-    async def scene(site: OriginSite) -> None:
+    async def scenario(site: OriginSite) -> None:
         answer = await site.get(SEGMENT, authorization="Bearer wrong")
         assert answer.status_code == 200
         assert answer.headers["cache-control"].startswith("public")
 
-    on_site(scene)
+    on_site(scenario)
 
 
 def test_a_catalog_that_is_away_is_no_reason_to_show_or_to_forget(on_site: OnSite) -> None:
-    async def scene(site: OriginSite) -> None:
+    async def scenario(site: OriginSite) -> None:
         site.showcase.broken = True
         answer = await site.get(SEGMENT)
         assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
         site.showcase.broken = False
         assert (await site.get(SEGMENT)).status_code == 200
 
-    on_site(scene)
+    on_site(scenario)
 
 
 async def test_a_verdict_is_remembered_for_a_second_and_not_longer(tmp_path: Path) -> None:

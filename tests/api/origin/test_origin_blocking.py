@@ -48,7 +48,7 @@ class Viewers:
     async def show(self) -> None:
         await self.edge.put_timelines(FOLDER, {"720p": self.timeline}, low_latency=True)
 
-    async def go_on(self) -> None:
+    async def publish_part(self) -> None:
         """Publish the part that is waited for."""
         part = PartialSegment(uri="0.1.m4s", duration=PARTS, independent=False)
         self.timeline = self.timeline.with_part(part)
@@ -57,7 +57,7 @@ class Viewers:
     def change(self, **fields: object) -> None:
         self.showcase.streams[HASH] = msgspec.structs.replace(self.showcase.streams[HASH], **fields)
 
-    async def look(self) -> None:
+    async def query_catalog(self) -> None:
         """Have somebody come who asks the catalog."""
         await self.verdicts.lookup(HASH, Requester("RO", []))
 
@@ -81,7 +81,7 @@ async def viewers(folder: Path, edge: MemoryEdge | None = None) -> AsyncGenerato
     async with asyncio.TaskGroup() as tasks:
         background = tasks.create_task(found.verdicts.keep_asking())
         await asyncio.sleep(0)  # it begins
-        await found.look()
+        await found.query_catalog()
         yield found
         background.cancel()
 
@@ -89,7 +89,7 @@ async def viewers(folder: Path, edge: MemoryEdge | None = None) -> AsyncGenerato
 async def test_a_request_for_the_next_part_is_answered_when_it_is_listed(tmp_path: Path) -> None:
     async with viewers(tmp_path) as found:
         found.park()
-        await found.go_on()
+        await found.publish_part()
         assert found.statuses == [200]
         assert b"0.1.m4s" in found.answers[0].body
 
@@ -108,8 +108,8 @@ async def test_who_may_not_see_it_any_more_gets_nothing_of_it(
         found.park()
         found.clock.now += 1
         found.change(**change)
-        await found.look()
-        await found.go_on()
+        await found.query_catalog()
+        await found.publish_part()
         assert found.statuses == [503]
         assert found.answers[0].body == b""
         assert dict(found.answers[0].headers)[b"cache-control"] == b"no-store"
@@ -120,8 +120,8 @@ async def test_a_change_without_effect_on_access_disturbs_nobody(tmp_path: Path)
         found.park()
         found.clock.now += 1
         found.change(title="Now live", live=False, countries=frozenset[str]())
-        await found.look()
-        await found.go_on()
+        await found.query_catalog()
+        await found.publish_part()
         assert found.statuses == [200]
 
 
@@ -132,7 +132,7 @@ async def test_after_a_long_wait_the_catalog_is_asked_once_for_all(tmp_path: Pat
         found.clock.now += 2
         found.change(hidden=True)
         asked = found.showcase.asked
-        await found.go_on()
+        await found.publish_part()
         await until(lambda: len(found.answers) == 5)
         assert found.statuses == [503] * 5
         assert found.showcase.asked == asked + 1
@@ -143,7 +143,7 @@ async def test_while_the_catalog_is_away_those_who_waited_are_answered(tmp_path:
         found.park()
         found.clock.now += 5
         found.showcase.broken = True
-        await found.go_on()
+        await found.publish_part()
         await until(lambda: bool(found.answers))
         assert found.statuses == [200]
 
@@ -153,7 +153,7 @@ async def test_one_that_left_while_the_catalog_was_asked_is_not_called(tmp_path:
         leaving = found.park()
         found.park()
         found.clock.now += 2
-        await found.go_on()
+        await found.publish_part()
         leaving.cancel()
         await until(lambda: bool(found.answers))
         assert found.statuses == [200]
@@ -228,6 +228,6 @@ async def test_an_answer_that_fails_costs_neither_others_nor_the_publication(
     async with viewers(tmp_path, FaultyEdge()) as found:
         found.park(query=f"{NEXT}&_HLS_skip=YES")
         found.park()
-        await found.go_on()
+        await found.publish_part()
         assert found.statuses == [500, 200]
     assert [each.message for each in caplog.records] == ["request failed"]

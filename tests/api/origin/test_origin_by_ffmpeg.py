@@ -67,10 +67,10 @@ def make(folder: Path) -> None:
 
 def frames(data: bytes) -> int:
     """Count a segment's samples: the sum over its track runs (ISO/IEC 14496-12, 8.8.8)."""
-    total, place = 0, data.find(b"trun")
-    while place >= 0:
-        total += int.from_bytes(data[place + 8 : place + 12])
-        place = data.find(b"trun", place + 4)
+    total, offset = 0, data.find(b"trun")
+    while offset >= 0:
+        total += int.from_bytes(data[offset + 8 : offset + 12])
+        offset = data.find(b"trun", offset + 4)
     return total
 
 

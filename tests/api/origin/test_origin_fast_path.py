@@ -83,7 +83,7 @@ class SlowShelf(FakeShowcase):
 
 @pytest.mark.skipif(ON_SHARED, reason="the origin of a process that makes the run")
 def test_the_fast_path_is_for_reading_what_is_there_and_open(on_site: OnSite) -> None:
-    async def scene(site: OriginSite) -> None:
+    async def scenario(site: OriginSite) -> None:
         ask = site.origin.fast_path
         assert ask("POST", SEGMENT, []) is None
         assert ask("GET", "/api/streams", []) is None
@@ -104,11 +104,11 @@ def test_the_fast_path_is_for_reading_what_is_there_and_open(on_site: OnSite) ->
         await site.objects.put(PLAYLIST[1:], b"#EXTM3U\n#CHANGED\n")
         assert (await later(ask("GET", PLAYLIST, []))).body == b"#EXTM3U\n#CHANGED\n"
 
-    on_site(scene)
+    on_site(scenario)
 
 
 def test_the_fast_path_shows_a_hidden_stream_to_its_owner_alone(on_site: OnSite) -> None:
-    async def scene(site: OriginSite) -> None:
+    async def scenario(site: OriginSite) -> None:
         site.showcase.put(hidden=True)
         for headers, status in (([], 404), ([(b"authorization", TOKEN.encode())], 200)):
             coming = site.origin.fast_path("GET", SEGMENT, headers)
@@ -116,4 +116,4 @@ def test_the_fast_path_shows_a_hidden_stream_to_its_owner_alone(on_site: OnSite)
             assert found.status == status
             found.close()
 
-    on_site(scene)
+    on_site(scenario)

@@ -34,7 +34,7 @@ PLAYLIST = f"/live/{HASH}/{RUN}/720p/index.m3u8"
 VARIANTS = f"/live/{HASH}/index.m3u8"
 
 
-class Open:
+class OpenShowcase:
     """A showcase in which everything is published."""
 
     async def find(self, hash_: str, /) -> PublicRecord | None:
@@ -48,7 +48,7 @@ async def nobody(authorization: str | None, hash_: str, /) -> bool:
     return False
 
 
-class Watch:
+class ManualClock:
     """A clock that moves when it is told to."""
 
     def __init__(self) -> None:
@@ -89,8 +89,8 @@ async def test_what_another_process_publishes_is_shown_as_soon_as_it_is_on_disk(
     origin = Origin(
         objects=DiskObjects(tmp_path),
         edge=MemoryEdge(),
-        visibility=VisibilityCache(Open(), nobody),
-        clock=Watch(),
+        visibility=VisibilityCache(OpenShowcase(), nobody),
+        clock=ManualClock(),
     )
     publication = await open_run(objects, MemoryEdge(), FakeClock())
     studio = ReportMaker(TOP, LOW)
@@ -118,11 +118,11 @@ async def test_a_playlist_that_looks_unchanged_is_read_again_after_a_second(
 ) -> None:
     """Same size, same time: as when two are written within one tick of the file system's clock."""
 
-    watch = Watch()
+    watch = ManualClock()
     origin = Origin(
         objects=DiskObjects(tmp_path),
         edge=MemoryEdge(),
-        visibility=VisibilityCache(Open(), nobody),
+        visibility=VisibilityCache(OpenShowcase(), nobody),
         clock=watch,
     )
     file = tmp_path / PLAYLIST[1:]
@@ -154,11 +154,11 @@ class SlowObjects(DiskObjects):
 
 async def test_a_playlist_is_read_once_for_all_who_ask_meanwhile(tmp_path: Path) -> None:
     objects = SlowObjects(tmp_path)
-    watch = Watch()
+    watch = ManualClock()
     origin = Origin(
         objects=objects,
         edge=MemoryEdge(),
-        visibility=VisibilityCache(Open(), nobody),
+        visibility=VisibilityCache(OpenShowcase(), nobody),
         clock=watch,
     )
     await objects.put(PLAYLIST[1:], b"#EXTM3U 1")

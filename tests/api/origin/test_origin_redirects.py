@@ -41,7 +41,7 @@ POSTER = f"/{live_poster(HASH, '720p')}"
 CDN = "https://cdn.example"
 
 
-class Site:
+class RedirectingOrigin:
     """An origin with a stream and a video in a store that has their media as well."""
 
     def __init__(self, objects: DiskObjects, kind: str) -> None:
@@ -87,85 +87,89 @@ class Site:
 
 
 @pytest.fixture(params=["signed", "cdn"])
-async def site(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[Site]:
+async def origin(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> AsyncGenerator[RedirectingOrigin]:
     with DiskObjects(tmp_path) as objects:
         for address in (MEDIA, PLAYLIST, SEGMENT, POSTER):
             await objects.put(address[1:], b"stored")
-        yield Site(objects, request.param)
+        yield RedirectingOrigin(objects, request.param)
 
 
-def leads(site: Site, path: str, method: str = "GET") -> str:
+def leads(origin: RedirectingOrigin, path: str, method: str = "GET") -> str:
     signed = f"https://s3.example{path}?signed-for={method}"
-    return signed if site.is_signed else f"{CDN}{path}"
+    return signed if origin.is_signed else f"{CDN}{path}"
 
 
-async def test_media_are_elsewhere_and_playlists_are_here(site: Site) -> None:
+async def test_media_are_elsewhere_and_playlists_are_here(origin: RedirectingOrigin) -> None:
     for path in (MEDIA, SEGMENT):
         for method in ("GET", "HEAD"):
-            answer = await site.get(path, method=method)
+            answer = await origin.get(path, method=method)
             assert (answer.status_code, answer.headers["location"]) == (
                 302,
-                leads(site, path, method),
+                leads(origin, path, method),
             )
             assert answer.headers["access-control-allow-origin"] == "*"
             assert answer.headers["cache-control"].startswith("public, max-age=")
-    text = await site.get(PLAYLIST)
+    text = await origin.get(PLAYLIST)
     assert (text.status_code, text.content) == (200, b"stored")
     previews = f"videos/{FILM}/previews-1-1"
-    await site.objects.put(f"{previews}/previews.vtt", b"WEBVTT")
-    await site.objects.put(f"{previews}/sheet-0.jpg", b"\xff\xd8")
-    assert (await site.get(f"/{previews}/previews.vtt")).content == b"WEBVTT"
-    sheet = await site.get(f"/{previews}/sheet-0.jpg")
-    assert sheet.headers["location"] == leads(site, f"/{previews}/sheet-0.jpg")
+    await origin.objects.put(f"{previews}/previews.vtt", b"WEBVTT")
+    await origin.objects.put(f"{previews}/sheet-0.jpg", b"\xff\xd8")
+    assert (await origin.get(f"/{previews}/previews.vtt")).content == b"WEBVTT"
+    sheet = await origin.get(f"/{previews}/sheet-0.jpg")
+    assert sheet.headers["location"] == leads(origin, f"/{previews}/sheet-0.jpg")
 
 
-async def test_the_second_viewer_is_redirected_by_the_fast_path(site: Site) -> None:
-    first = site.origin.fast_path("GET", MEDIA, [])
+async def test_the_second_viewer_is_redirected_by_the_fast_path(origin: RedirectingOrigin) -> None:
+    first = origin.origin.fast_path("GET", MEDIA, [])
     assert (first if isinstance(first, HttpResponse) else await later(first)).status == 302
-    second = site.origin.fast_path("GET", MEDIA, [])
+    second = origin.origin.fast_path("GET", MEDIA, [])
     assert isinstance(second, HttpResponse)
-    assert dict(second.headers)[b"location"].decode() == leads(site, MEDIA)
-    playlist = site.origin.fast_path("GET", PLAYLIST, [])
+    assert dict(second.headers)[b"location"].decode() == leads(origin, MEDIA)
+    playlist = origin.origin.fast_path("GET", PLAYLIST, [])
     assert (playlist if isinstance(playlist, HttpResponse) else await later(playlist)).status == 200
 
 
-async def test_who_may_not_see_it_is_not_redirected(site: Site) -> None:
-    assert (await site.get(MEDIA)).status_code == 302  # and known from now on
-    site.change(FILM, countries=GERMANY)
-    blocked = await site.get(MEDIA, "FR")
+async def test_who_may_not_see_it_is_not_redirected(origin: RedirectingOrigin) -> None:
+    assert (await origin.get(MEDIA)).status_code == 302  # and known from now on
+    origin.change(FILM, countries=GERMANY)
+    blocked = await origin.get(MEDIA, "FR")
     assert (blocked.status_code, blocked.headers["cache-control"]) == (451, "private, no-store")
-    allowed = await site.get(MEDIA, "DE")
+    allowed = await origin.get(MEDIA, "DE")
     assert allowed.headers["cache-control"] == "private, no-store"
     # A CDN asks nobody where they are: what is restricted comes from here.
-    assert allowed.status_code == (302 if site.is_signed else 200)
-    site.change(FILM, countries=(), hidden=True)
-    assert (await site.get(MEDIA)).status_code == 404
-    owner = await site.get(MEDIA, authorization="Bearer owner")
+    assert allowed.status_code == (302 if origin.is_signed else 200)
+    origin.change(FILM, countries=(), hidden=True)
+    assert (await origin.get(MEDIA)).status_code == 404
+    owner = await origin.get(MEDIA, authorization="Bearer owner")
     assert owner.headers["cache-control"] == "private, no-store"
-    assert owner.status_code == (302 if site.is_signed else 200)
-    fast = site.origin.fast_path("GET", MEDIA, [], "DE")
+    assert owner.status_code == (302 if origin.is_signed else 200)
+    fast = origin.origin.fast_path("GET", MEDIA, [], "DE")
     assert (fast if isinstance(fast, HttpResponse) else await later(fast)).status == 404
 
 
-async def test_what_no_record_names_is_nowhere(site: Site) -> None:
+async def test_what_no_record_names_is_nowhere(origin: RedirectingOrigin) -> None:
     for path in (MEDIA.replace("1-2", "9-9"), MEDIA.replace(FILM, "Other0123456"), "/sources/a/1"):
-        assert (await site.get(path)).status_code == 404
+        assert (await origin.get(path)).status_code == 404
 
 
-async def test_a_segment_that_is_not_stored_yet_is_here(site: Site) -> None:
+async def test_a_segment_that_is_not_stored_yet_is_here(origin: RedirectingOrigin) -> None:
     path = SEGMENT.replace("7.m4s", "8.m4s")
-    assert (await site.get(path)).status_code == 404
-    await site.edge.put_part(path[1:], b"in memory")
-    assert (await site.get(path)).content == b"in memory"
-    await site.objects.put(path[1:], b"stored")
-    assert (await site.get(path)).headers["location"] == leads(site, path)
+    assert (await origin.get(path)).status_code == 404
+    await origin.edge.put_part(path[1:], b"in memory")
+    assert (await origin.get(path)).content == b"in memory"
+    await origin.objects.put(path[1:], b"stored")
+    assert (await origin.get(path)).headers["location"] == leads(origin, path)
 
 
-async def test_posters_of_streams_are_redirected_where_a_change_is_seen(site: Site) -> None:
-    answer = await site.get(POSTER)
-    if site.is_signed:
-        assert answer.headers["location"] == leads(site, POSTER)
+async def test_posters_of_streams_are_redirected_where_a_change_is_seen(
+    origin: RedirectingOrigin,
+) -> None:
+    answer = await origin.get(POSTER)
+    if origin.is_signed:
+        assert answer.headers["location"] == leads(origin, POSTER)
     else:
         assert (answer.status_code, answer.content) == (200, b"stored")
-    video = await site.get(f"/videos/{FILM}/poster/720p.jpg")
-    assert video.headers["location"] == leads(site, f"/videos/{FILM}/poster-1-1/720p.jpg")
+    video = await origin.get(f"/videos/{FILM}/poster/720p.jpg")
+    assert video.headers["location"] == leads(origin, f"/videos/{FILM}/poster-1-1/720p.jpg")

@@ -16,7 +16,7 @@ from storage.edge.redis import open_edge_store
 from storage.edge.remote import RemoteEdge, open_remote_edge
 from storage.objects.disk import DiskObjects
 from tests.support.api.origin_client import PLAYLIST, VARIANTS, FakeShowcase, is_owner, later
-from tests.support.media.timelines import grown
+from tests.support.media.timelines import extended
 from tests.support.redis_server import RedisServer, redis_server
 from tests.support.storage.edge_runs import FOLDER, part_data, put, put_next_part
 from tests.support.storage.engine_reports import (
@@ -31,7 +31,7 @@ from tests.support.storage.engine_reports import (
 from tests.support.waiting import until
 
 
-class Site:
+class RemoteOrigin:
     """An origin on the edge of another process, which makes the stream."""
 
     def __init__(
@@ -50,11 +50,11 @@ class Site:
 
     async def begin(self) -> None:
         """Make a stream of three segments and a part."""
-        self.timeline = await put_next_part(self.maker, grown(Timeline(part_target=45_000), 3))
+        self.timeline = await put_next_part(self.maker, extended(Timeline(part_target=45_000), 3))
         await self.maker.publish()
         await self.verdicts.lookup(HASH, Requester(None, []))
 
-    async def go_on(self) -> None:
+    async def publish_part(self) -> None:
         self.timeline = await put_next_part(self.maker, self.timeline)
         await self.maker.publish()
 
@@ -76,23 +76,25 @@ class Site:
 
 
 @asynccontextmanager
-async def site_on(folder: Path, *, silence_seconds: float = 3.0) -> AsyncGenerator[Site, None]:
+async def site_on(
+    folder: Path, *, silence_seconds: float = 3.0
+) -> AsyncGenerator[RemoteOrigin, None]:
     with redis_server(folder) as server:
         async with (
             open_edge_store(server.url, namespace="one") as store,
             open_remote_edge(store, silence_seconds=silence_seconds) as remote,
         ):
-            yield Site(folder, server, PublishingEdge(store), remote)
+            yield RemoteOrigin(folder, server, PublishingEdge(store), remote)
 
 
 @pytest.fixture
-async def site(tmp_path: Path) -> AsyncGenerator[Site, None]:
+async def site(tmp_path: Path) -> AsyncGenerator[RemoteOrigin, None]:
     async with site_on(tmp_path) as found:
         await found.begin()
         yield found
 
 
-async def test_the_first_viewer_gets_low_latency_and_the_next_at_once(site: Site) -> None:
+async def test_the_first_viewer_gets_low_latency_and_the_next_at_once(site: RemoteOrigin) -> None:
     answer = await later(site.origin.fast_path("GET", PLAYLIST, []))
     assert answer.status == 200
     assert b'URI="3.0.m4s"' in answer.body
@@ -102,35 +104,37 @@ async def test_the_first_viewer_gets_low_latency_and_the_next_at_once(site: Site
     assert again.body == answer.body
 
 
-async def test_a_blocking_request_waits_at_a_process_that_did_not_follow_yet(site: Site) -> None:
+async def test_a_blocking_request_waits_at_a_process_that_did_not_follow_yet(
+    site: RemoteOrigin,
+) -> None:
     answer = await site.park(f"{PLAYLIST}?_HLS_msn=3&_HLS_part=1")
-    await site.go_on()
+    await site.publish_part()
     async with asyncio.timeout(20):
         assert b"3.1.m4s" in (await answer).body
     after = await site.park(f"{PLAYLIST}?_HLS_msn=3&_HLS_part=2&_HLS_skip=YES")
-    await site.go_on()
+    await site.publish_part()
     async with asyncio.timeout(20):
         assert b"3.2.m4s" in (await after).body
 
 
-async def test_what_is_too_far_ahead_is_refused_there_too(site: Site) -> None:
+async def test_what_is_too_far_ahead_is_refused_there_too(site: RemoteOrigin) -> None:
     assert (await site.answer(f"{PLAYLIST}?_HLS_msn=9")).status == 400
 
 
-async def test_a_part_is_served_and_one_that_comes_next_is_waited_for(site: Site) -> None:
+async def test_a_part_is_served_and_one_that_comes_next_is_waited_for(site: RemoteOrigin) -> None:
     folder = PLAYLIST.removesuffix("/index.m3u8")
     listed = await site.answer(f"{folder}/3.0.m4s")
     assert (listed.status, listed.body) == (200, part_data(3, 0))
     assert isinstance(site.origin.fast_path("GET", f"{folder}/3.0.m4s", []), HttpResponse)
     hinted = await site.park(f"{folder}/3.1.m4s")
-    await site.go_on()
+    await site.publish_part()
     async with asyncio.timeout(20):
         assert (await hinted).body == part_data(3, 1)
     assert (await site.answer(f"{folder}/3.9.m4s")).status == 404
 
 
-async def test_a_segment_that_is_not_stored_yet_is_served(site: Site) -> None:
-    await site.go_on()
+async def test_a_segment_that_is_not_stored_yet_is_served(site: RemoteOrigin) -> None:
+    await site.publish_part()
     data = part_data(3, 0) + part_data(3, 1)
     await site.maker.put_part(f"{FOLDER}/720p/3.m4s", data)
     await put(site.maker, site.timeline.close("3.m4s", 90_000))
@@ -141,7 +145,7 @@ async def test_a_segment_that_is_not_stored_yet_is_served(site: Site) -> None:
     assert (await site.answer(PLAYLIST.replace("index.m3u8", "99.m4s"))).status == 404
 
 
-async def test_nothing_is_followed_for_those_who_may_not_see_it(site: Site) -> None:
+async def test_nothing_is_followed_for_those_who_may_not_see_it(site: RemoteOrigin) -> None:
     site.showcase.put(hidden=True)
     origin = Origin(
         objects=site.objects, edge=site.edge, visibility=VisibilityCache(site.showcase, is_owner)

@@ -88,12 +88,12 @@ Scene = Callable[[VideoSite], Awaitable[None]]
 
 @pytest.fixture
 def on_site(tmp_path: Path) -> Callable[[Scene], None]:
-    def play(scene: Scene) -> None:
+    def play(scenario: Scene) -> None:
         async def go() -> None:
             site = VideoSite(tmp_path)
             for address, body in OBJECTS.items():
                 await site.objects.put(address, body)
-            await scene(site)
+            await scenario(site)
 
         asyncio.run(go())
 
@@ -118,7 +118,7 @@ OBJECT_AT = {
 
 
 def test_everything_that_a_record_names_can_be_fetched(on_site: OnSite) -> None:
-    async def scene(site: VideoSite) -> None:
+    async def scenario(site: VideoSite) -> None:
         for path, (kind, cached) in KINDS.items():
             answer = await site.get(path)
             assert (answer.status_code, answer.headers["content-type"]) == (200, kind), path
@@ -130,11 +130,11 @@ def test_everything_that_a_record_names_can_be_fetched(on_site: OnSite) -> None:
             some = await site.get(path, Range="bytes=1-2")
             assert (some.status_code, some.content) == (206, answer.content[1:3])
 
-    on_site(scene)
+    on_site(scenario)
 
 
 def test_the_fast_path_answers_the_same(on_site: OnSite) -> None:
-    async def scene(site: VideoSite) -> None:
+    async def scenario(site: VideoSite) -> None:
         for path in KINDS:
             whole = await site.get(path)
             found = site.origin.fast_path("GET", path, [], "DE")
@@ -143,7 +143,7 @@ def test_the_fast_path_answers_the_same(on_site: OnSite) -> None:
             assert headers == dict(whole.headers)
             found.close()
 
-    on_site(scene)
+    on_site(scenario)
 
 
 @pytest.mark.parametrize(
@@ -172,14 +172,14 @@ def test_the_fast_path_answers_the_same(on_site: OnSite) -> None:
     ],
 )
 def test_what_a_record_does_not_name_does_not_exist(on_site: OnSite, path: str) -> None:
-    async def scene(site: VideoSite) -> None:
+    async def scenario(site: VideoSite) -> None:
         assert (await site.get(path)).status_code == 404
 
-    on_site(scene)
+    on_site(scenario)
 
 
 def test_a_video_without_media_or_posters_has_a_card_and_no_more(on_site: OnSite) -> None:
-    async def scene(site: VideoSite) -> None:
+    async def scenario(site: VideoSite) -> None:
         site.change(media=None, posters=None, poster_labels=(), published=False)
         for path in KINDS:
             answer = await site.get(path)
@@ -196,11 +196,11 @@ def test_a_video_without_media_or_posters_has_a_card_and_no_more(on_site: OnSite
         first = await site.get(f"/videos/{HASH}/index.m3u8")
         assert first.content == OBJECTS[f"videos/{HASH}/0-1/index.m3u8"]
 
-    on_site(scene)
+    on_site(scenario)
 
 
 def test_who_began_to_watch_an_older_file_goes_on(on_site: OnSite) -> None:
-    async def scene(site: VideoSite) -> None:
+    async def scenario(site: VideoSite) -> None:
         old = f"/videos/{HASH}/0-1/720p/0.m4s"
         new = f"/videos/{HASH}/1-2/720p/0.m4s"
         site.change(media="0-1")
@@ -214,12 +214,12 @@ def test_who_began_to_watch_an_older_file_goes_on(on_site: OnSite) -> None:
         answer = await site.get(f"/videos/{HASH}/index.m3u8")
         assert answer.content == OBJECTS[f"videos/{HASH}/1-2/index.m3u8"]
 
-    on_site(scene)
+    on_site(scenario)
 
 
 @pytest.mark.parametrize("path", [*KINDS])
 def test_a_country_is_asked_for_at_every_address(on_site: OnSite, path: str) -> None:
-    async def scene(site: VideoSite) -> None:
+    async def scenario(site: VideoSite) -> None:
         site.change(countries=frozenset({"RO"}))
         for peer in ("DE", ""):
             blocked = await site.get(path, peer)
@@ -240,15 +240,15 @@ def test_a_country_is_asked_for_at_every_address(on_site: OnSite, path: str) -> 
         assert owners.status_code == 200
         assert owners.headers["cache-control"] == "private, no-store"
 
-    on_site(scene)
+    on_site(scenario)
 
 
 @pytest.mark.parametrize("path", [*KINDS])
 def test_what_its_owner_unpublished_is_theirs_alone(on_site: OnSite, path: str) -> None:
-    async def scene(site: VideoSite) -> None:
+    async def scenario(site: VideoSite) -> None:
         site.change(hidden=True, countries=frozenset({"RO"}))
         assert [(await site.get(path, peer)).status_code for peer in ("RO", "DE")] == [404, 404]
         owners = await site.get(path, "DE", Authorization="Bearer owner")
         assert owners.status_code == 200
 
-    on_site(scene)
+    on_site(scenario)

@@ -17,7 +17,7 @@ LIVE_POSTER = "live/Stream012345/poster/720p.jpg"
 CDN = "https://cdn.example/media"
 
 
-class Bucket:
+class CountingSigner:
     """A bucket that counts what it is asked."""
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class Bucket:
         return f"https://s3.example/{address}?{method}&{seconds:g}&{self.signed}"
 
 
-def told(response: HttpResponse | None) -> tuple[str, str] | None:
+def redirect_of(response: HttpResponse | None) -> tuple[str, str] | None:
     """Return where a redirect leads to, and how it may be cached."""
     if response is None:
         return None
@@ -47,7 +47,7 @@ def told(response: HttpResponse | None) -> tuple[str, str] | None:
 
 
 async def test_an_address_is_signed_once_and_used_for_a_quarter_of_its_time() -> None:
-    bucket, clock = Bucket(), FakeClock()
+    bucket, clock = CountingSigner(), FakeClock()
     redirects = SignedRedirects(bucket.sign, bucket.is_stored, seconds=60, clock=clock)
     assert redirects.known("GET", MEDIA, AccessLevel.OPEN) is None
     async with asyncio.TaskGroup() as tasks:
@@ -55,13 +55,13 @@ async def test_an_address_is_signed_once_and_used_for_a_quarter_of_its_time() ->
             tasks.create_task(redirects.find("GET", MEDIA, AccessLevel.OPEN))
     first = (f"https://s3.example/{MEDIA}?GET&60&1", "public, max-age=15")
     clock.now += 14.9
-    assert told(redirects.known("GET", MEDIA, AccessLevel.OPEN)) == first
+    assert redirect_of(redirects.known("GET", MEDIA, AccessLevel.OPEN)) == first
     clock.now += 0.2
     assert redirects.known("GET", MEDIA, AccessLevel.OPEN) is None
-    again = told(await redirects.find("GET", MEDIA, AccessLevel.OPEN))
+    again = redirect_of(await redirects.find("GET", MEDIA, AccessLevel.OPEN))
     assert again == (f"https://s3.example/{MEDIA}?GET&60&2", "public, max-age=15")
     # A signature is for one method. Rows name what videos have: the bucket is not asked.
-    assert "?HEAD&" in str(told(await redirects.find("HEAD", MEDIA, AccessLevel.OPEN)))
+    assert "?HEAD&" in str(redirect_of(await redirects.find("HEAD", MEDIA, AccessLevel.OPEN)))
     assert (bucket.signed, bucket.looks) == (3, 0)
 
 
@@ -69,10 +69,10 @@ async def test_an_address_is_signed_once_and_used_for_a_quarter_of_its_time() ->
 async def test_a_redirect_to_what_not_everyone_may_see_is_cached_by_nobody(
     access: AccessLevel,
 ) -> None:
-    bucket = Bucket()
+    bucket = CountingSigner()
     signed = SignedRedirects(bucket.sign, bucket.is_stored, seconds=60)
     for found in (await signed.find("GET", MEDIA, access), signed.known("GET", MEDIA, access)):
-        answer = told(found)
+        answer = redirect_of(found)
         assert answer is not None
         assert answer[1] == "private, no-store"
     # A CDN would give it to everyone.
@@ -82,7 +82,7 @@ async def test_a_redirect_to_what_not_everyone_may_see_is_cached_by_nobody(
 
 
 async def test_what_is_listed_and_not_stored_yet_is_not_redirected() -> None:
-    bucket = Bucket()
+    bucket = CountingSigner()
     for redirects in (
         SignedRedirects(bucket.sign, bucket.is_stored, seconds=60),
         CdnRedirects(CDN, bucket.is_stored),
@@ -102,12 +102,12 @@ async def test_what_is_listed_and_not_stored_yet_is_not_redirected() -> None:
 
 
 async def test_a_cdn_gets_what_never_changes() -> None:
-    bucket = Bucket()
+    bucket = CountingSigner()
     bucket.stored.update({LIVE, LIVE_POSTER})
     redirects = CdnRedirects(f"{CDN}/", bucket.is_stored)
-    answer = told(redirects.known("GET", MEDIA, AccessLevel.OPEN))
+    answer = redirect_of(redirects.known("GET", MEDIA, AccessLevel.OPEN))
     assert answer == (f"{CDN}/{MEDIA}", "public, max-age=300")
-    assert told(await redirects.find("HEAD", LIVE, AccessLevel.OPEN)) == (
+    assert redirect_of(await redirects.find("HEAD", LIVE, AccessLevel.OPEN)) == (
         f"{CDN}/{LIVE}",
         "public, max-age=300",
     )

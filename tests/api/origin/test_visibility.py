@@ -131,12 +131,12 @@ async def test_a_catalog_that_does_not_answer_holds_up_nobody_who_was_here_befor
     answering = asyncio.Event()
     answering.set()
 
-    class Slow(CountingShowcase):
+    class SlowShowcase(CountingShowcase):
         async def find(self, hash_: str, /) -> PublicRecord | None:
             await answering.wait()
             return await super().find(hash_)
 
-    shelf = Slow()
+    shelf = SlowShowcase()
     verdicts = VisibilityCache(
         shelf, shelf.is_owner, shelf.country, clock=shelf.clock, patience=0.001
     )

@@ -31,7 +31,7 @@ def client() -> Generator[Client]:
         yield client
 
 
-def ask(client: Client, url: str, more: str = "", **headers: str) -> httpx.Response:
+def get_oembed(client: Client, url: str, more: str = "", **headers: str) -> httpx.Response:
     return client.get(f"/oembed?url={quote(url, safe='')}{more}", headers=headers)
 
 
@@ -45,7 +45,7 @@ def ask(client: Client, url: str, more: str = "", **headers: str) -> httpx.Respo
     ],
 )
 def test_a_page_of_ours_is_described(client: Client, url: str) -> None:
-    answer = ask(client, url)
+    answer = get_oembed(client, url)
     assert answer.status_code == 200
     assert answer.headers["content-type"] == "application/json"
     assert answer.headers["access-control-allow-origin"] == "*"
@@ -76,12 +76,12 @@ def test_a_page_of_ours_is_described(client: Client, url: str) -> None:
     ],
 )
 def test_it_is_no_larger_than_asked(client: Client, most: str, size: tuple[int, int]) -> None:
-    found = ask(client, WATCH, most).json()
+    found = get_oembed(client, WATCH, most).json()
     assert (found["width"], found["height"]) == size
 
 
 def test_what_has_no_poster_and_no_size_is_described_without(client: Client) -> None:
-    found = ask(client, f"{AT}/watch/{STREAM.hash}").json()
+    found = get_oembed(client, f"{AT}/watch/{STREAM.hash}").json()
     assert not [name for name in found if name.startswith("thumbnail")]
     assert (found["width"], found["height"]) == (640, 360)
 
@@ -89,7 +89,7 @@ def test_what_has_no_poster_and_no_size_is_described_without(client: Client) -> 
 def test_a_picture_that_stands_upright_does_so_everywhere() -> None:
     upright = msgspec.structs.replace(VIDEO, width=1080, height=1920)
     with serving_pages(Records(upright)) as client:
-        found = ask(client, WATCH, "&maxheight=640").json()
+        found = get_oembed(client, WATCH, "&maxheight=640").json()
     assert (found["width"], found["height"]) == (360, 640)
     assert (found["thumbnail_width"], found["thumbnail_height"]) == (480, 853)
 
@@ -108,7 +108,7 @@ def test_a_picture_that_stands_upright_does_so_everywhere() -> None:
     ],
 )
 def test_what_is_no_page_of_ours_is_not_found(client: Client, url: str) -> None:
-    answer = ask(client, url)
+    answer = get_oembed(client, url)
     assert answer.status_code in {400, 404}
     assert answer.json()["message"]
 
@@ -135,8 +135,8 @@ def test_countries_are_heeded() -> None:
     with serving_pages(
         Records(msgspec.structs.replace(VIDEO, countries=frozenset({"RO"})))
     ) as client:
-        assert ask(client, WATCH).status_code == 451
-        answer = ask(client, WATCH, **{"from": "RO"})
+        assert get_oembed(client, WATCH).status_code == 451
+        answer = get_oembed(client, WATCH, **{"from": "RO"})
         assert answer.status_code == 200
         assert answer.headers["cache-control"] == "private, no-store"
 
@@ -154,6 +154,6 @@ def test_a_stream_that_was_on_air_has_a_thumbnail_of_its_shape() -> None:
         STREAM, poster_labels=("360p", "720p"), width=720, height=1280
     )
     with serving_pages(Records(pictured)) as client:
-        found = ask(client, f"{AT}/watch/{STREAM.hash}").json()
+        found = get_oembed(client, f"{AT}/watch/{STREAM.hash}").json()
     assert found["thumbnail_url"] == f"{AT}/live/{STREAM.hash}/poster/default.jpg"
     assert (found["thumbnail_width"], found["thumbnail_height"]) == (720, 1280)

@@ -21,10 +21,12 @@ from tests.support.sql import migrated
 
 
 @pytest.fixture
-async def desk(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[PusherService]:
-    shared: str | None = request.getfixturevalue("postgres_place") if ON_SHARED else None
-    place = shared or migrated(tmp_path / "catalog.db")
-    async with open_catalog(place, migrate=True) as catalog:
+async def pusher_service(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> AsyncGenerator[PusherService]:
+    shared: str | None = request.getfixturevalue("postgres_database") if ON_SHARED else None
+    location = shared or migrated(tmp_path / "catalog.db")
+    async with open_catalog(location, migrate=True) as catalog:
         first = await catalog.installation.first_start(NOW_US)
         key, secret = first.broadcaster_key, first.broadcaster_secret
         broadcaster = Broadcaster(key=key, secret=secret, limits=PusherSettings())

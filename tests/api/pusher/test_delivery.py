@@ -22,7 +22,7 @@ NEVER = 1000.0  # seconds between two looks: only the bus can tell in a test's t
 OFTEN = 0.01
 
 
-class Ear(Subscriber):
+class RecordingSubscriber(Subscriber):
     """A listener whose texts a test reads."""
 
     def __init__(self, hub: Hub, *channels: str) -> None:
@@ -31,19 +31,19 @@ class Ear(Subscriber):
         for channel in channels:
             hub.subscribe(self, channel)
 
-    async def hears(self, count: int) -> list[str]:
+    async def receive(self, count: int) -> list[str]:
         async with asyncio.timeout(10 * SCALE):
             return [str(await self.next()) for _ in range(count)]
 
 
 @pytest.fixture
-async def catalog(catalog_place: str | Path) -> AsyncGenerator[Catalog]:
-    async with open_catalog(catalog_place, migrate=isinstance(catalog_place, str)) as opened:
+async def catalog(catalog_database: str | Path) -> AsyncGenerator[Catalog]:
+    async with open_catalog(catalog_database, migrate=isinstance(catalog_database, str)) as opened:
         await opened.installation.first_start(NOW_US)
         yield opened
 
 
-async def say(catalog: Catalog, *names: str, now_us: int = NOW_US) -> None:
+async def publish_events(catalog: Catalog, *names: str, now_us: int = NOW_US) -> None:
     events = [OutboxEvent(channels=("a",), event=name, body="{}") for name in names]
     await catalog.outbox.publish(events, now_us)
 
@@ -56,15 +56,15 @@ async def test_what_was_written_is_delivered_at_once_and_in_order(
     catalog: Catalog, bus: Bus
 ) -> None:
     hub = Hub(PusherSettings())
-    await say(catalog, "before")
-    ear = Ear(hub, "a")
+    await publish_events(catalog, "before")
+    subscriber = RecordingSubscriber(hub, "a")
     async with (
         announcing_notices(catalog.outbox, bus),
         delivering_notices(catalog.outbox, hub, bus, poll_seconds=NEVER),
     ):
         for number in range(20):
-            await say(catalog, f"{number}", f"{number}+")
-        heard = named(await ear.hears(40))
+            await publish_events(catalog, f"{number}", f"{number}+")
+        heard = named(await subscriber.receive(40))
         assert heard == [name for n in range(20) for name in (f"{n}", f"{n}+")]
 
 
@@ -81,7 +81,7 @@ async def test_a_state_is_told_on_the_channels_of_its_record_and_its_project(
         "private-project.1",
         f"private-project.{project.key}",
     ]
-    ear = Ear(hub, *names, "stream.other")
+    subscriber = RecordingSubscriber(hub, *names, "stream.other")
     async with (
         announcing_notices(catalog.outbox, bus),
         delivering_notices(catalog.outbox, hub, bus, poll_seconds=NEVER),
@@ -90,24 +90,24 @@ async def test_a_state_is_told_on_the_channels_of_its_record_and_its_project(
             stream.id, live=True, processing=True, on_air=0, sending=[0], no_audio=False,
             now_us=NOW_US,
         )  # fmt: skip
-        texts = await ear.hears(4)
+        texts = await subscriber.receive(4)
     assert [text.split('"')[7] for text in texts] == names
 
 
 async def test_what_another_process_wrote_is_found_without_a_word(
-    catalog: Catalog, catalog_place: str | Path, bus: Bus
+    catalog: Catalog, catalog_database: str | Path, bus: Bus
 ) -> None:
     hub = Hub(PusherSettings())
-    async with open_catalog(catalog_place, migrate=False) as other:
-        ear = Ear(hub, "a")
+    async with open_catalog(catalog_database, migrate=False) as other:
+        subscriber = RecordingSubscriber(hub, "a")
         async with delivering_notices(catalog.outbox, hub, bus, poll_seconds=OFTEN):
-            await say(other, "x", "y")
-            assert named(await ear.hears(2)) == ["x", "y"]
+            await publish_events(other, "x", "y")
+            assert named(await subscriber.receive(2)) == ["x", "y"]
 
 
 async def test_what_was_undone_is_not_told_and_nobody_is_nudged(catalog: Catalog, bus: Bus) -> None:
     hub = Hub(PusherSettings())
-    ear = Ear(hub, "a")
+    subscriber = RecordingSubscriber(hub, "a")
     async with (
         bus.subscribe(TOPIC) as box,
         announcing_notices(catalog.outbox, bus),
@@ -120,8 +120,8 @@ async def test_what_was_undone_is_not_told_and_nobody_is_nudged(catalog: Catalog
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.1):
                 await box.get()
-        await say(catalog, "after")
-        assert named(await ear.hears(1)) == ["after"]
+        await publish_events(catalog, "after")
+        assert named(await subscriber.receive(1)) == ["after"]
 
 
 class FakeNoticeStore:
@@ -154,7 +154,7 @@ class FakeNoticeStore:
         """Nobody is told here."""
 
 
-async def until_looked(shelf: FakeNoticeStore, times: int) -> None:
+async def wait_for_reads(shelf: FakeNoticeStore, times: int) -> None:
     wanted = shelf.looks + times
     async with asyncio.timeout(10 * SCALE):
         while shelf.looks < wanted:  # noqa: ASYNC110  # nobody tells
@@ -164,96 +164,96 @@ async def until_looked(shelf: FakeNoticeStore, times: int) -> None:
 async def test_a_hole_in_the_numbers_neither_stops_nor_repeats_anything() -> None:
     hub, shelf = Hub(PusherSettings()), FakeNoticeStore()
     shelf.notices = [1, 2]
-    ear = Ear(hub, "a")
+    subscriber = RecordingSubscriber(hub, "a")
     async with delivering_notices(shelf, hub, MemoryBus(), poll_seconds=OFTEN):
         shelf.notices += [5]
-        assert named(await ear.hears(1)) == ["5"]
+        assert named(await subscriber.receive(1)) == ["5"]
         shelf.notices += [9, 10]
-        assert named(await ear.hears(2)) == ["9", "10"]
-        await until_looked(shelf, 3)
-        assert ear.end is None
+        assert named(await subscriber.receive(2)) == ["9", "10"]
+        await wait_for_reads(shelf, 3)
+        assert subscriber.end is None
 
 
 async def test_what_is_gone_before_it_was_read_sends_all_back() -> None:
     hub, shelf = Hub(PusherSettings()), FakeNoticeStore()
     shelf.notices = [1, 2]
-    ear = Ear(hub, "a")
+    subscriber = RecordingSubscriber(hub, "a")
     async with delivering_notices(shelf, hub, MemoryBus(), poll_seconds=OFTEN):
         shelf.first, shelf.notices = 40, [*range(3, 50)]
-        await until_looked(shelf, 2)
-        assert ear.end is not None
-        assert ear.end.code == 4200
-        late = Ear(hub, "a")
+        await wait_for_reads(shelf, 2)
+        assert subscriber.end is not None
+        assert subscriber.end.code == 4200
+        late = RecordingSubscriber(hub, "a")
         shelf.notices += [50]
-        assert named(await late.hears(1)) == ["50"], "who comes back hears what follows"
+        assert named(await late.receive(1)) == ["50"], "who comes back hears what follows"
 
 
 async def test_a_catalog_that_is_away_is_asked_again_and_told_of_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     hub, shelf = Hub(PusherSettings()), FakeNoticeStore()
-    ear = Ear(hub, "a")
+    subscriber = RecordingSubscriber(hub, "a")
     with caplog.at_level(logging.INFO, "api.pusher.delivery"):
         async with delivering_notices(shelf, hub, MemoryBus(), poll_seconds=OFTEN):
             shelf.away = True
-            await until_looked(shelf, 3)
+            await wait_for_reads(shelf, 3)
             shelf.notices, shelf.away = [1, 2], False
-            assert named(await ear.hears(2)) == ["1", "2"]
-            await until_looked(shelf, 2)
+            assert named(await subscriber.receive(2)) == ["1", "2"]
+            await wait_for_reads(shelf, 2)
     assert [each.message for each in caplog.records] == [
         "notices not read",
         "notices are read again",
     ]
-    assert ear.end is None, "nothing was lost"
+    assert subscriber.end is None, "nothing was lost"
 
 
 async def test_a_catalog_that_was_away_for_too_long_sends_all_back() -> None:
     hub, shelf = Hub(PusherSettings()), FakeNoticeStore()
-    ear = Ear(hub, "a")
+    subscriber = RecordingSubscriber(hub, "a")
     now = 0.0
     async with delivering_notices(shelf, hub, MemoryBus(), poll_seconds=OFTEN, clock=lambda: now):
-        await until_looked(shelf, 1)
+        await wait_for_reads(shelf, 1)
         now = KEPT_US / 1_000_000
         shelf.notices = [1, 2]
-        await until_looked(shelf, 2)
-        assert ear.end is not None
-        assert ear.end.code == 4200
+        await wait_for_reads(shelf, 2)
+        assert subscriber.end is not None
+        assert subscriber.end.code == 4200
 
 
-class Away:
+class UnreachableBus:
     """A bus that cannot be reached."""
 
     def __init__(self) -> None:
-        self.said = 0
+        self.attempts = 0
         self.subscribe = MemoryBus().subscribe
 
     async def publish(self, topic: str, data: bytes) -> None:
-        self.said += 1
+        self.attempts += 1
         raise BusUnavailable("gone")
 
 
 async def test_without_the_bus_events_are_only_later(
     catalog: Catalog, caplog: pytest.LogCaptureFixture
 ) -> None:
-    hub, away = Hub(PusherSettings()), Away()
+    hub, away = Hub(PusherSettings()), UnreachableBus()
     bus: Bus = away
-    ear = Ear(hub, "a")
+    subscriber = RecordingSubscriber(hub, "a")
     async with (
         announcing_notices(catalog.outbox, bus),
         delivering_notices(catalog.outbox, hub, bus, poll_seconds=OFTEN),
     ):
         for name in ("x", "y", "z"):
-            await say(catalog, name)
-            assert named(await ear.hears(1)) == [name]
-    assert away.said >= 1
+            await publish_events(catalog, name)
+            assert named(await subscriber.receive(1)) == [name]
+    assert away.attempts >= 1
     # Alembic logs, too, where another test has let it.
     ours = [each.message for each in caplog.records if not each.name.startswith("alembic")]
     assert ours == ["notices are told late"]
 
 
 async def test_old_notices_are_trimmed_and_new_ones_stay(catalog: Catalog) -> None:
-    await say(catalog, *(f"{n}" for n in range(60)))
-    await say(catalog, *(f"new{n}" for n in range(60)), now_us=NOW_US + KEPT_US + 1)
+    await publish_events(catalog, *(f"{n}" for n in range(60)))
+    await publish_events(catalog, *(f"new{n}" for n in range(60)), now_us=NOW_US + KEPT_US + 1)
     found, gone = await catalog.outbox.read_after(5, 1000)
     assert gone
     assert {each.event[:3] for each in found} == {"new"}
@@ -264,10 +264,10 @@ async def test_an_unexpected_fault_is_logged_once_and_delivery_goes_on(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     hub, shelf = Hub(PusherSettings()), FakeNoticeStore()
-    ear = Ear(hub, "a")
+    subscriber = RecordingSubscriber(hub, "a")
     async with delivering_notices(shelf, hub, MemoryBus(), poll_seconds=OFTEN):
         shelf.faults += [KeyError("gone"), KeyError("gone")]
         shelf.notices += [1, 2]
-        assert named(await ear.hears(2)) == ["1", "2"]
+        assert named(await subscriber.receive(2)) == ["1", "2"]
     (logged,) = [each for each in caplog.records if each.msg == "notices not delivered"]
     assert logged.exc_info is not None

@@ -10,67 +10,79 @@ from tests.support.api.console_client import COOKIE, SAME_ORIGIN
 from tests.support.api.pusher_client import PusherService
 
 
-def auth_of(desk: PusherService, channel: str) -> dict[str, str]:
+def auth_of(pusher_service: PusherService, channel: str) -> dict[str, str]:
     """What a client must be given, by the protocol's text."""
     text = f"12.34:{channel}".encode()
-    signed = hmac.new(desk.secret.encode(), text, hashlib.sha256).hexdigest()
-    return {"auth": f"{desk.key}:{signed}"}
+    signed = hmac.new(pusher_service.secret.encode(), text, hashlib.sha256).hexdigest()
+    return {"auth": f"{pusher_service.key}:{signed}"}
 
 
-def channels(desk: PusherService) -> list[str]:
-    names = (f"stream.{desk.hash}", "project.1", f"project.{desk.project_key}")
+def channels(pusher_service: PusherService) -> list[str]:
+    names = (f"stream.{pusher_service.hash}", "project.1", f"project.{pusher_service.project_key}")
     return [f"private-{name}" for name in names]
 
 
 @pytest.mark.parametrize("path", ["/broadcasting/auth", "/pusher/auth"])
 async def test_a_token_opens_the_channels_of_what_it_reaches(
-    desk: PusherService, path: str
+    pusher_service: PusherService, path: str
 ) -> None:
-    for channel in channels(desk):
-        answer = await desk.ask(channel, path=path)
-        assert (answer.status_code, answer.json()) == (200, auth_of(desk, channel))
+    for channel in channels(pusher_service):
+        answer = await pusher_service.authorise(channel, path=path)
+        assert (answer.status_code, answer.json()) == (200, auth_of(pusher_service, channel))
         assert answer.headers["cache-control"] == "no-store"
 
 
-async def test_a_token_that_may_read_one_project_opens_its_channels(desk: PusherService) -> None:
-    _, token = await desk.catalog.tokens.add("reader", 1, write=False, now_us=NOW_US)
-    for channel in channels(desk):
-        assert (await desk.ask(channel, token=token)).status_code == 200
+async def test_a_token_that_may_read_one_project_opens_its_channels(
+    pusher_service: PusherService,
+) -> None:
+    _, token = await pusher_service.catalog.tokens.add("reader", 1, write=False, now_us=NOW_US)
+    for channel in channels(pusher_service):
+        assert (await pusher_service.authorise(channel, token=token)).status_code == 200
 
 
-async def test_a_token_of_another_project_opens_none(desk: PusherService) -> None:
-    other = await desk.catalog.projects.add("other", NOW_US)
-    _, token = await desk.catalog.tokens.add("other's", other.id, write=True, now_us=NOW_US)
-    for channel in channels(desk):
-        answer = await desk.ask(channel, token=token)
+async def test_a_token_of_another_project_opens_none(pusher_service: PusherService) -> None:
+    other = await pusher_service.catalog.projects.add("other", NOW_US)
+    _, token = await pusher_service.catalog.tokens.add(
+        "other's", other.id, write=True, now_us=NOW_US
+    )
+    for channel in channels(pusher_service):
+        answer = await pusher_service.authorise(channel, token=token)
         assert answer.status_code == 403
         assert set(answer.json()) == {"message"}
-    assert (await desk.ask(f"private-project.{other.id}", token=token)).status_code == 200
+    assert (
+        await pusher_service.authorise(f"private-project.{other.id}", token=token)
+    ).status_code == 200
 
 
 async def test_a_signed_in_browser_opens_them_from_our_own_pages_alone(
-    desk: PusherService,
+    pusher_service: PusherService,
 ) -> None:
-    secret = await desk.catalog.sessions.add(1, NOW_US)
+    secret = await pusher_service.catalog.sessions.add(1, NOW_US)
     cookie = {"Cookie": f"{COOKIE}={secret}"}
-    channel = channels(desk)[0]
+    channel = channels(pusher_service)[0]
     form = {"socket_id": "12.34", "channel_name": channel}
     ours = {**SAME_ORIGIN, "X-Headend-Console": "1"}
-    answer = await desk.client.post("/broadcasting/auth", data=form, headers={**cookie, **ours})
-    assert (answer.status_code, answer.json()) == (200, auth_of(desk, channel))
+    answer = await pusher_service.client.post(
+        "/broadcasting/auth", data=form, headers={**cookie, **ours}
+    )
+    assert (answer.status_code, answer.json()) == (200, auth_of(pusher_service, channel))
     for headers in ({}, SAME_ORIGIN, {**ours, "Sec-Fetch-Site": "same-site"}):
-        answer = await desk.client.post(
+        answer = await pusher_service.client.post(
             "/broadcasting/auth", data=form, headers={**cookie, **headers}
         )
         assert answer.status_code == 403
-    await desk.catalog.tokens.revoke(1, NOW_US)
-    answer = await desk.client.post("/broadcasting/auth", data=form, headers={**cookie, **ours})
+    await pusher_service.catalog.tokens.revoke(1, NOW_US)
+    answer = await pusher_service.client.post(
+        "/broadcasting/auth", data=form, headers={**cookie, **ours}
+    )
     assert answer.status_code == 401
 
 
-async def test_without_a_token_or_with_a_wrong_one_nothing_opens(desk: PusherService) -> None:
+async def test_without_a_token_or_with_a_wrong_one_nothing_opens(
+    pusher_service: PusherService,
+) -> None:
     for token in ("", "headend_wrong"):
-        answer = await desk.ask(channels(desk)[0], token=token)
+        answer = await pusher_service.authorise(channels(pusher_service)[0], token=token)
         assert answer.status_code == 401
         assert answer.headers["www-authenticate"].startswith("Bearer")
 
@@ -82,15 +94,17 @@ STRANGE = [
 ]  # fmt: skip
 
 
-async def test_what_is_not_there_is_forbidden(desk: PusherService) -> None:
+async def test_what_is_not_there_is_forbidden(pusher_service: PusherService) -> None:
     for channel in STRANGE:
-        answer = await desk.ask(channel)
+        answer = await pusher_service.authorise(channel)
         assert answer.status_code in (403, 422), answer.text
         assert "auth" not in answer.json()
 
 
-async def test_a_channel_of_the_other_kind_is_not_there(desk: PusherService) -> None:
-    assert (await desk.ask(f"private-video.{desk.hash}")).status_code == 403
+async def test_a_channel_of_the_other_kind_is_not_there(pusher_service: PusherService) -> None:
+    assert (
+        await pusher_service.authorise(f"private-video.{pusher_service.hash}")
+    ).status_code == 403
 
 
 USELESS = [
@@ -99,34 +113,42 @@ USELESS = [
 ]  # fmt: skip
 
 
-async def test_a_question_that_says_nothing_of_use_is_refused(desk: PusherService) -> None:
+async def test_a_question_that_says_nothing_of_use_is_refused(
+    pusher_service: PusherService,
+) -> None:
     headers = {
-        "Authorization": f"Bearer {desk.token}",
+        "Authorization": f"Bearer {pusher_service.token}",
         "Content-Type": "application/x-www-form-urlencoded",
     }
     for body in USELESS:
-        answer = await desk.client.post("/broadcasting/auth", content=body, headers=headers)
+        answer = await pusher_service.client.post(
+            "/broadcasting/auth", content=body, headers=headers
+        )
         assert answer.status_code == 422, answer.text
 
 
-async def test_a_question_in_json_is_understood_too(desk: PusherService) -> None:
+async def test_a_question_in_json_is_understood_too(pusher_service: PusherService) -> None:
     question = {"socket_id": "12.34", "channel_name": "private-project.1"}
-    headers = {"Authorization": f"Bearer {desk.token}"}
-    answer = await desk.client.post("/broadcasting/auth", json=question, headers=headers)
-    assert answer.json() == auth_of(desk, "private-project.1")
+    headers = {"Authorization": f"Bearer {pusher_service.token}"}
+    answer = await pusher_service.client.post("/broadcasting/auth", json=question, headers=headers)
+    assert answer.json() == auth_of(pusher_service, "private-project.1")
 
 
-async def test_pages_of_other_origins_may_ask_and_read_the_answer(desk: PusherService) -> None:
+async def test_pages_of_other_origins_may_ask_and_read_the_answer(
+    pusher_service: PusherService,
+) -> None:
     origin = {"Origin": "https://shop.example"}
-    before = await desk.client.options("/broadcasting/auth", headers=origin)
+    before = await pusher_service.client.options("/broadcasting/auth", headers=origin)
     assert before.status_code == 204
     assert "Authorization" in before.headers["access-control-allow-headers"]
     assert before.headers["access-control-allow-origin"] == "*"
-    refused = await desk.client.post("/broadcasting/auth", headers=origin)
+    refused = await pusher_service.client.post("/broadcasting/auth", headers=origin)
     assert (refused.status_code, refused.headers["access-control-allow-origin"]) == (401, "*")
 
 
-async def test_an_endless_question_is_cut_off(desk: PusherService) -> None:
-    headers = {"Authorization": f"Bearer {desk.token}"}
-    answer = await desk.client.post("/broadcasting/auth", content=b"a" * 9000, headers=headers)
+async def test_an_endless_question_is_cut_off(pusher_service: PusherService) -> None:
+    headers = {"Authorization": f"Bearer {pusher_service.token}"}
+    answer = await pusher_service.client.post(
+        "/broadcasting/auth", content=b"a" * 9000, headers=headers
+    )
     assert answer.status_code == 413

@@ -45,7 +45,7 @@ def message(event: str, **data: object) -> str:
     return json.dumps({"event": event, "data": data})
 
 
-def said(act: Action) -> Json:
+def decoded(act: Action) -> Json:
     """What a client makes of a message: JSON, and JSON within it."""
     assert isinstance(act, SendText)
     outer = json.loads(act.text)
@@ -59,7 +59,7 @@ def only(acts: tuple[Action, ...]) -> Action:
 
 
 def test_the_opening_names_the_socket_and_how_long_silence_may_last() -> None:
-    assert said(dialogue(activity_seconds=25.5).greeting()) == {
+    assert decoded(dialogue(activity_seconds=25.5).greeting()) == {
         "event": "pusher:connection_established",
         "data": {"socket_id": SOCKET, "activity_timeout": 25},
     }
@@ -93,7 +93,7 @@ def test_an_end_is_told_before_the_closing() -> None:
 
 
 def test_a_ping_is_answered() -> None:
-    assert said(only(dialogue().receive(message("pusher:ping"), 1)))["event"] == "pusher:pong"
+    assert decoded(only(dialogue().receive(message("pusher:ping"), 1)))["event"] == "pusher:pong"
 
 
 @pytest.mark.parametrize("text", [message("pusher:subscribe", channel="stream.abc"),
@@ -101,7 +101,7 @@ def test_a_ping_is_answered() -> None:
     ids=["an object", "JSON in JSON"])  # fmt: skip
 def test_a_subscription_is_confirmed_before_it_brings_events(text: str) -> None:
     first, then = dialogue().receive(text, 1)
-    assert said(first) == {
+    assert decoded(first) == {
         "event": "pusher_internal:subscription_succeeded",
         "channel": "stream.abc",
         "data": {},
@@ -112,7 +112,9 @@ def test_a_subscription_is_confirmed_before_it_brings_events(text: str) -> None:
 def test_a_second_subscription_is_confirmed_and_joins_nothing() -> None:
     talk = dialogue()
     talk.receive(message("pusher:subscribe", channel="a"), 1)
-    assert said(only(talk.receive(message("pusher:subscribe", channel="a"), 1)))["channel"] == "a"
+    assert (
+        decoded(only(talk.receive(message("pusher:subscribe", channel="a"), 1)))["channel"] == "a"
+    )
 
 
 def test_unsubscribing_is_silent_and_once() -> None:
@@ -128,7 +130,7 @@ def test_a_private_channel_opens_for_its_signature_alone() -> None:
     wrong = [None, "", 7, sign(SOCKET, channel), f"{KEY}:{sign('1.3', channel)}", f"x{auth}",
              f"{KEY}:{sign(SOCKET, 'private-stream.abd')}", auth.upper(), "\u00fc"]  # fmt: skip
     for each in wrong:
-        refused = said(
+        refused = decoded(
             only(dialogue().receive(message("pusher:subscribe", channel=channel, auth=each), 1))
         )
         assert refused["event"] == "pusher:subscription_error"
@@ -146,7 +148,7 @@ def test_our_signature_is_the_protocols() -> None:
                                      "private-cache-a"])  # fmt: skip
 def test_channels_that_are_not_offered_are_refused_in_words(channel: str) -> None:
     auth = f"{KEY}:{sign(SOCKET, channel)}"
-    refused = said(
+    refused = decoded(
         only(dialogue().receive(message("pusher:subscribe", channel=channel, auth=auth), 1))
     )
     assert (refused["event"], refused["channel"]) == ("pusher:subscription_error", channel)
@@ -155,7 +157,7 @@ def test_channels_that_are_not_offered_are_refused_in_words(channel: str) -> Non
 
 @pytest.mark.parametrize("channel", ["", "a b", "a/b", "ü", "a" * 201, None, 7, ["a"], "#server"])
 def test_a_name_that_no_channel_has_is_an_error(channel: object) -> None:
-    error = said(only(dialogue().receive(message("pusher:subscribe", channel=channel), 1)))
+    error = decoded(only(dialogue().receive(message("pusher:subscribe", channel=channel), 1)))
     assert error["event"] == "pusher:error"
     assert isinstance(channel, str) is False or not is_channel(str(channel))
 
@@ -164,14 +166,14 @@ def test_channels_are_bounded_and_leaving_makes_room() -> None:
     talk = dialogue(channels=2)
     for name in "ab":
         talk.receive(message("pusher:subscribe", channel=name), 1)
-    refused = said(only(talk.receive(message("pusher:subscribe", channel="c"), 1)))
+    refused = decoded(only(talk.receive(message("pusher:subscribe", channel="c"), 1)))
     assert refused["data"]["type"] == "LimitReached"
     talk.receive(message("pusher:unsubscribe", channel="a"), 1)
     assert talk.receive(message("pusher:subscribe", channel="c"), 1)[-1] == Subscribe("c")
 
 
 def test_client_events_are_refused_and_close_nothing() -> None:
-    error = said(only(dialogue().receive(message("client-typing", channel="a"), 1)))
+    error = decoded(only(dialogue().receive(message("client-typing", channel="a"), 1)))
     assert (error["event"], error["data"]["code"]) == ("pusher:error", 4301)
 
 
@@ -179,7 +181,7 @@ def test_client_events_are_refused_and_close_nothing() -> None:
                                   "[" * 4000, '{"event":"other"}', '{"event":"pusher:signin"}',
                                   '{"event":"pusher:subscribe"}', '{"event":"pusher:subscribe","data":"{"}'])  # fmt: skip  # noqa: E501
 def test_what_is_no_message_is_an_error_and_closes_nothing(text: str) -> None:
-    assert said(only(dialogue().receive(text, 1)))["event"] == "pusher:error"
+    assert decoded(only(dialogue().receive(text, 1)))["event"] == "pusher:error"
 
 
 @pytest.mark.parametrize("letter", ["a", "ü"])
@@ -206,7 +208,7 @@ def test_who_says_too_much_is_let_go_and_may_come_back() -> None:
 def test_silence_is_asked_after_and_no_answer_ends_it() -> None:
     talk = dialogue(activity_seconds=20, pong_seconds=10)
     assert talk.tick(19.9) == ()
-    assert said(only(talk.tick(20)))["event"] == "pusher:ping"
+    assert decoded(only(talk.tick(20)))["event"] == "pusher:ping"
     assert talk.tick(29.9) == ()
     assert isinstance(end := only(talk.tick(30)), CloseConnection)
     assert end.code == 4201
@@ -218,7 +220,7 @@ def test_anything_that_is_heard_counts_as_life(text: str) -> None:
     assert talk.tick(20)
     talk.receive(text, 29)
     assert talk.tick(48.9) == ()
-    assert said(only(talk.tick(49)))["event"] == "pusher:ping"
+    assert decoded(only(talk.tick(49)))["event"] == "pusher:ping"
 
 
 def test_data_of_an_event_is_a_text_whatever_it_holds() -> None:

@@ -11,12 +11,12 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from tests.support.headend.websocket_clients import (
     DEADLINE,
     KEY,
-    Place,
-    closing,
-    heard,
-    play,
-    subscribed,
-    words,
+    BroadcastServer,
+    client_event,
+    close_code,
+    receive_event,
+    run_on_uvloop,
+    subscribe,
 )
 from tests.support.plain_http import PLAIN
 from tests.support.waiting import until
@@ -25,35 +25,35 @@ pytestmark = pytest.mark.real
 
 
 def test_a_client_connects_subscribes_and_hears_its_channels_alone() -> None:
-    async def scene() -> None:
-        async with Place.open() as place, place.client() as client:
-            await subscribed(client, "stream.a")
-            place.broadcaster.hub.deliver(["stream.b", "stream.a"], "live", '{"id":1}')
-            assert await heard(client) == {
+    async def scenario() -> None:
+        async with BroadcastServer.open() as server, server.client() as client:
+            await subscribe(client, "stream.a")
+            server.broadcaster.hub.deliver(["stream.b", "stream.a"], "live", '{"id":1}')
+            assert await receive_event(client) == {
                 "event": "live",
                 "channel": "stream.a",
                 "data": {"id": 1},
             }
-            await client.send(words("pusher:unsubscribe", channel="stream.a"))
-            await until(lambda: place.broadcaster.hub.channels == 0)
-            place.broadcaster.hub.deliver(["stream.a"], "live", "{}")
-            await client.send(words("pusher:ping"))
-            assert (await heard(client))["event"] == "pusher:pong"
+            await client.send(client_event("pusher:unsubscribe", channel="stream.a"))
+            await until(lambda: server.broadcaster.hub.channels == 0)
+            server.broadcaster.hub.deliver(["stream.a"], "live", "{}")
+            await client.send(client_event("pusher:ping"))
+            assert (await receive_event(client))["event"] == "pusher:pong"
 
-    play(scene)
+    run_on_uvloop(scenario)
 
 
 def test_the_socket_that_published_does_not_hear_its_own() -> None:
-    async def scene() -> None:
-        async with Place.open() as place, place.client() as one, place.client() as two:
-            name = await subscribed(one, "a")
-            await subscribed(two, "a")
-            place.broadcaster.hub.deliver(["a"], "first", "{}", name)
-            place.broadcaster.hub.deliver(["a"], "second", "{}")
-            assert (await heard(one))["event"] == "second"
-            assert (await heard(two))["event"] == "first"
+    async def scenario() -> None:
+        async with BroadcastServer.open() as server, server.client() as one, server.client() as two:
+            name = await subscribe(one, "a")
+            await subscribe(two, "a")
+            server.broadcaster.hub.deliver(["a"], "first", "{}", name)
+            server.broadcaster.hub.deliver(["a"], "second", "{}")
+            assert (await receive_event(one))["event"] == "second"
+            assert (await receive_event(two))["event"] == "first"
 
-    play(scene)
+    run_on_uvloop(scenario)
 
 
 @pytest.mark.parametrize(
@@ -69,92 +69,92 @@ def test_the_socket_that_published_does_not_hear_its_own() -> None:
     ],
 )
 def test_a_connection_that_cannot_be_is_told_why_and_closed(path: str, code: int) -> None:
-    async def scene() -> None:
-        async with Place.open() as place, place.client(path) as client:
-            assert (await heard(client))["data"]["code"] == code
-            assert await closing(client) == code
+    async def scenario() -> None:
+        async with BroadcastServer.open() as server, server.client(path) as client:
+            assert (await receive_event(client))["data"]["code"] == code
+            assert await close_code(client) == code
 
-    play(scene)
+    run_on_uvloop(scenario)
 
 
 def test_other_addresses_take_no_web_socket() -> None:
-    async def scene() -> None:
-        async with Place.open() as place:
+    async def scenario() -> None:
+        async with BroadcastServer.open() as server:
             for path in ("/live/x", "/apps/1", "/"):
                 with pytest.raises(InvalidStatus) as refused:
-                    async with place.client(path):
+                    async with server.client(path):
                         pass
                 assert refused.value.response.status_code == 403
 
-    play(scene)
+    run_on_uvloop(scenario)
 
 
 def test_the_address_asked_without_an_upgrade_says_what_it_needs() -> None:
-    async def scene() -> None:
-        async with Place.open() as place, httpx.AsyncClient(verify=PLAIN) as client:
-            base = f"http://127.0.0.1:{place.port}"
+    async def scenario() -> None:
+        async with BroadcastServer.open() as server, httpx.AsyncClient(verify=PLAIN) as client:
+            base = f"http://127.0.0.1:{server.port}"
             answer = await client.get(f"{base}/app/{KEY}?protocol=7")
             assert (answer.status_code, answer.headers["upgrade"]) == (426, "websocket")
             assert "web-socket" in answer.json()["message"]
             assert (await client.get(f"{base}/apples")).text == "other"
 
-    play(scene)
+    run_on_uvloop(scenario)
 
 
 def test_only_pages_of_listed_origins_connect_and_programs_do() -> None:
-    async def scene() -> None:
-        async with Place.open(origins="https://a.example, https://B.example/") as place:
+    async def scenario() -> None:
+        async with BroadcastServer.open(origins="https://a.example, https://B.example/") as server:
             for origin in ("https://a.example", "https://b.example", None):
-                async with place.client(origin=origin) as client:
-                    assert (await heard(client))["event"] == "pusher:connection_established"
+                async with server.client(origin=origin) as client:
+                    assert (await receive_event(client))["event"] == "pusher:connection_established"
             for origin in ("https://c.example", "http://a.example", "null"):
-                async with place.client(origin=origin) as client:
-                    assert await closing(client) == 4009
+                async with server.client(origin=origin) as client:
+                    assert await close_code(client) == 4009
 
-    play(scene)
+    run_on_uvloop(scenario)
 
 
 def test_there_is_room_for_so_many_and_one_that_leaves_makes_room() -> None:
-    async def scene() -> None:
-        async with Place.open(sockets=4) as place:
-            async with place.client() as one, place.client() as two:
-                await subscribed(one)
-                await subscribed(two)
-                async with place.client() as three:
-                    assert await closing(three) == 4100
-            await until(lambda: len(place.broadcaster.hub) == 0)
-            async with place.client() as four:
-                await subscribed(four, "a")
+    async def scenario() -> None:
+        async with BroadcastServer.open(sockets=4) as server:
+            async with server.client() as one, server.client() as two:
+                await subscribe(one)
+                await subscribe(two)
+                async with server.client() as three:
+                    assert await close_code(three) == 4100
+            await until(lambda: len(server.broadcaster.hub) == 0)
+            async with server.client() as four:
+                await subscribe(four, "a")
 
-    play(scene)
+    run_on_uvloop(scenario)
 
 
 def test_a_client_that_is_silent_is_asked_and_then_let_go() -> None:
-    async def scene() -> None:
-        async with Place.open(activity_seconds=1, pong_seconds=1) as place:
-            async with place.client() as client:
-                await subscribed(client, "a")
-                assert (await heard(client))["event"] == "pusher:ping"
-                assert (await heard(client))["data"]["code"] == 4201
-                assert await closing(client) == 4201
-            await until(lambda: len(place.broadcaster.hub) == 0)
-            assert place.broadcaster.hub.channels == 0
+    async def scenario() -> None:
+        async with BroadcastServer.open(activity_seconds=1, pong_seconds=1) as server:
+            async with server.client() as client:
+                await subscribe(client, "a")
+                assert (await receive_event(client))["event"] == "pusher:ping"
+                assert (await receive_event(client))["data"]["code"] == 4201
+                assert await close_code(client) == 4201
+            await until(lambda: len(server.broadcaster.hub) == 0)
+            assert server.broadcaster.hub.channels == 0
 
-    play(scene)
+    run_on_uvloop(scenario)
 
 
 def test_a_client_that_reads_nothing_is_let_go_and_nobody_waits_for_it() -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         data = "x" * 8_000
-        async with Place.open() as place, place.client() as good:
-            await subscribed(good, "a")
-            async with place.client(max_queue=1) as slow:
-                await subscribed(slow, "a")
+        async with BroadcastServer.open() as server, server.client() as good:
+            await subscribe(good, "a")
+            async with server.client(max_queue=1) as slow:
+                await subscribe(slow, "a")
                 slow.transport.pause_reading()
                 async with asyncio.timeout(DEADLINE):
-                    while len(place.broadcaster.hub) == 2:
-                        place.broadcaster.hub.deliver(["a"], "live", data)
-                        assert (await heard(good))["data"] == data
+                    while len(server.broadcaster.hub) == 2:
+                        server.broadcaster.hub.deliver(["a"], "live", data)
+                        assert (await receive_event(good))["data"] == data
                 slow.transport.resume_reading()
                 # What waited for it here and in the kernels of both sides.
                 got = 0
@@ -164,51 +164,51 @@ def test_a_client_that_reads_nothing_is_let_go_and_nobody_waits_for_it() -> None
                             got += len(message)
                 assert slow.close_code == 4100
                 assert len(data) < got < (4 << 20)
-            place.broadcaster.hub.deliver(["a"], "after", "{}")
-            assert (await heard(good))["event"] == "after"
+            server.broadcaster.hub.deliver(["a"], "after", "{}")
+            assert (await receive_event(good))["event"] == "after"
 
-    play(scene)
+    run_on_uvloop(scenario)
 
 
 def test_stopping_sends_every_client_back_with_4200() -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with AsyncExitStack() as stack:
-            async with Place.open() as place:
-                clients = [await stack.enter_async_context(place.client()) for _ in range(20)]
+            async with BroadcastServer.open() as server:
+                clients = [await stack.enter_async_context(server.client()) for _ in range(20)]
                 for client in clients:
-                    await subscribed(client, "a")
-                place.broadcaster.hub.deliver(["a"], "last", "{}")
+                    await subscribe(client, "a")
+                server.broadcaster.hub.deliver(["a"], "last", "{}")
                 began = asyncio.get_running_loop().time()
             assert asyncio.get_running_loop().time() - began < DEADLINE
             for client in clients:
-                assert (await heard(client))["event"] == "last"
-                assert await closing(client) == 4200
+                assert (await receive_event(client))["event"] == "last"
+                assert await close_code(client) == 4200
 
-    play(scene)
+    run_on_uvloop(scenario)
 
 
 def test_clients_that_vanish_leave_nothing_behind(caplog: pytest.LogCaptureFixture) -> None:
-    async def scene() -> None:
-        async with Place.open() as place:
+    async def scenario() -> None:
+        async with BroadcastServer.open() as server:
             for number in range(50):
-                async with place.client() as client:
-                    await subscribed(client, *(f"c{number}-{each}" for each in range(5)))
+                async with server.client() as client:
+                    await subscribe(client, *(f"c{number}-{each}" for each in range(5)))
                     client.transport.abort()
-            await until(lambda: len(place.broadcaster.hub) == 0)
-            assert place.broadcaster.hub.channels == 0
+            await until(lambda: len(server.broadcaster.hub) == 0)
+            assert server.broadcaster.hub.channels == 0
 
     with caplog.at_level(logging.ERROR):
-        play(scene)
+        run_on_uvloop(scenario)
     assert caplog.records == []
 
 
 def test_who_says_too_much_is_let_go() -> None:
-    async def scene() -> None:
-        async with Place.open(messages_at_once=20) as place, place.client() as client:
-            await subscribed(client)
+    async def scenario() -> None:
+        async with BroadcastServer.open(messages_at_once=20) as server, server.client() as client:
+            await subscribe(client)
             with suppress(ConnectionClosed):  # it was faster
                 for _ in range(100):
-                    await client.send(words("pusher:ping"))
-            assert await closing(client) == 4100
+                    await client.send(client_event("pusher:ping"))
+            assert await close_code(client) == 4100
 
-    play(scene)
+    run_on_uvloop(scenario)

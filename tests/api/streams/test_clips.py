@@ -64,30 +64,30 @@ async def go_live(objects: DiskObjects, hash_: str, number: int = 10) -> Publica
 
 
 async def post(
-    house: ApiService, stream: object, body: object, headers: dict[str, str] | None = None
+    api_service: ApiService, stream: object, body: object, headers: dict[str, str] | None = None
 ) -> Response:
     path = f"/api/streams/{stream}/clips"
-    return await house.client.post(path, json=body, headers=headers or house.owner)
+    return await api_service.client.post(path, json=body, headers=headers or api_service.owner)
 
 
-async def get(house: ApiService, path: str) -> Json:
-    answer = await house.client.get(path, headers=house.owner)
+async def get(api_service: ApiService, path: str) -> Json:
+    answer = await api_service.client.get(path, headers=api_service.owner)
     assert answer.status_code == 200, answer.text
     return answer.json()
 
 
 @pytest.fixture
-async def stream(house: ApiService, objects: DiskObjects) -> Json:
+async def stream(api_service: ApiService, objects: DiskObjects) -> Json:
     """A stream that is live."""
-    record = await house.add("The match")
+    record = await api_service.add("The match")
     await go_live(objects, record["hash"])
     return record
 
 
 async def test_what_was_live_is_a_video_at_once(
-    house: ApiService, objects: DiskObjects, stream: Json
+    api_service: ApiService, objects: DiskObjects, stream: Json
 ) -> None:
-    answer = await post(house, stream["id"], {"from": at(11), "to": at(14)})
+    answer = await post(api_service, stream["id"], {"from": at(11), "to": at(14)})
     assert answer.status_code == 201, answer.text
     body = answer.json()
     assert contract_shapes.faults(body, CLIP) == []
@@ -101,12 +101,12 @@ async def test_what_was_live_is_a_video_at_once(
     assert video["title"] == "The match, 2026-01-31 12:00:10"
     assert video["name"] == "the-match-2026-01-31-12-00-10"
     assert [each["name"] for each in video["resolutions"]] == ["360p", "720p"]
-    assert (await get(house, f"/api/videos/{video['id']}"))["data"]["title"] == video["title"]
-    status = await get(house, f"/api/videos/{video['id']}/status")
+    assert (await get(api_service, f"/api/videos/{video['id']}"))["data"]["title"] == video["title"]
+    status = await get(api_service, f"/api/videos/{video['id']}/status")
     assert status["data"]["state"] == "completed"
-    listed = await get(house, "/api/projects/1/videos?type=completed")
+    listed = await get(api_service, "/api/projects/1/videos?type=completed")
     assert [each["id"] for each in listed["data"]] == [video["id"]]
-    events = await get(house, f"/api/projects/1/events?stream={stream['id']}")
+    events = await get(api_service, f"/api/projects/1/events?stream={stream['id']}")
     (event, *_) = events["data"]
     assert (event["type"], event["subject"], event["token"]) == ("clip added", stream["hash"], 1)
     assert event["facts"] == {"stream": stream["id"], "video": video["hash"], "seconds": 4.0}
@@ -114,41 +114,47 @@ async def test_what_was_live_is_a_video_at_once(
     assert [each for each in await objects.addresses(folder) if each.endswith(".m4s")] == [
         f"{folder}/5.m4s", f"{folder}/6.m4s",
     ]  # fmt: skip
-    gone = await house.client.delete(f"/api/videos/{video['id']}", headers=house.owner)
+    gone = await api_service.client.delete(f"/api/videos/{video['id']}", headers=api_service.owner)
     assert gone.status_code == 204
     assert await objects.addresses("videos") == []
 
 
-async def test_a_clip_asked_for_twice_is_two_videos(house: ApiService, stream: Json) -> None:
+async def test_a_clip_asked_for_twice_is_two_videos(api_service: ApiService, stream: Json) -> None:
     body = {"from": at(11), "to": at(14), "title": "Goal"}
-    first, second = [(await post(house, stream["id"], body)).json()["video"] for _ in range(2)]
+    first, second = [
+        (await post(api_service, stream["id"], body)).json()["video"] for _ in range(2)
+    ]
     assert first["hash"] != second["hash"]
     assert (first["title"], second["title"], first["name"]) == ("Goal", "Goal", "goal")
 
 
 @pytest.mark.parametrize("title", [None, "", "  "])
 async def test_no_title_is_that_of_the_stream_and_the_time(
-    house: ApiService, stream: Json, title: str | None
+    api_service: ApiService, stream: Json, title: str | None
 ) -> None:
-    answer = await post(house, stream["id"], {"from": at(10), "to": at(14), "title": title})
+    answer = await post(api_service, stream["id"], {"from": at(10), "to": at(14), "title": title})
     assert answer.status_code == 201, answer.text
     assert answer.json()["video"]["title"] == "The match, 2026-01-31 12:00:10"
 
 
-async def test_times_may_have_any_offset(house: ApiService, stream: Json) -> None:
+async def test_times_may_have_any_offset(api_service: ApiService, stream: Json) -> None:
     body = {"from": "2026-01-31T14:00:10.123+02:00", "to": "2026-01-31t12:00:14.123z"}
-    answer = await post(house, stream["id"], body)
+    answer = await post(api_service, stream["id"], body)
     assert answer.status_code == 201, answer.text
     assert answer.json()["clip"] == {"from": at(10), "to": at(14)}
 
 
-async def test_a_clip_has_the_countries_of_its_stream(house: ApiService, stream: Json) -> None:
+async def test_a_clip_has_the_countries_of_its_stream(
+    api_service: ApiService, stream: Json
+) -> None:
     path = f"/api/streams/{stream['id']}"
     edit: dict[str, Any] = {"countries": ["RO"], "description": "Live"}
-    assert (await house.client.put(path, json=edit, headers=house.owner)).status_code == 200
-    unpublished = await house.client.post(f"{path}/unpublish", headers=house.owner)
+    assert (
+        await api_service.client.put(path, json=edit, headers=api_service.owner)
+    ).status_code == 200
+    unpublished = await api_service.client.post(f"{path}/unpublish", headers=api_service.owner)
     assert unpublished.status_code == 200
-    video = (await post(house, stream["id"], {"from": at(10), "to": at(14)})).json()["video"]
+    video = (await post(api_service, stream["id"], {"from": at(10), "to": at(14)})).json()["video"]
     assert [each["code"] for each in video["countries"]] == ["RO"]
     assert (video["published"], video["description"]) == (False, "Live")
 
@@ -158,17 +164,22 @@ async def test_a_clip_has_the_countries_of_its_stream(house: ApiService, stream:
     [(7, 12, "from"), (12, 20.1, "to"), (-90, -60, "from"), (100, 160, "to"), (0, 100, "from")],
 )
 async def test_what_is_not_all_kept_is_refused_with_what_is(
-    house: ApiService, objects: DiskObjects, stream: Json, start: float, end: float, field: str
+    api_service: ApiService,
+    objects: DiskObjects,
+    stream: Json,
+    start: float,
+    end: float,
+    field: str,
 ) -> None:
-    answer = await post(house, stream["id"], {"from": at(start), "to": at(end)})
+    answer = await post(api_service, stream["id"], {"from": at(start), "to": at(end)})
     assert answer.status_code == 422, answer.text
     assert answer.json()["errors"] == {field: [AVAILABLE]}
     assert await objects.addresses("videos") == []
 
 
-async def test_of_a_stream_that_was_never_live_there_is_nothing(house: ApiService) -> None:
-    record = await house.add()
-    answer = await post(house, record["id"], {"from": at(10), "to": at(14)})
+async def test_of_a_stream_that_was_never_live_there_is_nothing(api_service: ApiService) -> None:
+    record = await api_service.add()
+    answer = await post(api_service, record["id"], {"from": at(10), "to": at(14)})
     assert answer.status_code == 422
     told = ["Nothing of this stream is kept, or nothing of this time."]
     assert answer.json()["errors"] == {"from": told}
@@ -193,27 +204,27 @@ NO_TIME: Final = "This must be a time such as 2026-01-31T12:00:00.123Z (RFC 3339
     ],
 )
 async def test_a_body_that_is_wrong_is_refused_by_its_fields(
-    house: ApiService, stream: Json, change: Json, errors: Json
+    api_service: ApiService, stream: Json, change: Json, errors: Json
 ) -> None:
-    answer = await post(house, stream["id"], {"from": at(10), "to": at(14), **change})
+    answer = await post(api_service, stream["id"], {"from": at(10), "to": at(14), **change})
     assert answer.status_code == 422, answer.text
     assert answer.json()["errors"] == errors
 
 
-async def test_both_times_are_needed(house: ApiService, stream: Json) -> None:
-    answer = await post(house, stream["id"], {})
+async def test_both_times_are_needed(api_service: ApiService, stream: Json) -> None:
+    answer = await post(api_service, stream["id"], {})
     assert answer.json()["errors"] == {
         "from": ["The from is required."], "to": ["The to is required."],
     }  # fmt: skip
 
 
-async def test_who_may_not_write_makes_no_clip(house: ApiService, stream: Json) -> None:
+async def test_who_may_not_write_makes_no_clip(api_service: ApiService, stream: Json) -> None:
     body = {"from": at(10), "to": at(14)}
-    reader = await house.headers_of("reader", 1, write=False)
-    assert (await post(house, stream["id"], body, reader)).status_code == 403
-    other = await house.catalog.projects.add("Other", NOW_US)
-    stranger = await house.headers_of("stranger", other.id, write=True)
-    assert (await post(house, stream["id"], body, stranger)).status_code == 404
+    reader = await api_service.headers_of("reader", 1, write=False)
+    assert (await post(api_service, stream["id"], body, reader)).status_code == 403
+    other = await api_service.catalog.projects.add("Other", NOW_US)
+    stranger = await api_service.headers_of("stranger", other.id, write=True)
+    assert (await post(api_service, stream["id"], body, stranger)).status_code == 404
 
 
 @asynccontextmanager
@@ -239,15 +250,15 @@ async def limited(
 async def test_a_clip_counts_as_stored_bytes(tmp_path: Path, objects: DiskObjects) -> None:
     intake = create_intake(objects, min_free_bytes=0)
     # Two segments of 1000 bytes in three renditions.
-    async with limited(tmp_path, intake, QuotaLimits(stored_bytes=5999, minutes=1)) as house:
-        record = await house.add()
+    async with limited(tmp_path, intake, QuotaLimits(stored_bytes=5999, minutes=1)) as api_service:
+        record = await api_service.add()
         await go_live(objects, record["hash"])
-        answer = await post(house, record["id"], {"from": at(10), "to": at(14)})
+        answer = await post(api_service, record["id"], {"from": at(10), "to": at(14)})
         assert answer.status_code == 403, answer.text
         assert answer.json()["message"] == (
             "This project may store 5999 bytes, and stores 0: there is no room for this clip."
         )
-        answer = await post(house, record["id"], {"from": at(10), "to": at(12)})
+        answer = await post(api_service, record["id"], {"from": at(10), "to": at(12)})
         assert answer.status_code == 201, answer.text
 
 
@@ -256,34 +267,34 @@ async def test_more_clips_at_once_than_the_disk_should_link_are_refused(
 ) -> None:
     intake = create_intake(objects, min_free_bytes=0)
     body = {"from": at(10), "to": at(14)}
-    async with limited(tmp_path, intake, QuotaLimits()) as house:
-        record = await house.add()
+    async with limited(tmp_path, intake, QuotaLimits()) as api_service:
+        record = await api_service.add()
         await go_live(objects, record["hash"])
         mine = (Holder("token 1"),)
         with intake.clip_gate.acquire(mine), intake.clip_gate.acquire(mine):
-            answer = await post(house, record["id"], body)
+            answer = await post(api_service, record["id"], body)
             assert answer.status_code == 429
             assert answer.json()["message"].startswith("Too many clips are being made through")
             assert "Retry-After" in answer.headers
-        assert (await post(house, record["id"], body)).status_code == 201
+        assert (await post(api_service, record["id"], body)).status_code == 201
 
 
 async def test_a_full_disk_gets_no_clip(tmp_path: Path, objects: DiskObjects) -> None:
     intake = create_intake(objects, min_free_bytes=1 << 60)
-    async with limited(tmp_path, intake, QuotaLimits()) as house:
-        record = await house.add()
+    async with limited(tmp_path, intake, QuotaLimits()) as api_service:
+        record = await api_service.add()
         await go_live(objects, record["hash"])
-        answer = await post(house, record["id"], {"from": at(10), "to": at(14)})
+        answer = await post(api_service, record["id"], {"from": at(10), "to": at(14)})
         assert answer.status_code == 503
         assert await objects.addresses("videos") == []
 
 
 async def test_media_that_cannot_be_linked_are_asked_for_again(
-    house: ApiService, objects: DiskObjects, stream: Json
+    api_service: ApiService, objects: DiskObjects, stream: Json
 ) -> None:
     state = f"live/{stream['hash']}/20260131T120000123/{TOP.name}/6.m4s"
     await objects.delete(state)
-    answer = await post(house, stream["id"], {"from": at(10), "to": at(14)})
+    answer = await post(api_service, stream["id"], {"from": at(10), "to": at(14)})
     assert answer.status_code == 503
     assert "Retry-After" in answer.headers
     assert await objects.addresses("videos") == []

@@ -21,8 +21,10 @@ OMITTED = {
 UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
 
 
-async def test_adding_answers_with_the_full_form_and_nothing_else(house: ApiService) -> None:
-    answer = await house.client.post(STREAMS, json={"title": "Știri"}, headers=house.owner)
+async def test_adding_answers_with_the_full_form_and_nothing_else(api_service: ApiService) -> None:
+    answer = await api_service.client.post(
+        STREAMS, json={"title": "Știri"}, headers=api_service.owner
+    )
     assert answer.status_code == 201
     assert answer.headers["content-type"] == "application/json"
     assert answer.headers["cache-control"] == "no-store"
@@ -32,8 +34,8 @@ async def test_adding_answers_with_the_full_form_and_nothing_else(house: ApiServ
     assert set(body["stream"]) == FULL
 
 
-async def test_a_new_stream_is_as_documented_in_every_field(house: ApiService) -> None:
-    stream = await house.add("Știri")
+async def test_a_new_stream_is_as_documented_in_every_field(api_service: ApiService) -> None:
+    stream = await api_service.add("Știri")
     name = stream["hash"]
     assert re.fullmatch("[0-9A-Za-z]{12}", name)
     assert re.fullmatch(f"{name}_{UUID}", stream.pop("stream"))
@@ -77,7 +79,7 @@ async def test_a_new_stream_is_as_documented_in_every_field(house: ApiService) -
         "processing": False,
         "paused": False,
         "web_socket_broadcaster": "pusher",
-        "web_socket_key": house.broadcaster_key,
+        "web_socket_key": api_service.broadcaster_key,
         "web_socket_cluster": "headend",
         "image_urls": None,
         "player": None,
@@ -86,10 +88,10 @@ async def test_a_new_stream_is_as_documented_in_every_field(house: ApiService) -
 
 
 async def test_a_list_item_omits_what_is_documented_and_shows_the_bare_uuid(
-    house: ApiService,
+    api_service: ApiService,
 ) -> None:
-    added = await house.add()
-    item = (await house.listed())["data"][0]
+    added = await api_service.add()
+    item = (await api_service.listed())["data"][0]
     assert set(item) == FULL - OMITTED
     assert re.fullmatch(UUID, item["stream"])
     assert item["stream"] == added["stream"].removeprefix(f"{added['hash']}_")
@@ -97,9 +99,9 @@ async def test_a_list_item_omits_what_is_documented_and_shows_the_bare_uuid(
     assert {key: item[key] for key in same} == {key: added[key] for key in same}
 
 
-async def test_a_title_cannot_break_out_of_the_snippets(house: ApiService) -> None:
+async def test_a_title_cannot_break_out_of_the_snippets(api_service: ApiService) -> None:
     title = """"'><script>alert(1)</script>&amp;"""
-    stream = await house.add(title)
+    stream = await api_service.add(title)
     assert stream["title"] == title
     iframe = stream["embed"]["iframe"]
     assert iframe.count("<") == 2
@@ -113,9 +115,9 @@ async def test_a_title_cannot_break_out_of_the_snippets(house: ApiService) -> No
     assert f'data-stream="{stream["hash"]}"' in script
 
 
-async def test_a_stream_on_air_shows_it(house: ApiService) -> None:
-    stream = await house.add()
-    await house.catalog.live_state.set(
+async def test_a_stream_on_air_shows_it(api_service: ApiService) -> None:
+    stream = await api_service.add()
+    await api_service.catalog.live_state.set(
         stream["id"],
         live=True,
         processing=True,
@@ -124,21 +126,21 @@ async def test_a_stream_on_air_shows_it(house: ApiService) -> None:
         no_audio=True,
         now_us=5,
     )
-    item = (await house.listed())["data"][0]
+    item = (await api_service.listed())["data"][0]
     assert (item["live"], item["published"]) == (True, True)
 
 
-async def test_streams_of_one_state_are_listed(house: ApiService) -> None:
-    live, idle = await house.add("On air"), await house.add("Idle")
-    await house.catalog.live_state.set(
+async def test_streams_of_one_state_are_listed(api_service: ApiService) -> None:
+    live, idle = await api_service.add("On air"), await api_service.add("Idle")
+    await api_service.catalog.live_state.set(
         live["id"], live=True, processing=True, on_air=0, sending={0}, no_audio=False, now_us=5
     )
-    body = await house.listed("?state=live")
+    body = await api_service.listed("?state=live")
     assert [item["id"] for item in body["data"]] == [live["id"]]
     assert body["links"]["first"] == "https://live.example/api/projects/1/streams?state=live&page=1"
-    assert idle["id"] in [item["id"] for item in (await house.listed("?state=idle"))["data"]]
+    assert idle["id"] in [item["id"] for item in (await api_service.listed("?state=idle"))["data"]]
     for wrong in ("", "LIVE", "dead"):
-        answer = await house.client.get(f"{STREAMS}?state={wrong}", headers=house.owner)
+        answer = await api_service.client.get(f"{STREAMS}?state={wrong}", headers=api_service.owner)
         assert answer.status_code == 422
         assert list(answer.json()["errors"]) == ["state"]
 
@@ -146,13 +148,13 @@ async def test_streams_of_one_state_are_listed(house: ApiService) -> None:
 @pytest.mark.parametrize(
     "title", ["x", "é" * 255, "👩‍👩‍👧 日本 — “ok”", "\U0001d518", "a\u00a0b", "مباشر", "100%_\\/"]
 )
-async def test_any_line_of_text_may_be_a_title(house: ApiService, title: str) -> None:
-    await house.add(title)
-    assert (await house.listed())["data"][0]["title"] == title
+async def test_any_line_of_text_may_be_a_title(api_service: ApiService, title: str) -> None:
+    await api_service.add(title)
+    assert (await api_service.listed())["data"][0]["title"] == title
 
 
-async def test_a_title_is_trimmed(house: ApiService) -> None:
-    assert (await house.add(" \t Evening news \n"))["title"] == "Evening news"
+async def test_a_title_is_trimmed(api_service: ApiService) -> None:
+    assert (await api_service.add(" \t Evening news \n"))["title"] == "Evening news"
 
 
 @pytest.mark.parametrize(
@@ -174,20 +176,20 @@ async def test_a_title_is_trimmed(house: ApiService) -> None:
     ],
 )
 async def test_a_wrong_body_is_refused_with_the_fields_name(
-    house: ApiService, body: dict[str, object], field: str, text: str
+    api_service: ApiService, body: dict[str, object], field: str, text: str
 ) -> None:
-    answer = await house.client.post(STREAMS, json=body, headers=house.owner)
+    answer = await api_service.client.post(STREAMS, json=body, headers=api_service.owner)
     assert answer.status_code == 422
     assert set(answer.json()) == {"message", "errors"}
     assert list(answer.json()["errors"]) == [field]
     assert text in answer.json()["errors"][field][0]
-    assert (await house.listed())["meta"]["total"] == 1
+    assert (await api_service.listed())["meta"]["total"] == 1
 
 
-async def test_an_empty_list_is_one_empty_page(house: ApiService) -> None:
-    other = await house.catalog.projects.add("Empty", 1)
+async def test_an_empty_list_is_one_empty_page(api_service: ApiService) -> None:
+    other = await api_service.catalog.projects.add("Empty", 1)
     base = f"https://live.example/api/projects/{other.id}/streams"
-    assert await house.listed(path=f"/api/projects/{other.id}/streams") == {
+    assert await api_service.listed(path=f"/api/projects/{other.id}/streams") == {
         "data": [],
         "links": {"first": f"{base}?page=1", "last": f"{base}?page=1", "prev": None, "next": None},
         "meta": {
@@ -207,14 +209,14 @@ async def test_an_empty_list_is_one_empty_page(house: ApiService) -> None:
     }
 
 
-async def test_every_page_link_leads_to_its_page(house: ApiService) -> None:
+async def test_every_page_link_leads_to_its_page(api_service: ApiService) -> None:
     for number in range(20):
-        await house.add(f"Stream {number:02}")
+        await api_service.add(f"Stream {number:02}")
     seen: list[str] = []
     url: str | None = "https://live.example" + STREAMS
     pages = 0
     while url is not None:
-        page = await house.listed(path=url.removeprefix("https://live.example"))
+        page = await api_service.listed(path=url.removeprefix("https://live.example"))
         seen += [item["title"] for item in page["data"]]
         pages += 1
         assert page["meta"]["current_page"] == pages
@@ -223,8 +225,10 @@ async def test_every_page_link_leads_to_its_page(house: ApiService) -> None:
     assert seen == [f"Stream {number:02}" for number in reversed(range(20))] + ["My first stream"]
 
 
-async def test_a_page_beyond_the_end_is_empty_and_the_last_is_before_it(house: ApiService) -> None:
-    page = await house.listed("?page=7")
+async def test_a_page_beyond_the_end_is_empty_and_the_last_is_before_it(
+    api_service: ApiService,
+) -> None:
+    page = await api_service.listed("?page=7")
     base = "https://live.example" + STREAMS
     assert page["data"] == []
     assert page["links"] == {
@@ -239,14 +243,14 @@ async def test_a_page_beyond_the_end_is_empty_and_the_last_is_before_it(house: A
     assert not any(link["active"] for link in meta["links"])
 
 
-async def test_filters_are_repeated_in_page_urls(house: ApiService) -> None:
+async def test_filters_are_repeated_in_page_urls(api_service: ApiService) -> None:
     for number in range(11):
-        await house.add(f"a&b=c% {number}")
+        await api_service.add(f"a&b=c% {number}")
     query = "?sort_column=title&search=A%26B%3Dc%25&sort_order=desc"
-    page = await house.listed(query)
+    page = await api_service.listed(query)
     assert page["meta"]["total"] == 11
     following = page["links"]["next"].removeprefix("https://live.example")
-    again = await house.listed(path=following)
+    again = await api_service.listed(path=following)
     assert [item["title"] for item in again["data"]] == ["a&b=c% 0"]
     for link in again["meta"]["links"]:
         if link["url"] is not None:
@@ -271,11 +275,11 @@ async def test_filters_are_repeated_in_page_urls(house: ApiService) -> None:
     ],
 )
 async def test_lists_come_in_the_order_that_was_asked_for(
-    house: ApiService, query: str, titles: list[str]
+    api_service: ApiService, query: str, titles: list[str]
 ) -> None:
-    await house.add("A")
-    await house.add("b")
-    assert [item["title"] for item in (await house.listed(query))["data"]] == titles
+    await api_service.add("A")
+    await api_service.add("b")
+    assert [item["title"] for item in (await api_service.listed(query))["data"]] == titles
 
 
 @pytest.mark.parametrize(
@@ -296,8 +300,8 @@ async def test_lists_come_in_the_order_that_was_asked_for(
     ],
 )
 async def test_a_wrong_parameter_is_refused_by_name(
-    house: ApiService, query: str, fields: set[str]
+    api_service: ApiService, query: str, fields: set[str]
 ) -> None:
-    answer = await house.client.get(STREAMS + query, headers=house.owner)
+    answer = await api_service.client.get(STREAMS + query, headers=api_service.owner)
     assert answer.status_code == 422
     assert set(answer.json()["errors"]) == fields

@@ -6,22 +6,24 @@ from tests.api.streams.test_item import call, kinds, shown
 from tests.support.api.application import NOW_US, ApiService
 
 
-async def test_an_end_that_no_process_hears_of_is_503_and_happens_never(house: ApiService) -> None:
-    stream = await house.add("Mine")
-    answer = await call(house, "POST", stream["id"], "/end")
+async def test_an_end_that_no_process_hears_of_is_503_and_happens_never(
+    api_service: ApiService,
+) -> None:
+    stream = await api_service.add("Mine")
+    answer = await call(api_service, "POST", stream["id"], "/end")
     assert answer.status_code == 503
     assert answer.headers["retry-after"] == "5"
     assert answer.json() == {
         "message": "No process takes encoders in now, so nothing was ended; try again in a moment."
     }
-    assert await house.catalog.commands.find_unanswered() == ()
-    assert await shown(house, stream) == stream
-    assert (await kinds(house))[0][0] == "stream added"
+    assert await api_service.catalog.commands.find_unanswered() == ()
+    assert await shown(api_service, stream) == stream
+    assert (await kinds(api_service))[0][0] == "stream added"
 
 
-async def test_a_command_that_is_not_taken_is_withdrawn(house: ApiService) -> None:
-    stream = await house.catalog.streams.add(1, "Mine", NOW_US)
-    client = IngestClient(house.catalog, taken_seconds=0.05)
+async def test_a_command_that_is_not_taken_is_withdrawn(api_service: ApiService) -> None:
+    stream = await api_service.catalog.streams.add(1, "Mine", NOW_US)
+    client = IngestClient(api_service.catalog, taken_seconds=0.05)
     deadline_us = client.deadline_us(NOW_US)
     assert deadline_us == NOW_US + 50_000
     command = StreamCommand(
@@ -31,16 +33,18 @@ async def test_a_command_that_is_not_taken_is_withdrawn(house: ApiService) -> No
         deadline_us=deadline_us,
         by=None,
     )
-    number = await house.catalog.commands.add(command, NOW_US)
+    number = await api_service.catalog.commands.add(command, NOW_US)
     withdrawn = await client.wait_or_withdraw(number, NOW_US)
     assert withdrawn is None or withdrawn.status is CommandStatus.LATE
-    assert await house.catalog.commands.find_unanswered() == ()
+    assert await api_service.catalog.commands.find_unanswered() == ()
 
 
-async def test_each_command_wakes_the_ingest_and_a_report_leaves_no_row(house: ApiService) -> None:
-    stream = await house.catalog.streams.add(1, "Mine", NOW_US)
+async def test_each_command_wakes_the_ingest_and_a_report_leaves_no_row(
+    api_service: ApiService,
+) -> None:
+    stream = await api_service.catalog.streams.add(1, "Mine", NOW_US)
     wakes: list[int] = []
-    client = IngestClient(house.catalog, wake_up=lambda: wakes.append(1), taken_seconds=0.05)
+    client = IngestClient(api_service.catalog, wake_up=lambda: wakes.append(1), taken_seconds=0.05)
     assert await client.report(stream, NOW_US) is None
     assert wakes == [1]
-    assert await house.catalog.commands.find_unanswered() == ()
+    assert await api_service.catalog.commands.find_unanswered() == ()

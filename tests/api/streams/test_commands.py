@@ -26,8 +26,8 @@ DRILL = {
 
 
 @pytest.fixture
-def catalog_place(both_places: str | Path) -> str | Path:
-    return both_places
+def catalog_database(either_database: str | Path) -> str | Path:
+    return either_database
 
 
 @pytest.fixture
@@ -58,19 +58,19 @@ async def answering(
         ingest.cancel()
 
 
-async def live(house: ApiService) -> Json:
+async def live(api_service: ApiService) -> Json:
     """Return a stream that its primary sends to and that has a backup."""
-    stream = await house.add("Live")
-    await house.catalog.live_state.set(
+    stream = await api_service.add("Live")
+    await api_service.catalog.live_state.set(
         stream["id"], live=True, processing=True, on_air=0, sending=(0, 1), no_audio=False,
         now_us=NOW_US,
     )  # fmt: skip
     return stream
 
 
-async def post(house: ApiService, stream: Json, what: str, status: int) -> Json:
+async def post(api_service: ApiService, stream: Json, what: str, status: int) -> Json:
     path = f"/api/streams/{stream['id']}/{what}"
-    answer = await house.client.post(path, headers=house.owner)
+    answer = await api_service.client.post(path, headers=api_service.owner)
     assert answer.status_code == status, answer.text
     assert answer.headers["cache-control"] == "no-store"
     body: Json = answer.json()
@@ -79,99 +79,101 @@ async def post(house: ApiService, stream: Json, what: str, status: int) -> Json:
     return body
 
 
-async def events(house: ApiService, stream: Json) -> list[tuple[str, Json, int | None, int]]:
+async def events(api_service: ApiService, stream: Json) -> list[tuple[str, Json, int | None, int]]:
     """Return what happened to a stream, oldest first."""
-    found = (await house.listed(f"?stream={stream['id']}", "/api/projects/1/events"))["data"]
+    found = (await api_service.listed(f"?stream={stream['id']}", "/api/projects/1/events"))["data"]
     return [(e["type"], e["facts"], e["token"], e["number"]) for e in reversed(found)]
 
 
-async def test_a_stream_is_paused_and_resumed(house: ApiService) -> None:
-    stream = await live(house)
+async def test_a_stream_is_paused_and_resumed(api_service: ApiService) -> None:
+    stream = await live(api_service)
     done = {CommandKind.PAUSE: {"done": True}, CommandKind.RESUME: {"done": True}}
-    async with answering(house.catalog, done) as taken:
+    async with answering(api_service.catalog, done) as taken:
         for what, message, paused, again in (
             ("pause", "Stream paused.", True, "The stream is paused already."),
             ("resume", "Stream resumed.", False, "The stream is not paused."),
         ):
-            body = await post(house, stream, what, 200)
+            body = await post(api_service, stream, what, 200)
             assert contract_shapes.faults(body, contract_shapes.CHANGE_STREAM) == []
             assert body["message"] == message
             shown = body["stream"]
             assert (shown["paused"], shown["live"], shown["receiving_count"]) == (paused, True, 2)
-            assert await post(house, stream, what, 409) == {"message": again}
+            assert await post(api_service, stream, what, 409) == {"message": again}
     assert taken == [CommandKind.PAUSE, CommandKind.RESUME]
     mine = {"stream": stream["id"]}
-    assert (await events(house, stream))[-2:] == [
+    assert (await events(api_service, stream))[-2:] == [
         ("paused", mine, 1, 4), ("resumed", mine, 1, 5),
     ]  # fmt: skip
 
 
-async def test_subscribers_are_told_of_a_pause(house: ApiService) -> None:
-    stream = await live(house)
-    since = await house.catalog.outbox.newest()
-    async with answering(house.catalog, {CommandKind.PAUSE: {"done": True}}):
-        await post(house, stream, "pause", 200)
-    (told,), _ = await house.catalog.outbox.read_after(since, 10)
+async def test_subscribers_are_told_of_a_pause(api_service: ApiService) -> None:
+    stream = await live(api_service)
+    since = await api_service.catalog.outbox.newest()
+    async with answering(api_service.catalog, {CommandKind.PAUSE: {"done": True}}):
+        await post(api_service, stream, "pause", 200)
+    (told,), _ = await api_service.catalog.outbox.read_after(since, 10)
     assert '"paused":true' in told.body.replace(" ", "")
 
 
-async def test_what_is_not_live_is_not_paused_nor_drilled(house: ApiService) -> None:
-    stream = await house.add()
-    before = await events(house, stream)
+async def test_what_is_not_live_is_not_paused_nor_drilled(api_service: ApiService) -> None:
+    stream = await api_service.add()
+    before = await events(api_service, stream)
     for what, sentence in (
         ("pause", "The stream is not live: there is nothing to pause."),
         ("resume", "The stream is not paused."),
         ("failover-drill", "The stream is not live: there is no encoder to switch away from."),
     ):
-        assert await post(house, stream, what, 409) == {"message": sentence}
-    assert await events(house, stream) == before
-    assert await house.catalog.commands.find_unanswered() == ()
+        assert await post(api_service, stream, what, 409) == {"message": sentence}
+    assert await events(api_service, stream) == before
+    assert await api_service.catalog.commands.find_unanswered() == ()
 
 
-async def test_a_run_that_ended_meanwhile_is_not_paused(house: ApiService) -> None:
-    stream = await live(house)
-    async with answering(house.catalog, {CommandKind.PAUSE: {"done": False}}):
-        body = await post(house, stream, "pause", 409)
+async def test_a_run_that_ended_meanwhile_is_not_paused(api_service: ApiService) -> None:
+    stream = await live(api_service)
+    async with answering(api_service.catalog, {CommandKind.PAUSE: {"done": False}}):
+        body = await post(api_service, stream, "pause", 409)
     assert body == {"message": "The stream's run is over: there is nothing to pause."}
-    record = await house.catalog.streams.find(stream["id"])
+    record = await api_service.catalog.streams.find(stream["id"])
     assert record is not None
     assert not record.paused
-    told = [(kind, token) for kind, _, token, _ in await events(house, stream)]
+    told = [(kind, token) for kind, _, token, _ in await events(api_service, stream)]
     assert told[-2:] == [("paused", 1), ("resumed", None)]
 
 
-async def test_a_drill_answers_how_it_went(house: ApiService) -> None:
-    stream = await live(house)
-    async with answering(house.catalog, {CommandKind.DRILL: SWITCHED}) as taken:
-        body = await post(house, stream, "failover-drill", 200)
+async def test_a_drill_answers_how_it_went(api_service: ApiService) -> None:
+    stream = await live(api_service)
+    async with answering(api_service.catalog, {CommandKind.DRILL: SWITCHED}) as taken:
+        body = await post(api_service, stream, "failover-drill", 200)
     assert contract_shapes.faults(body, {"message": contract_shapes.STRING, "drill": DRILL}) == []
     assert body == {"message": "Failover drilled.", "drill": SWITCHED}
     assert taken == [CommandKind.DRILL]
     drill = ("failover drill", {"stream": stream["id"], **SWITCHED}, 1, 4)
-    assert (await events(house, stream))[-1] == drill
+    assert (await events(api_service, stream))[-1] == drill
 
 
-async def test_a_drill_names_the_host_where_several_receive_streams(house: ApiService) -> None:
-    stream = await live(house)
+async def test_a_drill_names_the_host_where_several_receive_streams(
+    api_service: ApiService,
+) -> None:
+    stream = await live(api_service)
     switched = {**SWITCHED, "host": "ingest-1"}
-    async with answering(house.catalog, {CommandKind.DRILL: switched}):
-        body = await post(house, stream, "failover-drill", 200)
+    async with answering(api_service.catalog, {CommandKind.DRILL: switched}):
+        body = await post(api_service, stream, "failover-drill", 200)
     assert body == {"message": "Failover drilled.", "drill": switched}
 
 
-async def test_a_drill_that_the_ingest_refuses_is_409_in_its_words(house: ApiService) -> None:
-    stream = await live(house)
-    async with answering(house.catalog, {CommandKind.DRILL: {"refused": "no other is well"}}):
-        body = await post(house, stream, "failover-drill", 409)
+async def test_a_drill_that_the_ingest_refuses_is_409_in_its_words(api_service: ApiService) -> None:
+    stream = await live(api_service)
+    async with answering(api_service.catalog, {CommandKind.DRILL: {"refused": "no other is well"}}):
+        body = await post(api_service, stream, "failover-drill", 409)
     assert body == {"message": "No other is well."}
-    assert "failover drill" not in [kind for kind, *_ in await events(house, stream)]
+    assert "failover drill" not in [kind for kind, *_ in await events(api_service, stream)]
 
 
-async def test_a_paused_stream_is_not_drilled(house: ApiService) -> None:
-    stream = await live(house)
-    async with answering(house.catalog, {CommandKind.PAUSE: {"done": True}}):
-        await post(house, stream, "pause", 200)
-        body = await post(house, stream, "failover-drill", 409)
+async def test_a_paused_stream_is_not_drilled(api_service: ApiService) -> None:
+    stream = await live(api_service)
+    async with answering(api_service.catalog, {CommandKind.PAUSE: {"done": True}}):
+        await post(api_service, stream, "pause", 200)
+        body = await post(api_service, stream, "failover-drill", 409)
     assert body == {"message": "The stream is paused: resume it first."}
 
 
@@ -181,17 +183,17 @@ class TestWithoutAnIngest:
         return 0.1
 
     async def test_a_drill_that_nobody_takes_is_503_and_happens_never(
-        self, house: ApiService
+        self, api_service: ApiService
     ) -> None:
-        stream = await live(house)
-        body = await post(house, stream, "failover-drill", 503)
+        stream = await live(api_service)
+        body = await post(api_service, stream, "failover-drill", 503)
         assert body["message"].startswith("No process takes encoders in now")
-        assert await house.catalog.commands.find_unanswered() == ()
+        assert await api_service.catalog.commands.find_unanswered() == ()
 
-    async def test_a_pause_holds_for_the_ingest_that_comes(self, house: ApiService) -> None:
-        stream = await live(house)
-        body = await post(house, stream, "pause", 200)
+    async def test_a_pause_holds_for_the_ingest_that_comes(self, api_service: ApiService) -> None:
+        stream = await live(api_service)
+        body = await post(api_service, stream, "pause", 200)
         assert body["stream"]["paused"]
-        (waiting,) = await house.catalog.commands.find_unanswered()
+        (waiting,) = await api_service.catalog.commands.find_unanswered()
         assert waiting.command.kind is CommandKind.PAUSE
         assert waiting.command.deadline_us is None

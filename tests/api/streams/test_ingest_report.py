@@ -125,11 +125,11 @@ REPORT: Final = {
 
 
 @pytest.fixture
-def catalog_place(both_places: str | Path) -> str | Path:
-    return both_places
+def catalog_database(either_database: str | Path) -> str | Path:
+    return either_database
 
 
-class Room(msgspec.Struct, frozen=True):
+class IngestFixture(msgspec.Struct, frozen=True):
     """An ingest without sockets and engines, and the application, on one catalog and one loop."""
 
     client: httpx.AsyncClient
@@ -137,7 +137,7 @@ class Room(msgspec.Struct, frozen=True):
     streams: LiveStreams
     stream: StreamRecord
 
-    async def seated(self, slot: int) -> FakePublisher:
+    async def attach_encoder(self, slot: int) -> FakePublisher:
         """Let an encoder in."""
         encoder = FakePublisher()
         grant = msgspec.structs.replace(
@@ -146,7 +146,7 @@ class Room(msgspec.Struct, frozen=True):
         encoder.session = await self.streams.attach(grant, encoder)
         return encoder
 
-    async def shown(self) -> Json:
+    async def get_report(self) -> Json:
         """Ask for the report, with a token that may only read."""
         _, token = await self.catalog.tokens.add("reader", 1, write=False, now_us=NOW_US)
         headers = {"Authorization": f"Bearer {token}"}
@@ -157,8 +157,13 @@ class Room(msgspec.Struct, frozen=True):
 
 
 @pytest.fixture
-async def room(catalog_place: str | Path, objects: DiskObjects) -> AsyncGenerator[Room]:
-    async with open_catalog(catalog_place, migrate=True) as catalog, asyncio.TaskGroup() as tasks:
+async def ingest_fixture(
+    catalog_database: str | Path, objects: DiskObjects
+) -> AsyncGenerator[IngestFixture]:
+    async with (
+        open_catalog(catalog_database, migrate=True) as catalog,
+        asyncio.TaskGroup() as tasks,
+    ):
         first = await catalog.installation.first_start(NOW_US)
         assert first.stream is not None
         streams = LiveStreams(FakePorts(), CatalogJournal(catalog, lambda: NOW_US), tasks)
@@ -183,7 +188,7 @@ async def room(catalog_place: str | Path, objects: DiskObjects) -> AsyncGenerato
         carrying = tasks.create_task(orders.run())
         transport = httpx.ASGITransport(app)
         async with httpx.AsyncClient(transport=transport, base_url="http://headend") as client:
-            yield Room(client, catalog, streams, first.stream)
+            yield IngestFixture(client, catalog, streams, first.stream)
         streams.drain()
         await streams.wait_closed()
         carrying.cancel()
@@ -203,22 +208,22 @@ def send(encoder: FakePublisher, *, small: bool = False) -> None:
             encoder.session.meter.add_packet(packet, began + at / 1000)
 
 
-async def test_a_stream_without_encoders(room: Room) -> None:
-    body = await room.shown()
+async def test_a_stream_without_encoders(ingest_fixture: IngestFixture) -> None:
+    body = await ingest_fixture.get_report()
     assert body == {"data": {"live": False, "on_air": None, "slots": [], "advice": []}}
 
 
-async def test_encoders_with_all_their_keys(room: Room) -> None:
-    second = await room.seated(1)
-    body = await room.shown()
+async def test_encoders_with_all_their_keys(ingest_fixture: IngestFixture) -> None:
+    second = await ingest_fixture.attach_encoder(1)
+    body = await ingest_fixture.get_report()
     assert faults(body, REPORT) == []  # before its first packet all is null
     assert body["data"]["slots"][0]["video"] is None
-    send(await room.seated(0))
+    send(await ingest_fixture.attach_encoder(0))
     send(second, small=True)
-    body = await room.shown()
+    body = await ingest_fixture.get_report()
     assert faults(body, REPORT) == []
     primary, other = body["data"]["slots"]
-    (backup,) = room.stream.backups
+    (backup,) = ingest_fixture.stream.backups
     assert (primary["slot"], primary["backup_id"]) == ("primary", None)
     assert (other["slot"], other["backup_id"]) == ("backup-1", backup.id)
     assert primary["peer"] == "192.0.2.1:5"
@@ -226,34 +231,38 @@ async def test_encoders_with_all_their_keys(room: Room) -> None:
     assert primary["video"]["bit_rate"] == 200_000
     assert any("10 s: set 2 s" in said for said in primary["advice"])
     assert "1280x720 and 640x360" in body["data"]["advice"][0]
-    assert await room.catalog.commands.find_unanswered() == ()
+    assert await ingest_fixture.catalog.commands.find_unanswered() == ()
 
 
 async def test_where_nobody_takes_encoders_in_it_is_503_and_nothing_stays(
-    house: ApiService,
+    api_service: ApiService,
 ) -> None:
-    stream = await house.add()
-    answer = await house.client.get(f"/api/streams/{stream['id']}/ingest", headers=house.owner)
+    stream = await api_service.add()
+    answer = await api_service.client.get(
+        f"/api/streams/{stream['id']}/ingest", headers=api_service.owner
+    )
     assert answer.status_code == 503
     assert answer.headers["retry-after"] == "5"
     assert set(answer.json()) == {"message"}
-    assert await house.catalog.commands.find_unanswered() == ()
+    assert await api_service.catalog.commands.find_unanswered() == ()
 
 
-async def test_it_is_the_owners_and_of_streams_that_are_there(house: ApiService) -> None:
-    stream = await house.add()
-    other = await house.catalog.projects.add("Other", 1)
-    theirs = await house.headers_of("theirs", other.id, write=False)
+async def test_it_is_the_owners_and_of_streams_that_are_there(api_service: ApiService) -> None:
+    stream = await api_service.add()
+    other = await api_service.catalog.projects.add("Other", 1)
+    theirs = await api_service.headers_of("theirs", other.id, write=False)
     path = f"/api/streams/{stream['id']}/ingest"
-    assert (await house.client.get(path, headers=theirs)).status_code == 404
-    assert (await house.client.get(path)).status_code == 401
+    assert (await api_service.client.get(path, headers=theirs)).status_code == 404
+    assert (await api_service.client.get(path)).status_code == 401
     for never in ("999", "x", "-1", "99999999999999999999"):
-        answer = await house.client.get(f"/api/streams/{never}/ingest", headers=house.owner)
+        answer = await api_service.client.get(
+            f"/api/streams/{never}/ingest", headers=api_service.owner
+        )
         assert answer.status_code == 404
         assert set(answer.json()) == {"message"}
 
 
-async def test_it_is_described(house: ApiService) -> None:
-    answer = await house.client.get("/schema/openapi.json")
+async def test_it_is_described(api_service: ApiService) -> None:
+    answer = await api_service.client.get("/schema/openapi.json")
     operation = answer.json()["paths"]["/api/streams/{stream_id}/ingest"]["get"]
     assert {"200", "401", "404", "503"} <= set(operation["responses"])

@@ -15,22 +15,22 @@ pytestmark = mostly_on("sqlite")
 
 
 @pytest.fixture
-def catalog_place(both_places: str | Path) -> str | Path:
+def catalog_database(either_database: str | Path) -> str | Path:
     """Either database."""
-    return both_places
+    return either_database
 
 
 async def call(
-    house: ApiService, method: str, stream: object, path: str = "", **request: Any
+    api_service: ApiService, method: str, stream: object, path: str = "", **request: Any
 ) -> httpx.Response:
     """Call an operation on a stream as its owner (Any: what httpx takes)."""
-    headers = request.pop("headers", house.owner)
+    headers = request.pop("headers", api_service.owner)
     url = f"/api/streams/{stream}{path}"
-    return await house.client.request(method, url, headers=headers, **request)
+    return await api_service.client.request(method, url, headers=headers, **request)
 
 
-async def edited(house: ApiService, stream: Json, **body: object) -> Json:
-    answer = await call(house, "PUT", stream["id"], json=body)
+async def edited(api_service: ApiService, stream: Json, **body: object) -> Json:
+    answer = await call(api_service, "PUT", stream["id"], json=body)
     assert answer.status_code == 200, answer.text
     assert set(answer.json()) == {"message", "stream"}
     assert answer.json()["message"] == "Stream updated."
@@ -39,40 +39,43 @@ async def edited(house: ApiService, stream: Json, **body: object) -> Json:
     return after
 
 
-async def shown(house: ApiService, stream: Json) -> Json:
-    answer = await call(house, "GET", stream["id"])
+async def shown(api_service: ApiService, stream: Json) -> Json:
+    answer = await call(api_service, "GET", stream["id"])
     assert answer.status_code == 200, answer.text
     assert set(answer.json()) == {"data"}
     return answer.json()["data"]  # type: ignore[no-any-return]  # JSON
 
 
-async def made(house: ApiService, nouns: str, name: str, project: object = 1) -> int:
+async def made(api_service: ApiService, nouns: str, name: str, project: object = 1) -> int:
     """Make a category, a tag or a player, and return its id."""
-    answer = await house.client.post(
-        f"/api/projects/{project}/{nouns}", json={"name": name}, headers=house.owner
+    answer = await api_service.client.post(
+        f"/api/projects/{project}/{nouns}", json={"name": name}, headers=api_service.owner
     )
     assert answer.status_code == 201, answer.text
     (record,) = (value for key, value in answer.json().items() if key != "message")
     return int(record["id"])
 
 
-async def kinds(house: ApiService) -> list[tuple[str, int | None]]:
+async def kinds(api_service: ApiService) -> list[tuple[str, int | None]]:
     """Return what happened to streams lately, newest first, and whose token it was."""
-    answer = await house.client.get("/api/projects/1/events", headers=house.owner)
+    answer = await api_service.client.get("/api/projects/1/events", headers=api_service.owner)
     return [(each["type"], each["token"]) for each in answer.json()["data"] if each["subject"]]
 
 
-async def test_a_stream_by_itself_is_its_full_form(house: ApiService) -> None:
-    stream = await house.add("Mine")
-    assert await shown(house, stream) == stream
+async def test_a_stream_by_itself_is_its_full_form(api_service: ApiService) -> None:
+    stream = await api_service.add("Mine")
+    assert await shown(api_service, stream) == stream
     assert set(stream) == FULL
 
 
-async def test_every_key_of_an_edit_comes_back_and_stays(house: ApiService) -> None:
-    stream = await house.add("Mine")
-    category, player = await made(house, "categories", "News"), await made(house, "players", "Big")
+async def test_every_key_of_an_edit_comes_back_and_stays(api_service: ApiService) -> None:
+    stream = await api_service.add("Mine")
+    category, player = (
+        await made(api_service, "categories", "News"),
+        await made(api_service, "players", "Big"),
+    )
     after = await edited(
-        house,
+        api_service,
         stream,
         title="Știri 👩‍👩‍👧",
         description="One line\nand another, with\ttabs: ăîșț 漢字",
@@ -103,66 +106,77 @@ async def test_every_key_of_an_edit_comes_back_and_stays(house: ApiService) -> N
         "player": {"id": player, "name": "Big"},
         "embed": after["embed"],
     }
-    assert await shown(house, stream) == after
-    (item, *_) = (await house.listed())["data"]
+    assert await shown(api_service, stream) == after
+    (item, *_) = (await api_service.listed())["data"]
     assert {key: after[key] for key in item if key != "stream"} == {
         key: item[key] for key in item if key != "stream"
     }
 
 
-async def test_only_what_is_sent_changes(house: ApiService) -> None:
-    stream = await house.add("Mine")
-    category = await made(house, "categories", "News")
+async def test_only_what_is_sent_changes(api_service: ApiService) -> None:
+    stream = await api_service.add("Mine")
+    category = await made(api_service, "categories", "News")
     before = await edited(
-        house, stream, description="x", category=category, countries=["RO"], tags=[{"name": "a"}]
+        api_service,
+        stream,
+        description="x",
+        category=category,
+        countries=["RO"],
+        tags=[{"name": "a"}],
     )
-    assert await edited(house, stream) == before
-    assert (await edited(house, stream, title="Other")) == {
+    assert await edited(api_service, stream) == before
+    assert (await edited(api_service, stream, title="Other")) == {
         **before,
         "title": "Other",
         "embed": {**before["embed"], "iframe": before["embed"]["iframe"].replace("Mine", "Other")},
     }
 
 
-async def test_null_clears_what_may_be_empty(house: ApiService) -> None:
-    stream = await house.add("Mine")
+async def test_null_clears_what_may_be_empty(api_service: ApiService) -> None:
+    stream = await api_service.add("Mine")
     await edited(
-        house,
+        api_service,
         stream,
         description="x",
-        category=await made(house, "categories", "News"),
-        player=await made(house, "players", "Big"),
+        category=await made(api_service, "categories", "News"),
+        player=await made(api_service, "players", "Big"),
         countries=["RO"],
         tags=[{"name": "a"}],
     )
     cleared = await edited(
-        house, stream, description=None, category=None, player=None, countries=None, tags=None
+        api_service, stream, description=None, category=None, player=None, countries=None, tags=None
     )
     assert cleared == stream
 
 
-async def test_a_records_own_tags_can_be_sent_back_as_they_were_shown(house: ApiService) -> None:
-    stream = await house.add("Mine")
-    one = await edited(house, stream, tags=[{"name": "a"}, {"name": "b"}])
-    assert await edited(house, stream, tags=one["tags"]) == one
-    assert (await edited(house, stream, tags=[{"name": "A"}]))["tags"] == one["tags"][:1]
+async def test_a_records_own_tags_can_be_sent_back_as_they_were_shown(
+    api_service: ApiService,
+) -> None:
+    stream = await api_service.add("Mine")
+    one = await edited(api_service, stream, tags=[{"name": "a"}, {"name": "b"}])
+    assert await edited(api_service, stream, tags=one["tags"]) == one
+    assert (await edited(api_service, stream, tags=[{"name": "A"}]))["tags"] == one["tags"][:1]
 
 
-async def test_publishing_and_unpublishing_answer_with_the_stream(house: ApiService) -> None:
-    stream = await house.add("Mine")
+async def test_publishing_and_unpublishing_answer_with_the_stream(api_service: ApiService) -> None:
+    stream = await api_service.add("Mine")
     for action, published in (("publish", True), ("unpublish", False), ("publish", True)):
-        answer = await call(house, "POST", stream["id"], f"/{action}")
+        answer = await call(api_service, "POST", stream["id"], f"/{action}")
         assert answer.status_code == 200
         assert answer.json() == {
             "message": f"Stream {action}ed.",
             "stream": {**stream, "published": published},
         }
-    assert [kind for kind, _ in await kinds(house)][:3] == ["published", "unpublished", "published"]
+    assert [kind for kind, _ in await kinds(api_service)][:3] == [
+        "published",
+        "unpublished",
+        "published",
+    ]
 
 
-async def test_every_change_is_an_event_with_its_token(house: ApiService) -> None:
-    stream = await house.add("Mine")
-    writer = await house.headers_of("writer", 1, write=True)
+async def test_every_change_is_an_event_with_its_token(api_service: ApiService) -> None:
+    stream = await api_service.add("Mine")
+    writer = await api_service.headers_of("writer", 1, write=True)
     for method, path, body in (
         ("PUT", "", {"title": "Other"}),
         ("POST", "/unpublish", None),
@@ -172,9 +186,9 @@ async def test_every_change_is_an_event_with_its_token(house: ApiService) -> Non
         ("POST", "/rotate-key", None),
         ("DELETE", "", None),
     ):
-        answer = await call(house, method, stream["id"], path, json=body, headers=writer)
+        answer = await call(api_service, method, stream["id"], path, json=body, headers=writer)
         assert answer.status_code < 300, (path, answer.text)
-    found = await kinds(house)
+    found = await kinds(api_service)
     token = found[0][1]
     assert token is not None
     assert found[:8] == [
@@ -190,10 +204,10 @@ async def test_every_change_is_an_event_with_its_token(house: ApiService) -> Non
     assert token != 1
 
 
-async def test_backups_come_and_go_under_numbers_of_their_own(house: ApiService) -> None:
-    stream = await house.add("Mine")
+async def test_backups_come_and_go_under_numbers_of_their_own(api_service: ApiService) -> None:
+    stream = await api_service.add("Mine")
     (first,) = stream["backups"]
-    answer = await call(house, "POST", stream["id"], "/backups")
+    answer = await call(api_service, "POST", stream["id"], "/backups")
     assert answer.status_code == 201
     assert answer.json()["message"] == "Backup added."
     second: Json = answer.json()["backup"]
@@ -207,40 +221,40 @@ async def test_backups_come_and_go_under_numbers_of_their_own(house: ApiService)
     }
     for backup in (first, second):
         path = f"/backups/{backup['id']}"
-        assert (await call(house, "DELETE", stream["id"], path)).status_code == 204
-        assert (await call(house, "DELETE", stream["id"], path)).status_code == 404
-    assert (await shown(house, stream))["backups"] == []
-    third = await call(house, "POST", stream["id"], "/backups")
+        assert (await call(api_service, "DELETE", stream["id"], path)).status_code == 204
+        assert (await call(api_service, "DELETE", stream["id"], path)).status_code == 404
+    assert (await shown(api_service, stream))["backups"] == []
+    third = await call(api_service, "POST", stream["id"], "/backups")
     assert third.json()["backup"]["name"] == "Backup 3"
 
 
-async def test_a_ninth_backup_is_refused(house: ApiService) -> None:
-    stream = await house.add("Mine")
+async def test_a_ninth_backup_is_refused(api_service: ApiService) -> None:
+    stream = await api_service.add("Mine")
     for _ in range(7):
-        assert (await call(house, "POST", stream["id"], "/backups")).status_code == 201
-    before = await shown(house, stream)
-    answer = await call(house, "POST", stream["id"], "/backups")
+        assert (await call(api_service, "POST", stream["id"], "/backups")).status_code == 201
+    before = await shown(api_service, stream)
+    answer = await call(api_service, "POST", stream["id"], "/backups")
     assert answer.status_code == 409
     assert answer.json() == {"message": "A stream may have at most 8 backups."}
-    assert await shown(house, stream) == before
+    assert await shown(api_service, stream) == before
 
 
-async def test_a_backup_of_another_stream_is_not_this_ones(house: ApiService) -> None:
-    stream, other = await house.add("Mine"), await house.add("Other")
+async def test_a_backup_of_another_stream_is_not_this_ones(api_service: ApiService) -> None:
+    stream, other = await api_service.add("Mine"), await api_service.add("Other")
     for number in (0, "x", 99, 2**31, 2**63, 2**64, other["backups"][0]["id"]):
-        answer = await call(house, "DELETE", stream["id"], f"/backups/{number}")
+        answer = await call(api_service, "DELETE", stream["id"], f"/backups/{number}")
         assert answer.status_code == 404, (number, answer.text)
-    assert await shown(house, other) == other
+    assert await shown(api_service, other) == other
 
 
-async def test_a_token_that_may_only_read_sees_no_key(house: ApiService) -> None:
-    stream = await house.add("Secret")
+async def test_a_token_that_may_only_read_sees_no_key(api_service: ApiService) -> None:
+    stream = await api_service.add("Secret")
     secret = stream["stream"].split("_")[1]
-    reader = await house.headers_of("reader", 1, write=False)
-    one = await call(house, "GET", stream["id"], headers=reader)
-    every = await house.client.get("/api/projects/1/streams", headers=reader)
+    reader = await api_service.headers_of("reader", 1, write=False)
+    one = await call(api_service, "GET", stream["id"], headers=reader)
+    every = await api_service.client.get("/api/projects/1/streams", headers=reader)
     assert one.json()["data"]["stream"] == f"{stream['hash']}_********"
     assert [each["stream"] for each in every.json()["data"]][:1] == ["********"]
     assert secret not in one.text + every.text
-    writer = await house.headers_of("writer", 1, write=True)
-    assert secret in (await call(house, "GET", stream["id"], headers=writer)).text
+    writer = await api_service.headers_of("writer", 1, write=True)
+    assert secret in (await call(api_service, "GET", stream["id"], headers=writer)).text

@@ -6,13 +6,13 @@ from tests.api.streams.test_item import call, kinds, made, shown
 from tests.support.api.application import ApiService, Json
 
 
-async def refused(house: ApiService, stream: Json, body: object, *fields: str) -> Json:
+async def refused(api_service: ApiService, stream: Json, body: object, *fields: str) -> Json:
     """See that an edit is refused for these fields, and that it changed nothing."""
-    answer = await call(house, "PUT", stream["id"], json=body)
+    answer = await call(api_service, "PUT", stream["id"], json=body)
     assert answer.status_code == 422, (body, answer.text)
     errors: Json = answer.json().get("errors", {})
     assert set(errors) == set(fields), body
-    assert await shown(house, stream) == stream, body
+    assert await shown(api_service, stream) == stream, body
     return errors
 
 
@@ -52,43 +52,47 @@ WRONG: list[tuple[Json, str]] = [
 
 
 @pytest.mark.parametrize("field", dict.fromkeys(field for _, field in WRONG))
-async def test_what_is_wrong_is_named_and_nothing_changes(house: ApiService, field: str) -> None:
-    stream = await house.add("Mine")
+async def test_what_is_wrong_is_named_and_nothing_changes(
+    api_service: ApiService, field: str
+) -> None:
+    stream = await api_service.add("Mine")
     for body in (body for body, wrong in WRONG if wrong == field):
-        await refused(house, stream, {"title": "Other", **body}, field)
-        answer = await house.client.get("/api/projects/1/tags", headers=house.owner)
+        await refused(api_service, stream, {"title": "Other", **body}, field)
+        answer = await api_service.client.get("/api/projects/1/tags", headers=api_service.owner)
         assert answer.json()["data"] == [], body
-        assert (await kinds(house))[0][0] == "stream added", body
+        assert (await kinds(api_service))[0][0] == "stream added", body
 
 
-async def test_each_unknown_country_is_named(house: ApiService) -> None:
-    stream = await house.add("Mine")
-    errors = await refused(house, stream, {"countries": ["RO", "ZZ", 1]}, "countries")
+async def test_each_unknown_country_is_named(api_service: ApiService) -> None:
+    stream = await api_service.add("Mine")
+    errors = await refused(api_service, stream, {"countries": ["RO", "ZZ", 1]}, "countries")
     assert errors == {"countries": ["There is no country 'ZZ'.", "There is no country '1'."]}
 
 
-async def test_what_another_project_has_cannot_be_used(house: ApiService) -> None:
-    stream = await house.add("Mine")
-    other = await house.client.post("/api/projects", json={"name": "Other"}, headers=house.owner)
+async def test_what_another_project_has_cannot_be_used(api_service: ApiService) -> None:
+    stream = await api_service.add("Mine")
+    other = await api_service.client.post(
+        "/api/projects", json={"name": "Other"}, headers=api_service.owner
+    )
     theirs = other.json()["project"]["id"]
-    tag = await made(house, "tags", "Theirs", theirs)
-    category = await made(house, "categories", "Theirs", theirs)
-    player = await made(house, "players", "Theirs", theirs)
-    await refused(house, stream, {"tags": [{"id": tag}]}, "tags")
-    await refused(house, stream, {"category": category}, "category")
-    await refused(house, stream, {"player": player}, "player")
+    tag = await made(api_service, "tags", "Theirs", theirs)
+    category = await made(api_service, "categories", "Theirs", theirs)
+    player = await made(api_service, "players", "Theirs", theirs)
+    await refused(api_service, stream, {"tags": [{"id": tag}]}, "tags")
+    await refused(api_service, stream, {"category": category}, "category")
+    await refused(api_service, stream, {"player": player}, "player")
 
 
-async def test_a_body_that_is_none_is_refused_in_its_own_way(house: ApiService) -> None:
-    stream = await house.add("Mine")
+async def test_a_body_that_is_none_is_refused_in_its_own_way(api_service: ApiService) -> None:
+    stream = await api_service.add("Mine")
     for content, kind, status in (
         (b"{", "application/json", 400),
         (b"[]", "application/json", 422),
         (b"{}", "text/plain", 415),
     ):
         answer = await call(
-            house, "PUT", stream["id"], content=content,
-            headers={**house.owner, "Content-Type": kind},
+            api_service, "PUT", stream["id"], content=content,
+            headers={**api_service.owner, "Content-Type": kind},
         )  # fmt: skip
         assert answer.status_code == status, answer.text
-    assert await shown(house, stream) == stream
+    assert await shown(api_service, stream) == stream

@@ -32,32 +32,34 @@ every = pytest.mark.parametrize(("method", "path"), OPERATIONS)
 
 
 @every
-async def test_a_stream_that_is_not_there_is_404(house: ApiService, method: str, path: str) -> None:
+async def test_a_stream_that_is_not_there_is_404(
+    api_service: ApiService, method: str, path: str
+) -> None:
     for stream in NEVER:
-        answer = await call(house, method, stream, path)
+        answer = await call(api_service, method, stream, path)
         assert answer.status_code == 404, (stream, answer.text)
         assert set(answer.json()) == {"message"}
 
 
 @every
 async def test_another_projects_token_finds_nothing(
-    house: ApiService, method: str, path: str
+    api_service: ApiService, method: str, path: str
 ) -> None:
-    stream = await house.add("Mine")
-    other = await house.catalog.projects.add("Other", 1)
-    theirs = await house.headers_of("theirs", other.id, write=True)
-    answer = await call(house, method, stream["id"], path, headers=theirs)
+    stream = await api_service.add("Mine")
+    other = await api_service.catalog.projects.add("Other", 1)
+    theirs = await api_service.headers_of("theirs", other.id, write=True)
+    answer = await call(api_service, method, stream["id"], path, headers=theirs)
     assert answer.status_code == 404
-    assert await shown(house, stream) == stream
+    assert await shown(api_service, stream) == stream
 
 
 @every
 async def test_a_token_that_may_only_read_changes_nothing(
-    house: ApiService, method: str, path: str
+    api_service: ApiService, method: str, path: str
 ) -> None:
-    stream = await house.add("Mine")
-    reader = await house.headers_of("reader", 1, write=False)
-    answer = await call(house, method, stream["id"], path, headers=reader)
+    stream = await api_service.add("Mine")
+    reader = await api_service.headers_of("reader", 1, write=False)
+    answer = await call(api_service, method, stream["id"], path, headers=reader)
     assert answer.status_code == (200 if method == "GET" else 403)
-    assert (await call(house, method, stream["id"], path, headers={})).status_code == 401
-    assert await shown(house, stream) == stream
+    assert (await call(api_service, method, stream["id"], path, headers={})).status_code == 401
+    assert await shown(api_service, stream) == stream

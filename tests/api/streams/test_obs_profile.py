@@ -13,10 +13,12 @@ from tests.support.api.application import ApiService, Json
 FILES = ["basic.ini", "service.json", "streamEncoder.json"]
 
 
-async def download(house: ApiService, stream: Json, query: str = "") -> tuple[str, dict[str, str]]:
+async def download(
+    api_service: ApiService, stream: Json, query: str = ""
+) -> tuple[str, dict[str, str]]:
     """Return the name of the folder, and the texts of its files."""
     path = f"/api/streams/{stream['id']}/obs-profile{query}"
-    answer = await house.client.get(path, headers=house.owner)
+    answer = await api_service.client.get(path, headers=api_service.owner)
     assert answer.status_code == 200, answer.text
     assert answer.headers["content-type"] == "application/zip"
     assert answer.headers["cache-control"] == "no-store"
@@ -38,9 +40,9 @@ def settings(text: str) -> configparser.ConfigParser:
     return parser
 
 
-async def test_the_profile_sends_to_the_primary_in_hd(house: ApiService) -> None:
-    stream = await house.add("Evening show")
-    folder, files = await download(house, stream)
+async def test_the_profile_sends_to_the_primary_in_hd(api_service: ApiService) -> None:
+    stream = await api_service.add("Evening show")
+    folder, files = await download(api_service, stream)
     assert folder == "headend-evening-show-primary"
     assert sorted(files) == FILES
     service = json.loads(files["service.json"])
@@ -56,10 +58,10 @@ async def test_the_profile_sends_to_the_primary_in_hd(house: ApiService) -> None
     assert (encoder["rate_control"], encoder["bitrate"], encoder["keyint_sec"]) == ("CBR", 2500, 2)
 
 
-async def test_a_backup_another_size_and_tls_can_be_chosen(house: ApiService) -> None:
-    stream = await house.add("Evening show")
+async def test_a_backup_another_size_and_tls_can_be_chosen(api_service: ApiService) -> None:
+    stream = await api_service.add("Evening show")
     query = "?slot=backup-1&resolution=1080p&secure=true"
-    folder, files = await download(house, stream, query)
+    folder, files = await download(api_service, stream, query)
     assert folder == "headend-evening-show-backup-1"
     service = json.loads(files["service.json"])["settings"]
     (backup,) = stream["backups"]
@@ -78,26 +80,26 @@ async def test_a_backup_another_size_and_tls_can_be_chosen(house: ApiService) ->
     ],
 )
 async def test_what_there_is_not_is_refused(
-    house: ApiService, query: str, fields: set[str]
+    api_service: ApiService, query: str, fields: set[str]
 ) -> None:
-    stream = await house.add()
+    stream = await api_service.add()
     path = f"/api/streams/{stream['id']}/obs-profile{query}"
-    answer = await house.client.get(path, headers=house.owner)
+    answer = await api_service.client.get(path, headers=api_service.owner)
     assert answer.status_code == 422
     assert set(answer.json()["errors"]) == fields
 
 
-async def test_the_key_is_for_those_who_may_write(house: ApiService) -> None:
-    stream = await house.add()
+async def test_the_key_is_for_those_who_may_write(api_service: ApiService) -> None:
+    stream = await api_service.add()
     path = f"/api/streams/{stream['id']}/obs-profile"
-    reader = await house.headers_of("reader", 1, write=False)
-    answer = await house.client.get(path, headers=reader)
+    reader = await api_service.headers_of("reader", 1, write=False)
+    answer = await api_service.client.get(path, headers=reader)
     assert answer.status_code == 403
     assert stream["stream"] not in answer.text
-    assert (await house.client.get(path)).status_code == 401
-    other = await house.catalog.projects.add("Other", 1)
-    theirs = await house.headers_of("theirs", other.id, write=True)
-    assert (await house.client.get(path, headers=theirs)).status_code == 404
+    assert (await api_service.client.get(path)).status_code == 401
+    other = await api_service.catalog.projects.add("Other", 1)
+    theirs = await api_service.headers_of("theirs", other.id, write=True)
+    assert (await api_service.client.get(path, headers=theirs)).status_code == 404
 
 
 @pytest.mark.parametrize(
@@ -105,9 +107,9 @@ async def test_the_key_is_for_those_who_may_write(house: ApiService) -> None:
     ['"><script>alert(1)</script>', "../../../etc/passwd", "back\\slash\\n", "şî 晚上", "; [x]"],
 )
 async def test_any_title_gives_a_safe_folder_and_one_line_of_settings(
-    house: ApiService, title: str
+    api_service: ApiService, title: str
 ) -> None:
-    folder, files = await download(house, await house.add(title))
+    folder, files = await download(api_service, await api_service.add(title))
     assert folder.isascii()
     assert re.fullmatch("headend-[0-9A-Za-z-]+-primary", folder)
     assert "video" not in folder

@@ -24,8 +24,8 @@ def test_a_slate_is_shown_by_its_address() -> None:
     assert body.failover.mode is None
 
 
-async def test_a_report_without_encoders_has_no_slots(house: ApiService) -> None:
-    stream = await house.catalog.streams.add(1, "Mine", NOW_US)
+async def test_a_report_without_encoders_has_no_slots(api_service: ApiService) -> None:
+    stream = await api_service.catalog.streams.add(1, "Mine", NOW_US)
     report = StreamReport(live=False, on_air=None, slots=[], advice=["a"])
     body = present_report(report, stream)
     assert (body.live, body.on_air, body.slots, body.advice) == (False, None, [], ["a"])

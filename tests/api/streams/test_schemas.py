@@ -8,8 +8,8 @@ from api.streams.schemas import SettingsEdit
 from tests.support.api.application import ApiService
 
 
-async def test_bodies_keep_their_names_in_the_document(house: ApiService) -> None:
-    document = (await house.client.get("/schema/openapi.json")).json()
+async def test_bodies_keep_their_names_in_the_document(api_service: ApiService) -> None:
+    document = (await api_service.client.get("/schema/openapi.json")).json()
     schemas = document["components"]["schemas"]
     names = {"Failover", "Recording", "Settings", "Slate", "Encoder"}
     assert names <= set(schemas)

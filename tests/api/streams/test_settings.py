@@ -30,12 +30,12 @@ PROJECT = "/api/projects/1/settings"
 
 
 @pytest.fixture
-def catalog_place(both_places: str | Path) -> str | Path:
-    return both_places
+def catalog_database(either_database: str | Path) -> str | Path:
+    return either_database
 
 
-async def put(house: ApiService, path: str, body: Json) -> Json:
-    answer = await house.client.put(path, json=body, headers=house.owner)
+async def put(api_service: ApiService, path: str, body: Json) -> Json:
+    answer = await api_service.client.put(path, json=body, headers=api_service.owner)
     assert answer.status_code == 200, answer.text
     shape = {"message": contract_shapes.STRING, "settings": contract_shapes.SETTINGS}
     changed: Json = answer.json()
@@ -45,8 +45,8 @@ async def put(house: ApiService, path: str, body: Json) -> Json:
     return found
 
 
-async def get(house: ApiService, path: str) -> Json:
-    answer = await house.client.get(path, headers=house.owner)
+async def get(api_service: ApiService, path: str) -> Json:
+    answer = await api_service.client.get(path, headers=api_service.owner)
     assert answer.status_code == 200, answer.text
     body: Json = answer.json()
     assert contract_shapes.faults(body, {"data": contract_shapes.SETTINGS}) == []
@@ -54,8 +54,8 @@ async def get(house: ApiService, path: str) -> Json:
     return found
 
 
-async def path_of(house: ApiService, kind: str) -> str:
-    stream = await house.add()
+async def path_of(api_service: ApiService, kind: str) -> str:
+    stream = await api_service.add()
     return PROJECT if kind == "project" else f"/api/streams/{stream['id']}/settings"
 
 
@@ -71,69 +71,73 @@ both = pytest.mark.parametrize("kind", ["stream", "project"])
 
 
 @both
-async def test_what_is_set_stays_until_null_takes_it_back(house: ApiService, kind: str) -> None:
-    path = await path_of(house, kind)
-    assert await get(house, path) == NOTHING
+async def test_what_is_set_stays_until_null_takes_it_back(
+    api_service: ApiService, kind: str
+) -> None:
+    path = await path_of(api_service, kind)
+    assert await get(api_service, path) == NOTHING
     failover: Json = {"mode": "sticky", "reconnect_seconds": 12.5}
-    assert await put(house, path, {"failover": failover}) == but(failover=failover)
+    assert await put(api_service, path, {"failover": failover}) == but(failover=failover)
     failover["goodbye_seconds"] = 0
     two = but(failover=failover, recording={"enabled": True})
     body: Json = {"failover": {"goodbye_seconds": 0}, "recording": {"enabled": True}}
-    assert await put(house, path, body) == two
-    two |= await put(house, path, {"latency": "low", "dvr_seconds": 3600})
+    assert await put(api_service, path, body) == two
+    two |= await put(api_service, path, {"latency": "low", "dvr_seconds": 3600})
     assert (two["latency"], two["dvr_seconds"]) == ("low", 3600)
-    two = await put(house, path, {"latency": "normal"})
+    two = await put(api_service, path, {"latency": "normal"})
     assert two == but(
         failover=failover, recording={"enabled": True}, latency="normal", dvr_seconds=3600
     )
     unchanged: list[Json] = [{}, {"failover": {}}, {"recording": {}}]
     for nothing in unchanged:
-        assert await put(house, path, nothing) == two
-    assert await get(house, path) == two
+        assert await put(api_service, path, nothing) == two
+    assert await get(api_service, path) == two
     body = {"failover": {"mode": None}, "recording": {"enabled": None, "keep_days": 3}}
     body["latency"] = None
     del failover["mode"]
     rest = but(failover=failover, recording={"keep_days": 3}, dvr_seconds=3600)
-    assert await put(house, path, body) == rest
-    assert await put(house, path, {"dvr_seconds": None}) == but(
+    assert await put(api_service, path, body) == rest
+    assert await put(api_service, path, {"dvr_seconds": None}) == but(
         failover=failover, recording={"keep_days": 3}
     )
 
 
 @both
-async def test_the_bounds_can_be_set_themselves(house: ApiService, kind: str) -> None:
-    path = await path_of(house, kind)
+async def test_the_bounds_can_be_set_themselves(api_service: ApiService, kind: str) -> None:
+    path = await path_of(api_service, kind)
     for failover, keep_days, dvr in (
         ({"detect_seconds": 0.5, "return_seconds": 0, "reconnect_seconds": 0}, 1, 0),
         ({"detect_seconds": 30, "return_seconds": 600, "reconnect_seconds": 86_400}, 3650, 43_200),
     ):
         body: Json = {"failover": failover, "recording": {"keep_days": keep_days}}
         body["dvr_seconds"] = dvr
-        assert await put(house, path, body) == but(**body)
+        assert await put(api_service, path, body) == but(**body)
 
 
-async def test_a_streams_own_settings_and_its_projects_are_told_apart(house: ApiService) -> None:
-    path = await path_of(house, "stream")
-    await put(house, PROJECT, {"failover": {"goodbye_seconds": 5}})
-    assert await get(house, path) == NOTHING
-    await put(house, path, {"failover": {"goodbye_seconds": 6}})
-    assert (await get(house, PROJECT))["failover"]["goodbye_seconds"] == 5
+async def test_a_streams_own_settings_and_its_projects_are_told_apart(
+    api_service: ApiService,
+) -> None:
+    path = await path_of(api_service, "stream")
+    await put(api_service, PROJECT, {"failover": {"goodbye_seconds": 5}})
+    assert await get(api_service, path) == NOTHING
+    await put(api_service, path, {"failover": {"goodbye_seconds": 6}})
+    assert (await get(api_service, PROJECT))["failover"]["goodbye_seconds"] == 5
 
 
 @both
 async def test_the_picture_is_among_the_settings_and_stays_when_they_change(
-    house: ApiService, kind: str
+    api_service: ApiService, kind: str
 ) -> None:
-    path = await path_of(house, kind)
-    answer = await house.client.put(
+    path = await path_of(api_service, kind)
+    answer = await api_service.client.put(
         path.replace("/settings", "/slate"),
         files={"picture": ("p.png", picture())},
-        headers=house.owner,
+        headers=api_service.owner,
     )
     assert answer.status_code == 200, answer.text
     slate = answer.json()["settings"]["slate"]
     assert slate["picture"].startswith("https://live.example/slates/")
-    changed = await put(house, path, {"failover": {"mode": "sticky"}})
+    changed = await put(api_service, path, {"failover": {"mode": "sticky"}})
     assert changed == but(slate=slate, failover={"mode": "sticky"})
 
 
@@ -170,27 +174,31 @@ WRONG: list[tuple[Json, str]] = [
 
 @both
 async def test_what_cannot_be_set_is_named_and_changes_nothing(
-    house: ApiService, kind: str
+    api_service: ApiService, kind: str
 ) -> None:
-    path = await path_of(house, kind)
+    path = await path_of(api_service, kind)
     for body, field in WRONG:
         # What stands beside it is not set either.
         sent = {"failover": {"mode": "sticky"}, **body}
-        answer = await house.client.put(path, json=sent, headers=house.owner)
+        answer = await api_service.client.put(path, json=sent, headers=api_service.owner)
         assert answer.status_code == 422, f"{body}: {answer.text}"
         assert contract_shapes.refusal_faults(answer.json()) == []
         assert set(answer.json()["errors"]) == {field}
-    assert await get(house, path) == NOTHING
+    assert await get(api_service, path) == NOTHING
 
 
 async def test_a_project_is_found_by_its_key_too_and_another_ones_token_finds_none(
-    house: ApiService,
+    api_service: ApiService,
 ) -> None:
-    await put(house, f"/api/projects/{house.key}/settings", {"failover": {"goodbye_seconds": 5}})
-    assert (await get(house, PROJECT))["failover"]["goodbye_seconds"] == 5
-    other = await house.catalog.projects.add("Other", 1)
-    theirs = await house.headers_of("theirs", other.id, write=True)
-    assert (await house.client.get(PROJECT, headers=theirs)).status_code == 404
-    assert (await house.client.put(PROJECT, json={}, headers=theirs)).status_code == 404
-    reader = await house.headers_of("reader", 1, write=False)
-    assert (await house.client.put(PROJECT, json={}, headers=reader)).status_code == 403
+    await put(
+        api_service,
+        f"/api/projects/{api_service.key}/settings",
+        {"failover": {"goodbye_seconds": 5}},
+    )
+    assert (await get(api_service, PROJECT))["failover"]["goodbye_seconds"] == 5
+    other = await api_service.catalog.projects.add("Other", 1)
+    theirs = await api_service.headers_of("theirs", other.id, write=True)
+    assert (await api_service.client.get(PROJECT, headers=theirs)).status_code == 404
+    assert (await api_service.client.put(PROJECT, json={}, headers=theirs)).status_code == 404
+    reader = await api_service.headers_of("reader", 1, write=False)
+    assert (await api_service.client.put(PROJECT, json={}, headers=reader)).status_code == 403

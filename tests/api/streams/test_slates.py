@@ -22,18 +22,18 @@ from tests.support.api.upload_clips import clip, picture
 SETTINGS = {"message": contract_shapes.STRING, "settings": contract_shapes.SETTINGS}
 
 
-async def path_of(house: ApiService, kind: str) -> str:
-    stream = await house.add()
+async def path_of(api_service: ApiService, kind: str) -> str:
+    stream = await api_service.add()
     return "/api/projects/1" if kind == "project" else f"/api/streams/{stream['id']}"
 
 
-async def put(house: ApiService, path: str, data: bytes, name: str = "p.png") -> Response:
+async def put(api_service: ApiService, path: str, data: bytes, name: str = "p.png") -> Response:
     files = {"picture": (name, data)}
-    return await house.client.put(f"{path}/slate", files=files, headers=house.owner)
+    return await api_service.client.put(f"{path}/slate", files=files, headers=api_service.owner)
 
 
-async def shown(house: ApiService, path: str) -> str | None:
-    answer = await house.client.get(f"{path}/settings", headers=house.owner)
+async def shown(api_service: ApiService, path: str) -> str | None:
+    answer = await api_service.client.get(f"{path}/settings", headers=api_service.owner)
     assert answer.status_code == 200, answer.text
     body: Json = answer.json()
     assert contract_shapes.faults(body, {"data": contract_shapes.SETTINGS}) == []
@@ -41,12 +41,14 @@ async def shown(house: ApiService, path: str) -> str | None:
     return found
 
 
-async def load(house: ApiService, url: str, **more: Any) -> Response:  # Any: as httpx takes it
+async def load(
+    api_service: ApiService, url: str, **more: Any
+) -> Response:  # Any: as httpx takes it
     """Fetch an address as a browser does, that is without a token."""
-    return await house.client.get(url.removeprefix("https://live.example"), **more)
+    return await api_service.client.get(url.removeprefix("https://live.example"), **more)
 
 
-async def kept(objects: DiskObjects) -> list[str]:
+async def stored_slates(objects: DiskObjects) -> list[str]:
     return await objects.addresses("slates")
 
 
@@ -55,48 +57,48 @@ both = pytest.mark.parametrize("kind", ["stream", "project"])
 
 @both
 async def test_a_picture_is_shown_until_it_is_taken_back(
-    house: ApiService, objects: DiskObjects, kind: str
+    api_service: ApiService, objects: DiskObjects, kind: str
 ) -> None:
-    path = await path_of(house, kind)
-    assert await shown(house, path) is None
-    answer = await put(house, path, picture("webp", "640x360"))
+    path = await path_of(api_service, kind)
+    assert await shown(api_service, path) is None
+    answer = await put(api_service, path, picture("webp", "640x360"))
     assert answer.status_code == 200, answer.text
     body = answer.json()
     assert contract_shapes.faults(body, SETTINGS) == []
     assert body["message"] == "Slate updated."
     url = body["settings"]["slate"]["picture"]
-    assert await shown(house, path) == url
-    got = await load(house, url)
+    assert await shown(api_service, path) == url
+    got = await load(api_service, url)
     assert got.status_code == 200
     assert got.headers["content-type"] == "image/jpeg"
     assert got.headers["cache-control"] == "public, max-age=31536000, immutable"
     assert got.headers["access-control-allow-origin"] == "*"
     assert got.content[:3] == b"\xff\xd8\xff"
-    again = await load(house, url, headers={"If-None-Match": got.headers["etag"]})
+    again = await load(api_service, url, headers={"If-None-Match": got.headers["etag"]})
     assert (again.status_code, again.content) == (304, b"")
-    gone = await house.client.delete(f"{path}/slate", headers=house.owner)
+    gone = await api_service.client.delete(f"{path}/slate", headers=api_service.owner)
     assert (gone.status_code, gone.content) == (204, b"")
-    assert await shown(house, path) is None
-    assert await kept(objects) == []
-    missed = await load(house, url)
+    assert await shown(api_service, path) is None
+    assert await stored_slates(objects) == []
+    missed = await load(api_service, url)
     assert (missed.status_code, missed.headers["cache-control"]) == (404, "no-store")
     # Nothing is there to be taken back: it is as it is wanted.
-    gone = await house.client.delete(f"{path}/slate", headers=house.owner)
+    gone = await api_service.client.delete(f"{path}/slate", headers=api_service.owner)
     assert gone.status_code == 204
 
 
 async def test_another_picture_has_another_address_and_the_old_one_goes(
-    house: ApiService, objects: DiskObjects
+    api_service: ApiService, objects: DiskObjects
 ) -> None:
-    path = await path_of(house, "stream")
+    path = await path_of(api_service, "stream")
     urls: list[str] = []
     for size in ("640x360", "320x180"):
-        answer = await put(house, path, picture("png", size))
+        answer = await put(api_service, path, picture("png", size))
         assert answer.status_code == 200, answer.text
         urls.append(answer.json()["settings"]["slate"]["picture"])
     assert len(set(urls)) == 2
-    assert [(await load(house, url)).status_code for url in urls] == [404, 200]
-    assert len(await kept(objects)) == 1
+    assert [(await load(api_service, url)).status_code for url in urls] == [404, 200]
+    assert len(await stored_slates(objects)) == 1
 
 
 @pytest.mark.parametrize(
@@ -109,12 +111,12 @@ async def test_another_picture_has_another_address_and_the_old_one_goes(
     ],
 )
 async def test_a_picture_fits_into_1920_x_1080_in_its_own_shape(
-    house: ApiService, size: str, expected: tuple[int, int]
+    api_service: ApiService, size: str, expected: tuple[int, int]
 ) -> None:
-    path = await path_of(house, "stream")
-    answer = await put(house, path, picture("png", size))
+    path = await path_of(api_service, "stream")
+    answer = await put(api_service, path, picture("png", size))
     assert answer.status_code == 200, answer.text
-    got = await load(house, answer.json()["settings"]["slate"]["picture"])
+    got = await load(api_service, answer.json()["settings"]["slate"]["picture"])
     assert size_of(got.content) == expected
 
 
@@ -141,22 +143,22 @@ HOSTILE: Final[dict[str, Callable[[], bytes]]] = {
 
 @both
 async def test_hostile_pictures_are_refused_and_the_old_one_stays(
-    house: ApiService, objects: DiskObjects, kind: str
+    api_service: ApiService, objects: DiskObjects, kind: str
 ) -> None:
-    path = await path_of(house, kind)
-    url = (await put(house, path, picture())).json()["settings"]["slate"]["picture"]
-    before = await kept(objects)
+    path = await path_of(api_service, kind)
+    url = (await put(api_service, path, picture())).json()["settings"]["slate"]["picture"]
+    before = await stored_slates(objects)
     for name, data in HOSTILE.items():
-        answer = await put(house, path, data())
+        answer = await put(api_service, path, data())
         assert answer.status_code == 422, f"{name}: {answer.text}"
         assert set(answer.json()["errors"]) == {"picture"}
         assert contract_shapes.refusal_faults(answer.json()) == []
-    assert await shown(house, path) == url
-    assert await kept(objects) == before
+    assert await shown(api_service, path) == url
+    assert await stored_slates(objects) == before
 
 
-async def test_forms_without_the_picture_and_with_more_are_refused(house: ApiService) -> None:
-    path = f"{await path_of(house, 'stream')}/slate"
+async def test_forms_without_the_picture_and_with_more_are_refused(api_service: ApiService) -> None:
+    path = f"{await path_of(api_service, 'stream')}/slate"
     data = picture()
     for files, field in (
         ({"poster": ("p.png", data)}, "poster"),
@@ -164,72 +166,78 @@ async def test_forms_without_the_picture_and_with_more_are_refused(house: ApiSer
         ({"picture": (None, b"text")}, "picture"),
     ):
         sent: Any = files
-        answer = await house.client.put(path, files=sent, headers=house.owner)
+        answer = await api_service.client.put(path, files=sent, headers=api_service.owner)
         assert answer.status_code == 422, answer.text
         assert set(answer.json()["errors"]) == {field}
-    answer = await house.client.put(path, json={"picture": "x"}, headers=house.owner)
+    answer = await api_service.client.put(path, json={"picture": "x"}, headers=api_service.owner)
     assert answer.status_code == 415
     large = {"picture": ("p.png", bytes(10 * 1024 * 1024 + 1))}
-    answer = await house.client.put(path, files=large, headers=house.owner)
+    answer = await api_service.client.put(path, files=large, headers=api_service.owner)
     assert answer.status_code == 413
 
 
-async def test_a_streams_settings_show_its_own_picture_alone(house: ApiService) -> None:
-    path = await path_of(house, "stream")
-    answer = await put(house, "/api/projects/1", picture())
+async def test_a_streams_settings_show_its_own_picture_alone(api_service: ApiService) -> None:
+    path = await path_of(api_service, "stream")
+    answer = await put(api_service, "/api/projects/1", picture())
     assert answer.status_code == 200
-    assert await shown(house, path) is None
-    stream = await house.catalog.streams.find(int(path.rpartition("/")[2]))
+    assert await shown(api_service, path) is None
+    stream = await api_service.catalog.streams.find(int(path.rpartition("/")[2]))
     assert stream is not None
-    found = await house.catalog.live_state.find_ingest(stream.key)
+    found = await api_service.catalog.live_state.find_ingest(stream.key)
     assert found is not None
     assert found.slate is not None
-    assert found.slate.startswith(f"slates/p-{house.key}/")
+    assert found.slate.startswith(f"slates/p-{api_service.key}/")
 
 
 async def test_what_is_deleted_takes_its_pictures_along(
-    house: ApiService, objects: DiskObjects
+    api_service: ApiService, objects: DiskObjects
 ) -> None:
-    answer = await house.client.post("/api/projects", json={"name": "Doomed"}, headers=house.owner)
+    answer = await api_service.client.post(
+        "/api/projects", json={"name": "Doomed"}, headers=api_service.owner
+    )
     project = answer.json()["project"]["id"]
     path = f"/api/projects/{project}"
-    streams = [await house.add(path=f"{path}/streams") for _ in range(2)]
+    streams = [await api_service.add(path=f"{path}/streams") for _ in range(2)]
     for owner in (path, *(f"/api/streams/{each['id']}" for each in streams)):
-        assert (await put(house, owner, picture())).status_code == 200
-    assert len(await kept(objects)) == 3
+        assert (await put(api_service, owner, picture())).status_code == 200
+    assert len(await stored_slates(objects)) == 3
     # Beside it, what a stream has that was live.
     for stream in streams:
         await objects.put(f"live/{stream['hash']}/poster/360p.jpg", b"poster")
-    answer = await house.client.delete(f"/api/streams/{streams[0]['id']}", headers=house.owner)
+    answer = await api_service.client.delete(
+        f"/api/streams/{streams[0]['id']}", headers=api_service.owner
+    )
     assert answer.status_code == 204
-    assert len(await kept(objects)) == 2
+    assert len(await stored_slates(objects)) == 2
     assert await objects.addresses("live") == [f"live/{streams[1]['hash']}/poster/360p.jpg"]
-    assert (await house.client.delete(path, headers=house.owner)).status_code == 204
-    await remove_projects(house.catalog.removed_projects, StoredMedia(objects, MemoryEdge()))
-    assert await kept(objects) == await objects.addresses("live") == []
+    assert (await api_service.client.delete(path, headers=api_service.owner)).status_code == 204
+    await remove_projects(api_service.catalog.removed_projects, StoredMedia(objects, MemoryEdge()))
+    assert await stored_slates(objects) == await objects.addresses("live") == []
 
 
 async def test_a_project_that_goes_while_its_picture_comes_leaves_none(
-    house: ApiService, objects: DiskObjects
+    api_service: ApiService, objects: DiskObjects
 ) -> None:
-    project = await house.catalog.projects.add("Going", 1)
+    project = await api_service.catalog.projects.add("Going", 1)
     real = create_intake(objects, min_free_bytes=0)
 
     async def then_delete(file: Path, /) -> bytes:
         # The project goes while its picture is looked at.
-        assert await house.catalog.projects.remove(project.id, by=None, now_us=1)
+        assert await api_service.catalog.projects.remove(project.id, by=None, now_us=1)
         return await real.slate(file)
 
     intake = msgspec.structs.replace(real, slate=then_delete)
-    app = create_app(catalog=house.catalog, addresses=ADDRESSES, broadcaster_key="k", intake=intake)
+    app = create_app(
+        catalog=api_service.catalog, addresses=ADDRESSES, broadcaster_key="k", intake=intake
+    )
     async with client_of(app) as client:
         answer = await client.put(
             f"/api/projects/{project.id}/slate",
             files={"picture": ("p.png", picture())},
-            headers=house.owner,
+            headers=api_service.owner,
         )
     assert answer.status_code == 404, answer.text
-    assert await kept(objects) == []
+    assert await stored_slates(objects) == []
 
 
 @pytest.mark.parametrize(
@@ -242,11 +250,13 @@ async def test_a_project_that_goes_while_its_picture_comes_leaves_none(
         "/slates/s-Ab3dEf6hIj9l/..%2f..%2fx.jpg",
     ],
 )  # fmt: skip
-async def test_nothing_else_is_at_the_pictures_addresses(house: ApiService, path: str) -> None:
-    answer = await house.client.get(path)
+async def test_nothing_else_is_at_the_pictures_addresses(
+    api_service: ApiService, path: str
+) -> None:
+    answer = await api_service.client.get(path)
     assert answer.status_code == 404
 
 
-async def test_only_reading_is_allowed_there(house: ApiService) -> None:
-    answer = await house.client.post("/slates/s-Ab3dEf6hIj9l/1.jpg")
+async def test_only_reading_is_allowed_there(api_service: ApiService) -> None:
+    answer = await api_service.client.post("/slates/s-Ab3dEf6hIj9l/1.jpg")
     assert (answer.status_code, answer.headers["allow"]) == (405, "GET, HEAD")

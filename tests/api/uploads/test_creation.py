@@ -32,18 +32,20 @@ CREATIONS: tuple[tuple[str, dict[str, str], int], ...] = (
 
 @pytest.mark.parametrize(("what", "headers", "status"), CREATIONS, ids=[c[0] for c in CREATIONS])
 async def test_what_cannot_be_created_leaves_nothing(
-    house: ApiService, objects: DiskObjects, what: str, headers: dict[str, str], status: int
+    api_service: ApiService, objects: DiskObjects, what: str, headers: dict[str, str], status: int
 ) -> None:
-    answer = await house.client.post(UPLOADS, headers={**house.owner, **TUS, **headers})
+    answer = await api_service.client.post(UPLOADS, headers={**api_service.owner, **TUS, **headers})
     assert answer.status_code == status, (what, answer.text)
     assert set(answer.json()) <= {"message", "errors"}
     assert ("errors" in answer.json()) == (status == 422)
-    await nothing_is_left(house, objects)
+    await nothing_is_left(api_service, objects)
 
 
 async def test_a_body_of_another_type_is_no_creation(
-    house: ApiService, objects: DiskObjects
+    api_service: ApiService, objects: DiskObjects
 ) -> None:
-    headers = {**house.owner, **TUS, "Upload-Length": "9", "Content-Type": "video/mp4"}
-    assert (await house.client.post(UPLOADS, headers=headers, content=b"x")).status_code == 415
-    await nothing_is_left(house, objects)
+    headers = {**api_service.owner, **TUS, "Upload-Length": "9", "Content-Type": "video/mp4"}
+    assert (
+        await api_service.client.post(UPLOADS, headers=headers, content=b"x")
+    ).status_code == 415
+    await nothing_is_left(api_service, objects)

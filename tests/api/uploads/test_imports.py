@@ -13,29 +13,39 @@ SECRET = "hush-hush"
 URL = f"https://media.example/{SECRET}-folder/Holiday%20film.mp4?X-Signature={SECRET}"
 
 
-async def asked(house: ApiService, **body: object) -> Json:
-    answer = await house.client.post(PATH, json={"url": URL, **body}, headers=house.owner)
+async def request_import(api_service: ApiService, **body: object) -> Json:
+    answer = await api_service.client.post(
+        PATH, json={"url": URL, **body}, headers=api_service.owner
+    )
     assert answer.status_code == 201, answer.text
     return answer.json()
 
 
-async def test_an_import_answers_as_an_upload_does(house: ApiService) -> None:
-    made = await asked(house)
+async def test_an_import_answers_as_an_upload_does(api_service: ApiService) -> None:
+    made = await request_import(api_service)
     # The one thing that an upload has at once.
     assert faults(made, UPLOAD_VIDEO) == ["$.video.uploaded_at is no timestamp: None"]
-    assert set(made) == set(await upload(house))
+    assert set(made) == set(await upload(api_service))
     video = made["video"]
     assert (video["uploading"], video["uploaded_at"], video["size"]) == (True, None, 0)
     assert video["title"] == "Holiday film"
-    status = await house.client.get(f"/api/videos/{video['id']}/status", headers=house.owner)
+    status = await api_service.client.get(
+        f"/api/videos/{video['id']}/status", headers=api_service.owner
+    )
     assert status.json()["data"]["state"] == "uploading"
-    listed = await house.client.get("/api/projects/1/videos?type=inprogress", headers=house.owner)
+    listed = await api_service.client.get(
+        "/api/projects/1/videos?type=inprogress", headers=api_service.owner
+    )
     assert video["id"] in [each["id"] for each in listed.json()["data"]]
 
 
-async def test_what_is_said_of_an_upload_is_said_of_an_import(house: ApiService) -> None:
-    made = await asked(
-        house, title="A film", description="of mine", countries=["RO", 276], tags=[{"name": "x"}]
+async def test_what_is_said_of_an_upload_is_said_of_an_import(api_service: ApiService) -> None:
+    made = await request_import(
+        api_service,
+        title="A film",
+        description="of mine",
+        countries=["RO", 276],
+        tags=[{"name": "x"}],
     )
     video = made["video"]
     assert (video["title"], video["description"]) == ("A film", "of mine")
@@ -43,16 +53,16 @@ async def test_what_is_said_of_an_upload_is_said_of_an_import(house: ApiService)
     assert [tag["name"] for tag in video["tags"]] == ["x"]
 
 
-async def test_an_address_without_a_files_name_gives_no_title_away(house: ApiService) -> None:
-    made = await asked(house, url=f"https://media.example/{SECRET}")
+async def test_an_address_without_a_files_name_gives_no_title_away(api_service: ApiService) -> None:
+    made = await request_import(api_service, url=f"https://media.example/{SECRET}")
     assert (made["video"]["title"], made["video"]["name"]) == ("video", "video")
 
 
 async def test_the_address_is_shown_nowhere(
-    house: ApiService, caplog: pytest.LogCaptureFixture
+    api_service: ApiService, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    made = await asked(house)
+    made = await request_import(api_service)
     number = made["video"]["id"]
     shown = [str(made), caplog.text]
     for path in (
@@ -61,7 +71,7 @@ async def test_the_address_is_shown_nowhere(
         "/api/projects/1/videos",
         "/api/projects/1/events",
     ):
-        answer = await house.client.get(path, headers=house.owner)
+        answer = await api_service.client.get(path, headers=api_service.owner)
         assert answer.status_code == 200
         shown.append(answer.text)
     assert "media.example" in shown[-1]  # the host alone, in the event
@@ -85,17 +95,17 @@ async def test_the_address_is_shown_nowhere(
     ],
 )
 async def test_what_cannot_be_fetched_is_refused(
-    house: ApiService, url: object, reason: str
+    api_service: ApiService, url: object, reason: str
 ) -> None:
-    answer = await house.client.post(PATH, json={"url": url}, headers=house.owner)
+    answer = await api_service.client.post(PATH, json={"url": url}, headers=api_service.owner)
     assert answer.status_code == 422
     (text,) = answer.json()["errors"]["url"]
     assert reason in text
-    listed = await house.client.get("/api/projects/1/videos", headers=house.owner)
+    listed = await api_service.client.get("/api/projects/1/videos", headers=api_service.owner)
     assert listed.json()["meta"]["total"] == 0
 
 
-async def test_a_body_is_checked_key_by_key(house: ApiService) -> None:
+async def test_a_body_is_checked_key_by_key(api_service: ApiService) -> None:
     for body, field in (
         ({}, "url"),
         ({"url": URL, "uri": URL}, "uri"),
@@ -104,25 +114,25 @@ async def test_a_body_is_checked_key_by_key(house: ApiService) -> None:
         ({"url": URL, "tags": [{"id": 99}]}, "tags"),
         ({"url": URL, "countries": ["XX"]}, "countries"),
     ):
-        answer = await house.client.post(PATH, json=body, headers=house.owner)
+        answer = await api_service.client.post(PATH, json=body, headers=api_service.owner)
         assert answer.status_code == 422, body
         assert set(answer.json()["errors"]) == {field}
-    listed = await house.client.get("/api/projects/1/videos", headers=house.owner)
+    listed = await api_service.client.get("/api/projects/1/videos", headers=api_service.owner)
     assert listed.json()["meta"]["total"] == 0
 
 
-async def test_who_may_not_write_may_not_import(house: ApiService) -> None:
+async def test_who_may_not_write_may_not_import(api_service: ApiService) -> None:
     body = {"url": URL}
-    assert (await house.client.post(PATH, json=body)).status_code == 401
-    reader = await house.headers_of("reader", 1, write=False)
-    assert (await house.client.post(PATH, json=body, headers=reader)).status_code == 403
-    other = await house.catalog.projects.add("Other", 1)
-    stranger = await house.headers_of("stranger", other.id, write=True)
-    assert (await house.client.post(PATH, json=body, headers=stranger)).status_code == 404
+    assert (await api_service.client.post(PATH, json=body)).status_code == 401
+    reader = await api_service.headers_of("reader", 1, write=False)
+    assert (await api_service.client.post(PATH, json=body, headers=reader)).status_code == 403
+    other = await api_service.catalog.projects.add("Other", 1)
+    stranger = await api_service.headers_of("stranger", other.id, write=True)
+    assert (await api_service.client.post(PATH, json=body, headers=stranger)).status_code == 404
 
 
-async def test_an_import_that_is_deleted_is_gone(house: ApiService) -> None:
-    number = (await asked(house))["video"]["id"]
-    gone = await house.client.delete(f"/api/videos/{number}", headers=house.owner)
+async def test_an_import_that_is_deleted_is_gone(api_service: ApiService) -> None:
+    number = (await request_import(api_service))["video"]["id"]
+    gone = await api_service.client.delete(f"/api/videos/{number}", headers=api_service.owner)
     assert gone.status_code == 204
-    assert await house.catalog.jobs.lease("worker", 2**52, "import") is None
+    assert await api_service.catalog.jobs.lease("worker", 2**52, "import") is None

@@ -15,7 +15,13 @@ from headend.roles.upload_intake import create_intake
 from storage.catalog.records.uploads import LinkRecord, UploadDetails
 from storage.objects.disk import DiskObjects
 from tests.api.uploads.test_single_request import files_of, form, video
-from tests.api.uploads.test_single_request_over_http import Door, MiB, anything, opened, talk
+from tests.api.uploads.test_single_request_over_http import (
+    LoopbackService,
+    MiB,
+    anything,
+    opened,
+    send_parts,
+)
 from tests.support.api.application import NOW_US
 from tests.support.plain_http import PLAIN
 
@@ -23,47 +29,47 @@ from tests.support.plain_http import PLAIN
 async def test_more_files_at_once_than_may_come_are_refused_and_the_next_is_served(
     tmp_path: Path,
 ) -> None:
-    async with opened(tmp_path, gate=ConcurrencyLimit(3), probe=anything) as door:
-        _, token = await door.catalog.tokens.add("two", None, write=True, now_us=NOW_US)
-        other = msgspec.structs.replace(door, token=token)
+    async with opened(tmp_path, gate=ConcurrencyLimit(3), probe=anything) as service:
+        _, token = await service.catalog.tokens.add("two", None, write=True, now_us=NOW_US)
+        other = msgspec.structs.replace(service, token=token)
         whole = form(video(data=b"x" * MiB))
         length = f"Content-Length: {len(whole)}"
-        held: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
+        acquire_all: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
 
-        async def hold(each: Door) -> None:
-            held.append(await asyncio.open_connection("127.0.0.1", door.port))
-            held[-1][1].write(each.head(length) + whole[:-10])
+        async def hold(each: LoopbackService) -> None:
+            acquire_all.append(await asyncio.open_connection("127.0.0.1", service.port))
+            acquire_all[-1][1].write(each.head(length) + whole[:-10])
             async with asyncio.timeout(20):
-                while len(files_of(door.objects)) < len(held):  # noqa: ASYNC110  # nobody tells
+                while len(files_of(service.objects)) < len(acquire_all):  # noqa: ASYNC110  # nobody tells
                     await asyncio.sleep(0.02)
 
-        for each in (door, door):
+        for each in (service, service):
             await hold(each)
-        mine = await talk(door, door.head(length))
+        mine = await send_parts(service, service.head(length))
         await hold(other)
         assert mine.startswith(b"HTTP/1.1 429 ")
-        theirs = await talk(door, other.head(length))
+        theirs = await send_parts(service, other.head(length))
         assert theirs.startswith(b"HTTP/1.1 503 ")
         assert b"retry-after: 10" in mine.lower()
         assert b"retry-after: 10" in theirs.lower()
-        for reader, writer in held:
+        for reader, writer in acquire_all:
             writer.write(whole[-10:])
             async with asyncio.timeout(20):
                 assert (await reader.readline()).startswith(b"HTTP/1.1 201 ")
             writer.close()
         async with httpx.AsyncClient(verify=PLAIN, timeout=60) as client:
-            answer = await client.post(door.url, content=whole, headers=door.headers)
+            answer = await client.post(service.url, content=whole, headers=service.headers)
         assert answer.status_code == 201, answer.text
 
 
 async def test_a_disk_without_room_refuses_for_now(tmp_path: Path) -> None:
-    async with opened(tmp_path, least_free=1 << 60) as door:
+    async with opened(tmp_path, least_free=1 << 60) as service:
         async with httpx.AsyncClient(verify=PLAIN, timeout=60) as client:
-            answer = await client.post(door.url, content=form(video()), headers=door.headers)
+            answer = await client.post(service.url, content=form(video()), headers=service.headers)
         assert answer.status_code == 503
         assert answer.json() == {"message": "There is no room for the file at the moment."}
         assert int(answer.headers["retry-after"]) > 0
-        await door.nothing_is_left()
+        await service.nothing_is_left()
 
 
 def link(number: int, project: int = 1) -> LinkRecord:
@@ -79,7 +85,7 @@ def link(number: int, project: int = 1) -> LinkRecord:
     )
 
 
-def held(stack: ExitStack, gate: ConcurrencyLimit, holders: tuple[Holder, ...]) -> int:
+def acquire_all(stack: ExitStack, gate: ConcurrencyLimit, holders: tuple[Holder, ...]) -> int:
     """Take all places that these holders get, and return their number."""
     for count in range(100):
         try:
@@ -92,8 +98,16 @@ def held(stack: ExitStack, gate: ConcurrencyLimit, holders: tuple[Holder, ...]) 
 def test_no_link_and_no_project_takes_all_places(tmp_path: Path) -> None:
     with DiskObjects(tmp_path) as objects, ExitStack() as stack:
         gate = create_intake(objects, 0).gate
-        assert [held(stack, gate, link_holders(link(number))) for number in (1, 2, 3)] == [2, 2, 2]
-        assert [held(stack, gate, token_holders(number, 1)) for number in (1, 2, 3)] == [9, 3, 0]
-        assert held(stack, gate, link_holders(link(4))) == 0
-        assert held(stack, gate, token_holders(9, 2)) == 3
-        assert held(stack, gate, link_holders(link(5, 3))) == 2
+        assert [acquire_all(stack, gate, link_holders(link(number))) for number in (1, 2, 3)] == [
+            2,
+            2,
+            2,
+        ]
+        assert [acquire_all(stack, gate, token_holders(number, 1)) for number in (1, 2, 3)] == [
+            9,
+            3,
+            0,
+        ]
+        assert acquire_all(stack, gate, link_holders(link(4))) == 0
+        assert acquire_all(stack, gate, token_holders(9, 2)) == 3
+        assert acquire_all(stack, gate, link_holders(link(5, 3))) == 2

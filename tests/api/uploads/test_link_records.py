@@ -21,60 +21,64 @@ from tests.support.api.upload_clips import clip
     ],
 )
 async def test_a_link_that_makes_no_sense_is_not_made(
-    house: ApiService, said: Json, field: str
+    api_service: ApiService, said: Json, field: str
 ) -> None:
-    answer = await house.client.post(LINKS, json=said, headers=house.owner)
+    answer = await api_service.client.post(LINKS, json=said, headers=api_service.owner)
     assert answer.status_code == 422
     assert set(answer.json()["errors"]) == {field}
 
 
-async def test_links_are_listed_without_what_opens_them(house: ApiService) -> None:
-    paths = [await link(house, title=f"Film {number}") for number in range(12)]
-    await create(house, paths[11])
-    found = await listed(house)
+async def test_links_are_listed_without_what_opens_them(api_service: ApiService) -> None:
+    paths = [await link(api_service, title=f"Film {number}") for number in range(12)]
+    await create(api_service, paths[11])
+    found = await listed(api_service)
     assert [each["title"] for each in found] == [f"Film {11 - number}" for number in range(10)]
     assert set(found[0]) == {
         "id", "title", "state", "most_bytes", "created_at", "expires_at", "used_at", "video_id",
     }  # fmt: skip
     assert (found[0]["state"], found[1]["state"]) == ("used", "open")
     assert (found[0]["used_at"], found[1]["used_at"]) == (found[0]["created_at"], None)
-    assert len(await listed(house, "?page=2")) == 2
-    text = (await house.client.get(LINKS, headers=house.owner)).text
+    assert len(await listed(api_service, "?page=2")) == 2
+    text = (await api_service.client.get(LINKS, headers=api_service.owner)).text
     assert not any(path.rsplit("/", 1)[1] in text for path in paths)
-    reader = await house.headers_of("reader", 1, write=False)
-    assert (await house.client.get(LINKS, headers=reader)).status_code == 403
+    reader = await api_service.headers_of("reader", 1, write=False)
+    assert (await api_service.client.get(LINKS, headers=reader)).status_code == 403
 
 
 async def test_a_link_that_is_deleted_opens_nothing_and_ends_what_came(
-    house: ApiService, objects: DiskObjects
+    api_service: ApiService, objects: DiskObjects
 ) -> None:
-    path = await link(house)
-    at = path_of(await create(house, path))
+    path = await link(api_service)
+    at = path_of(await create(api_service, path))
     headers = {**TUS, **OFFSETS, "Upload-Offset": "0"}
-    assert (await house.client.patch(at, headers=headers, content=clip()[:99])).status_code == 204
-    (record,) = await listed(house)
+    assert (
+        await api_service.client.patch(at, headers=headers, content=clip()[:99])
+    ).status_code == 204
+    (record,) = await listed(api_service)
     one = f"{LINKS}/{record['id']}"
-    reader = await house.headers_of("reader", 1, write=False)
-    assert (await house.client.delete(one, headers=reader)).status_code == 403
-    other = await house.catalog.projects.add("other", NOW_US)
+    reader = await api_service.headers_of("reader", 1, write=False)
+    assert (await api_service.client.delete(one, headers=reader)).status_code == 403
+    other = await api_service.catalog.projects.add("other", NOW_US)
     elsewhere = f"/api/projects/{other.id}/upload-links/{record['id']}"
-    assert (await house.client.delete(elsewhere, headers=house.owner)).status_code == 404
-    assert (await house.client.delete(one, headers=house.owner)).status_code == 204
-    assert await listed(house) == []
-    assert (await house.client.head(at, headers=TUS)).status_code == 404
-    assert (await house.client.post(path, headers=TUS)).status_code == 404
-    assert await videos(house) == []
+    assert (
+        await api_service.client.delete(elsewhere, headers=api_service.owner)
+    ).status_code == 404
+    assert (await api_service.client.delete(one, headers=api_service.owner)).status_code == 204
+    assert await listed(api_service) == []
+    assert (await api_service.client.head(at, headers=TUS)).status_code == 404
+    assert (await api_service.client.post(path, headers=TUS)).status_code == 404
+    assert await videos(api_service) == []
     assert await objects.addresses("uploads") == []
-    assert (await house.client.delete(one, headers=house.owner)).status_code == 404
-    kinds = [each.kind for each in (await house.catalog.events.find_page(1)).items]
+    assert (await api_service.client.delete(one, headers=api_service.owner)).status_code == 404
+    kinds = [each.kind for each in (await api_service.catalog.events.find_page(1)).items]
     assert {"upload link deleted", "upload deleted"} <= set(kinds)
 
 
-async def test_what_came_through_a_link_outlives_it(house: ApiService) -> None:
-    path = await link(house)
-    answer = await house.client.post(path, **form())
+async def test_what_came_through_a_link_outlives_it(api_service: ApiService) -> None:
+    path = await link(api_service)
+    answer = await api_service.client.post(path, **form())
     assert answer.status_code == 201, answer.text
-    (record,) = await listed(house)
+    (record,) = await listed(api_service)
     one = f"{LINKS}/{record['id']}"
-    assert (await house.client.delete(one, headers=house.owner)).status_code == 204
-    assert [video["id"] for video in await videos(house)] == [answer.json()["video"]["id"]]
+    assert (await api_service.client.delete(one, headers=api_service.owner)).status_code == 204
+    assert [video["id"] for video in await videos(api_service)] == [answer.json()["video"]["id"]]

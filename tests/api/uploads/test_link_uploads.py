@@ -28,9 +28,9 @@ from tests.support.api.upload_clips import VIDEOS, clip
 LINKS = "/api/projects/1/upload-links"
 
 
-async def link(house: ApiService, **said: object) -> str:
+async def link(api_service: ApiService, **said: object) -> str:
     """Make a link; return its path."""
-    answer = await house.client.post(LINKS, json=said, headers=house.owner)
+    answer = await api_service.client.post(LINKS, json=said, headers=api_service.owner)
     assert answer.status_code == 201, answer.text
     made = answer.json()
     assert set(made) == {"message", "upload_link"}
@@ -40,53 +40,57 @@ async def link(house: ApiService, **said: object) -> str:
     return httpx.URL(made["upload_link"]["address"]).path
 
 
-async def videos(house: ApiService) -> list[Json]:
-    return (await house.client.get(VIDEOS, headers=house.owner)).json()["data"]
+async def videos(api_service: ApiService) -> list[Json]:
+    return (await api_service.client.get(VIDEOS, headers=api_service.owner)).json()["data"]
 
 
 def form(data: bytes | None = None, **texts: str) -> dict[str, Any]:  # Any: what httpx takes
     return {"files": {"video": ("a.mp4", data or clip(), "video/mp4")}, "data": texts}
 
 
-async def create(house: ApiService, path: str, **headers: str) -> httpx.Response:
+async def create(api_service: ApiService, path: str, **headers: str) -> httpx.Response:
     said = {"Upload-Length": str(len(clip())), **headers}
-    return await house.client.post(path, headers={**TUS, **said})
+    return await api_service.client.post(path, headers={**TUS, **said})
 
 
-async def test_one_resumable_upload_comes_through_a_link_without_a_token(house: ApiService) -> None:
-    path = await link(house, title="From outside", tags=[{"name": "Sent in"}])
+async def test_one_resumable_upload_comes_through_a_link_without_a_token(
+    api_service: ApiService,
+) -> None:
+    path = await link(api_service, title="From outside", tags=[{"name": "Sent in"}])
     said = metadata(title="Mine", description="A greeting.", filename="a.mp4")
-    made = await create(house, path, **{"Upload-Metadata": said})
+    made = await create(api_service, path, **{"Upload-Metadata": said})
     assert made.status_code == 201, made.text
     at = path_of(made)
     assert at.startswith(f"{path}/")
     data = clip()
     for start, end in ((0, 999), (999, len(data))):
         headers = {**TUS, **OFFSETS, "Upload-Offset": str(start)}
-        answer = await house.client.patch(at, headers=headers, content=data[start:end])
+        answer = await api_service.client.patch(at, headers=headers, content=data[start:end])
         assert answer.status_code == 204, answer.text
-        asked = await house.client.head(at, headers=TUS)
+        asked = await api_service.client.head(at, headers=TUS)
         assert asked.headers["upload-offset"] == str(end)
-    (video,) = await videos(house)
+    (video,) = await videos(api_service)
     assert (video["title"], video["description"]) == ("From outside", "A greeting.")
     assert not video["uploading"]
-    shown = await house.client.get(f"/api/videos/{video['id']}", headers=house.owner)
+    shown = await api_service.client.get(f"/api/videos/{video['id']}", headers=api_service.owner)
     assert [tag["name"] for tag in shown.json()["data"]["tags"]] == ["Sent in"]
-    for again in (await create(house, path), await house.client.post(path, **form())):
+    for again in (await create(api_service, path), await api_service.client.post(path, **form())):
         assert again.status_code == 409
-    assert len(await videos(house)) == 1
-    assert (await house.client.get(at)).json()["data"]["done"]
+    assert len(await videos(api_service)) == 1
+    assert (await api_service.client.get(at)).json()["data"]["done"]
 
 
-async def test_one_form_comes_through_a_link(house: ApiService) -> None:
-    path = await link(house)
-    answer = await house.client.post(path, **form(title="Mine"))
+async def test_one_form_comes_through_a_link(api_service: ApiService) -> None:
+    path = await link(api_service)
+    answer = await api_service.client.post(path, **form(title="Mine"))
     assert answer.status_code == 201, answer.text
-    (video,) = await videos(house)
+    (video,) = await videos(api_service)
     assert answer.json()["video"] == {key: video[key] for key in ("id", "hash", "title", "size")}
     assert video["title"] == "Mine"
-    assert (await create(house, path)).status_code == 409
-    events = (await house.client.get("/api/projects/1/events", headers=house.owner)).json()["data"]
+    assert (await create(api_service, path)).status_code == 409
+    events = (
+        await api_service.client.get("/api/projects/1/events", headers=api_service.owner)
+    ).json()["data"]
     assert [(each["type"], each["token"]) for each in events[:2]] == [
         ("video added", None),
         ("upload link added", 1),
@@ -94,35 +98,37 @@ async def test_one_form_comes_through_a_link(house: ApiService) -> None:
 
 
 async def test_a_file_that_is_no_video_leaves_the_link_as_it_was(
-    house: ApiService, objects: DiskObjects
+    api_service: ApiService, objects: DiskObjects
 ) -> None:
-    path = await link(house)
-    answer = await house.client.post(path, **form(b"Dear diary"))
+    path = await link(api_service)
+    answer = await api_service.client.post(path, **form(b"Dear diary"))
     assert answer.status_code == 422
-    await nothing_is_left(house, objects)
-    assert (await house.client.post(path, **form())).status_code == 201
+    await nothing_is_left(api_service, objects)
+    assert (await api_service.client.post(path, **form())).status_code == 201
 
 
-async def test_a_link_takes_no_more_than_it_was_made_for(house: ApiService) -> None:
-    path = await link(house, most_bytes=1000)
-    assert (await create(house, path)).status_code == 413
-    assert (await house.client.post(path, **form())).status_code == 413
-    deferred = await house.client.post(path, headers={**TUS, "Upload-Defer-Length": "1"})
+async def test_a_link_takes_no_more_than_it_was_made_for(api_service: ApiService) -> None:
+    path = await link(api_service, most_bytes=1000)
+    assert (await create(api_service, path)).status_code == 413
+    assert (await api_service.client.post(path, **form())).status_code == 413
+    deferred = await api_service.client.post(path, headers={**TUS, "Upload-Defer-Length": "1"})
     assert deferred.status_code == 201
     headers = {**TUS, **OFFSETS, "Upload-Offset": "0"}
-    answer = await house.client.patch(path_of(deferred), headers=headers, content=b"x" * 1001)
+    answer = await api_service.client.patch(path_of(deferred), headers=headers, content=b"x" * 1001)
     assert answer.status_code == 413
 
 
-async def test_a_stranger_sets_no_labels(house: ApiService) -> None:
-    path = await link(house)
-    refused = await create(house, path, **{"Upload-Metadata": metadata(tags='[{"name":"x"}]')})
+async def test_a_stranger_sets_no_labels(api_service: ApiService) -> None:
+    path = await link(api_service)
+    refused = await create(
+        api_service, path, **{"Upload-Metadata": metadata(tags='[{"name":"x"}]')}
+    )
     assert refused.status_code == 422
-    assert (await create(house, path)).status_code == 201
+    assert (await create(api_service, path)).status_code == 201
 
 
-async def test_a_link_that_is_over_begins_nothing(house: ApiService) -> None:
-    _, secret = await house.catalog.links.add(
+async def test_a_link_that_is_over_begins_nothing(api_service: ApiService) -> None:
+    _, secret = await api_service.catalog.links.add(
         1,
         UploadDetails(),
         most_bytes=1 << 30,
@@ -131,33 +137,33 @@ async def test_a_link_that_is_over_begins_nothing(house: ApiService) -> None:
         by=None,
     )
     path = f"/api/upload-links/{secret}"
-    assert (await create(house, path)).status_code == 410
-    assert (await house.client.post(path, **form())).status_code == 410
+    assert (await create(api_service, path)).status_code == 410
+    assert (await api_service.client.post(path, **form())).status_code == 410
 
 
-async def test_a_link_opens_its_own_upload_alone(house: ApiService) -> None:
-    first, second = await link(house), await link(house)
-    mine = path_of(await create(house, first))
+async def test_a_link_opens_its_own_upload_alone(api_service: ApiService) -> None:
+    first, second = await link(api_service), await link(api_service)
+    mine = path_of(await create(api_service, first))
     name = mine.rpartition("/")[2]
     for path in (f"{second}/{name}", f"{first}x/{name}", f"/api/upload-links/x/{name}"):
         for method in ("HEAD", "GET", "PATCH", "DELETE"):
             headers = {**TUS, **OFFSETS, "Upload-Offset": "0"}
-            answer = await house.client.request(method, path, headers=headers)
+            answer = await api_service.client.request(method, path, headers=headers)
             assert answer.status_code == 404, (method, path)
-    assert (await house.client.get(VIDEOS)).status_code == 401
+    assert (await api_service.client.get(VIDEOS)).status_code == 401
     owned = f"/api/projects/1/uploads/{name}"
-    assert (await house.client.get(owned, headers=house.owner)).status_code == 200
-    ended = await house.client.delete(mine, headers=TUS)
+    assert (await api_service.client.get(owned, headers=api_service.owner)).status_code == 200
+    ended = await api_service.client.delete(mine, headers=TUS)
     assert ended.status_code == 204
-    assert (await create(house, first)).status_code == 409
+    assert (await create(api_service, first)).status_code == 409
 
 
 @pytest.fixture
-async def strict(house: ApiService, objects: DiskObjects) -> AsyncGenerator[ApiService]:
+async def strict(api_service: ApiService, objects: DiskObjects) -> AsyncGenerator[ApiService]:
     """The application where a stranger has two attempts, and time stands."""
     rates = RateLimits(requests=0, attempts=2)
     app = create_app(
-        catalog=house.catalog,
+        catalog=api_service.catalog,
         addresses=ADDRESSES,
         broadcaster_key=BROADCASTER_KEY,
         intake=create_intake(objects, min_free_bytes=0),
@@ -165,7 +171,7 @@ async def strict(house: ApiService, objects: DiskObjects) -> AsyncGenerator[ApiS
         clock_us=lambda: NOW_US,
     )
     async with client_of(app) as client:
-        yield msgspec.structs.replace(house, client=client)
+        yield msgspec.structs.replace(api_service, client=client)
 
 
 async def test_wrong_links_are_429_and_good_ones_beside_them_are_not(strict: ApiService) -> None:
@@ -193,21 +199,23 @@ async def test_wrong_links_and_wrong_tokens_are_attempts_alike(strict: ApiServic
 
 
 async def test_no_log_and_no_event_holds_the_secret(
-    house: ApiService, caplog: pytest.LogCaptureFixture
+    api_service: ApiService, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    path = await link(house)
+    path = await link(api_service)
     secret = path.rpartition("/")[2]
-    at = path_of(await create(house, path))
-    await house.client.patch(at, headers={**TUS, **OFFSETS, "Upload-Offset": "5"}, content=b"x")
-    await house.client.delete(at, headers=TUS)
-    events = await house.client.get("/api/projects/1/events", headers=house.owner)
+    at = path_of(await create(api_service, path))
+    await api_service.client.patch(
+        at, headers={**TUS, **OFFSETS, "Upload-Offset": "5"}, content=b"x"
+    )
+    await api_service.client.delete(at, headers=TUS)
+    events = await api_service.client.get("/api/projects/1/events", headers=api_service.owner)
     assert secret not in events.text
     ours = [record for record in caplog.records if not record.name.startswith("httpx")]
     assert all(secret not in repr(record.__dict__) for record in ours)
 
 
-async def listed(house: ApiService, query: str = "") -> list[Json]:
-    answer = await house.client.get(LINKS + query, headers=house.owner)
+async def listed(api_service: ApiService, query: str = "") -> list[Json]:
+    answer = await api_service.client.get(LINKS + query, headers=api_service.owner)
     assert answer.status_code == 200, answer.text
     return answer.json()["data"]

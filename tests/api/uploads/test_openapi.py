@@ -6,8 +6,8 @@ from tests.support.api.application import ApiService
 UPLOADS = "/api/projects/{project_id}/uploads"
 
 
-async def test_each_operation_lists_the_headers_that_it_reads(house: ApiService) -> None:
-    paths = (await house.client.get("/schema/openapi.json")).json()["paths"]
+async def test_each_operation_lists_the_headers_that_it_reads(api_service: ApiService) -> None:
+    paths = (await api_service.client.get("/schema/openapi.json")).json()["paths"]
     operations = {**paths[f"{UPLOADS}/{{upload_name}}"], "create": paths[UPLOADS]["post"]}
     headers = {
         name: {each["name"] for each in operation["parameters"] if each["in"] == "header"}
@@ -27,8 +27,8 @@ async def test_each_operation_lists_the_headers_that_it_reads(house: ApiService)
     }  # fmt: skip
 
 
-async def test_a_wrong_checksum_is_among_the_responses(house: ApiService) -> None:
-    paths = (await house.client.get("/schema/openapi.json")).json()["paths"]
+async def test_a_wrong_checksum_is_among_the_responses(api_service: ApiService) -> None:
+    paths = (await api_service.client.get("/schema/openapi.json")).json()["paths"]
     one = paths[f"{UPLOADS}/{{upload_name}}"]
     assert all(str(CHECKSUM_MISMATCH) in one[method]["responses"] for method in ("patch", "post"))
     assert str(CHECKSUM_MISMATCH) not in one["get"]["responses"]

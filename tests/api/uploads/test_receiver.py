@@ -9,51 +9,53 @@ from pathlib import Path
 import httpx
 
 from storage.objects import addresses
-from tests.api.uploads.test_single_request_over_http import Door, MiB, anything, opened
+from tests.api.uploads.test_single_request_over_http import LoopbackService, MiB, anything, opened
 from tests.support.api.tus_client import OFFSETS, TUS, UPLOADS
 from tests.support.plain_http import PLAIN
 
 
-def headers_of(door: Door) -> dict[str, str]:
-    return {"Authorization": f"Bearer {door.token}", **TUS}
+def headers_of(service: LoopbackService) -> dict[str, str]:
+    return {"Authorization": f"Bearer {service.token}", **TUS}
 
 
-async def create(door: Door, length: int) -> str:
+async def create(service: LoopbackService, length: int) -> str:
     """Begin an upload; return its path."""
     async with httpx.AsyncClient(
-        verify=PLAIN, base_url=f"http://127.0.0.1:{door.port}", timeout=60
+        verify=PLAIN, base_url=f"http://127.0.0.1:{service.port}", timeout=60
     ) as client:
         answer = await client.post(
-            UPLOADS, headers={**headers_of(door), "Upload-Length": str(length)}
+            UPLOADS, headers={**headers_of(service), "Upload-Length": str(length)}
         )
     assert answer.status_code == 201, answer.text
     return httpx.URL(answer.headers["location"]).path
 
 
-async def ask(door: Door, method: str, path: str, **asked: object) -> httpx.Response:
-    headers = {**headers_of(door), **asked.pop("headers", {})}  # type: ignore[dict-item]
+async def send_request(
+    service: LoopbackService, method: str, path: str, **asked: object
+) -> httpx.Response:
+    headers = {**headers_of(service), **asked.pop("headers", {})}  # type: ignore[dict-item]
     async with httpx.AsyncClient(
-        verify=PLAIN, base_url=f"http://127.0.0.1:{door.port}", timeout=60
+        verify=PLAIN, base_url=f"http://127.0.0.1:{service.port}", timeout=60
     ) as client:
         return await client.request(method, path, headers=headers, **asked)  # type: ignore[arg-type]
 
 
-async def offset(door: Door, path: str) -> int:
-    answer = await ask(door, "HEAD", path)
+async def offset(service: LoopbackService, path: str) -> int:
+    answer = await send_request(service, "HEAD", path)
     assert answer.status_code == 200
     return int(answer.headers["upload-offset"])
 
 
-async def patch(door: Door, path: str, at: int, content: object) -> httpx.Response:
+async def patch(service: LoopbackService, path: str, at: int, content: object) -> httpx.Response:
     said = {**OFFSETS, "Upload-Offset": str(at)}
-    return await ask(door, "PATCH", path, headers=said, content=content)
+    return await send_request(service, "PATCH", path, headers=said, content=content)
 
 
-def head(door: Door, path: str, at: int, length: int) -> bytes:
+def head(service: LoopbackService, path: str, at: int, length: int) -> bytes:
     """Return the head of a PATCH, for a client that is written by hand."""
     said = {
         "Host": "x",
-        **headers_of(door),
+        **headers_of(service),
         **OFFSETS,
         "Upload-Offset": str(at),
         "Content-Length": str(length),
@@ -62,9 +64,9 @@ def head(door: Door, path: str, at: int, length: int) -> bytes:
     return "\r\n".join([*lines, "", ""]).encode()
 
 
-async def begun(door: Door, path: str, least: int) -> None:
+async def begun(service: LoopbackService, path: str, least: int) -> None:
     """Wait until so many bytes stand in the file."""
-    file = door.objects.path(addresses.upload(path.rpartition("/")[2]))
+    file = service.objects.path(addresses.upload(path.rpartition("/")[2]))
     async with asyncio.timeout(30):
         while not file.exists() or file.stat().st_size < least:  # noqa: ASYNC110  # nobody tells
             await asyncio.sleep(0.02)
@@ -72,34 +74,34 @@ async def begun(door: Door, path: str, least: int) -> None:
 
 async def test_an_upload_that_is_cut_again_and_again_comes_whole(tmp_path: Path) -> None:
     data = random.Random(7).randbytes(24 * MiB)
-    async with opened(tmp_path, probe=anything) as door:
-        path = await create(door, len(data))
+    async with opened(tmp_path, probe=anything) as service:
+        path = await create(service, len(data))
         at = 0
         for cut in range(10):
-            _, writer = await asyncio.open_connection("127.0.0.1", door.port)
-            writer.write(head(door, path, at, len(data) - at))
+            _, writer = await asyncio.open_connection("127.0.0.1", service.port)
+            writer.write(head(service, path, at, len(data) - at))
             until = at + (cut + 1) * 300_000
             writer.write(data[at:until])
             await writer.drain()
             # Cut with a reset, in the middle of a piece.
             # From the third cut on at least one whole piece was sent, which the file must get.
-            await begun(door, path, at + (cut > 1))
+            await begun(service, path, at + (cut > 1))
             writer.transport.abort()
-            was, at = at, await offset(door, path)
+            was, at = at, await offset(service, path)
             assert was <= at <= until
         assert at > 0
-        answer = await patch(door, path, at, data[at:])
+        answer = await patch(service, path, at, data[at:])
         assert answer.status_code == 204, answer.text
         hash_ = answer.headers["headend-video-hash"]
-        kept = door.objects.path(addresses.video_source(hash_, 1)).read_bytes()
+        kept = service.objects.path(addresses.video_source(hash_, 1)).read_bytes()
         assert hashlib.sha256(kept).digest() == hashlib.sha256(data).digest()
 
 
 async def test_a_client_that_drips_is_given_up_and_its_bytes_stay(tmp_path: Path) -> None:
-    async with opened(tmp_path, quiet_seconds=0.6) as door:
-        path = await create(door, 1000)
-        reader, writer = await asyncio.open_connection("127.0.0.1", door.port)
-        writer.write(head(door, path, 0, 1000))
+    async with opened(tmp_path, quiet_seconds=0.6) as service:
+        path = await create(service, 1000)
+        reader, writer = await asyncio.open_connection("127.0.0.1", service.port)
+        writer.write(head(service, path, 0, 1000))
         sent = 0
         async with asyncio.timeout(20), asyncio.TaskGroup() as tasks:
             answered = tasks.create_task(reader.readuntil(b"\r\n\r\n"))
@@ -109,72 +111,72 @@ async def test_a_client_that_drips_is_given_up_and_its_bytes_stay(tmp_path: Path
                 await asyncio.sleep(0.05)
         writer.close()
         assert answered.result().startswith(b"HTTP/1.1 408 ")
-        assert 0 < await offset(door, path) <= sent
+        assert 0 < await offset(service, path) <= sent
 
 
 async def test_a_body_without_a_length_that_is_too_long_is_cut(tmp_path: Path) -> None:
-    async with opened(tmp_path) as door:
-        path = await create(door, 100)
+    async with opened(tmp_path) as service:
+        path = await create(service, 100)
 
         async def endless() -> AsyncGenerator[bytes]:
             for _ in range(50):
                 yield b"x" * 10
 
-        answer = await patch(door, path, 0, endless())
+        answer = await patch(service, path, 0, endless())
         assert answer.status_code == 413
         # What was asked for is there; it is no media, and a look at it says so.
-        assert (await ask(door, "HEAD", path)).status_code == 422
-        assert (await ask(door, "HEAD", path)).status_code == 404
-        await door.nothing_is_left()
+        assert (await send_request(service, "HEAD", path)).status_code == 422
+        assert (await send_request(service, "HEAD", path)).status_code == 404
+        await service.nothing_is_left()
 
 
 async def test_of_two_who_append_the_newest_goes_on_and_no_byte_is_lost(tmp_path: Path) -> None:
     data = random.Random(8).randbytes(4 * MiB)
-    async with opened(tmp_path, probe=anything) as door:
-        path = await create(door, len(data))
-        reader, writer = await asyncio.open_connection("127.0.0.1", door.port)
-        writer.write(head(door, path, 0, len(data)) + data[: 2 * MiB])
+    async with opened(tmp_path, probe=anything) as service:
+        path = await create(service, len(data))
+        reader, writer = await asyncio.open_connection("127.0.0.1", service.port)
+        writer.write(head(service, path, 0, len(data)) + data[: 2 * MiB])
         await writer.drain()
-        await begun(door, path, MiB)
-        at = await offset(door, path)
+        await begun(service, path, MiB)
+        at = await offset(service, path)
         assert MiB <= at <= 2 * MiB
         async with asyncio.timeout(20):
             old = await reader.readuntil(b"\r\n\r\n")
         assert old.startswith(b"HTTP/1.1 423 ")
         writer.close()
-        answer = await patch(door, path, at, data[at:])
+        answer = await patch(service, path, at, data[at:])
         assert answer.status_code == 204, answer.text
         hash_ = answer.headers["headend-video-hash"]
-        assert door.objects.path(addresses.video_source(hash_, 1)).read_bytes() == data
+        assert service.objects.path(addresses.video_source(hash_, 1)).read_bytes() == data
 
 
 async def test_ten_who_append_at_once_leave_one_whole_file(tmp_path: Path) -> None:
     data = random.Random(9).randbytes(3 * MiB)
-    async with opened(tmp_path, probe=anything) as door:
-        path = await create(door, len(data))
+    async with opened(tmp_path, probe=anything) as service:
+        path = await create(service, len(data))
 
         async def try_on() -> int:
-            at = await offset(door, path)
-            return (await patch(door, path, at, data[at:])).status_code
+            at = await offset(service, path)
+            return (await patch(service, path, at, data[at:])).status_code
 
         async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
             tried = [tasks.create_task(try_on()) for _ in range(10)]
         assert {each.result() for each in tried} <= {204, 409, 423}
-        at = await offset(door, path)
-        answer = await patch(door, path, at, data[at:])
+        at = await offset(service, path)
+        answer = await patch(service, path, at, data[at:])
         assert answer.status_code == 204, answer.text
         hash_ = answer.headers["headend-video-hash"]
-        assert door.objects.path(addresses.video_source(hash_, 1)).read_bytes() == data
+        assert service.objects.path(addresses.video_source(hash_, 1)).read_bytes() == data
 
 
 async def test_a_disk_without_room_refuses_and_keeps_the_offset(tmp_path: Path) -> None:
-    async with opened(tmp_path) as door:
-        path = await create(door, 100)
-        assert (await patch(door, path, 0, b"x" * 10)).status_code == 204
-    async with opened(tmp_path, least_free=1 << 60) as door:
-        _, token = await door.catalog.tokens.add("two", None, write=True, now_us=1)
-        full = Door(door.port, token, door.catalog, door.objects)
-        created = await ask(full, "POST", UPLOADS, headers={"Upload-Length": "100"})
+    async with opened(tmp_path) as service:
+        path = await create(service, 100)
+        assert (await patch(service, path, 0, b"x" * 10)).status_code == 204
+    async with opened(tmp_path, least_free=1 << 60) as service:
+        _, token = await service.catalog.tokens.add("two", None, write=True, now_us=1)
+        full = LoopbackService(service.port, token, service.catalog, service.objects)
+        created = await send_request(full, "POST", UPLOADS, headers={"Upload-Length": "100"})
         assert created.status_code == 503
         assert int(created.headers["retry-after"]) > 0
         assert (await patch(full, path, 10, b"x" * 10)).status_code == 503

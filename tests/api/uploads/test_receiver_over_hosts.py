@@ -39,7 +39,7 @@ PIECE = 256 * 1024
 DATA = random.Random(21).randbytes(5 * MiB // 2)
 
 
-class Host(msgspec.Struct, frozen=True):
+class UploadHost(msgspec.Struct, frozen=True):
     """A host that receives uploads, on a loopback port."""
 
     port: int
@@ -73,10 +73,10 @@ class Host(msgspec.Struct, frozen=True):
         return await self.ask("PATCH", path, headers=headers, content=body)
 
 
-class Site(msgspec.Struct, frozen=True):
+class UploadHosts(msgspec.Struct, frozen=True):
     """Hosts that share a database and a bucket."""
 
-    hosts: list[Host]
+    hosts: list[UploadHost]
     database: str
 
     async def has_a_video(self, hash_: str, data: bytes) -> None:
@@ -90,12 +90,14 @@ class Site(msgspec.Struct, frozen=True):
 
 
 @asynccontextmanager
-async def host_of(folder: Path, database: str, place: S3Place, token: str) -> AsyncGenerator[Host]:
+async def host_of(
+    folder: Path, database: str, bucket: S3Place, token: str
+) -> AsyncGenerator[UploadHost]:
     async with AsyncExitStack() as stack:
         scratch = stack.enter_context(DiskObjects(folder))
         sock = stack.enter_context(socket.socket())
         sock.bind(("127.0.0.1", 0))
-        objects = S3Objects(place, scratch, cache_bytes=1 << 20)
+        objects = S3Objects(bucket, scratch, cache_bytes=1 << 20)
         catalog = await stack.enter_async_context(open_catalog(database, migrate=False))
         intake = msgspec.structs.replace(
             create_intake(objects, 0, shared=True),
@@ -105,36 +107,36 @@ async def host_of(folder: Path, database: str, place: S3Place, token: str) -> As
         key = (await catalog.installation.first_start(NOW_US)).broadcaster_key
         app = create_app(catalog=catalog, addresses=ADDRESSES, broadcaster_key=key, intake=intake)
         await stack.enter_async_context(serving(app, sock))
-        yield Host(sock.getsockname()[1], token, catalog, objects)
+        yield UploadHost(sock.getsockname()[1], token, catalog, objects)
 
 
 @pytest.fixture
-async def site(
+async def upload_hosts(
     s3_server: S3Server,
     postgres_server: PostgresServer,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-) -> AsyncGenerator[Site]:
+) -> AsyncGenerator[UploadHosts]:
     for name, value in s3_server.credentials.items():
         monkeypatch.setenv(name, value)
-    place = s3_server.new_bucket("media")
+    bucket = s3_server.new_bucket("media")
     with postgres_server.fresh_database() as database:
         async with AsyncExitStack() as stack:
             async with open_catalog(database, migrate=False) as catalog:
                 token = (await catalog.installation.first_start(NOW_US)).owner_token or ""
             hosts = [
                 await stack.enter_async_context(
-                    host_of(tmp_path / f"host-{number}", database, place, token)
+                    host_of(tmp_path / f"host-{number}", database, bucket, token)
                 )
                 for number in range(3)
             ]
-            yield Site(hosts, database)
+            yield UploadHosts(hosts, database)
 
 
 async def test_an_upload_begun_at_one_host_goes_on_at_another_and_ends_at_a_third(
-    site: Site,
+    upload_hosts: UploadHosts,
 ) -> None:
-    first, second, third = site.hosts
+    first, second, third = upload_hosts.hosts
     path = await first.create(len(DATA))
     assert (await first.append(path, 0, DATA[: 3 * PIECE + 1])).status_code == 204
     at = await second.offset(path)
@@ -143,14 +145,16 @@ async def test_an_upload_begun_at_one_host_goes_on_at_another_and_ends_at_a_thir
     assert await first.offset(path) == await third.offset(path) == MiB
     answer = await third.append(path, MiB, DATA[MiB:])
     assert answer.status_code == 204, answer.text
-    await site.has_a_video(answer.headers["headend-video-hash"], DATA)
-    for host in site.hosts:
+    await upload_hosts.has_a_video(answer.headers["headend-video-hash"], DATA)
+    for host in upload_hosts.hosts:
         assert await host.offset(path) == len(DATA)
 
 
-async def test_a_request_that_was_overtaken_at_another_host_changes_nothing(site: Site) -> None:
+async def test_a_request_that_was_overtaken_at_another_host_changes_nothing(
+    upload_hosts: UploadHosts,
+) -> None:
     """As of a host that is cut off, or that a client has given up."""
-    first, second, _ = site.hosts
+    first, second, _ = upload_hosts.hosts
     path = await first.create(len(DATA))
     go_on = asyncio.Event()
 
@@ -180,14 +184,14 @@ async def status_of(asking: Awaitable[httpx.Response]) -> int | None:
         return None
 
 
-async def _has_pieces(host: Host) -> bool:
+async def _has_pieces(host: UploadHost) -> bool:
     return bool(await host.objects.addresses(PIECES))
 
 
-async def test_hosts_that_append_at_once_leave_one_whole_file(site: Site) -> None:
-    path = await site.hosts[0].create(len(DATA))
+async def test_hosts_that_append_at_once_leave_one_whole_file(upload_hosts: UploadHosts) -> None:
+    path = await upload_hosts.hosts[0].create(len(DATA))
 
-    async def try_on(host: Host) -> int:
+    async def try_on(host: UploadHost) -> int:
         asked = await host.head(path)
         if asked.status_code != 200:
             return asked.status_code
@@ -195,24 +199,26 @@ async def test_hosts_that_append_at_once_leave_one_whole_file(site: Site) -> Non
         return (await host.append(path, at, DATA[at:])).status_code
 
     async with asyncio.TaskGroup() as tasks:
-        tried = [tasks.create_task(try_on(host)) for host in site.hosts for _ in "ab"]
+        tried = [tasks.create_task(try_on(host)) for host in upload_hosts.hosts for _ in "ab"]
     assert {each.result() for each in tried} <= {204, 409, 423}
 
     async def is_whole() -> bool:
-        answer = await site.hosts[2].head(path)
+        answer = await upload_hosts.hosts[2].head(path)
         at = int(answer.headers.get("upload-offset", "0"))
         return (
             answer.status_code == 200
-            and (await site.hosts[2].append(path, at, DATA[at:])).status_code == 204
+            and (await upload_hosts.hosts[2].append(path, at, DATA[at:])).status_code == 204
         )
 
     await until(is_whole, within=60)
-    hash_ = (await site.hosts[1].head(path)).headers["headend-video-hash"]
-    await site.has_a_video(hash_, DATA)
+    hash_ = (await upload_hosts.hosts[1].head(path)).headers["headend-video-hash"]
+    await upload_hosts.has_a_video(hash_, DATA)
 
 
-async def test_a_host_that_dies_over_the_last_byte_is_replaced_by_the_next_one(site: Site) -> None:
-    first, second, _ = site.hosts
+async def test_a_host_that_dies_over_the_last_byte_is_replaced_by_the_next_one(
+    upload_hosts: UploadHosts,
+) -> None:
+    first, second, _ = upload_hosts.hosts
     path = await first.create(len(DATA))
     name = path.rpartition("/")[2]
     assert (await first.append(path, 0, DATA[:-1])).status_code == 204
@@ -231,14 +237,16 @@ async def test_a_host_that_dies_over_the_last_byte_is_replaced_by_the_next_one(s
     # No other host makes it meanwhile, and the client does not take it for the end.
     assert (await second.head(path)).status_code == 423
     assert (await second.append(path, len(DATA), b"")).status_code == 423
-    run_sql(site.database, "UPDATE uploads SET held_until_us = held_until_us - 31000000")
+    run_sql(upload_hosts.database, "UPDATE uploads SET held_until_us = held_until_us - 31000000")
     asked = await second.head(path)
     assert (asked.status_code, asked.headers["upload-offset"]) == (200, str(len(DATA)))
-    await site.has_a_video(asked.headers["headend-video-hash"], DATA)
+    await upload_hosts.has_a_video(asked.headers["headend-video-hash"], DATA)
 
 
-async def test_bytes_with_a_wrong_checksum_are_not_kept_at_any_host(site: Site) -> None:
-    first, second, third = site.hosts
+async def test_bytes_with_a_wrong_checksum_are_not_kept_at_any_host(
+    upload_hosts: UploadHosts,
+) -> None:
+    first, second, third = upload_hosts.hosts
     path = await first.create(len(DATA))
 
     def checksum(part: bytes) -> dict[str, str]:
@@ -253,11 +261,13 @@ async def test_bytes_with_a_wrong_checksum_are_not_kept_at_any_host(site: Site) 
     assert (await third.append(path, MiB, rest, **checksum(half))).status_code == 460
     answer = await first.append(path, MiB, rest, **checksum(rest))
     assert answer.status_code == 204, answer.text
-    await site.has_a_video(answer.headers["headend-video-hash"], DATA)
+    await upload_hosts.has_a_video(answer.headers["headend-video-hash"], DATA)
 
 
-async def test_an_upload_that_is_ended_at_another_host_leaves_nothing(site: Site) -> None:
-    first, second, third = site.hosts
+async def test_an_upload_that_is_ended_at_another_host_leaves_nothing(
+    upload_hosts: UploadHosts,
+) -> None:
+    first, second, third = upload_hosts.hosts
     path = await first.create(len(DATA))
     assert (await first.append(path, 0, DATA[:MiB])).status_code == 204
     assert (await second.ask("DELETE", path, headers=TUS)).status_code == 204
@@ -265,12 +275,12 @@ async def test_an_upload_that_is_ended_at_another_host_leaves_nothing(site: Site
     assert (await first.append(path, MiB, DATA[MiB:])).status_code == 404
     assert (await third.head(path)).status_code == 404
     assert await second.objects.addresses(PIECES) == []
-    assert run_sql(site.database, "SELECT count(*) FROM upload_pieces") == [(0,)]
+    assert run_sql(upload_hosts.database, "SELECT count(*) FROM upload_pieces") == [(0,)]
 
 
-async def test_a_form_may_come_to_any_host(site: Site) -> None:
-    for host in site.hosts[1:]:
+async def test_a_form_may_come_to_any_host(upload_hosts: UploadHosts) -> None:
+    for host in upload_hosts.hosts[1:]:
         answer = await host.ask("POST", VIDEOS, headers=FORM, content=form(video(data=clip())))
         assert answer.status_code == 201, answer.text
         hash_ = answer.json()["video"]["hash"]
-        assert await site.hosts[0].objects.get(video_source(hash_, 1)) == clip()
+        assert await upload_hosts.hosts[0].objects.get(video_source(hash_, 1)) == clip()

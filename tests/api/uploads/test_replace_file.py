@@ -12,17 +12,21 @@ from tests.support.api.upload_clips import clip, upload
 from tests.support.storage.new_videos import new_video
 
 
-async def put(house: ApiService, number: int, *, token: Any = None, **files: Any) -> httpx.Response:
+async def put(
+    api_service: ApiService, number: int, *, token: Any = None, **files: Any
+) -> httpx.Response:
     path = f"/api/videos/{number}/file"
-    return await house.client.put(path, files=files, headers=token or house.owner)
+    return await api_service.client.put(path, files=files, headers=token or api_service.owner)
 
 
 async def test_a_file_is_replaced_and_the_hash_stays(
-    house: ApiService, objects: DiskObjects
+    api_service: ApiService, objects: DiskObjects
 ) -> None:
-    first: Json = (await upload(house))["video"]
-    await made(house, objects, first["id"])
-    answer = await put(house, first["id"], video=("Anderer Schnitt.mp4", clip("320x180", "2")))
+    first: Json = (await upload(api_service))["video"]
+    await made(api_service, objects, first["id"])
+    answer = await put(
+        api_service, first["id"], video=("Anderer Schnitt.mp4", clip("320x180", "2"))
+    )
     assert answer.status_code == 200, answer.text
     body: Json = answer.json()
     assert set(body) == {"message", "video"}
@@ -35,52 +39,52 @@ async def test_a_file_is_replaced_and_the_hash_stays(
     assert video["size"] == len(clip("320x180", "2"))
     assert (video["completed"], video["completed_at"]) == (False, None)
     assert (video["published"], video["transcoding_progress"]) == (True, 0)
-    record = await house.catalog.videos.find(first["id"])
+    record = await api_service.catalog.videos.find(first["id"])
     assert record is not None
     assert record.video.media == "1-1"
     sources = await objects.addresses(f"sources/{first['hash']}")
     assert len(sources) == 1
     assert await objects.get(sources[0]) == clip("320x180", "2")
-    (status,) = await made(house, objects, first["id"])
+    (status,) = await made(api_service, objects, first["id"])
     assert status["state"] == "completed"
-    record = await house.catalog.videos.find(first["id"])
+    record = await api_service.catalog.videos.find(first["id"])
     assert record is not None
     assert (record.video.media, record.video.width) == ("2-2", 320)
 
 
 async def test_a_file_that_is_none_is_refused_and_changes_nothing(
-    house: ApiService, objects: DiskObjects
+    api_service: ApiService, objects: DiskObjects
 ) -> None:
-    first: Json = (await upload(house))["video"]
+    first: Json = (await upload(api_service))["video"]
     before = await objects.addresses(f"sources/{first['hash']}")
-    answer = await put(house, first["id"], video=("a.mp4", b"no film"))
+    answer = await put(api_service, first["id"], video=("a.mp4", b"no film"))
     assert answer.status_code == 422
     assert list(answer.json()["errors"]) == ["video"]
-    answer = await put(house, first["id"], poster=("a.png", b"no film"))
+    answer = await put(api_service, first["id"], poster=("a.png", b"no film"))
     assert answer.status_code == 422
     assert await objects.addresses(f"sources/{first['hash']}") == before
-    found = await house.catalog.videos.find(first["id"])
+    found = await api_service.catalog.videos.find(first["id"])
     assert found is not None
     assert found.video.size == first["size"]
 
 
-async def test_who_may_not_write_replaces_nothing(house: ApiService) -> None:
-    first: Json = (await upload(house))["video"]
+async def test_who_may_not_write_replaces_nothing(api_service: ApiService) -> None:
+    first: Json = (await upload(api_service))["video"]
     film = ("a.mp4", clip())
-    reader = await house.headers_of("reader", 1, write=False)
-    assert (await put(house, first["id"], token=reader, video=film)).status_code == 403
-    other = await house.catalog.projects.add("other", NOW_US)
-    stranger = await house.headers_of("stranger", other.id, write=True)
-    assert (await put(house, first["id"], token=stranger, video=film)).status_code == 404
-    assert (await put(house, 999, video=film)).status_code == 404
+    reader = await api_service.headers_of("reader", 1, write=False)
+    assert (await put(api_service, first["id"], token=reader, video=film)).status_code == 403
+    other = await api_service.catalog.projects.add("other", NOW_US)
+    stranger = await api_service.headers_of("stranger", other.id, write=True)
+    assert (await put(api_service, first["id"], token=stranger, video=film)).status_code == 404
+    assert (await put(api_service, 999, video=film)).status_code == 404
 
 
 async def test_a_file_that_is_still_coming_is_not_replaced(
-    house: ApiService, objects: DiskObjects
+    api_service: ApiService, objects: DiskObjects
 ) -> None:
     file = new_video(size=0, source="")
-    video = await house.catalog.videos.expect(1, file, NOW_US)
-    answer = await put(house, video, video=("a.mp4", clip()))
+    video = await api_service.catalog.videos.expect(1, file, NOW_US)
+    answer = await put(api_service, video, video=("a.mp4", clip()))
     assert answer.status_code == 409
     assert answer.json() == {"message": "The video's first file is still coming."}
     assert await objects.addresses("sources") == []

@@ -16,19 +16,19 @@ from tests.support.storage.new_videos import new_video
 
 
 @pytest.fixture
-async def first(house: ApiService) -> Json:
+async def first(api_service: ApiService) -> Json:
     """A video whose file came."""
-    return (await upload(house))["video"]
+    return (await upload(api_service))["video"]
 
 
 async def test_one_form_through_a_link_replaces_the_file_of_its_video(
-    house: ApiService, objects: DiskObjects, first: Json
+    api_service: ApiService, objects: DiskObjects, first: Json
 ) -> None:
-    path = await link(house, video_id=first["id"])
+    path = await link(api_service, video_id=first["id"])
     for refused in (form(title="Mine"), form(b"Dear diary")):
-        assert (await house.client.post(path, **refused)).status_code == 422
-    assert await source_of(house, objects, first) == clip()
-    answer = await house.client.post(path, **form(clip(*OTHER)))
+        assert (await api_service.client.post(path, **refused)).status_code == 422
+    assert await source_of(api_service, objects, first) == clip()
+    answer = await api_service.client.post(path, **form(clip(*OTHER)))
     assert answer.status_code == 201, answer.text
     assert answer.json() == {
         "message": "File replaced.",
@@ -39,53 +39,53 @@ async def test_one_form_through_a_link_replaces_the_file_of_its_video(
             "size": len(clip(*OTHER)),
         },
     }
-    assert await source_of(house, objects, first) == clip(*OTHER)
-    assert (await house.client.post(path, **form())).status_code == 409
-    assert (await create(house, path)).status_code == 409
-    assert await source_of(house, objects, first) == clip(*OTHER)
-    assert [each["id"] for each in await videos(house)] == [first["id"]]
-    event = (await house.catalog.events.find_page(1)).items[0]
+    assert await source_of(api_service, objects, first) == clip(*OTHER)
+    assert (await api_service.client.post(path, **form())).status_code == 409
+    assert (await create(api_service, path)).status_code == 409
+    assert await source_of(api_service, objects, first) == clip(*OTHER)
+    assert [each["id"] for each in await videos(api_service)] == [first["id"]]
+    event = (await api_service.catalog.events.find_page(1)).items[0]
     assert (event.kind, event.subject, event.token) == ("video replaced", first["hash"], None)
-    (record,) = await listed(house)
+    (record,) = await listed(api_service)
     assert (record["state"], record["video_id"]) == ("used", first["id"])
 
 
 async def test_one_resumable_upload_through_a_link_replaces_the_file_of_its_video(
-    house: ApiService, objects: DiskObjects, first: Json
+    api_service: ApiService, objects: DiskObjects, first: Json
 ) -> None:
-    path = await link(house, video_id=first["id"])
+    path = await link(api_service, video_id=first["id"])
     for said in (metadata(title="Mine"), metadata(replaces="1"), metadata(replaces="2")):
-        refused = await create(house, path, **{"Upload-Metadata": said})
+        refused = await create(api_service, path, **{"Upload-Metadata": said})
         assert refused.status_code == 422, said
-    made = await create(house, path, **{"Upload-Metadata": metadata(filename="a.mp4")})
+    made = await create(api_service, path, **{"Upload-Metadata": metadata(filename="a.mp4")})
     assert made.status_code == 201, made.text
     at, data = path_of(made), clip()
     headers = {**TUS, **OFFSETS, "Upload-Offset": "0"}
-    answer = await house.client.patch(at, headers=headers, content=data)
+    answer = await api_service.client.patch(at, headers=headers, content=data)
     assert answer.status_code == 204, answer.text
     assert answer.headers["headend-video-hash"] == first["hash"]
-    assert (await kinds(house))[0] == "video replaced"
-    assert await source_of(house, objects, first) == data
-    assert (await create(house, path)).status_code == 409
-    assert [each["id"] for each in await videos(house)] == [first["id"]]
+    assert (await kinds(api_service))[0] == "video replaced"
+    assert await source_of(api_service, objects, first) == data
+    assert (await create(api_service, path)).status_code == 409
+    assert [each["id"] for each in await videos(api_service)] == [first["id"]]
 
 
 async def test_a_link_for_a_new_video_replaces_none(
-    house: ApiService, objects: DiskObjects, first: Json
+    api_service: ApiService, objects: DiskObjects, first: Json
 ) -> None:
-    path = await link(house)
+    path = await link(api_service)
     said = {"Upload-Metadata": metadata(replaces=str(first["id"]))}
-    refused = await create(house, path, **said)
+    refused = await create(api_service, path, **said)
     assert (refused.status_code, set(refused.json()["errors"])) == (422, {"replaces"})
-    (record,) = await listed(house)
+    (record,) = await listed(api_service)
     assert (record["state"], record["video_id"]) == ("open", None)
-    assert await source_of(house, objects, first) == clip()
+    assert await source_of(api_service, objects, first) == clip()
 
 
 async def test_a_link_is_for_a_video_of_its_project_of_which_it_says_nothing(
-    house: ApiService, first: Json
+    api_service: ApiService, first: Json
 ) -> None:
-    other = await house.catalog.projects.add("Other", NOW_US)
+    other = await api_service.catalog.projects.add("Other", NOW_US)
     elsewhere = f"/api/projects/{other.id}/upload-links"
     number = first["id"]
     cases: tuple[tuple[str, Json, set[str]], ...] = (
@@ -97,58 +97,62 @@ async def test_a_link_is_for_a_video_of_its_project_of_which_it_says_nothing(
         (LINKS, {"video_id": number, "title": "x", "tags": []}, {"title", "tags"}),
     )
     for path, body, fields in cases:
-        answer = await house.client.post(path, json=body, headers=house.owner)
+        answer = await api_service.client.post(path, json=body, headers=api_service.owner)
         assert answer.status_code == 422, (body, answer.text)
         assert set(answer.json()["errors"]) == fields
-    assert await listed(house) == []
+    assert await listed(api_service) == []
     # What says nothing may stand beside it.
-    await link(house, video_id=number, category=None)
-    await link(house, video_id=None, title="x")
+    await link(api_service, video_id=number, category=None)
+    await link(api_service, video_id=None, title="x")
 
 
-async def test_a_link_waits_for_the_first_file_of_its_video(house: ApiService) -> None:
+async def test_a_link_waits_for_the_first_file_of_its_video(api_service: ApiService) -> None:
     file = new_video(size=0, source="")
-    video = await house.catalog.videos.expect(1, file, NOW_US)
-    path = await link(house, video_id=video)
-    for answer in (await create(house, path), await house.client.post(path, **form())):
+    video = await api_service.catalog.videos.expect(1, file, NOW_US)
+    path = await link(api_service, video_id=video)
+    for answer in (await create(api_service, path), await api_service.client.post(path, **form())):
         assert answer.status_code == 409
         assert answer.json() == {"message": "The video's first file is still coming."}
-    (record,) = await listed(house)
+    (record,) = await listed(api_service)
     assert record["state"] == "open"
 
 
 async def test_a_deleted_video_ends_its_links_and_what_comes_through_them(
-    house: ApiService, objects: DiskObjects, first: Json
+    api_service: ApiService, objects: DiskObjects, first: Json
 ) -> None:
-    paths = [await link(house, video_id=first["id"]) for _ in range(2)]
-    at = path_of(await create(house, paths[0]))
+    paths = [await link(api_service, video_id=first["id"]) for _ in range(2)]
+    at = path_of(await create(api_service, paths[0]))
     headers = {**TUS, **OFFSETS, "Upload-Offset": "0"}
-    assert (await house.client.patch(at, headers=headers, content=clip()[:99])).status_code == 204
-    gone = await house.client.delete(f"/api/videos/{first['id']}", headers=house.owner)
+    assert (
+        await api_service.client.patch(at, headers=headers, content=clip()[:99])
+    ).status_code == 204
+    gone = await api_service.client.delete(f"/api/videos/{first['id']}", headers=api_service.owner)
     assert gone.status_code == 204
-    assert await listed(house) == []
-    assert (await house.client.head(at, headers=TUS)).status_code == 404
+    assert await listed(api_service) == []
+    assert (await api_service.client.head(at, headers=TUS)).status_code == 404
     for path in paths:
-        assert (await create(house, path)).status_code == 404
-        assert (await house.client.post(path, **form())).status_code == 404
+        assert (await create(api_service, path)).status_code == 404
+        assert (await api_service.client.post(path, **form())).status_code == 404
     assert len(await objects.addresses("uploads")) == 1
     later_us = wall_clock_us() + AGE_US + 1
-    await remove_expired_uploads(objects, house.catalog.uploads, later_us)
+    await remove_expired_uploads(objects, api_service.catalog.uploads, later_us)
     assert await objects.addresses("uploads") == []
     await empty_trash(objects, later_us)
-    await nothing_is_left(house, objects)
+    await nothing_is_left(api_service, objects)
 
 
 async def test_a_deleted_link_ends_what_comes_through_it_and_the_video_stays(
-    house: ApiService, objects: DiskObjects, first: Json
+    api_service: ApiService, objects: DiskObjects, first: Json
 ) -> None:
-    path = await link(house, video_id=first["id"])
-    at = path_of(await create(house, path))
+    path = await link(api_service, video_id=first["id"])
+    at = path_of(await create(api_service, path))
     headers = {**TUS, **OFFSETS, "Upload-Offset": "0"}
-    assert (await house.client.patch(at, headers=headers, content=clip()[:99])).status_code == 204
-    (record,) = await listed(house)
+    assert (
+        await api_service.client.patch(at, headers=headers, content=clip()[:99])
+    ).status_code == 204
+    (record,) = await listed(api_service)
     one = f"{LINKS}/{record['id']}"
-    assert (await house.client.delete(one, headers=house.owner)).status_code == 204
-    assert (await house.client.head(at, headers=TUS)).status_code == 404
-    assert await source_of(house, objects, first) == clip()
-    assert (await kinds(house))[:2] == ["upload link deleted", "upload deleted"]
+    assert (await api_service.client.delete(one, headers=api_service.owner)).status_code == 204
+    assert (await api_service.client.head(at, headers=TUS)).status_code == 404
+    assert await source_of(api_service, objects, first) == clip()
+    assert (await kinds(api_service))[:2] == ["upload link deleted", "upload deleted"]

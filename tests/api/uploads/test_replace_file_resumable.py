@@ -26,167 +26,173 @@ def replacing(video: Json, **more: str) -> str:
     return metadata(filename="a.mp4", replaces=str(video["id"]), **more)
 
 
-async def begin(house: ApiService, video: Json, length: int | None = None) -> str:
+async def begin(api_service: ApiService, video: Json, length: int | None = None) -> str:
     size = len(clip(*OTHER)) if length is None else length
-    return await create(house, size, Upload_Metadata=replacing(video))
+    return await create(api_service, size, Upload_Metadata=replacing(video))
 
 
-async def source_of(house: ApiService, objects: DiskObjects, video: Json) -> bytes:
+async def source_of(api_service: ApiService, objects: DiskObjects, video: Json) -> bytes:
     """Return the file that a video's row names, which is the only one that there is."""
-    (row,) = await house.catalog.references.find_references([video["hash"]])
+    (row,) = await api_service.catalog.references.find_references([video["hash"]])
     assert row.source is not None
     assert await objects.addresses("sources") == [row.source]
     assert await objects.addresses("uploads") == []
     return await objects.get(row.source)
 
 
-async def kinds(house: ApiService) -> list[str]:
-    return [event.kind for event in (await house.catalog.events.find_page(1)).items]
+async def kinds(api_service: ApiService) -> list[str]:
+    return [event.kind for event in (await api_service.catalog.events.find_page(1)).items]
 
 
 async def test_a_file_in_pieces_replaces_a_videos_and_the_hash_stays(
-    house: ApiService, objects: DiskObjects
+    api_service: ApiService, objects: DiskObjects
 ) -> None:
-    first: Json = (await upload(house))["video"]
-    await made(house, objects, first["id"])
-    before = await shown(house, first["id"])
+    first: Json = (await upload(api_service))["video"]
+    await made(api_service, objects, first["id"])
+    before = await shown(api_service, first["id"])
     data = clip(*OTHER)
-    path = await begin(house, first)
-    assert (await send(house, path, 0, data[:999])).status_code == 204
+    path = await begin(api_service, first)
+    assert (await send(api_service, path, 0, data[:999])).status_code == 204
     # Until the last byte nothing is told, shown or made anew.
-    assert await shown(house, first["id"]) == before
-    told = (await house.client.get(path, headers=house.owner)).json()["data"]
+    assert await shown(api_service, first["id"]) == before
+    told = (await api_service.client.get(path, headers=api_service.owner)).json()["data"]
     assert told["video"] == {"id": first["id"], "hash": first["hash"]}
-    answer = await send(house, path, 999, data[999:])
+    answer = await send(api_service, path, 999, data[999:])
     assert answer.status_code == 204, answer.text
     assert answer.headers["headend-video-id"] == str(first["id"])
-    after = await shown(house, first["id"])
+    after = await shown(api_service, first["id"])
     for key in ("id", "hash", "title", "name", "video", "published_at"):
         assert after[key] == before[key], key
     assert (after["size"], after["completed"], after["published"]) == (len(data), False, True)
-    assert (await kinds(house))[:2] == ["video replaced", "video completed"]
-    record = await house.catalog.videos.find(first["id"])
+    assert (await kinds(api_service))[:2] == ["video replaced", "video completed"]
+    record = await api_service.catalog.videos.find(first["id"])
     assert record is not None
     assert record.video.media == "1-1"
-    assert await source_of(house, objects, first) == data
-    asked = await house.client.head(path, headers={**house.owner, **TUS})
+    assert await source_of(api_service, objects, first) == data
+    asked = await api_service.client.head(path, headers={**api_service.owner, **TUS})
     assert asked.headers["upload-offset"] == str(len(data))
     # Looked for once more, it is as it was.
-    assert (await house.client.head(path, headers={**house.owner, **TUS})).status_code == 200
-    assert await source_of(house, objects, first) == data
+    assert (
+        await api_service.client.head(path, headers={**api_service.owner, **TUS})
+    ).status_code == 200
+    assert await source_of(api_service, objects, first) == data
 
 
 async def test_a_file_with_its_creation_and_of_unknown_length_does_so_too(
-    house: ApiService, objects: DiskObjects
+    api_service: ApiService, objects: DiskObjects
 ) -> None:
-    first: Json = (await upload(house))["video"]
+    first: Json = (await upload(api_service))["video"]
     data = clip(*OTHER)
-    said = {**house.owner, **TUS, **OFFSETS, "Upload-Metadata": replacing(first)}
-    answer = await house.client.post(
+    said = {**api_service.owner, **TUS, **OFFSETS, "Upload-Metadata": replacing(first)}
+    answer = await api_service.client.post(
         UPLOADS, headers={**said, "Upload-Length": str(len(data))}, content=data
     )
     assert (answer.status_code, answer.headers["upload-offset"]) == (201, str(len(data)))
-    assert await source_of(house, objects, first) == data
-    deferred = await house.client.post(
+    assert await source_of(api_service, objects, first) == data
+    deferred = await api_service.client.post(
         UPLOADS, headers={**said, "Upload-Defer-Length": "1"}, content=clip()
     )
     path = httpx.URL(deferred.headers["location"]).path
-    assert (await shown(house, first["id"]))["size"] == len(data)
+    assert (await shown(api_service, first["id"]))["size"] == len(data)
     length = {"Upload-Length": str(len(clip()))}
-    assert (await send(house, path, len(clip()), b"", length)).status_code == 204
-    assert await source_of(house, objects, first) == clip()
+    assert (await send(api_service, path, len(clip()), b"", length)).status_code == 204
+    assert await source_of(api_service, objects, first) == clip()
 
 
 async def test_what_names_no_video_of_the_project_begins_nothing(
-    house: ApiService, objects: DiskObjects
+    api_service: ApiService, objects: DiskObjects
 ) -> None:
-    first: Json = (await upload(house))["video"]
-    other = await house.catalog.projects.add("Other", NOW_US)
+    first: Json = (await upload(api_service))["video"]
+    other = await api_service.catalog.projects.add("Other", NOW_US)
     theirs = f"/api/projects/{other.id}/uploads"
     for path, text in (
         (UPLOADS, "999"), (UPLOADS, ""), (UPLOADS, "01"), (UPLOADS, "one"), (UPLOADS, "9" * 30),
         (UPLOADS, first["hash"]), (UPLOADS, str((1 << 31) + 5)), (theirs, str(first["id"])),
     ):  # fmt: skip
         said = {"Upload-Length": "9", "Upload-Metadata": metadata(replaces=text)}
-        answer = await house.client.post(path, headers={**house.owner, **TUS, **said})
+        answer = await api_service.client.post(path, headers={**api_service.owner, **TUS, **said})
         assert answer.status_code == 404, (text, answer.text)
         assert answer.json() == {"message": "There is no such video."}
-    reader = await house.headers_of("reader", 1, write=False)
+    reader = await api_service.headers_of("reader", 1, write=False)
     said = {**TUS, "Upload-Length": "9", "Upload-Metadata": replacing(first)}
-    assert (await house.client.post(UPLOADS, headers={**reader, **said})).status_code == 403
-    assert await house.catalog.uploads.find_expired(1 << 60, 10) == ()
-    assert await source_of(house, objects, first) == clip()
+    assert (await api_service.client.post(UPLOADS, headers={**reader, **said})).status_code == 403
+    assert await api_service.catalog.uploads.find_expired(1 << 60, 10) == ()
+    assert await source_of(api_service, objects, first) == clip()
 
 
-async def test_nothing_else_is_said_of_a_video_whose_file_is_replaced(house: ApiService) -> None:
-    first: Json = (await upload(house))["video"]
+async def test_nothing_else_is_said_of_a_video_whose_file_is_replaced(
+    api_service: ApiService,
+) -> None:
+    first: Json = (await upload(api_service))["video"]
     said = replacing(first, filetype="video/mp4", title="New", tags="[]", poem="x")
-    headers = {**house.owner, **TUS, "Upload-Length": "9", "Upload-Metadata": said}
-    answer = await house.client.post(UPLOADS, headers=headers)
+    headers = {**api_service.owner, **TUS, "Upload-Length": "9", "Upload-Metadata": said}
+    answer = await api_service.client.post(UPLOADS, headers=headers)
     assert answer.status_code == 422
     assert set(answer.json()["errors"]) == {"title", "tags", "poem"}
-    assert await house.catalog.uploads.find_expired(1 << 60, 10) == ()
-    assert (await shown(house, first["id"]))["title"] == first["title"]
+    assert await api_service.catalog.uploads.find_expired(1 << 60, 10) == ()
+    assert (await shown(api_service, first["id"]))["title"] == first["title"]
 
 
-async def test_a_video_whose_first_file_is_coming_gets_no_other(house: ApiService) -> None:
+async def test_a_video_whose_first_file_is_coming_gets_no_other(api_service: ApiService) -> None:
     file = new_video(size=0, source="")
-    video = await house.catalog.videos.expect(1, file, NOW_US)
+    video = await api_service.catalog.videos.expect(1, file, NOW_US)
     said = {"Upload-Length": "9", "Upload-Metadata": metadata(replaces=str(video))}
-    answer = await house.client.post(UPLOADS, headers={**house.owner, **TUS, **said})
+    answer = await api_service.client.post(UPLOADS, headers={**api_service.owner, **TUS, **said})
     assert answer.status_code == 409
     assert answer.json() == {"message": "The video's first file is still coming."}
 
 
 async def test_a_file_that_is_none_is_refused_at_the_last_byte_and_the_video_stays(
-    house: ApiService, objects: DiskObjects
+    api_service: ApiService, objects: DiskObjects
 ) -> None:
-    first: Json = (await upload(house))["video"]
-    before = await shown(house, first["id"])
-    path = await begin(house, first, 1000)
-    answer = await send(house, path, 0, b"Dear diary" * 100)
+    first: Json = (await upload(api_service))["video"]
+    before = await shown(api_service, first["id"])
+    path = await begin(api_service, first, 1000)
+    answer = await send(api_service, path, 0, b"Dear diary" * 100)
     assert answer.status_code == 422
     assert set(answer.json()["errors"]) == {"video"}
-    assert (await send(house, path, 1000, b"")).status_code == 404
-    assert await source_of(house, objects, first) == clip()
-    assert await shown(house, first["id"]) == before
-    event = (await house.catalog.events.find_page(1)).items[0]
+    assert (await send(api_service, path, 1000, b"")).status_code == 404
+    assert await source_of(api_service, objects, first) == clip()
+    assert await shown(api_service, first["id"]) == before
+    event = (await api_service.catalog.events.find_page(1)).items[0]
     assert (event.kind, event.subject) == ("upload refused", first["hash"])
 
 
 async def test_an_upload_that_is_ended_leaves_the_video(
-    house: ApiService, objects: DiskObjects
+    api_service: ApiService, objects: DiskObjects
 ) -> None:
-    first: Json = (await upload(house))["video"]
-    path = await begin(house, first)
-    assert (await send(house, path, 0, clip(*OTHER)[:500])).status_code == 204
-    assert (await house.client.delete(path, headers={**house.owner, **TUS})).status_code == 204
-    assert (await send(house, path, 500, b"x")).status_code == 404
-    assert await source_of(house, objects, first) == clip()
+    first: Json = (await upload(api_service))["video"]
+    path = await begin(api_service, first)
+    assert (await send(api_service, path, 0, clip(*OTHER)[:500])).status_code == 204
+    assert (
+        await api_service.client.delete(path, headers={**api_service.owner, **TUS})
+    ).status_code == 204
+    assert (await send(api_service, path, 500, b"x")).status_code == 404
+    assert await source_of(api_service, objects, first) == clip()
 
 
 async def test_a_video_that_is_deleted_meanwhile_takes_the_upload_with_it(
-    house: ApiService, objects: DiskObjects
+    api_service: ApiService, objects: DiskObjects
 ) -> None:
-    first: Json = (await upload(house))["video"]
-    path = await begin(house, first)
-    assert (await send(house, path, 0, clip(*OTHER)[:500])).status_code == 204
-    gone = await house.client.delete(f"/api/videos/{first['id']}", headers=house.owner)
+    first: Json = (await upload(api_service))["video"]
+    path = await begin(api_service, first)
+    assert (await send(api_service, path, 0, clip(*OTHER)[:500])).status_code == 204
+    gone = await api_service.client.delete(f"/api/videos/{first['id']}", headers=api_service.owner)
     assert gone.status_code == 204
-    assert (await send(house, path, 500, clip(*OTHER)[500:])).status_code == 404
-    assert await remove_expired_uploads(objects, house.catalog.uploads, NOW_US + 1) == 1
-    await nothing_is_left(house, objects)
+    assert (await send(api_service, path, 500, clip(*OTHER)[500:])).status_code == 404
+    assert await remove_expired_uploads(objects, api_service.catalog.uploads, NOW_US + 1) == 1
+    await nothing_is_left(api_service, objects)
 
 
-async def whole(house: ApiService, objects: DiskObjects, video: Json, place: str) -> str:
+async def whole(api_service: ApiService, objects: DiskObjects, video: Json, place: str) -> str:
     """Leave an upload as a process does that dies when all of the file has come."""
     data = clip(*OTHER)
     new = new_upload(
         new_hash() + new_hash(), length=len(data), expires_us=NOW_US * 2, replaces=video["id"]
     )
-    record = await house.catalog.uploads.begin(1, new, NOW_US)
-    await house.catalog.uploads.claim(record.name, "dead")
-    assert await house.catalog.uploads.record_received(
+    record = await api_service.catalog.uploads.begin(1, new, NOW_US)
+    await api_service.catalog.uploads.claim(record.name, "dead")
+    assert await api_service.catalog.uploads.record_received(
         record, "dead", len(data), NOW_US * 2, NOW_US
     )
     await objects.put(place.format(record.name), data)
@@ -196,74 +202,80 @@ async def whole(house: ApiService, objects: DiskObjects, video: Json, place: str
 @pytest.mark.skipif(ON_SHARED, reason="arriving bytes are in scratch (test_receiver_over_hosts)")
 @pytest.mark.parametrize("moved", [True, False])
 async def test_a_file_that_came_whole_before_a_death_replaces_when_it_is_asked_for(
-    house: ApiService, objects: DiskObjects, moved: bool
+    api_service: ApiService, objects: DiskObjects, moved: bool
 ) -> None:
-    first: Json = (await upload(house))["video"]
-    place = addresses.replaced_source(first["hash"], "{}") if moved else addresses.upload("{}")
-    path = await whole(house, objects, first, place)
-    asked = await house.client.head(path, headers={**house.owner, **TUS})
+    first: Json = (await upload(api_service))["video"]
+    offset = addresses.replaced_source(first["hash"], "{}") if moved else addresses.upload("{}")
+    path = await whole(api_service, objects, first, offset)
+    asked = await api_service.client.head(path, headers={**api_service.owner, **TUS})
     assert asked.status_code == 200
-    assert await source_of(house, objects, first) == clip(*OTHER)
-    assert (await kinds(house))[0] == "video replaced"
+    assert await source_of(api_service, objects, first) == clip(*OTHER)
+    assert (await kinds(api_service))[0] == "video replaced"
 
 
 async def test_a_video_that_is_deleted_at_the_last_moment_leaves_nothing(
-    house: ApiService, objects: DiskObjects
+    api_service: ApiService, objects: DiskObjects
 ) -> None:
     """It is deleted as soon as all has come, while the file is looked into."""
-    first: Json = (await upload(house))["video"]
-    path = await begin(house, first)
+    first: Json = (await upload(api_service))["video"]
+    path = await begin(api_service, first)
     async with asyncio.TaskGroup() as tasks:
-        sent = tasks.create_task(send(house, path, 0, clip(*OTHER)))
+        sent = tasks.create_task(send(api_service, path, 0, clip(*OTHER)))
         name = path.rpartition("/")[2]
         async with asyncio.timeout(30):
             while True:
-                record = await house.catalog.uploads.find(name)
+                record = await api_service.catalog.uploads.find(name)
                 assert record is not None
                 if record.whole or sent.done():
                     break
                 await asyncio.sleep(0.005)
-        gone = await house.client.delete(f"/api/videos/{first['id']}", headers=house.owner)
+        gone = await api_service.client.delete(
+            f"/api/videos/{first['id']}", headers=api_service.owner
+        )
         assert gone.status_code == 204
     # What was quicker decides the answer, never what is left.
     assert sent.result().status_code in (204, 404), sent.result().text
-    await remove_expired_uploads(objects, house.catalog.uploads, NOW_US + 1)
-    await nothing_is_left(house, objects)
+    await remove_expired_uploads(objects, api_service.catalog.uploads, NOW_US + 1)
+    await nothing_is_left(api_service, objects)
 
 
 @pytest.mark.parametrize("last", ["put", "tus"])
 async def test_of_two_that_replace_one_video_the_later_stays(
-    house: ApiService, objects: DiskObjects, last: str
+    api_service: ApiService, objects: DiskObjects, last: str
 ) -> None:
-    first: Json = (await upload(house))["video"]
+    first: Json = (await upload(api_service))["video"]
     data = clip(*OTHER)
-    path = await begin(house, first)
-    assert (await send(house, path, 0, data[:-1])).status_code == 204
+    path = await begin(api_service, first)
+    assert (await send(api_service, path, 0, data[:-1])).status_code == 204
     if last == "put":
-        assert (await send(house, path, len(data) - 1, data[-1:])).status_code == 204
-    answer = await put(house, first["id"], video=("a.mp4", clip("64x64", "1")))
+        assert (await send(api_service, path, len(data) - 1, data[-1:])).status_code == 204
+    answer = await put(api_service, first["id"], video=("a.mp4", clip("64x64", "1")))
     assert answer.status_code == 200, answer.text
     if last == "tus":
-        assert (await send(house, path, len(data) - 1, data[-1:])).status_code == 204
-    assert await source_of(house, objects, first) == (data if last == "tus" else clip("64x64", "1"))
-    assert await house.catalog.jobs.lease("one", 1 << 60) is not None
-    assert await house.catalog.jobs.lease("two", 1 << 60) is None
+        assert (await send(api_service, path, len(data) - 1, data[-1:])).status_code == 204
+    assert await source_of(api_service, objects, first) == (
+        data if last == "tus" else clip("64x64", "1")
+    )
+    assert await api_service.catalog.jobs.lease("one", 1 << 60) is not None
+    assert await api_service.catalog.jobs.lease("two", 1 << 60) is None
 
 
 async def test_of_many_that_replace_one_video_at_once_one_file_and_one_job_stay(
-    house: ApiService, objects: DiskObjects
+    api_service: ApiService, objects: DiskObjects
 ) -> None:
-    first: Json = (await upload(house))["video"]
+    first: Json = (await upload(api_service))["video"]
     data, other = clip(*OTHER), clip("64x64", "1")
-    paths = [await begin(house, first) for _ in range(2)]
+    paths = [await begin(api_service, first) for _ in range(2)]
     async with asyncio.TaskGroup() as tasks:
-        sent = [tasks.create_task(send(house, path, 0, data)) for path in paths]
-        sent += [tasks.create_task(put(house, first["id"], video=("a.mp4", other))) for _ in "ab"]
+        sent = [tasks.create_task(send(api_service, path, 0, data)) for path in paths]
+        sent += [
+            tasks.create_task(put(api_service, first["id"], video=("a.mp4", other))) for _ in "ab"
+        ]
     assert [each.result().status_code for each in sent] == [204, 204, 200, 200]
-    stays = await source_of(house, objects, first)
-    assert (await shown(house, first["id"]))["size"] == len(stays)
+    stays = await source_of(api_service, objects, first)
+    assert (await shown(api_service, first["id"]))["size"] == len(stays)
     assert stays in (data, other)
     assert len(await stored(objects)) == 1
-    assert await house.catalog.jobs.lease("one", 1 << 60) is not None
-    assert await house.catalog.jobs.lease("two", 1 << 60) is None
-    assert (await kinds(house)).count("video replaced") == 4
+    assert await api_service.catalog.jobs.lease("one", 1 << 60) is not None
+    assert await api_service.catalog.jobs.lease("two", 1 << 60) is None
+    assert (await kinds(api_service)).count("video replaced") == 4

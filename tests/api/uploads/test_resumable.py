@@ -15,19 +15,19 @@ from tests.support.api.upload_clips import VIDEOS, clip
 TEXT = b"Dear diary, " * 100
 
 
-async def video(house: ApiService, number: object = None) -> Json:
+async def video(api_service: ApiService, number: object = None) -> Json:
     """Return the newest video, as lists show it."""
-    listed = (await house.client.get(VIDEOS, headers=house.owner)).json()["data"]
+    listed = (await api_service.client.get(VIDEOS, headers=api_service.owner)).json()["data"]
     found = [each for each in listed if number is None or each["id"] == int(str(number))]
     return found[0]
 
 
-async def head(house: ApiService, path: str) -> httpx.Response:
-    return await house.client.head(path, headers={**house.owner, **TUS})
+async def head(api_service: ApiService, path: str) -> httpx.Response:
+    return await api_service.client.head(path, headers={**api_service.owner, **TUS})
 
 
 async def test_a_file_in_three_pieces_becomes_a_video(
-    house: ApiService, objects: DiskObjects
+    api_service: ApiService, objects: DiskObjects
 ) -> None:
     data = clip()
     said = metadata(
@@ -35,8 +35,8 @@ async def test_a_file_in_three_pieces_becomes_a_video(
         tags='[{"name":"New"}]',
         countries='["DE", 40]',
     )  # fmt: skip
-    path = await create(house, Upload_Metadata=said)
-    expected = await video(house)
+    path = await create(api_service, Upload_Metadata=said)
+    expected = await video(api_service)
     assert (expected["uploading"], expected["title"], expected["size"]) == (
         True,
         "My Film",
@@ -45,19 +45,21 @@ async def test_a_file_in_three_pieces_becomes_a_video(
     assert expected["uploaded_at"] is None
     third = len(data) // 3
     for start, end in ((0, third), (third, 2 * third), (2 * third, len(data))):
-        asked = await head(house, path)
+        asked = await head(api_service, path)
         assert asked.status_code == 200
         assert asked.headers["upload-offset"] == str(start)
         assert asked.headers["upload-length"] == str(len(data))
         assert asked.headers["upload-metadata"] == said
         assert asked.headers["cache-control"] == "no-store"
-        answer = await send(house, path, start, data[start:end])
+        answer = await send(api_service, path, start, data[start:end])
         assert (answer.status_code, answer.headers["upload-offset"]) == (204, str(end)), answer.text
         assert answer.headers["tus-resumable"] == "1.0.0"
     number = answer.headers["headend-video-id"]
-    made = await video(house, number)
+    made = await video(api_service, number)
     assert (made["uploading"], made["hash"], made["size"]) == (False, expected["hash"], len(data))
-    shown = (await house.client.get(f"/api/videos/{number}", headers=house.owner)).json()["data"]
+    shown = (
+        await api_service.client.get(f"/api/videos/{number}", headers=api_service.owner)
+    ).json()["data"]
     assert shown["description"] == "It is ours."
     assert [tag["name"] for tag in shown["tags"]] == ["New"]
     assert {each["code"] for each in shown["countries"]} == {"DE", "AT"}
@@ -65,128 +67,136 @@ async def test_a_file_in_three_pieces_becomes_a_video(
     (source,) = await stored(objects)
     assert source == f"sources/{made['hash']}/1"
     assert await objects.get(source) == data
-    job = await house.catalog.jobs.lease("worker", 1 << 60)
+    job = await api_service.catalog.jobs.lease("worker", 1 << 60)
     assert job is not None
     # Afterwards the upload still tells what it came to.
-    assert (await head(house, path)).headers["upload-offset"] == str(len(data))
-    told = (await house.client.get(path, headers=house.owner)).json()["data"]
+    assert (await head(api_service, path)).headers["upload-offset"] == str(len(data))
+    told = (await api_service.client.get(path, headers=api_service.owner)).json()["data"]
     assert told["done"]
     assert told["video"] == {"id": made["id"], "hash": made["hash"]}
-    assert (await send(house, path, len(data), b"")).status_code == 204
-    assert (await send(house, path, 0, b"x")).status_code == 409
+    assert (await send(api_service, path, len(data), b"")).status_code == 204
+    assert (await send(api_service, path, 0, b"x")).status_code == 409
     assert await stored(objects) == [source]
-    listed = (await house.client.get(VIDEOS, headers=house.owner)).json()["meta"]["total"]
+    listed = (await api_service.client.get(VIDEOS, headers=api_service.owner)).json()["meta"][
+        "total"
+    ]
     assert listed == 1
 
 
 async def test_a_file_in_pieces_of_one_byte_and_with_its_creation_is_the_same(
-    house: ApiService,
+    api_service: ApiService,
 ) -> None:
     data = clip()
-    answer = await house.client.post(
+    answer = await api_service.client.post(
         UPLOADS,
-        headers={**house.owner, **TUS, **OFFSETS, "Upload-Length": str(len(data))},
+        headers={**api_service.owner, **TUS, **OFFSETS, "Upload-Length": str(len(data))},
         content=data[:-5],
     )
     assert (answer.status_code, answer.headers["upload-offset"]) == (201, str(len(data) - 5))
     path = path_of(answer)
     for at in range(len(data) - 5, len(data)):
-        assert (await send(house, path, at, data[at : at + 1])).status_code == 204
-    assert not (await video(house))["uploading"]
-    whole = await house.client.post(
+        assert (await send(api_service, path, at, data[at : at + 1])).status_code == 204
+    assert not (await video(api_service))["uploading"]
+    whole = await api_service.client.post(
         UPLOADS,
-        headers={**house.owner, **TUS, **OFFSETS, "Upload-Length": str(len(data))},
+        headers={**api_service.owner, **TUS, **OFFSETS, "Upload-Length": str(len(data))},
         content=data,
     )
     assert (whole.status_code, whole.headers["upload-offset"]) == (201, str(len(data)))
-    assert not (await video(house, whole.headers["headend-video-id"]))["uploading"]
+    assert not (await video(api_service, whole.headers["headend-video-id"]))["uploading"]
 
 
-async def test_the_length_may_be_told_with_the_last_piece_or_after_it(house: ApiService) -> None:
+async def test_the_length_may_be_told_with_the_last_piece_or_after_it(
+    api_service: ApiService,
+) -> None:
     data = clip()
     for pieces in ((data[:1000], data[1000:]), (data, b"")):
-        answer = await house.client.post(
-            UPLOADS, headers={**house.owner, **TUS, "Upload-Defer-Length": "1"}
+        answer = await api_service.client.post(
+            UPLOADS, headers={**api_service.owner, **TUS, "Upload-Defer-Length": "1"}
         )
         assert answer.status_code == 201
         path = path_of(answer)
-        asked = await head(house, path)
+        asked = await head(api_service, path)
         assert asked.headers["upload-defer-length"] == "1"
         assert "upload-length" not in asked.headers
-        assert (await send(house, path, 0, pieces[0])).status_code == 204
+        assert (await send(api_service, path, 0, pieces[0])).status_code == 204
         said = {"Upload-Length": str(len(data))}
-        answer = await send(house, path, len(pieces[0]), pieces[1], said)
+        answer = await send(api_service, path, len(pieces[0]), pieces[1], said)
         assert answer.status_code == 204, answer.text
-        made = await video(house, answer.headers["headend-video-id"])
+        made = await video(api_service, answer.headers["headend-video-id"])
         assert (made["uploading"], made["size"]) == (False, len(data))
 
 
 @pytest.mark.parametrize("algorithm", ["sha1", "sha256", "md5"])
-async def test_bytes_with_a_wrong_checksum_are_not_kept(house: ApiService, algorithm: str) -> None:
+async def test_bytes_with_a_wrong_checksum_are_not_kept(
+    api_service: ApiService, algorithm: str
+) -> None:
     data = clip()
 
     def sum_of(part: bytes) -> dict[str, str]:
         digest = hashlib.new(algorithm, part).digest()
         return {"Upload-Checksum": f"{algorithm} {base64.b64encode(digest).decode()}"}
 
-    path = await create(house)
-    assert (await send(house, path, 0, data[:100], sum_of(data[:100]))).status_code == 204
-    wrong = await send(house, path, 100, data[100:], sum_of(data[101:]))
+    path = await create(api_service)
+    assert (await send(api_service, path, 0, data[:100], sum_of(data[:100]))).status_code == 204
+    wrong = await send(api_service, path, 100, data[100:], sum_of(data[101:]))
     assert wrong.status_code == 460
     assert set(wrong.json()) == {"message"}
-    assert (await head(house, path)).headers["upload-offset"] == "100"
-    assert (await send(house, path, 100, data[100:], sum_of(data[100:]))).status_code == 204
-    assert not (await video(house))["uploading"]
+    assert (await head(api_service, path)).headers["upload-offset"] == "100"
+    assert (await send(api_service, path, 100, data[100:], sum_of(data[100:]))).status_code == 204
+    assert not (await video(api_service))["uploading"]
 
 
 async def test_what_is_no_media_is_refused_at_the_last_byte_and_gone(
-    house: ApiService, objects: DiskObjects
+    api_service: ApiService, objects: DiskObjects
 ) -> None:
-    path = await create(house, len(TEXT))
-    assert (await send(house, path, 0, TEXT[:500])).status_code == 204
-    answer = await send(house, path, 500, TEXT[500:])
+    path = await create(api_service, len(TEXT))
+    assert (await send(api_service, path, 0, TEXT[:500])).status_code == 204
+    answer = await send(api_service, path, 500, TEXT[500:])
     assert answer.status_code == 422
     assert set(answer.json()["errors"]) == {"video"}
-    assert (await head(house, path)).status_code == 404
-    await nothing_is_left(house, objects)
-    kinds = (await house.client.get("/api/projects/1/events", headers=house.owner)).json()["data"]
+    assert (await head(api_service, path)).status_code == 404
+    await nothing_is_left(api_service, objects)
+    kinds = (
+        await api_service.client.get("/api/projects/1/events", headers=api_service.owner)
+    ).json()["data"]
     assert kinds[0]["type"] == "upload refused"
 
 
 async def test_an_upload_that_is_ended_is_gone_with_its_video(
-    house: ApiService, objects: DiskObjects
+    api_service: ApiService, objects: DiskObjects
 ) -> None:
-    path = await create(house)
-    assert (await send(house, path, 0, clip()[:500])).status_code == 204
-    headers = {**house.owner, **TUS}
-    assert (await house.client.delete(path, headers=headers)).status_code == 204
-    assert (await house.client.delete(path, headers=headers)).status_code == 404
-    assert (await send(house, path, 500, b"x")).status_code == 404
-    await nothing_is_left(house, objects)
+    path = await create(api_service)
+    assert (await send(api_service, path, 0, clip()[:500])).status_code == 204
+    headers = {**api_service.owner, **TUS}
+    assert (await api_service.client.delete(path, headers=headers)).status_code == 204
+    assert (await api_service.client.delete(path, headers=headers)).status_code == 404
+    assert (await send(api_service, path, 500, b"x")).status_code == 404
+    await nothing_is_left(api_service, objects)
 
 
-async def test_a_deleted_video_takes_its_upload_with_it(house: ApiService) -> None:
-    path = await create(house)
-    assert (await send(house, path, 0, clip()[:500])).status_code == 204
-    number = (await video(house))["id"]
+async def test_a_deleted_video_takes_its_upload_with_it(api_service: ApiService) -> None:
+    path = await create(api_service)
+    assert (await send(api_service, path, 0, clip()[:500])).status_code == 204
+    number = (await video(api_service))["id"]
     assert (
-        await house.client.delete(f"/api/videos/{number}", headers=house.owner)
+        await api_service.client.delete(f"/api/videos/{number}", headers=api_service.owner)
     ).status_code == 204
-    assert (await send(house, path, 500, clip()[500:])).status_code == 404
-    assert (await head(house, path)).status_code == 404
+    assert (await send(api_service, path, 500, clip()[500:])).status_code == 404
+    assert (await head(api_service, path)).status_code == 404
 
 
-async def test_who_may_do_what_with_an_upload(house: ApiService) -> None:
-    path = await create(house)
-    reader = await house.headers_of("reader", 1, write=False)
-    other = await house.catalog.projects.add("Other", NOW_US)
-    stranger = await house.headers_of("stranger", other.id, write=True)
+async def test_who_may_do_what_with_an_upload(api_service: ApiService) -> None:
+    path = await create(api_service)
+    reader = await api_service.headers_of("reader", 1, write=False)
+    other = await api_service.catalog.projects.add("Other", NOW_US)
+    stranger = await api_service.headers_of("stranger", other.id, write=True)
     for headers, status in (({}, 401), (reader, 403), (stranger, 404)):
         for method in ("POST", "HEAD", "PATCH", "DELETE"):
             at = UPLOADS if method == "POST" else path
-            answer = await house.client.request(method, at, headers={**TUS, **headers})
+            answer = await api_service.client.request(method, at, headers={**TUS, **headers})
             assert answer.status_code == status, (method, status)
-    theirs = path.replace(f"/projects/{house.key}/", f"/projects/{other.id}/")
-    assert (await head(house, theirs)).status_code == 404
-    assert (await house.client.get(path, headers=reader)).status_code == 200
-    assert (await house.client.get(path, headers=stranger)).status_code == 404
+    theirs = path.replace(f"/projects/{api_service.key}/", f"/projects/{other.id}/")
+    assert (await head(api_service, theirs)).status_code == 404
+    assert (await api_service.client.get(path, headers=reader)).status_code == 200
+    assert (await api_service.client.get(path, headers=stranger)).status_code == 404

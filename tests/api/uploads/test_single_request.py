@@ -33,20 +33,20 @@ def video(
 
 
 async def send(
-    house: ApiService, content: bytes, headers: dict[str, str] = FORM, path: str = VIDEOS
+    api_service: ApiService, content: bytes, headers: dict[str, str] = FORM, path: str = VIDEOS
 ) -> httpx.Response:
     method = "PUT" if path.endswith("/poster") else "POST"
-    return await house.client.request(
-        method, path, content=content, headers={**house.owner, **headers}
+    return await api_service.client.request(
+        method, path, content=content, headers={**api_service.owner, **headers}
     )
 
 
-async def nothing_is_left(house: ApiService, objects: DiskObjects) -> None:
+async def nothing_is_left(api_service: ApiService, objects: DiskObjects) -> None:
     """See that there is no record, no job and no file."""
-    answer = await house.client.get(VIDEOS, headers=house.owner)
+    answer = await api_service.client.get(VIDEOS, headers=api_service.owner)
     assert answer.json()["meta"]["total"] == 0
     assert answer.json()["data"] == []
-    assert await house.catalog.jobs.lease("nobody", 1 << 60) is None
+    assert await api_service.catalog.jobs.lease("nobody", 1 << 60) is None
     assert await stored(objects) == []
 
 
@@ -119,17 +119,17 @@ REFUSED = (
 
 
 async def test_each_form_that_is_wrong_is_refused_and_leaves_nothing(
-    house: ApiService, objects: DiskObjects
+    api_service: ApiService, objects: DiskObjects
 ) -> None:
     for name, content, status, fields in REFUSED:
-        answer = await send(house, content)
+        answer = await send(api_service, content)
         assert answer.status_code == status, (name, answer.text)
         assert set(answer.json().get("errors", {})) == fields, (name, answer.text)
-        await nothing_is_left(house, objects)
+        await nothing_is_left(api_service, objects)
 
 
-async def test_a_file_that_is_no_media_is_refused_with_the_reason(house: ApiService) -> None:
-    answer = await send(house, form(video(data=b"Dear diary")))
+async def test_a_file_that_is_no_media_is_refused_with_the_reason(api_service: ApiService) -> None:
+    answer = await send(api_service, form(video(data=b"Dear diary")))
     (reason,) = answer.json()["errors"]["video"]
     assert "cannot be read" in reason
 
@@ -147,12 +147,12 @@ async def test_a_file_that_is_no_media_is_refused_with_the_reason(house: ApiServ
     ],
 )
 async def test_a_body_of_another_type_is_refused(
-    house: ApiService, objects: DiskObjects, content_type: str, status: int
+    api_service: ApiService, objects: DiskObjects, content_type: str, status: int
 ) -> None:
-    answer = await send(house, form(video()), {"Content-Type": content_type})
+    answer = await send(api_service, form(video()), {"Content-Type": content_type})
     assert answer.status_code == status, answer.text
     assert set(answer.json()) == {"message"}
-    await nothing_is_left(house, objects)
+    await nothing_is_left(api_service, objects)
 
 
 @pytest.mark.parametrize(
@@ -187,27 +187,29 @@ async def test_a_body_of_another_type_is_refused(
     ],
 )
 async def test_a_file_names_its_video(
-    house: ApiService, disposition: str, title: str, slug: str
+    api_service: ApiService, disposition: str, title: str, slug: str
 ) -> None:
-    answer = await send(house, form(video(f'name="video"; {disposition}')))
+    answer = await send(api_service, form(video(f'name="video"; {disposition}')))
     assert answer.status_code == 201, answer.text
     record: Json = answer.json()["video"]
     assert (record["title"], record["name"]) == (title, slug)
 
 
-async def test_texts_are_kept_as_they_came(house: ApiService) -> None:
+async def test_texts_are_kept_as_they_came(api_service: ApiService) -> None:
     title, description = "  <b>Über</b> & 🎬 “so”  ", "One\r\n\tTwo\n\n🎬"
-    record = (await upload(house, texts={"title": title, "description": description}))["video"]
+    record = (await upload(api_service, texts={"title": title, "description": description}))[
+        "video"
+    ]
     assert record["title"] == title.strip()
     assert record["description"] == description
-    blank = (await upload(house, texts={"title": "  "}))["video"]
+    blank = (await upload(api_service, texts={"title": "  "}))["video"]
     assert blank["title"] == "clip"
 
 
 async def test_the_file_stands_where_no_viewer_can_ask_for_it(
-    house: ApiService, objects: DiskObjects
+    api_service: ApiService, objects: DiskObjects
 ) -> None:
-    record = (await upload(house))["video"]
+    record = (await upload(api_service))["video"]
     assert await stored(objects) == [f"sources/{record['hash']}/1"]
     assert await objects.get(f"sources/{record['hash']}/1") == clip()
     assert record["size"] == len(clip())
@@ -215,10 +217,10 @@ async def test_the_file_stands_where_no_viewer_can_ask_for_it(
 
 @pytest.mark.parametrize("kind", ["png", "jpg", "webp"])
 async def test_a_poster_comes_in_the_sizes_of_its_video(
-    house: ApiService, objects: DiskObjects, kind: str
+    api_service: ApiService, objects: DiskObjects, kind: str
 ) -> None:
     files: Any = {"poster": (f"p.{kind}", picture(kind, "1000x1000"), "application/octet-stream")}
-    body = await upload(house, data=clip("960x540"), files=files)
+    body = await upload(api_service, data=clip("960x540"), files=files)
     record: Json = body["video"]
     assert [rung["name"] for rung in record["resolutions"]] == ["360p", "480p", "720p"]
     assert set(record["image_urls"]) == {"360p", "480p", "720p"}
@@ -234,21 +236,23 @@ async def test_a_poster_comes_in_the_sizes_of_its_video(
 def jpeg_size(data: bytes) -> tuple[int, int]:
     """Return width and height out of a JPEG's frame header."""
     assert data[:3] == b"\xff\xd8\xff"
-    place = 2
-    while data[place + 1] not in (0xC0, 0xC1, 0xC2):
-        place += 2 + int.from_bytes(data[place + 2 : place + 4], "big")
-    height, width = data[place + 5 : place + 7], data[place + 7 : place + 9]
+    offset = 2
+    while data[offset + 1] not in (0xC0, 0xC1, 0xC2):
+        offset += 2 + int.from_bytes(data[offset + 2 : offset + 4], "big")
+    height, width = data[offset + 5 : offset + 7], data[offset + 7 : offset + 9]
     return int.from_bytes(width, "big"), int.from_bytes(height, "big")
 
 
 async def test_a_poster_sent_later_takes_the_place_of_the_one_before(
-    house: ApiService, objects: DiskObjects
+    api_service: ApiService, objects: DiskObjects
 ) -> None:
     files: Any = {"poster": ("p.png", picture(), "image/png")}
-    record: Json = (await upload(house, files=files))["video"]
+    record: Json = (await upload(api_service, files=files))["video"]
     before = await stored(objects)
     path = f"/api/videos/{record['id']}/poster"
-    answer = await send(house, form(part('name="poster"; filename="x"', picture("jpg"))), path=path)
+    answer = await send(
+        api_service, form(part('name="poster"; filename="x"', picture("jpg"))), path=path
+    )
     assert answer.status_code == 200, answer.text
     assert answer.json()["message"] == "Video updated."
     assert answer.json()["video"]["image_urls"] == record["image_urls"]
@@ -263,8 +267,8 @@ async def test_a_poster_sent_later_takes_the_place_of_the_one_before(
         (form(part('name="title"', b"x")), 422),
         (form(part('name="poster"; filename="x"', b"x" * (10 * 1024 * 1024 + 1))), 413),
     ):
-        refused = await send(house, content, path=path)
+        refused = await send(api_service, content, path=path)
         assert refused.status_code == status, refused.text
         assert await stored(objects) == after
-    missing = await send(house, form(), path="/api/videos/99/poster")
+    missing = await send(api_service, form(), path="/api/videos/99/poster")
     assert missing.status_code == 404

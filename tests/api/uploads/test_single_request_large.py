@@ -12,7 +12,7 @@ import pytest
 
 from tests.conftest import Proof
 from tests.support.api.upload_clips import clip
-from tests.support.e2e.service import SCALE, Running, fetch, run_headend, service
+from tests.support.e2e.service import SCALE, ServiceProcess, fetch, run_headend, service
 
 pytestmark = pytest.mark.e2e
 
@@ -28,14 +28,14 @@ ENVIRONMENT = {
 
 
 @pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceProcess]:
     """The API in a process of its own: nothing else happens in it."""
     with serving(tmp_path_factory.mktemp("api") / "data") as api:
         yield api
 
 
 @contextmanager
-def serving(data: Path) -> Generator[Running]:
+def serving(data: Path) -> Generator[ServiceProcess]:
     done = run_headend("migrate", "--data", str(data))
     assert done.returncode == 0, done.stderr
     with service(data, role="api", environment=ENVIRONMENT) as api:
@@ -66,7 +66,7 @@ def forget(pid: int) -> None:
     Path(f"/proc/{pid}/clear_refs").write_text("5")
 
 
-def curl(running: Running, path: Path, *arguments: str) -> tuple[int, dict[str, object]]:
+def curl(running: ServiceProcess, path: Path, *arguments: str) -> tuple[int, dict[str, object]]:
     """Upload a file; return the status and the answer."""
     program = shutil.which("curl")
     assert program is not None, "curl is missing: apt-get install curl"
@@ -85,7 +85,7 @@ def curl(running: Running, path: Path, *arguments: str) -> tuple[int, dict[str, 
     return int(status), json.loads(body) if body else {}
 
 
-def kept(running: Running) -> list[Path]:
+def stored_files(running: ServiceProcess) -> list[Path]:
     """Return every uploaded file, and every one that is arriving."""
     objects = running.data / "objects"
     return sorted(
@@ -96,7 +96,7 @@ def kept(running: Running) -> list[Path]:
     )
 
 
-def total(running: Running) -> object:
+def total(running: ServiceProcess) -> object:
     answer = fetch(f"{running.http}/api/projects/1/videos", token=running.token)
     meta = answer.json["meta"]
     assert isinstance(meta, dict)
@@ -104,7 +104,7 @@ def total(running: Running) -> object:
 
 
 def test_the_largest_film_takes_little_memory(
-    running: Running, tmp_path: Path, proof: Proof
+    running: ServiceProcess, tmp_path: Path, proof: Proof
 ) -> None:
     path = film(tmp_path / "Cel mai lung film.mp4", LARGEST)
     pid = running.process.pid
@@ -129,18 +129,20 @@ def test_the_largest_film_takes_little_memory(
     assert more < 40 * MiB
 
 
-def test_one_byte_more_is_refused_and_leaves_nothing(running: Running, tmp_path: Path) -> None:
+def test_one_byte_more_is_refused_and_leaves_nothing(
+    running: ServiceProcess, tmp_path: Path
+) -> None:
     path = film(tmp_path / "film.mp4", LARGEST + 1)
-    before = kept(running), total(running)
+    before = stored_files(running), total(running)
     status, body = curl(running, path)
     assert status == 413, body
     assert body["errors"] == {"video": [f"The video may have at most {LARGEST} bytes."]}
-    assert (kept(running), total(running)) == before
+    assert (stored_files(running), total(running)) == before
 
 
-def test_a_client_that_is_killed_leaves_nothing(running: Running, tmp_path: Path) -> None:
+def test_a_client_that_is_killed_leaves_nothing(running: ServiceProcess, tmp_path: Path) -> None:
     path = film(tmp_path / "film.mp4", LARGEST)
-    before = kept(running), total(running)
+    before = stored_files(running), total(running)
     with pytest.raises(subprocess.CalledProcessError):
         # At a pace at which it is in the middle when its time is over.
         subprocess.run(
@@ -152,9 +154,9 @@ def test_a_client_that_is_killed_leaves_nothing(running: Running, tmp_path: Path
             timeout=60 * SCALE, check=True, capture_output=True,
         )  # fmt: skip
     deadline = time.monotonic() + 20 * SCALE
-    while kept(running) != before[0] and time.monotonic() < deadline:
+    while stored_files(running) != before[0] and time.monotonic() < deadline:
         time.sleep(0.1)
-    assert (kept(running), total(running)) == before
+    assert (stored_files(running), total(running)) == before
 
 
 def test_a_service_that_is_killed_leaves_nothing_after_its_next_start(tmp_path: Path) -> None:
@@ -169,13 +171,13 @@ def test_a_service_that_is_killed_leaves_nothing_after_its_next_start(tmp_path: 
             command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL
         ) as client:
             deadline = time.monotonic() + 20 * SCALE
-            while not kept(running) and time.monotonic() < deadline:
+            while not stored_files(running) and time.monotonic() < deadline:
                 time.sleep(0.05)
-            assert kept(running)
+            assert stored_files(running)
             running.process.kill()
             running.process.wait()
             assert client.wait(timeout=30) != 0
-        assert kept(running)
+        assert stored_files(running)
     with service(running.data, role="api", environment=ENVIRONMENT) as again:
-        assert kept(again) == []
+        assert stored_files(again) == []
         assert total(again) == 0

@@ -25,7 +25,7 @@ from tests.support.sql import migrated
 MiB = 1 << 20
 
 
-class Door(msgspec.Struct, frozen=True):
+class LoopbackService(msgspec.Struct, frozen=True):
     """A service on a loopback port."""
 
     port: int
@@ -61,7 +61,9 @@ class Door(msgspec.Struct, frozen=True):
 
 
 @asynccontextmanager
-async def opened(folder: Path, **changed: Any) -> AsyncGenerator[Door]:  # Any: fields of an intake
+async def opened(
+    folder: Path, **changed: Any
+) -> AsyncGenerator[LoopbackService]:  # Any: fields of an intake
     with DiskObjects(folder / "objects") as objects, socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
         intake = msgspec.structs.replace(create_intake(objects, min_free_bytes=0), **changed)
@@ -74,12 +76,14 @@ async def opened(folder: Path, **changed: Any) -> AsyncGenerator[Door]:  # Any: 
                 intake=intake,
             )
             async with serving(app, sock):
-                yield Door(sock.getsockname()[1], first.owner_token or "", catalog, objects)
+                yield LoopbackService(
+                    sock.getsockname()[1], first.owner_token or "", catalog, objects
+                )
 
 
-async def talk(door: Door, *parts: bytes, patience: float = 20) -> bytes:
+async def send_parts(service: LoopbackService, *parts: bytes, patience: float = 20) -> bytes:
     """Send parts and return what is answered until the other side is done or it takes too long."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", door.port)
+    reader, writer = await asyncio.open_connection("127.0.0.1", service.port)
     try:
         for part in parts:
             writer.write(part)
@@ -92,34 +96,34 @@ async def talk(door: Door, *parts: bytes, patience: float = 20) -> bytes:
 
 
 async def test_a_connection_cut_in_the_middle_leaves_nothing(tmp_path: Path) -> None:
-    async with opened(tmp_path) as door:
+    async with opened(tmp_path) as service:
         whole = form(video(data=b"x" * 8 * MiB))
         for share in (0.0, 0.3, 0.999):
-            _, writer = await asyncio.open_connection("127.0.0.1", door.port)
-            writer.write(door.head(f"Content-Length: {len(whole)}"))
+            _, writer = await asyncio.open_connection("127.0.0.1", service.port)
+            writer.write(service.head(f"Content-Length: {len(whole)}"))
             writer.write(whole[: int(len(whole) * share)])
             await writer.drain()
             if share:
                 async with asyncio.timeout(20):
-                    while not files_of(door.objects):  # noqa: ASYNC110  # nobody tells
+                    while not files_of(service.objects):  # noqa: ASYNC110  # nobody tells
                         await asyncio.sleep(0.02)
             writer.transport.abort()
-        await door.nothing_is_left()
+        await service.nothing_is_left()
 
 
 async def test_a_client_that_stands_still_is_given_up(tmp_path: Path) -> None:
-    async with opened(tmp_path, quiet_seconds=0.3) as door:
-        head = door.head("Content-Length: 9000000")
-        answer = await talk(door, head, form(video(data=b"x" * MiB))[:-60])
+    async with opened(tmp_path, quiet_seconds=0.3) as service:
+        head = service.head("Content-Length: 9000000")
+        answer = await send_parts(service, head, form(video(data=b"x" * MiB))[:-60])
         assert answer.startswith(b"HTTP/1.1 408 ")
         assert b"connection: close" in answer.lower()
-        await door.nothing_is_left()
+        await service.nothing_is_left()
 
 
 async def test_a_client_that_sends_a_byte_now_and_then_is_given_up(tmp_path: Path) -> None:
-    async with opened(tmp_path, quiet_seconds=0.5) as door:
-        reader, writer = await asyncio.open_connection("127.0.0.1", door.port)
-        writer.write(door.head("Content-Length: 9000000") + form(video(data=b"x" * MiB))[:-60])
+    async with opened(tmp_path, quiet_seconds=0.5) as service:
+        reader, writer = await asyncio.open_connection("127.0.0.1", service.port)
+        writer.write(service.head("Content-Length: 9000000") + form(video(data=b"x" * MiB))[:-60])
         async with asyncio.timeout(20), asyncio.TaskGroup() as tasks:
             answered = tasks.create_task(reader.readuntil(b"\r\n\r\n"))
             while not answered.done():
@@ -127,11 +131,11 @@ async def test_a_client_that_sends_a_byte_now_and_then_is_given_up(tmp_path: Pat
                 await asyncio.sleep(0.05)
         assert answered.result().startswith(b"HTTP/1.1 408 ")
         writer.close()
-        await door.nothing_is_left()
+        await service.nothing_is_left()
 
 
 async def test_a_slow_client_that_goes_on_is_served(tmp_path: Path) -> None:
-    async with opened(tmp_path, quiet_seconds=5.0) as door:
+    async with opened(tmp_path, quiet_seconds=5.0) as service:
         whole = form(video())
 
         async def slowly() -> AsyncGenerator[bytes]:
@@ -140,22 +144,22 @@ async def test_a_slow_client_that_goes_on_is_served(tmp_path: Path) -> None:
                 await asyncio.sleep(0.05)
 
         async with httpx.AsyncClient(verify=PLAIN, timeout=60) as client:
-            answer = await client.post(door.url, content=slowly(), headers=door.headers)
+            answer = await client.post(service.url, content=slowly(), headers=service.headers)
         assert answer.status_code == 201, answer.text
 
 
 async def test_each_byte_may_come_by_itself(tmp_path: Path) -> None:
-    async with opened(tmp_path, probe=anything) as door:
+    async with opened(tmp_path, probe=anything) as service:
         whole = form(video(data=b"\r\n--" + BOUNDARY[:-1].encode() + b"\r\n-" * 3))
 
         async def bytewise() -> AsyncGenerator[bytes]:
-            for place in range(len(whole)):
-                yield whole[place : place + 1]
+            for index in range(len(whole)):
+                yield whole[index : index + 1]
 
         async with httpx.AsyncClient(verify=PLAIN, timeout=60) as client:
-            answer = await client.post(door.url, content=bytewise(), headers=door.headers)
+            answer = await client.post(service.url, content=bytewise(), headers=service.headers)
         assert answer.status_code == 201, answer.text
-        (file,) = files_of(door.objects)
+        (file,) = files_of(service.objects)
         assert file.read_bytes() == b"\r\n--" + BOUNDARY[:-1].encode() + b"\r\n-" * 3
 
 
@@ -164,17 +168,17 @@ async def anything(_: Path, /) -> FileFacts | None:
 
 
 async def test_a_length_that_is_too_large_is_refused_before_a_byte_is_read(tmp_path: Path) -> None:
-    async with opened(tmp_path) as door:
+    async with opened(tmp_path) as service:
         # More than a video, a poster and texts can be together.
-        head = door.head(f"Content-Length: {600 * MiB}", "Expect: 100-continue")
-        answer = await talk(door, head)
+        head = service.head(f"Content-Length: {600 * MiB}", "Expect: 100-continue")
+        answer = await send_parts(service, head)
         assert answer.startswith(b"HTTP/1.1 413 ")
-        await door.nothing_is_left()
+        await service.nothing_is_left()
 
 
 async def test_the_byte_after_the_last_is_refused_however_it_comes(tmp_path: Path) -> None:
     most = 3 * MiB
-    async with opened(tmp_path, max_video=most, probe=anything) as door:
+    async with opened(tmp_path, max_video=most, probe=anything) as service:
         fits, over = form(video(data=b"x" * most)), form(video(data=b"x" * (most + 1)))
 
         async def chunked() -> AsyncGenerator[bytes]:
@@ -183,20 +187,20 @@ async def test_the_byte_after_the_last_is_refused_however_it_comes(tmp_path: Pat
 
         async with httpx.AsyncClient(verify=PLAIN, timeout=60) as client:
             for content in (over, chunked()):
-                answer = await client.post(door.url, content=content, headers=door.headers)
+                answer = await client.post(service.url, content=content, headers=service.headers)
                 assert answer.status_code == 413, answer.text
                 assert set(answer.json()["errors"]) == {"video"}
-                await door.nothing_is_left()
-            answer = await client.post(door.url, content=fits, headers=door.headers)
+                await service.nothing_is_left()
+            answer = await client.post(service.url, content=fits, headers=service.headers)
         assert answer.status_code == 201, answer.text
         assert answer.json()["video"]["size"] == most
 
 
 async def test_uploads_at_once_do_not_hold_each_other_up(tmp_path: Path) -> None:
-    async with opened(tmp_path, probe=anything) as door:
+    async with opened(tmp_path, probe=anything) as service:
         # One client has begun and thinks about it; four others come and go.
-        _, writer = await asyncio.open_connection("127.0.0.1", door.port)
-        writer.write(door.head("Content-Length: 9000000") + form(video())[:4000])
+        _, writer = await asyncio.open_connection("127.0.0.1", service.port)
+        writer.write(service.head("Content-Length: 9000000") + form(video())[:4000])
         async with (
             httpx.AsyncClient(verify=PLAIN, timeout=60) as client,
             asyncio.TaskGroup() as group,
@@ -204,7 +208,7 @@ async def test_uploads_at_once_do_not_hold_each_other_up(tmp_path: Path) -> None
             sent = [
                 group.create_task(
                     client.post(
-                        door.url, content=form(video(data=b"x" * MiB)), headers=door.headers
+                        service.url, content=form(video(data=b"x" * MiB)), headers=service.headers
                     )
                 )
                 for _ in range(4)

@@ -11,13 +11,13 @@ from tests.support.api.upload_clips import clip, upload
 from tests.support.storage.new_videos import new_video
 
 
-async def uploaded(house: ApiService, name: str = "Ferien Über Øresund.mp4") -> str:
-    made = (await upload(house, name=name))["video"]
+async def uploaded(api_service: ApiService, name: str = "Ferien Über Øresund.mp4") -> str:
+    made = (await upload(api_service, name=name))["video"]
     return f"/api/videos/{made['id']}/file"
 
 
-async def test_the_whole_file_comes_back_under_its_title(house: ApiService) -> None:
-    answer = await house.client.get(await uploaded(house), headers=house.owner)
+async def test_the_whole_file_comes_back_under_its_title(api_service: ApiService) -> None:
+    answer = await api_service.client.get(await uploaded(api_service), headers=api_service.owner)
     assert answer.status_code == 200
     assert answer.content == clip()
     assert answer.headers["content-type"] == "application/octet-stream"
@@ -29,40 +29,44 @@ async def test_the_whole_file_comes_back_under_its_title(house: ApiService) -> N
     )
 
 
-async def test_a_download_goes_on_where_it_broke_off(house: ApiService) -> None:
-    path = await uploaded(house)
-    tag = (await house.client.get(path, headers=house.owner)).headers["etag"]
-    wanted = {**house.owner, "Range": "bytes=100-", "If-Range": tag}
-    rest = await house.client.get(path, headers=wanted)
+async def test_a_download_goes_on_where_it_broke_off(api_service: ApiService) -> None:
+    path = await uploaded(api_service)
+    tag = (await api_service.client.get(path, headers=api_service.owner)).headers["etag"]
+    wanted = {**api_service.owner, "Range": "bytes=100-", "If-Range": tag}
+    rest = await api_service.client.get(path, headers=wanted)
     assert rest.status_code == 206
     assert rest.content == clip()[100:]
     assert rest.headers["content-range"] == f"bytes 100-{len(clip()) - 1}/{len(clip())}"
     # Another version's rest must not be appended.
-    other = await house.client.get(path, headers={**wanted, "If-Range": '"other"'})
+    other = await api_service.client.get(path, headers={**wanted, "If-Range": '"other"'})
     assert other.status_code == 200
     assert other.content == clip()
 
 
-async def test_a_range_behind_the_end_is_refused(house: ApiService) -> None:
-    beyond = {**house.owner, "Range": f"bytes={len(clip())}-"}
-    answer = await house.client.get(await uploaded(house), headers=beyond)
+async def test_a_range_behind_the_end_is_refused(api_service: ApiService) -> None:
+    beyond = {**api_service.owner, "Range": f"bytes={len(clip())}-"}
+    answer = await api_service.client.get(await uploaded(api_service), headers=beyond)
     assert answer.status_code == 416
     assert answer.headers["content-range"] == f"bytes */{len(clip())}"
 
 
-async def test_a_token_of_another_project_finds_nothing(house: ApiService) -> None:
-    path = await uploaded(house)
-    other = await house.catalog.projects.add("Other", NOW_US)
-    stranger = await house.headers_of("stranger", other.id, write=True)
-    assert (await house.client.get(path, headers=stranger)).status_code == 404
-    assert (await house.client.get(path)).status_code == 401
+async def test_a_token_of_another_project_finds_nothing(api_service: ApiService) -> None:
+    path = await uploaded(api_service)
+    other = await api_service.catalog.projects.add("Other", NOW_US)
+    stranger = await api_service.headers_of("stranger", other.id, write=True)
+    assert (await api_service.client.get(path, headers=stranger)).status_code == 404
+    assert (await api_service.client.get(path)).status_code == 401
 
 
-async def test_a_video_without_its_file_says_so(house: ApiService, objects: DiskObjects) -> None:
-    project = await house.catalog.projects.find("1")
+async def test_a_video_without_its_file_says_so(
+    api_service: ApiService, objects: DiskObjects
+) -> None:
+    project = await api_service.catalog.projects.find("1")
     assert project is not None
-    added = await house.catalog.videos.add(project.id, new_video(), NOW_US, by=None)
-    answer = await house.client.get(f"/api/videos/{added.video.id}/file", headers=house.owner)
+    added = await api_service.catalog.videos.add(project.id, new_video(), NOW_US, by=None)
+    answer = await api_service.client.get(
+        f"/api/videos/{added.video.id}/file", headers=api_service.owner
+    )
     assert answer.status_code == 404
     assert answer.json() == {
         "message": "This video has no file: it was recorded, or its file is not there any more."

@@ -20,25 +20,27 @@ PATCHES: tuple[tuple[str, dict[str, str], bytes, int], ...] = (
 )
 
 
-async def test_a_refused_piece_leaves_the_upload_as_it_was(house: ApiService) -> None:
-    path = await create(house, 100)
-    assert (await send(house, path, 0, b"0123456789")).status_code == 204
+async def test_a_refused_piece_leaves_the_upload_as_it_was(api_service: ApiService) -> None:
+    path = await create(api_service, 100)
+    assert (await send(api_service, path, 0, b"0123456789")).status_code == 204
     for what, headers, data, status in PATCHES:
-        answer = await send(house, path, 10, data, headers)
+        answer = await send(api_service, path, 10, data, headers)
         assert answer.status_code == status, (what, answer.text)
-        assert (await head(house, path)).headers["upload-offset"] == "10", what
-    answer = await send(house, path, 9, b"x")
+        assert (await head(api_service, path)).headers["upload-offset"] == "10", what
+    answer = await send(api_service, path, 9, b"x")
     assert answer.headers["upload-offset"] == "10"
 
 
-async def test_a_client_that_knows_post_alone_gets_on(house: ApiService) -> None:
-    path = await create(house)
-    said = {**house.owner, **TUS, **OFFSETS, "Upload-Offset": "0"}
-    patched = await house.client.post(
+async def test_a_client_that_knows_post_alone_gets_on(api_service: ApiService) -> None:
+    path = await create(api_service)
+    said = {**api_service.owner, **TUS, **OFFSETS, "Upload-Offset": "0"}
+    patched = await api_service.client.post(
         path, headers={**said, "X-HTTP-Method-Override": "PATCH"}, content=clip()[:10]
     )
     assert (patched.status_code, patched.headers["upload-offset"]) == (204, "10")
-    assert (await house.client.post(path, headers=said, content=b"x")).status_code == 405
-    ended = await house.client.post(path, headers={**said, "X-HTTP-Method-Override": "DELETE"})
+    assert (await api_service.client.post(path, headers=said, content=b"x")).status_code == 405
+    ended = await api_service.client.post(
+        path, headers={**said, "X-HTTP-Method-Override": "DELETE"}
+    )
     assert ended.status_code == 204
-    assert (await head(house, path)).status_code == 404
+    assert (await head(api_service, path)).status_code == 404

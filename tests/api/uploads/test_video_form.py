@@ -19,38 +19,38 @@ async def test_a_probe_that_takes_too_long_leaves_sizes_for_later(tmp_path: Path
     async def slow(_: Path, /) -> FileFacts | None:
         return None
 
-    async with opened(tmp_path, probe=slow) as door:
+    async with opened(tmp_path, probe=slow) as service:
         async with httpx.AsyncClient(verify=PLAIN, timeout=60) as client:
-            answer = await client.post(door.url, content=form(video()), headers=door.headers)
+            answer = await client.post(service.url, content=form(video()), headers=service.headers)
         record = answer.json()["video"]
         assert (record["length"], record["iso8601_duration"]) == (0, "PT0S")
         assert (record["width"], record["height"], record["resolutions"]) == (0, 0, [])
 
 
 async def test_a_catalog_that_is_away_leaves_no_file(tmp_path: Path) -> None:
-    async with opened(tmp_path) as door:
-        project = await door.catalog.projects.add("going", NOW_US)
+    async with opened(tmp_path) as service:
+        project = await service.catalog.projects.add("going", NOW_US)
 
         async def then_delete(_: Path, /) -> FileFacts | None:
             # The project goes while its video is looked at.
-            assert await door.catalog.projects.remove(project.id, by=None, now_us=NOW_US)
+            assert await service.catalog.projects.remove(project.id, by=None, now_us=NOW_US)
             return FileFacts(length_us=1, width=640, height=360)
 
         intake = UploadIntake(
-            objects=door.objects,
+            objects=service.objects,
             probe=then_delete,
-            posters=create_intake(door.objects, 0).posters,
-            slate=create_intake(door.objects, 0).slate,
+            posters=create_intake(service.objects, 0).posters,
+            slate=create_intake(service.objects, 0).slate,
             least_free=0,
         )
         app = create_app(
-            catalog=door.catalog, addresses=ADDRESSES, broadcaster_key="k", intake=intake
+            catalog=service.catalog, addresses=ADDRESSES, broadcaster_key="k", intake=intake
         )
         untyped: Any = app  # Any: httpx has its own ASGI types
         async with httpx.AsyncClient(
             verify=PLAIN, transport=httpx.ASGITransport(app=untyped), base_url="http://x"
         ) as client:
             path = f"/api/projects/{project.id}/videos"
-            answer = await client.post(path, content=form(video()), headers=door.headers)
+            answer = await client.post(path, content=form(video()), headers=service.headers)
         assert answer.status_code == 404, answer.text
-        await door.nothing_is_left()
+        await service.nothing_is_left()

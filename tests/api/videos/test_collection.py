@@ -12,16 +12,16 @@ from tests.support.storage.new_videos import new_video
 
 
 @pytest.fixture
-def catalog_place(both_places: str | Path) -> str | Path:
-    return both_places
+def catalog_database(either_database: str | Path) -> str | Path:
+    return either_database
 
 
 ITEM = FULL - {"category", "countries", "player", "resolutions", "tags"}
 
 
-async def test_a_list_item_omits_what_is_documented(house: ApiService) -> None:
-    made = (await upload(house))["video"]
-    body = await listed(house)
+async def test_a_list_item_omits_what_is_documented(api_service: ApiService) -> None:
+    made = (await upload(api_service))["video"]
+    body = await listed(api_service)
     assert set(body) == {"data", "links", "meta"}
     (item,) = body["data"]
     assert set(item) == ITEM
@@ -33,13 +33,15 @@ async def test_a_list_item_omits_what_is_documented(house: ApiService) -> None:
     assert [link["label"] for link in body["meta"]["links"]] == ["« Previous", "1", "Next »"]
 
 
-async def test_lists_are_filtered_and_repeat_their_filters(house: ApiService) -> None:
+async def test_lists_are_filtered_and_repeat_their_filters(api_service: ApiService) -> None:
     for title in ("Ștefan 100%", "stefan", "other"):
-        await upload(house, texts={"title": title})
-    assert [video["title"] for video in (await listed(house))["data"]] == [
+        await upload(api_service, texts={"title": title})
+    assert [video["title"] for video in (await listed(api_service))["data"]] == [
         "other", "stefan", "Ștefan 100%",
     ]  # fmt: skip
-    found = await listed(house, "?search=%C8%99TEFAN&type=inprogress&from=2023-11-14&to=2023-11-14")
+    found = await listed(
+        api_service, "?search=%C8%99TEFAN&type=inprogress&from=2023-11-14&to=2023-11-14"
+    )
     assert [video["title"] for video in found["data"]] == ["Ștefan 100%"]
     assert parse_qs(urlsplit(str(found["links"]["first"])).query) == {
         "type": ["inprogress"],
@@ -48,29 +50,29 @@ async def test_lists_are_filtered_and_repeat_their_filters(house: ApiService) ->
         "to": ["2023-11-14"],
         "page": ["1"],
     }
-    assert (await listed(house, "?search=%25"))["meta"]["total"] == 1
-    assert (await listed(house, "?search=_"))["meta"]["total"] == 0
-    assert (await listed(house, "?type=recent"))["meta"]["total"] == 3
-    assert (await listed(house, "?type=inprogress"))["meta"]["total"] == 3
-    assert (await listed(house, "?type=completed"))["meta"]["total"] == 0
-    assert (await listed(house, "?type=failed"))["meta"]["total"] == 0
-    assert (await listed(house, "?from=2023-11-15&to=2023-11-16"))["meta"]["total"] == 0
-    assert (await listed(house, "?from=2023-11-13&to=2023-11-14"))["meta"]["total"] == 3
-    assert (await listed(house, "?from=2023-11-13&to=2023-11-13"))["meta"]["total"] == 0
+    assert (await listed(api_service, "?search=%25"))["meta"]["total"] == 1
+    assert (await listed(api_service, "?search=_"))["meta"]["total"] == 0
+    assert (await listed(api_service, "?type=recent"))["meta"]["total"] == 3
+    assert (await listed(api_service, "?type=inprogress"))["meta"]["total"] == 3
+    assert (await listed(api_service, "?type=completed"))["meta"]["total"] == 0
+    assert (await listed(api_service, "?type=failed"))["meta"]["total"] == 0
+    assert (await listed(api_service, "?from=2023-11-15&to=2023-11-16"))["meta"]["total"] == 0
+    assert (await listed(api_service, "?from=2023-11-13&to=2023-11-14"))["meta"]["total"] == 3
+    assert (await listed(api_service, "?from=2023-11-13&to=2023-11-13"))["meta"]["total"] == 0
 
 
-async def test_pages_hold_thirty_and_go_on_beyond_the_end(house: ApiService) -> None:
+async def test_pages_hold_thirty_and_go_on_beyond_the_end(api_service: ApiService) -> None:
     for number in range(32):
         file = new_video(file_title=f"file {number}")
-        await house.catalog.videos.add(1, file, NOW_US, by=None)
-    first = await listed(house)
+        await api_service.catalog.videos.add(1, file, NOW_US, by=None)
+    first = await listed(api_service)
     assert len(first["data"]) == 30
     assert (first["meta"]["from"], first["meta"]["to"], first["meta"]["total"]) == (1, 30, 32)
     assert first["links"]["next"] == f"https://live.example{VIDEOS}?page=2"
-    second = await listed(house, "?page=2")
+    second = await listed(api_service, "?page=2")
     assert len(second["data"]) == 2
     assert not {video["id"] for video in first["data"]} & {video["id"] for video in second["data"]}
-    beyond = await listed(house, "?page=999999999999")
+    beyond = await listed(api_service, "?page=999999999999")
     assert beyond["data"] == []
     assert (beyond["meta"]["from"], beyond["meta"]["to"]) == (None, None)
     assert beyond["links"]["prev"] == f"https://live.example{VIDEOS}?page=2"
@@ -89,6 +91,6 @@ WRONG = (
 )
 
 
-async def test_a_wrong_filter_is_named(house: ApiService) -> None:
+async def test_a_wrong_filter_is_named(api_service: ApiService) -> None:
     for query, fields in WRONG:
-        assert set((await listed(house, query, 422))["errors"]) == fields, query
+        assert set((await listed(api_service, query, 422))["errors"]) == fields, query

@@ -31,37 +31,41 @@ STAMP = "2023-11-14T22:13:20.123456Z"
 
 
 @pytest.fixture
-def catalog_place(both_places: str | Path) -> str | Path:
-    return both_places
+def catalog_database(either_database: str | Path) -> str | Path:
+    return either_database
 
 
-async def shown(house: ApiService, video: int) -> Json:
-    answer = await house.client.get(f"/api/videos/{video}", headers=house.owner)
+async def shown(api_service: ApiService, video: int) -> Json:
+    answer = await api_service.client.get(f"/api/videos/{video}", headers=api_service.owner)
     assert answer.status_code == 200, answer.text
     assert set(answer.json()) == {"data"}
     return answer.json()["data"]
 
 
-async def edited(house: ApiService, video: int, body: object, status: int = 200) -> Json:
-    answer = await house.client.put(f"/api/videos/{video}", json=body, headers=house.owner)
+async def edited(api_service: ApiService, video: int, body: object, status: int = 200) -> Json:
+    answer = await api_service.client.put(
+        f"/api/videos/{video}", json=body, headers=api_service.owner
+    )
     assert answer.status_code == status, answer.text
     return answer.json()
 
 
-async def listed(house: ApiService, query: str = "", status: int = 200) -> Json:
-    answer = await house.client.get(VIDEOS + query, headers=house.owner)
+async def listed(api_service: ApiService, query: str = "", status: int = 200) -> Json:
+    answer = await api_service.client.get(VIDEOS + query, headers=api_service.owner)
     assert answer.status_code == status, answer.text
     return answer.json()
 
 
-async def test_an_upload_answers_with_the_full_form_but_the_snippets(house: ApiService) -> None:
-    body = await upload(house, name="Ferien Über Øresund.mp4")
+async def test_an_upload_answers_with_the_full_form_but_the_snippets(
+    api_service: ApiService,
+) -> None:
+    body = await upload(api_service, name="Ferien Über Øresund.mp4")
     assert set(body) == {
         "message", "video", "web_socket_broadcaster", "web_socket_key", "web_socket_cluster",
     }  # fmt: skip
     assert body["message"] == "Video added."
     assert body["web_socket_broadcaster"] == "pusher"
-    assert body["web_socket_key"] == house.broadcaster_key
+    assert body["web_socket_key"] == api_service.broadcaster_key
     assert body["web_socket_cluster"] == "headend"
     video = body["video"]
     assert set(video) == FULL - {"embed"}
@@ -100,16 +104,16 @@ async def test_an_upload_answers_with_the_full_form_but_the_snippets(house: ApiS
         "tags": [],
         "image_urls": {},
         "image_update_at": None,
-        "project_json": f"https://live.example/json/projects/{house.key}.json",
+        "project_json": f"https://live.example/json/projects/{api_service.key}.json",
         "video_json": f"https://live.example/json/videos/{name}.json",
         "storage_size": 0,
     }
     assert video["length"] == pytest.approx(1, abs=0.1)
 
 
-async def test_the_show_form_has_its_own_keys(house: ApiService) -> None:
-    made = (await upload(house, texts={"description": "Two\nlines"}))["video"]
-    video = await shown(house, made["id"])
+async def test_the_show_form_has_its_own_keys(api_service: ApiService) -> None:
+    made = (await upload(api_service, texts={"description": "Two\nlines"}))["video"]
+    video = await shown(api_service, made["id"])
     assert set(video) == SHOWN
     for key in SHOWN & (FULL - {"resolutions", "embed"}):
         assert video[key] == made[key], key
@@ -131,14 +135,14 @@ async def test_the_show_form_has_its_own_keys(house: ApiService) -> None:
     ]
 
 
-async def test_an_edit_answers_with_the_full_form(house: ApiService) -> None:
-    made = (await upload(house))["video"]
-    category = await house.client.post(
-        "/api/projects/1/categories", json={"name": "News"}, headers=house.owner
+async def test_an_edit_answers_with_the_full_form(api_service: ApiService) -> None:
+    made = (await upload(api_service))["video"]
+    category = await api_service.client.post(
+        "/api/projects/1/categories", json={"name": "News"}, headers=api_service.owner
     )
     number = category.json()["category"]["id"]
     body = await edited(
-        house,
+        api_service,
         made["id"],
         {
             "title": "Șah & <mat>",
@@ -162,12 +166,12 @@ async def test_an_edit_answers_with_the_full_form(house: ApiService) -> None:
     assert [tag["name"] for tag in video["tags"]] == ["One", "Two"]
     assert "&lt;mat&gt;" in video["embed"]["iframe"]
     # As records show them, tags link by id.
-    again = await edited(house, made["id"], {"tags": video["tags"][:1], "countries": None})
+    again = await edited(api_service, made["id"], {"tags": video["tags"][:1], "countries": None})
     assert again["video"]["tags"] == video["tags"][:1]
     assert again["video"]["countries"] == []
     assert again["video"]["title"] == video["title"]
     cleared = await edited(
-        house, made["id"], {"title": "", "description": None, "category": None, "tags": []}
+        api_service, made["id"], {"title": "", "description": None, "category": None, "tags": []}
     )
     assert cleared["video"]["title"] == "clip"
     assert cleared["video"]["description"] == ""
@@ -196,42 +200,42 @@ REFUSED: tuple[tuple[Json, str], ...] = (
 )
 
 
-async def test_a_refused_edit_names_the_field_and_changes_nothing(house: ApiService) -> None:
-    made = (await upload(house))["video"]
-    before = await shown(house, made["id"])
+async def test_a_refused_edit_names_the_field_and_changes_nothing(api_service: ApiService) -> None:
+    made = (await upload(api_service))["video"]
+    before = await shown(api_service, made["id"])
     good = {"title": "New", "tags": [{"name": "fresh"}], "description": "New"}
     for body, field in REFUSED:
-        answer = await edited(house, made["id"], {**good, **body}, 422)
+        answer = await edited(api_service, made["id"], {**good, **body}, 422)
         assert set(answer["errors"]) == {field}, body
-    assert await shown(house, made["id"]) == before
-    tags = await house.client.get("/api/projects/1/tags", headers=house.owner)
+    assert await shown(api_service, made["id"]) == before
+    tags = await api_service.client.get("/api/projects/1/tags", headers=api_service.owner)
     assert tags.json()["data"] == []
 
 
 async def test_a_deleted_video_is_gone_with_its_files(
-    house: ApiService, objects: DiskObjects
+    api_service: ApiService, objects: DiskObjects
 ) -> None:
-    made = (await upload(house, files={"poster": ("p.png", picture(), "image/png")}))["video"]
-    other = (await upload(house))["video"]
+    made = (await upload(api_service, files={"poster": ("p.png", picture(), "image/png")}))["video"]
+    other = (await upload(api_service))["video"]
     name = made["hash"]
     assert await objects.addresses(f"sources/{name}") == [f"sources/{name}/1"]
     assert len(await objects.addresses(f"videos/{name}")) == 1
-    answer = await house.client.delete(f"/api/videos/{made['id']}", headers=house.owner)
+    answer = await api_service.client.delete(f"/api/videos/{made['id']}", headers=api_service.owner)
     assert answer.status_code == 204
     assert answer.content == b""
     assert await objects.addresses(f"sources/{name}") == []
     assert await objects.addresses(f"videos/{name}") == []
     assert len(await objects.addresses(f"sources/{other['hash']}")) == 1
-    again = await house.client.delete(f"/api/videos/{made['id']}", headers=house.owner)
+    again = await api_service.client.delete(f"/api/videos/{made['id']}", headers=api_service.owner)
     assert again.status_code == 404
-    assert [video["id"] for video in (await listed(house))["data"]] == [other["id"]]
+    assert [video["id"] for video in (await listed(api_service))["data"]] == [other["id"]]
 
 
-async def test_every_change_stands_in_the_projects_events(house: ApiService) -> None:
-    made = (await upload(house))["video"]
-    await edited(house, made["id"], {"title": "x"})
-    await house.client.delete(f"/api/videos/{made['id']}", headers=house.owner)
-    events = await house.client.get("/api/projects/1/events", headers=house.owner)
+async def test_every_change_stands_in_the_projects_events(api_service: ApiService) -> None:
+    made = (await upload(api_service))["video"]
+    await edited(api_service, made["id"], {"title": "x"})
+    await api_service.client.delete(f"/api/videos/{made['id']}", headers=api_service.owner)
+    events = await api_service.client.get("/api/projects/1/events", headers=api_service.owner)
     told = [
         (event["type"], event["token"])
         for event in events.json()["data"]

@@ -14,17 +14,17 @@ from tests.support.api.upload_clips import VIDEOS, clip, picture, upload
 SECONDS = 120
 
 
-async def made(house: ApiService, objects: DiskObjects, *videos: int) -> list[Json]:
+async def made(api_service: ApiService, objects: DiskObjects, *videos: int) -> list[Json]:
     """Work until these videos are over and done with; return how each stands."""
     found: list[Json] = []
     async with asyncio.TaskGroup() as group:
-        workers = create_file_workers(TranscodeSettings(), house.catalog, objects)
+        workers = create_file_workers(TranscodeSettings(), api_service.catalog, objects)
         working = group.create_task(workers.run())
         async with asyncio.timeout(SECONDS):
             for video in videos:
                 while True:
                     path = f"/api/videos/{video}/status"
-                    answer = await house.client.get(path, headers=house.owner)
+                    answer = await api_service.client.get(path, headers=api_service.owner)
                     status = answer.json()["data"]
                     if status["state"] in ("completed", "failed"):
                         found.append(status)
@@ -34,25 +34,25 @@ async def made(house: ApiService, objects: DiskObjects, *videos: int) -> list[Js
     return found
 
 
-async def post(house: ApiService, video: int, verb: str, status: int = 200) -> Json:
-    answer = await house.client.post(f"/api/videos/{video}/{verb}", headers=house.owner)
+async def post(api_service: ApiService, video: int, verb: str, status: int = 200) -> Json:
+    answer = await api_service.client.post(f"/api/videos/{video}/{verb}", headers=api_service.owner)
     assert answer.status_code == status, answer.text
     return answer.json()
 
 
 async def test_a_completed_video_says_so_in_every_form(
-    house: ApiService, objects: DiskObjects
+    api_service: ApiService, objects: DiskObjects
 ) -> None:
     files: Any = {"poster": ("p.png", picture(), "image/png")}
-    with_poster: Json = (await upload(house, files=files))["video"]
-    video: Json = (await upload(house))["video"]
-    hidden: Json = (await upload(house))["video"]
-    await post(house, hidden["id"], "unpublish")
-    statuses = await made(house, objects, with_poster["id"], video["id"], hidden["id"])
+    with_poster: Json = (await upload(api_service, files=files))["video"]
+    video: Json = (await upload(api_service))["video"]
+    hidden: Json = (await upload(api_service))["video"]
+    await post(api_service, hidden["id"], "unpublish")
+    statuses = await made(api_service, objects, with_poster["id"], video["id"], hidden["id"])
     for status in statuses:
         assert (status["state"], status["progress"], status["eta"]) == ("completed", 100, 0)
         assert (status["attempt"], status["reason"]) == (1, "")
-    seen = await shown(house, video["id"])
+    seen = await shown(api_service, video["id"])
     assert (seen["completed"], seen["published"]) == (True, True)
     assert seen["completed_at"] is not None
     assert seen["published_at"] is not None
@@ -60,7 +60,7 @@ async def test_a_completed_video_says_so_in_every_form(
     (rung,) = seen["resolutions"]
     assert rung["transcoded"] == 1
     assert rung["size"] > 0
-    answer = await house.client.get(VIDEOS + "?type=completed", headers=house.owner)
+    answer = await api_service.client.get(VIDEOS + "?type=completed", headers=api_service.owner)
     items = {item["id"]: item for item in answer.json()["data"]}
     assert set(items) == {with_poster["id"], video["id"], hidden["id"]}
     assert answer.json()["meta"]["total"] == 3
@@ -72,12 +72,12 @@ async def test_a_completed_video_says_so_in_every_form(
     # What the owner hid stays hidden until it is published, then it is at once.
     assert items[hidden["id"]]["published"] is False
     assert items[hidden["id"]]["published_at"] is None
-    answer = await post(house, hidden["id"], "publish")
+    answer = await post(api_service, hidden["id"], "publish")
     assert answer["message"] == "Video published."
     assert set(answer["video"]) == FULL
     assert answer["video"]["published"] is True
     assert answer["video"]["published_at"] is not None
-    answer = await post(house, hidden["id"], "unpublish")
+    answer = await post(api_service, hidden["id"], "unpublish")
     assert answer["video"]["published"] is False
     # The owner's own poster is still the one that shows.
     assert items[with_poster["id"]]["image_update_at"] == with_poster["image_update_at"]
@@ -85,30 +85,30 @@ async def test_a_completed_video_says_so_in_every_form(
     folders = {path.parent.name for path in kept if len(path.parts) == 4 and path.suffix == ".jpg"}
     assert len(folders) == 1
     assert folders.pop().startswith("own-")
-    await post(house, video["id"], "retry", 409)
+    await post(api_service, video["id"], "retry", 409)
 
 
 async def test_a_failed_video_says_why_and_is_tried_again(
-    house: ApiService, objects: DiskObjects
+    api_service: ApiService, objects: DiskObjects
 ) -> None:
-    video: Json = (await upload(house))["video"]
+    video: Json = (await upload(api_service))["video"]
     # The disk loses the file between the upload and the work.
     source = f"sources/{video['hash']}/1"
     await objects.put(source, clip()[:40])
-    (status,) = await made(house, objects, video["id"])
+    (status,) = await made(api_service, objects, video["id"])
     assert status["state"] == "failed"
     assert status["reason"]
-    seen = await shown(house, video["id"])
+    seen = await shown(api_service, video["id"])
     assert (seen["completed"], seen["published"]) == (False, False)
-    answer = await house.client.get(VIDEOS + "?type=failed", headers=house.owner)
+    answer = await api_service.client.get(VIDEOS + "?type=failed", headers=api_service.owner)
     assert answer.json()["meta"]["total"] == 1
-    answer = await post(house, video["id"], "retry")
+    answer = await post(api_service, video["id"], "retry")
     assert answer["message"] == "Video queued again."
     assert answer["video"]["transcoding_progress"] == 0
-    answer = await house.client.get(VIDEOS + "?type=failed", headers=house.owner)
+    answer = await api_service.client.get(VIDEOS + "?type=failed", headers=api_service.owner)
     assert answer.json()["meta"]["total"] == 0
     await objects.put(source, clip())
-    (status,) = await made(house, objects, video["id"])
+    (status,) = await made(api_service, objects, video["id"])
     assert (status["state"], status["reason"], status["attempt"]) == ("completed", "", 2)
-    answer = await house.client.get(VIDEOS + "?type=completed", headers=house.owner)
+    answer = await api_service.client.get(VIDEOS + "?type=completed", headers=api_service.owner)
     assert answer.json()["meta"]["total"] == len(answer.json()["data"]) == 1

@@ -10,20 +10,20 @@ from tests.support.storage.new_videos import new_video
 
 
 @pytest.fixture
-def catalog_place(both_places: str | Path) -> str | Path:
-    return both_places
+def catalog_database(either_database: str | Path) -> str | Path:
+    return either_database
 
 
-async def titles(house: ApiService, query: str) -> list[str]:
-    return [video["title"] for video in (await listed(house, query))["data"]]
+async def titles(api_service: ApiService, query: str) -> list[str]:
+    return [video["title"] for video in (await listed(api_service, query))["data"]]
 
 
 @pytest.fixture
-async def three(house: ApiService) -> ApiService:
+async def three(api_service: ApiService) -> ApiService:
     for title, size, length_us in (("beta", 3, 1), ("Alpha", 1, 3), ("gamma", 2, 2)):
         video = new_video(title=title, size=size, length_us=length_us)
-        await house.catalog.videos.add(1, video, NOW_US, by=None)
-    return house
+        await api_service.catalog.videos.add(1, video, NOW_US, by=None)
+    return api_service
 
 
 @pytest.mark.parametrize(
@@ -50,6 +50,6 @@ async def test_pages_repeat_the_order(three: ApiService) -> None:
     assert links["first"].endswith("?sort_column=title&sort_order=desc&page=1")
 
 
-async def test_another_column_is_refused(house: ApiService) -> None:
-    body = await listed(house, "?sort_column=state&sort_order=up", status=422)
+async def test_another_column_is_refused(api_service: ApiService) -> None:
+    body = await listed(api_service, "?sort_column=state&sort_order=up", status=422)
     assert set(body["errors"]) == {"sort_column", "sort_order"}

@@ -14,14 +14,14 @@ pytestmark = mostly_on("sqlite")
 
 
 @pytest.fixture
-def catalog_place(both_places: str | Path) -> str | Path:
-    return both_places
+def catalog_database(either_database: str | Path) -> str | Path:
+    return either_database
 
 
 OUT_OF_RANGE = ("0", "-1", "99", "2147483648", "9223372036854775808", "9" * 40, "x", "1.5", "01")
 
 
-async def test_numbers_of_no_video_are_not_found_by_any_operation(house: ApiService) -> None:
+async def test_numbers_of_no_video_are_not_found_by_any_operation(api_service: ApiService) -> None:
     for number in OUT_OF_RANGE:
         one = f"/api/videos/{number}"
         for method, path, body in (
@@ -35,16 +35,18 @@ async def test_numbers_of_no_video_are_not_found_by_any_operation(house: ApiServ
             ("POST", f"{one}/keep", None),
             ("PUT", f"{one}/player", {"player": None}),
         ):
-            answer = await house.client.request(method, path, json=body, headers=house.owner)
+            answer = await api_service.client.request(
+                method, path, json=body, headers=api_service.owner
+            )
             assert answer.status_code == 404, (method, path, answer.text)
             assert set(answer.json()) == {"message"}
 
 
-async def test_another_projects_videos_are_as_if_not_there(house: ApiService) -> None:
-    made = (await upload(house))["video"]
-    other = await house.catalog.projects.add("other", NOW_US)
-    stranger = await house.headers_of("stranger", other.id, write=True)
-    reader = await house.headers_of("reader", 1, write=False)
+async def test_another_projects_videos_are_as_if_not_there(api_service: ApiService) -> None:
+    made = (await upload(api_service))["video"]
+    other = await api_service.catalog.projects.add("other", NOW_US)
+    stranger = await api_service.headers_of("stranger", other.id, write=True)
+    reader = await api_service.headers_of("reader", 1, write=False)
     one = f"/api/videos/{made['id']}"
     for method, path in (
         ("GET", one), ("PUT", one), ("DELETE", one), ("GET", f"{one}/status"),
@@ -52,10 +54,10 @@ async def test_another_projects_videos_are_as_if_not_there(house: ApiService) ->
         ("POST", f"{one}/keep"), ("PUT", f"{one}/player"), ("PUT", f"{one}/poster"),
         ("GET", VIDEOS), ("POST", VIDEOS), ("POST", f"{VIDEOS}/retry"),
     ):  # fmt: skip
-        answer = await house.client.request(method, path, headers=stranger)
+        answer = await api_service.client.request(method, path, headers=stranger)
         assert answer.status_code == 404, (method, path)
-        unknown = await house.client.request(method, path)
+        unknown = await api_service.client.request(method, path)
         assert unknown.status_code == 401, (method, path)
-        read = await house.client.request(method, path, headers=reader)
+        read = await api_service.client.request(method, path, headers=reader)
         assert read.status_code == (200 if method == "GET" else 403), (method, path)
-    assert (await shown(house, made["id"]))["title"] == "clip"
+    assert (await shown(api_service, made["id"]))["title"] == "clip"

@@ -12,7 +12,7 @@ import pytest
 from av import VideoFrame
 
 from bench.latency.clock import WRAP_MS, draw
-from bench.latency.viewer import Watched
+from bench.latency.viewer import Presented
 from tests.support.browser import Chromium, chromium
 from tests.support.waiting import poll
 
@@ -52,7 +52,7 @@ def _film(size: tuple[int, int], *, clock: bool = True) -> str:
     return f"data:video/mp4;base64,{base64.b64encode(body.getvalue()).decode()}"
 
 
-def _play(browser: Chromium, film: str) -> Watched:
+def _play(browser: Chromium, film: str) -> Presented:
     """Play a film to its end and return what the probe collected."""
     page = f"data:text/html,<video muted autoplay src='{film}'></video>"
     viewer = browser.open(page, before=PROBE)
@@ -60,7 +60,7 @@ def _play(browser: Chromium, film: str) -> Watched:
         lambda: viewer.evaluate("() => document.querySelector('video').ended"),
         what="the end of the film",
     )
-    found = msgspec.convert(viewer.evaluate("() => latencyProbe"), Watched)
+    found = msgspec.convert(viewer.evaluate("() => latencyProbe"), Presented)
     viewer.close()
     return found
 

@@ -2,19 +2,19 @@
 
 import pytest
 
-from bench.latency.report import Figures, Target, figures, missed, row
-from bench.latency.viewer import Frame, Watched
+from bench.latency.report import LatencyFigures, LatencyTarget, figures, missed, row
+from bench.latency.viewer import Frame, Presented
 
 
-def _watched(latencies: list[float], **changes: float) -> Watched:
+def _watched(latencies: list[float], **changes: float) -> Presented:
     frames = [
         Frame(at=1000.0 + 100 * number, latency=1000 * latency, rate=1.0, height=720)
         for number, latency in enumerate(latencies)
     ]
-    return Watched(frames=frames, stalls=[1500.0], longest=250, unread=2, errors=[], **changes)
+    return Presented(frames=frames, stalls=[1500.0], longest=250, unread=2, errors=[], **changes)
 
 
-def _figures() -> Figures:
+def _figures() -> LatencyFigures:
     return figures(_watched([9.0] * 10 + [float(number) for number in range(1, 101)]), 1, 0.25, 0.1)
 
 
@@ -47,17 +47,17 @@ def test_renditions_are_listed_by_their_share() -> None:
     ("target", "wrong"),
     [
         (None, []),
-        (Target(50.5, 96, 1), []),
-        (Target(50.4), ["a: median 50.50 s, more than 50.4 s"]),
-        (Target(60, 95), ["a: p95 96.00 s, more than 95.0 s"]),
-        (Target(60, None, 0), ["a: 1 stalls, more than 0"]),
+        (LatencyTarget(50.5, 96, 1), []),
+        (LatencyTarget(50.4), ["a: median 50.50 s, more than 50.4 s"]),
+        (LatencyTarget(60, 95), ["a: p95 96.00 s, more than 95.0 s"]),
+        (LatencyTarget(60, None, 0), ["a: 1 stalls, more than 0"]),
     ],
 )
-def test_each_missed_target_is_named(target: Target | None, wrong: list[str]) -> None:
+def test_each_missed_target_is_named(target: LatencyTarget | None, wrong: list[str]) -> None:
     assert missed([("a", _figures(), target)]) == wrong
 
 
 def test_a_row_has_the_figures_and_the_target() -> None:
-    line = row("a", _figures(), Target(2.0, 2.5, 0))
+    line = row("a", _figures(), LatencyTarget(2.0, 2.5, 0))
     assert line.startswith("| a | 50.50 s | 96.00 s | 100.00 s | 1 | 0.25 s | 1.00 | 720p |")
     assert line.endswith("| 0.10 s | 0.25 s | <= 2.0 s, p95 <= 2.5 s, 0 stalls |")

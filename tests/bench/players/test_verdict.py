@@ -1,11 +1,13 @@
 """What a player did is told by the clocks that it showed."""
 
-from bench.players.verdict import HEADINGS, Shown, judge, last_new, row
+from bench.players.verdict import HEADINGS, SeenPicture, judge, last_new, row
 
 
-def _shown(*, delay: float, since: float, until: float, step: float = 100.0) -> list[Shown]:
+def _shown(*, delay: float, since: float, until: float, step: float = 100.0) -> list[SeenPicture]:
     count = int((until - since) / step)
-    return [Shown(since + step * number, since + step * number - delay) for number in range(count)]
+    return [
+        SeenPicture(since + step * number, since + step * number - delay) for number in range(count)
+    ]
 
 
 def test_a_player_that_goes_on_across_the_switch() -> None:
@@ -25,7 +27,7 @@ def test_a_player_that_goes_on_across_the_switch() -> None:
 
 def test_a_player_that_stops_at_the_switch() -> None:
     shown = _shown(delay=2000, since=1500, until=10_000)
-    shown += [Shown(10_000 + 100 * number, shown[-1].drawn) for number in range(100)]
+    shown += [SeenPicture(10_000 + 100 * number, shown[-1].drawn) for number in range(100)]
     found = judge(shown, 1000, 9000, 20_000)
     assert not found.across
     assert (found.stops, found.longest) == (1, 10.1)
@@ -45,7 +47,7 @@ def test_a_video_has_neither_latency_nor_switch() -> None:
 
 def test_a_video_ends_when_its_last_picture_comes_and_not_when_it_goes() -> None:
     shown = _shown(delay=0, since=1500, until=5000)
-    shown += [Shown(5000 + 100 * number, shown[-1].drawn) for number in range(100)]
+    shown += [SeenPicture(5000 + 100 * number, shown[-1].drawn) for number in range(100)]
     assert last_new(shown) == 4900
     assert judge(shown, 1000, 3000, 4900).stops == 0
     assert last_new([]) is None

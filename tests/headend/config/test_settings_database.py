@@ -40,8 +40,8 @@ def headend(url: str, *command: str) -> subprocess.CompletedProcess[str]:
     return run_headend(*command, environment={VARIABLE: url})
 
 
-async def first_start(place: str | Path) -> FirstStart:
-    async with open_catalog(place, migrate=False) as catalog:
+async def first_start(location: str | Path) -> FirstStart:
+    async with open_catalog(location, migrate=False) as catalog:
         return await read_installation(catalog)
 
 

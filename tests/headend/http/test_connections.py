@@ -16,7 +16,7 @@ from api.pusher.socket import Broadcaster
 from headend.config.listen_sockets import bind
 from headend.http.connections import ConnectionLimiter
 from headend.http.server import serving
-from tests.headend.http.test_limits import Quick, client, heard, one
+from tests.headend.http.test_limits import FastPathApp, client, one, read_all
 from tests.support.waiting import SCALE, until
 
 GET = b"GET %s HTTP/1.1\r\nHost: a\r\n\r\n"
@@ -25,13 +25,13 @@ PROXY = TrustedProxies(["127.0.0.1"])
 BROADCASTER = Broadcaster(key="key", secret="secret", limits=PusherSettings())
 
 
-def play(limiter: ConnectionLimiter, scene: Callable[[int], Awaitable[None]]) -> None:
+def play(limiter: ConnectionLimiter, scenario: Callable[[int], Awaitable[None]]) -> None:
     """Run a scene before a server with this limiter, on a port."""
 
     async def go() -> None:
         with bind("[::]:0") as sock:
-            async with serving(BROADCASTER.in_front_of(Quick()), sock, limiter):
-                await scene(sock.getsockname()[1])
+            async with serving(BROADCASTER.in_front_of(FastPathApp()), sock, limiter):
+                await scenario(sock.getsockname()[1])
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(go())
@@ -50,20 +50,20 @@ async def is_refused(reader: asyncio.StreamReader) -> bool:
     """Say whether a connection is closed; one whose request waits for its body stays open."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(0.1 * SCALE):
-            return (await heard(reader)).startswith(b"HTTP/1.1 503 ")
+            return (await read_all(reader)).startswith(b"HTTP/1.1 503 ")
     return False
 
 
 def test_one_client_holds_half_of_the_connections_and_another_gets_in() -> None:
     limiter = ConnectionLimiter(8)
 
-    async def scene(port: int) -> None:
+    async def scenario(port: int) -> None:
         async with crowd(port, 4) as held:
             await until(lambda: len(limiter) == 4)
             async with client(port) as (reader, writer):
                 with contextlib.suppress(ConnectionError):
                     writer.write(GET % b"/")
-                answer = await heard(reader)
+                answer = await read_all(reader)
                 assert answer == b"" or answer.startswith(b"HTTP/1.1 503 ")
             for reader, writer in held:
                 writer.write(GET % b"/quick")
@@ -76,7 +76,7 @@ def test_one_client_holds_half_of_the_connections_and_another_gets_in() -> None:
             writer.write(GET % b"/")
             assert await one(reader) == b"HTTP/1.1 200 OK 0"
 
-    play(limiter, scene)
+    play(limiter, scenario)
 
 
 def test_no_more_than_all_connections_are_held_and_one_line_says_so(
@@ -85,34 +85,34 @@ def test_no_more_than_all_connections_are_held_and_one_line_says_so(
     caplog.set_level(logging.INFO, "headend.http.connections")
     limiter = ConnectionLimiter(3)
 
-    async def scene(port: int) -> None:
+    async def scenario(port: int) -> None:
         async with crowd(port, 20, "::1"), crowd(port, 20):
             await until(lambda: len(limiter) == 3)
             async with crowd(port, 20) as refused:
                 for reader, _ in refused:
-                    await heard(reader)
+                    await read_all(reader)
                 assert len(limiter) == 3
 
-    play(limiter, scene)
+    play(limiter, scenario)
     assert len(caplog.records) == 1
 
 
 def test_a_web_socket_is_a_connection_until_it_ends() -> None:
     limiter = ConnectionLimiter(100)
 
-    async def scene(port: int) -> None:
+    async def scenario(port: int) -> None:
         async with connect(f"ws://127.0.0.1:{port}/app/key?protocol=7") as socket:
             await socket.recv()
             assert len(limiter) == 1
         await until(lambda: len(limiter) == 0)
 
-    play(limiter, scene)
+    play(limiter, scenario)
 
 
 def test_a_proxys_connections_are_charged_to_the_clients_whose_requests_they_carry() -> None:
     limiter = ConnectionLimiter(40, PROXY)
 
-    async def scene(port: int) -> None:
+    async def scenario(port: int) -> None:
         async with crowd(port, 30) as held:
             await until(lambda: len(limiter) == 30)
             # Ten places are free, so one client may have ten requests under way.
@@ -132,7 +132,7 @@ def test_a_proxys_connections_are_charged_to_the_clients_whose_requests_they_car
             writer.write(FORWARDED % b"192.0.2.1" + b"z")
             assert await one(reader) == b"HTTP/1.1 200 OK 1"
 
-    play(limiter, scene)
+    play(limiter, scenario)
 
 
 def test_a_request_that_a_proxy_is_refused_does_not_count() -> None:

@@ -46,7 +46,7 @@ class OneStreamShowcase:
         )  # fmt: skip
 
 
-async def nobody(authorization: str | None, hash_: str, /) -> bool:
+async def is_owner(authorization: str | None, hash_: str, /) -> bool:
     return False
 
 
@@ -81,7 +81,9 @@ class OriginServer:
         self.edge = MemoryEdge()
         self.showcase = OneStreamShowcase()
         self.origin = Origin(
-            objects=self.objects, edge=self.edge, visibility=VisibilityCache(self.showcase, nobody)
+            objects=self.objects,
+            edge=self.edge,
+            visibility=VisibilityCache(self.showcase, is_owner),
         )
         self.port = 0
 
@@ -130,24 +132,24 @@ class RawHttpClient:
 
 
 @asynccontextmanager
-async def placed(folder: Path) -> AsyncGenerator[OriginServer, None]:
-    place = OriginServer(folder)
-    app: Any = OriginFirst(place.origin, other)
-    with bind("127.0.0.1:0") as door:
-        place.port = door.getsockname()[1]
-        async with serving(app, door):
-            yield place
+async def origin_server(folder: Path) -> AsyncGenerator[OriginServer, None]:
+    server = OriginServer(folder)
+    app: Any = OriginFirst(server.origin, other)
+    with bind("127.0.0.1:0") as sock:
+        server.port = sock.getsockname()[1]
+        async with serving(app, sock):
+            yield server
 
 
 @pytest.fixture(params=LOOPS)
 def at(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., None]:
     """Play a scene at a server, on each kind of event loop."""
 
-    def play(scene: Callable[[OriginServer], Awaitable[None]]) -> None:
+    def play(scenario: Callable[[OriginServer], Awaitable[None]]) -> None:
         async def go() -> None:
-            async with placed(tmp_path) as place:
-                await place.edge.put_playlists({PLAYLIST[1:]: "#EXTM3U\n" + 300 * "#A LINE\n"})
-                await scene(place)
+            async with origin_server(tmp_path) as server:
+                await server.edge.put_playlists({PLAYLIST[1:]: "#EXTM3U\n" + 300 * "#A LINE\n"})
+                await scenario(server)
 
         with asyncio.Runner(loop_factory=LOOPS[request.param]) as runner:
             runner.run(go())
@@ -163,10 +165,10 @@ def descriptors() -> int:
 
 
 def test_one_connection_is_answered_again_and_again_whatever_it_asks(at: At) -> None:
-    async def scene(place: OriginServer) -> None:
+    async def scenario(server: OriginServer) -> None:
         data = os.urandom(3 * MEGABYTE)
-        await place.objects.put(SEGMENT[1:], data)
-        client = await place.connect()
+        await server.objects.put(SEGMENT[1:], data)
+        client = await server.connect()
         for _ in range(3):
             assert (await client.get(SEGMENT)).body == data
             some = await client.get(SEGMENT, "Range: bytes=1000000-2999999")
@@ -181,25 +183,25 @@ def test_one_connection_is_answered_again_and_again_whatever_it_asks(at: At) -> 
             assert head.headers["content-length"] == str(len(data))
         client.writer.close()
 
-    at(scene)
+    at(scenario)
 
 
 def test_an_empty_file_is_an_answer_too(at: At) -> None:
-    async def scene(place: OriginServer) -> None:
-        await place.objects.put(SEGMENT[1:], b"")
-        client = await place.connect()
+    async def scenario(server: OriginServer) -> None:
+        await server.objects.put(SEGMENT[1:], b"")
+        client = await server.connect()
         for _ in range(2):
             answer = await client.get(SEGMENT)
             assert (answer.status, answer.headers["content-length"]) == (200, "0")
         client.writer.close()
 
-    at(scene)
+    at(scenario)
 
 
 def test_the_fast_path_answers_as_asgi_does(at: At) -> None:
-    async def scene(place: OriginServer) -> None:
-        await place.objects.put(SEGMENT[1:], os.urandom(1000))
-        client = await place.connect()
+    async def scenario(server: OriginServer) -> None:
+        await server.objects.put(SEGMENT[1:], os.urandom(1000))
+        client = await server.connect()
         for path in (SEGMENT, PLAYLIST, SEGMENT.replace("1.m4s", "9.m4s")):
             for header in ("X: y", "Range: bytes=5-9", "Range: bytes=9999999-",
                            "If-None-Match: *", "Accept-Encoding: gzip"):  # fmt: skip
@@ -211,14 +213,14 @@ def test_the_fast_path_answers_as_asgi_does(at: At) -> None:
                 assert msgspec.structs.astuple(short) == msgspec.structs.astuple(long)
         client.writer.close()
 
-    at(scene)
+    at(scenario)
 
 
 def test_requests_that_come_all_at_once_are_answered_in_their_order(at: At) -> None:
-    async def scene(place: OriginServer) -> None:
+    async def scenario(server: OriginServer) -> None:
         data = os.urandom(5 * MEGABYTE)
-        await place.objects.put(SEGMENT[1:], data)
-        client = await place.connect()
+        await server.objects.put(SEGMENT[1:], data)
+        client = await server.connect()
         for _ in range(4):
             client.ask(SEGMENT)
             client.ask(PLAYLIST)
@@ -230,12 +232,12 @@ def test_requests_that_come_all_at_once_are_answered_in_their_order(at: At) -> N
             assert (await client.answer()).body == b"POST /elsewhere abc"
         client.writer.close()
 
-    at(scene)
+    at(scenario)
 
 
 def test_a_body_that_nobody_asked_for_is_not_the_next_request(at: At) -> None:
-    async def scene(place: OriginServer) -> None:
-        client = await place.connect()
+    async def scenario(server: OriginServer) -> None:
+        client = await server.connect()
         await client.get(PLAYLIST)
         client.ask(PLAYLIST, "Content-Length: 200000")
         client.writer.write(b"GET /x HTTP/1.1\r\n\r\n".ljust(200_000))
@@ -243,29 +245,29 @@ def test_a_body_that_nobody_asked_for_is_not_the_next_request(at: At) -> None:
         assert (await client.get("/elsewhere")).body == b"GET /elsewhere "
         client.writer.close()
 
-    at(scene)
+    at(scenario)
 
 
 @pytest.mark.parametrize("version", ["1.0", "1.1"])
 def test_who_wants_the_connection_closed_gets_all_and_then_the_end(at: At, version: str) -> None:
-    async def scene(place: OriginServer) -> None:
+    async def scenario(server: OriginServer) -> None:
         data = os.urandom(3 * MEGABYTE)
-        await place.objects.put(SEGMENT[1:], data)
-        client = await place.connect()
+        await server.objects.put(SEGMENT[1:], data)
+        client = await server.connect()
         client.ask(SEGMENT, "Connection: close", version=version)
         assert (await client.answer()).body == data
         assert await client.rest() == b""
         client.writer.close()
 
-    at(scene)
+    at(scenario)
 
 
 def test_a_reader_who_is_slow_holds_little_memory_and_nobody_up(at: At) -> None:
-    async def scene(place: OriginServer) -> None:
-        path = place.objects.path(SEGMENT[1:])
+    async def scenario(server: OriginServer) -> None:
+        path = server.objects.path(SEGMENT[1:])
         path.parent.mkdir(parents=True)
         path.write_bytes(bytes(64 * MEGABYTE))
-        slow, quick = await place.connect(), await place.connect()
+        slow, quick = await server.connect(), await server.connect()
         await quick.get(PLAYLIST)
         tracemalloc.start()
         try:
@@ -284,17 +286,17 @@ def test_a_reader_who_is_slow_holds_little_memory_and_nobody_up(at: At) -> None:
         for each in (slow, quick):
             each.writer.close()
 
-    at(scene)
+    at(scenario)
 
 
 def test_a_reader_who_leaves_in_the_middle_leaves_nothing_open(at: At) -> None:
-    async def scene(place: OriginServer) -> None:
-        await place.objects.put(SEGMENT[1:], bytes(32 * MEGABYTE))
-        watcher = await place.connect()
+    async def scenario(server: OriginServer) -> None:
+        await server.objects.put(SEGMENT[1:], bytes(32 * MEGABYTE))
+        watcher = await server.connect()
         await watcher.get(PLAYLIST)
         before = descriptors()
         for _ in range(5):
-            client = await place.connect()
+            client = await server.connect()
             client.ask(SEGMENT)
             await client.head()
             # Unread bytes make this a reset.
@@ -305,15 +307,15 @@ def test_a_reader_who_leaves_in_the_middle_leaves_nothing_open(at: At) -> None:
         assert (await watcher.get(PLAYLIST)).status == 200
         watcher.writer.close()
 
-    at(scene)
+    at(scenario)
 
 
 def test_a_file_that_became_shorter_cuts_the_connection(at: At) -> None:
-    async def scene(place: OriginServer) -> None:
-        path = place.objects.path(SEGMENT[1:])
+    async def scenario(server: OriginServer) -> None:
+        path = server.objects.path(SEGMENT[1:])
         path.parent.mkdir(parents=True)
         path.write_bytes(bytes(64 * MEGABYTE))
-        client = await place.connect()
+        client = await server.connect()
         await client.get(PLAYLIST)
         client.ask(SEGMENT)
         await client.head()
@@ -321,35 +323,35 @@ def test_a_file_that_became_shorter_cuts_the_connection(at: At) -> None:
         assert len(await client.rest()) < 64 * MEGABYTE
         client.writer.close()
 
-    at(scene)
+    at(scenario)
 
 
 def test_a_file_that_is_not_in_memory_is_sent_too(at: At) -> None:
-    async def scene(place: OriginServer) -> None:
+    async def scenario(server: OriginServer) -> None:
         data = os.urandom(3 * MEGABYTE)
-        await place.objects.put(SEGMENT[1:], data)
-        with place.objects.path(SEGMENT[1:]).open("rb") as file:
+        await server.objects.put(SEGMENT[1:], data)
+        with server.objects.path(SEGMENT[1:]).open("rb") as file:
             os.fsync(file.fileno())
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-        client = await place.connect()
+        client = await server.connect()
         assert (await client.get(SEGMENT)).body == data
         client.writer.close()
 
-    at(scene)
+    at(scenario)
 
 
 def test_a_mistake_of_ours_is_one_answer_and_not_the_connections_end(
     at: At, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def scene(place: OriginServer) -> None:
-        client = await place.connect()
-        place.showcase.broken = True
+    async def scenario(server: OriginServer) -> None:
+        client = await server.connect()
+        server.showcase.broken = True
         assert (await client.get(PLAYLIST)).status == 500
-        place.showcase.broken = False
+        server.showcase.broken = False
         assert (await client.get(PLAYLIST)).status == 200
         client.writer.close()
 
-    at(scene)
+    at(scenario)
     assert "a mistake of ours" in caplog.text
 
 
@@ -357,9 +359,9 @@ def test_a_mistake_of_ours_is_one_answer_and_not_the_connections_end(
 def test_an_answer_under_way_is_finished_before_the_server_ends(tmp_path: Path, kind: str) -> None:
     async def go() -> None:
         begun = asyncio.Event()
-        async with asyncio.TaskGroup() as tasks, placed(tmp_path) as place:
-            await place.objects.put(SEGMENT[1:], bytes(32 * MEGABYTE))
-            client = await place.connect()
+        async with asyncio.TaskGroup() as tasks, origin_server(tmp_path) as server:
+            await server.objects.put(SEGMENT[1:], bytes(32 * MEGABYTE))
+            client = await server.connect()
 
             async def watch() -> None:
                 client.ask(SEGMENT)

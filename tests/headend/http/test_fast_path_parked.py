@@ -47,7 +47,7 @@ class Reader(PendingResponse):
     __slots__ = ("app", "callback")
     callback: Callable[[HttpResponse], None]
 
-    def __init__(self, app: "Publisher") -> None:
+    def __init__(self, app: "PublishingApplication") -> None:
         self.app = app
 
     def subscribe(self, callback: Callable[[HttpResponse], None]) -> None:
@@ -61,7 +61,7 @@ class Reader(PendingResponse):
         self.app.readers.pop(self, None)
 
 
-class Publisher:
+class PublishingApplication:
     """Answers /wait when something is published, /looked/wait after a lookup, all else at once."""
 
     def __init__(self) -> None:
@@ -106,7 +106,7 @@ class Publisher:
             await send_response(said, scope["method"], send)
 
 
-class Client:
+class RawConnection:
     """A connection; `get` sends a request, `answer` reads one answer."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -138,16 +138,16 @@ class Client:
         return found
 
 
-class Scene:
+class ServedPublisher:
     """A publisher behind a server."""
 
-    def __init__(self, port: int, app: Publisher) -> None:
+    def __init__(self, port: int, app: PublishingApplication) -> None:
         self.port = port
         self.app = app
-        self.clients: list[Client] = []
+        self.clients: list[RawConnection] = []
 
-    async def connect(self) -> Client:
-        client = Client(*await asyncio.open_connection("127.0.0.1", self.port))
+    async def connect(self) -> RawConnection:
+        client = RawConnection(*await asyncio.open_connection("127.0.0.1", self.port))
         self.clients.append(client)
         return client
 
@@ -157,16 +157,16 @@ class Scene:
 
 
 @asynccontextmanager
-async def placed(
+async def served_publisher(
     metrics: HttpMetrics | None = None, limiter: ConnectionLimiter | None = None
-) -> AsyncGenerator[Scene]:
-    app = Publisher()
+) -> AsyncGenerator[ServedPublisher]:
+    app = PublishingApplication()
     served: Any = app if metrics is None else CountedApplication(app, metrics)
     with bind("127.0.0.1:0") as listener:
-        scene = Scene(listener.getsockname()[1], app)
+        scenario = ServedPublisher(listener.getsockname()[1], app)
         async with serving(served, listener, limiter):
-            yield scene
-            for client in scene.clients:
+            yield scenario
+            for client in scenario.clients:
                 client.writer.close()
 
 
@@ -174,10 +174,12 @@ async def placed(
 def at(request: pytest.FixtureRequest) -> Callable[..., None]:
     """Play a scene at a server, on each kind of event loop."""
 
-    def play(act: Callable[[Scene], Awaitable[None]], metrics: HttpMetrics | None = None) -> None:
+    def play(
+        act: Callable[[ServedPublisher], Awaitable[None]], metrics: HttpMetrics | None = None
+    ) -> None:
         async def go() -> None:
-            async with placed(metrics) as scene:
-                await act(scene)
+            async with served_publisher(metrics) as served:
+                await act(served)
 
         with asyncio.Runner(loop_factory=LOOPS[request.param]) as runner:
             runner.run(go())
@@ -189,19 +191,19 @@ At = Callable[..., None]
 
 
 def test_a_parked_request_is_answered_and_the_connection_goes_on(at: At) -> None:
-    async def act(scene: Scene) -> None:
-        client = await scene.connect()
+    async def act(served: ServedPublisher) -> None:
+        client = await served.connect()
         for path in ("/live/wait", "/live/wait", "/live/looked/wait"):
             client.get(path)
-            scene.app.looked_up.set()
-            await scene.parked()
-            scene.app.publish()
+            served.app.looked_up.set()
+            await served.parked()
+            served.app.publish()
             assert await client.answer() == b"200 the part"
             client.get("/live/quick")
             assert await client.answer() == b"200 quick"
             client.get("/slow")
             assert await client.answer() == b"200 /slow"
-        assert scene.app.cancelled == 0
+        assert served.app.cancelled == 0
 
     at(act)
 
@@ -209,20 +211,20 @@ def test_a_parked_request_is_answered_and_the_connection_goes_on(at: At) -> None
 def test_many_readers_get_the_same_answer_and_all_are_counted(at: At) -> None:
     metrics = HttpMetrics()
 
-    async def act(scene: Scene) -> None:
-        clients = [await scene.connect() for _ in range(20)]
+    async def act(served: ServedPublisher) -> None:
+        clients = [await served.connect() for _ in range(20)]
         for client in clients:
             client.get("/live/wait")
         clients[0].get("/live/wait?twice")
-        await scene.parked(20)
-        scene.app.publish()
+        await served.parked(20)
+        served.app.publish()
         for client in clients:
             assert await client.answer() == b"200 the part"
-        await scene.parked()  # the one behind the first
+        await served.parked()  # the one behind the first
         clients[1].get("/live/looked/wait")
-        scene.app.looked_up.set()
-        await scene.parked(2)
-        scene.app.publish()
+        served.app.looked_up.set()
+        await served.parked(2)
+        served.app.publish()
         for client in clients[:2]:
             assert await client.answer() == b"200 the part"
 
@@ -231,11 +233,11 @@ def test_many_readers_get_the_same_answer_and_all_are_counted(at: At) -> None:
 
 
 def test_a_head_request_is_parked_too(at: At) -> None:
-    async def act(scene: Scene) -> None:
-        client = await scene.connect()
+    async def act(served: ServedPublisher) -> None:
+        client = await served.connect()
         client.writer.write((GET % b"/live/wait").replace(b"GET", b"HEAD"))
-        await scene.parked()
-        scene.app.publish(HttpResponse(200, ((b"content-length", b"8"),)))
+        await served.parked()
+        served.app.publish(HttpResponse(200, ((b"content-length", b"8"),)))
         assert b"content-length: 8\r\n" in await client.head()
         client.get("/live/quick")
         assert await client.answer() == b"200 quick"
@@ -245,11 +247,11 @@ def test_a_head_request_is_parked_too(at: At) -> None:
 
 @pytest.mark.parametrize("line", [b"HTTP/1.0", b"HTTP/1.1\r\nConnection: close"])
 def test_who_wants_the_connection_closed_is_parked_through_asgi(at: At, line: bytes) -> None:
-    async def act(scene: Scene) -> None:
-        client = await scene.connect()
+    async def act(served: ServedPublisher) -> None:
+        client = await served.connect()
         client.writer.write((GET % b"/live/wait").replace(b"HTTP/1.1", line))
-        await scene.parked()
-        scene.app.publish()
+        await served.parked()
+        served.app.publish()
         assert (await client.rest()).endswith(b"\r\n\r\nthe part")
 
     at(act)
@@ -261,15 +263,15 @@ def test_the_end_of_the_client_cancels(
 ) -> None:
     """Its place is free at once, so nothing may be left of its request."""
 
-    async def act(scene: Scene) -> None:
-        leaving, staying = await scene.connect(), await scene.connect()
+    async def act(served: ServedPublisher) -> None:
+        leaving, staying = await served.connect(), await served.connect()
         leaving.writer.write((GET % b"/live/wait").replace(b"HTTP/1.1", line))
         staying.get("/live/wait")
-        await scene.parked(2)
+        await served.parked(2)
         leaving.writer.close()
-        await scene.parked(1)
-        assert scene.app.cancelled == 1
-        scene.app.publish()
+        await served.parked(1)
+        assert served.app.cancelled == 1
+        served.app.publish()
         assert await staying.answer() == b"200 the part"
 
     at(act)
@@ -277,18 +279,18 @@ def test_the_end_of_the_client_cancels(
 
 
 def test_the_end_of_the_client_during_the_lookup_leaves_nothing_parked(at: At) -> None:
-    async def act(scene: Scene) -> None:
-        leaving, staying = await scene.connect(), await scene.connect()
+    async def act(served: ServedPublisher) -> None:
+        leaving, staying = await served.connect(), await served.connect()
         leaving.get("/live/looked/wait")
         staying.get("/live/looked/wait")
         staying.get("/behind")
         await asyncio.sleep(0.05)
         leaving.writer.close()
         await leaving.writer.wait_closed()
-        scene.app.looked_up.set()
-        await until(lambda: len(scene.app.readers) + scene.app.cancelled >= 1)
-        await scene.parked(1)
-        scene.app.publish()
+        served.app.looked_up.set()
+        await until(lambda: len(served.app.readers) + served.app.cancelled >= 1)
+        await served.parked(1)
+        served.app.publish()
         assert await staying.answer() == b"200 the part"
         assert await staying.answer() == b"200 /behind"
 
@@ -296,25 +298,25 @@ def test_the_end_of_the_client_during_the_lookup_leaves_nothing_parked(at: At) -
 
 
 def test_requests_behind_a_parked_one_wait_for_their_turn(at: At) -> None:
-    async def act(scene: Scene) -> None:
-        client = await scene.connect()
+    async def act(served: ServedPublisher) -> None:
+        client = await served.connect()
         behind = ("/live/quick", "/slow", "/live/wait?2", "/live/quick", "/other")
         for path in ("/live/wait", *behind):
             client.get(path)
-        await scene.parked()
+        await served.parked()
         # The requests have been read: another connection's, sent later, is answered.
-        other = await scene.connect()
+        other = await served.connect()
         other.get("/slow")
         assert await other.answer() == b"200 /slow"
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.05):
                 await client.reader.read(1)
-        scene.app.publish()
+        served.app.publish()
         # Behind an unfinished answer, requests take ASGI.
         for said in (b"the part", b"/live/quick", b"/slow"):
             assert await client.answer() == b"200 " + said
-        await scene.parked()
-        scene.app.publish()
+        await served.parked()
+        served.app.publish()
         for said in (b"the part", b"/live/quick", b"/other"):
             assert await client.answer() == b"200 " + said
 
@@ -324,11 +326,11 @@ def test_requests_behind_a_parked_one_wait_for_their_turn(at: At) -> None:
 def test_a_body_that_comes_with_a_parked_request_is_not_kept(at: At) -> None:
     size = 8 << 20
 
-    async def act(scene: Scene) -> None:
-        client = await scene.connect()
+    async def act(served: ServedPublisher) -> None:
+        client = await served.connect()
         head = b"GET /live/wait HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % size
         client.writer.write(head)
-        await scene.parked()
+        await served.parked()
         tracemalloc.start()
         try:
             for _ in range(size // 65_536):
@@ -337,7 +339,7 @@ def test_a_body_that_comes_with_a_parked_request_is_not_kept(at: At) -> None:
             _, most = tracemalloc.get_traced_memory()
         finally:
             tracemalloc.stop()
-        scene.app.publish()
+        served.app.publish()
         assert await client.answer() == b"200 the part"
         client.get("/live/quick")
         assert await client.answer() == b"200 quick"
@@ -351,15 +353,15 @@ def test_an_answer_before_it_does_not_end_the_connection_while_it_is_parked(
 ) -> None:
     monkeypatch.setattr(fast_path.FastPathProtocol, "keep_alive_seconds", 0.1)
 
-    async def act(scene: Scene) -> None:
+    async def act(served: ServedPublisher) -> None:
         for path in ("/live/wait", "/live/looked/wait"):
-            client = await scene.connect()
+            client = await served.connect()
             client.writer.write(GET % b"/live/quick" + GET % path.encode())
             assert await client.answer() == b"200 quick"
             await asyncio.sleep(0.3)
-            scene.app.looked_up.set()
-            await scene.parked()
-            scene.app.publish()
+            served.app.looked_up.set()
+            await served.parked()
+            served.app.publish()
             assert await client.answer() == b"200 the part"
             assert await client.rest() == b""  # now it is idle
 
@@ -367,11 +369,11 @@ def test_an_answer_before_it_does_not_end_the_connection_while_it_is_parked(
 
 
 def test_a_web_socket_cannot_take_over_a_connection_with_a_parked_request(at: At) -> None:
-    async def act(scene: Scene) -> None:
-        client = await scene.connect()
+    async def act(served: ServedPublisher) -> None:
+        client = await served.connect()
         client.writer.write(GET % b"/live/wait" + SWITCH)
         assert await client.rest() == b""
-        await until(lambda: not scene.app.readers)
+        await until(lambda: not served.app.readers)
 
     at(act)
 
@@ -381,13 +383,13 @@ def test_a_request_that_is_never_answered_gets_503_and_the_connection_goes_on(
 ) -> None:
     monkeypatch.setattr("headend.http.server.ParkedConnections", lambda: ParkedConnections(0.2))
 
-    async def act(scene: Scene) -> None:
-        client = await scene.connect()
+    async def act(served: ServedPublisher) -> None:
+        client = await served.connect()
         client.get("/live/wait")
         head = await client.head()
         assert head.startswith(b"http/1.1 503 ")
         assert b"retry-after: 1\r\n" in head
-        assert (scene.app.cancelled, len(scene.app.readers)) == (1, 0)
+        assert (served.app.cancelled, len(served.app.readers)) == (1, 0)
         client.get("/live/quick")
         assert await client.answer() == b"200 quick"
 
@@ -397,22 +399,22 @@ def test_a_request_that_is_never_answered_gets_503_and_the_connection_goes_on(
 @pytest.mark.parametrize("kind", LOOPS)
 def test_draining_does_not_wait_for_parked_requests(kind: str) -> None:
     async def go() -> None:
-        scene: Scene
-        async with placed() as scene:
-            client, ordinary = await scene.connect(), await scene.connect()
+        scenario: ServedPublisher
+        async with served_publisher() as scenario:
+            client, ordinary = await scenario.connect(), await scenario.connect()
             ordinary.get("/live/quick")
             await ordinary.answer()
             client.get("/live/wait")
             client.get("/behind")
-            await scene.parked()
-            scene.clients.clear()
+            await scenario.parked()
+            scenario.clients.clear()
         # The server has ended: what it said is in the socket.
         said = await client.rest()
         assert said.startswith(b"HTTP/1.1 503 ")
         assert b"retry-after: 1\r\n" in said
         assert b"connection: close\r\n" in said
         assert said.count(b"HTTP/1.1") == 1
-        assert (scene.app.cancelled, len(scene.app.readers)) == (1, 0)
+        assert (scenario.app.cancelled, len(scenario.app.readers)) == (1, 0)
         client.writer.close()
         ordinary.writer.close()
 
@@ -423,12 +425,12 @@ def test_draining_does_not_wait_for_parked_requests(kind: str) -> None:
 def test_a_failed_answer_ends_its_connection_and_no_other(
     at: At, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def act(scene: Scene) -> None:
-        clients = [await scene.connect() for _ in range(3)]
+    async def act(served: ServedPublisher) -> None:
+        clients = [await served.connect() for _ in range(3)]
         for client in clients:
             client.get("/live/wait")
-        await scene.parked(3)
-        readers = list(scene.app.readers)
+        await served.parked(3)
+        readers = list(served.app.readers)
         for reader, answer in zip(readers, (PART, HttpResponse(999, ()), PART), strict=True):
             reader.callback(answer)
         told = [await client.rest() if number == 1 else await client.answer()
@@ -440,15 +442,15 @@ def test_a_failed_answer_ends_its_connection_and_no_other(
 
 
 def test_a_failed_subscription_ends_its_connection_and_no_other(at: At) -> None:
-    async def act(scene: Scene) -> None:
-        bad, good = await scene.connect(), await scene.connect()
+    async def act(served: ServedPublisher) -> None:
+        bad, good = await served.connect(), await served.connect()
         good.get("/live/wait")
-        await scene.parked()
-        scene.app.is_broken = True
+        await served.parked()
+        served.app.is_broken = True
         bad.get("/live/wait")
         assert await bad.answer() == b"500 "
-        scene.app.is_broken = False
-        scene.app.publish()
+        served.app.is_broken = False
+        served.app.publish()
         assert await good.answer() == b"200 the part"
 
     at(act)
@@ -459,25 +461,25 @@ def test_a_parked_request_counts_for_the_client_that_a_proxy_names() -> None:
     forwarded = b"GET /live/wait HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 192.0.2.1\r\n\r\n"
 
     async def go() -> None:
-        async with placed(limiter=limiter) as scene:
-            clients = [await scene.connect() for _ in range(3)]
+        async with served_publisher(limiter=limiter) as served:
+            clients = [await served.connect() for _ in range(3)]
             await until(lambda: len(limiter) == 3)
             # Two places are free, so one client may have two requests waiting.
             for number, client in enumerate(clients[:2], 1):
                 client.writer.write(forwarded)
-                await scene.parked(number)
+                await served.parked(number)
             clients[2].writer.write(forwarded)
             assert (await clients[2].rest()).startswith(b"HTTP/1.1 503 ")
             await until(lambda: len(limiter) == 2)
-            scene.app.publish()
+            served.app.publish()
             for client in clients[:2]:
                 assert await client.answer() == b"200 the part"
                 client.writer.write(forwarded)
-            await scene.parked(2)
+            await served.parked(2)
             for client in clients:
                 client.writer.close()
             await until(lambda: len(limiter) == 0)
-            assert not scene.app.readers
+            assert not served.app.readers
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(go())
@@ -487,14 +489,14 @@ def test_a_file_is_an_answer_too(at: At, tmp_path: Path) -> None:
     data = bytes(range(256)) * 8192
     (tmp_path / "part").write_bytes(data)
 
-    async def act(scene: Scene) -> None:
-        client = await scene.connect()
+    async def act(served: ServedPublisher) -> None:
+        client = await served.connect()
         for path in ("/live/wait", "/slow", "/live/quick"):
             client.get(path)
-        await scene.parked()
+        await served.parked()
         file = open_file(tmp_path / "part")
         headers = ((b"content-length", b"%d" % len(data)),)
-        scene.app.publish(HttpResponse(200, headers, b"", file, 0, len(data)))
+        served.app.publish(HttpResponse(200, headers, b"", file, 0, len(data)))
         assert await client.answer() == b"200 " + data
         assert await client.answer() == b"200 /slow"
         assert await client.answer() == b"200 /live/quick"
@@ -510,14 +512,14 @@ def test_two_thousand_are_parked_at_once_and_answered_together() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 2 * many + 500), hard))
 
     async def go() -> None:
-        async with placed() as scene:
-            app, sockets = scene.app, list[socket.socket]()
+        async with served_publisher() as served:
+            app, sockets = served.app, list[socket.socket]()
             try:
                 for _ in range(many):
-                    sockets.append(socket.create_connection(("127.0.0.1", scene.port)))
+                    sockets.append(socket.create_connection(("127.0.0.1", served.port)))
                     sockets[-1].sendall(GET % b"/live/wait")
                     await asyncio.sleep(0)
-                await scene.parked(many)
+                await served.parked(many)
                 tasks = len(asyncio.all_tasks())
                 began = time.process_time()
                 app.publish()

@@ -50,7 +50,7 @@ class App:
         await send({"type": "http.response.body", "body": said})
 
 
-class Quick(App):
+class FastPathApp(App):
     """The same with a fast path for /quick."""
 
     def fast_path(
@@ -70,7 +70,7 @@ async def client(
         writer.close()
 
 
-async def heard(reader: asyncio.StreamReader) -> bytes:
+async def read_all(reader: asyncio.StreamReader) -> bytes:
     """Read until the server closes; a reset ends it as well."""
     found = b""
     async with asyncio.timeout(DEADLINE):
@@ -89,7 +89,7 @@ async def one(reader: asyncio.StreamReader) -> bytes:
         return head.split(b"\r\n")[0] + b" " + await reader.readexactly(length)
 
 
-@pytest.fixture(params=[App, Quick])
+@pytest.fixture(params=[App, FastPathApp])
 def at(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[[Callable[[int], Awaitable[None]]], None]:
@@ -98,11 +98,11 @@ def at(
     monkeypatch.setattr(BoundedProtocol, "linger_seconds", SHORT)
     monkeypatch.setattr(BoundedProtocol, "write_seconds", SHORT)
 
-    def play(scene: Callable[[int], Awaitable[None]]) -> None:
+    def play(scenario: Callable[[int], Awaitable[None]]) -> None:
         async def go() -> None:
-            with bind("127.0.0.1:0") as door:
-                async with serving(request.param(), door):
-                    await scene(door.getsockname()[1])
+            with bind("127.0.0.1:0") as sock:
+                async with serving(request.param(), sock):
+                    await scenario(sock.getsockname()[1])
 
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(go())
@@ -128,7 +128,7 @@ def test_who_sends_no_end_of_a_head_is_cut_off_before_it_fills_the_memory(
 ) -> None:
     begins, goes_on = ENDLESS[what]
 
-    async def scene(port: int) -> None:
+    async def scenario(port: int) -> None:
         async with client(port) as (reader, writer):
             writer.write(begins)
             tracemalloc.start()
@@ -141,20 +141,20 @@ def test_who_sends_no_end_of_a_head_is_cut_off_before_it_fills_the_memory(
             finally:
                 tracemalloc.stop()
             assert most < 4 << 20
-            assert b" 200 " not in await heard(reader)
+            assert b" 200 " not in await read_all(reader)
 
-    at(scene)
+    at(scenario)
 
 
 def test_a_head_of_a_usual_size_is_served_and_one_that_is_too_large_is_told_so(at: At) -> None:
-    async def scene(port: int) -> None:
+    async def scenario(port: int) -> None:
         async with client(port) as (reader, writer):
             writer.write(b"GET / HTTP/1.1\r\nHost: a\r\nX: " + b"y" * 30_000 + b"\r\n\r\n")
             assert await one(reader) == b"HTTP/1.1 200 OK 0"
             writer.write(b"GET / HTTP/1.1\r\nHost: a\r\nX: " + b"y" * HEAD_BYTES)
-            assert (await heard(reader)).startswith(b"HTTP/1.1 431 ")
+            assert (await read_all(reader)).startswith(b"HTTP/1.1 431 ")
 
-    at(scene)
+    at(scenario)
 
 
 @pytest.mark.parametrize("ends", [b"\r\n", b""])
@@ -163,28 +163,28 @@ def test_a_head_of_many_small_fields_is_refused_before_it_fills_the_memory(
 ) -> None:
     """A thousand such heads would take a gigabyte."""
 
-    async def scene(port: int) -> None:
+    async def scenario(port: int) -> None:
         async with client(port) as (reader, writer):
             writer.write(b"GET / HTTP/1.1\r\nHost: a\r\n" + b"ab:c\r\n" * 127 + b"\r\n")
             assert await one(reader) == b"HTTP/1.1 200 OK 0"
             writer.write(b"GET / HTTP/1.1\r\nHost: a\r\n" + b"ab:c\r\n" * 130 + ends)
-            assert (await heard(reader)).startswith(b"HTTP/1.1 431 ")
+            assert (await read_all(reader)).startswith(b"HTTP/1.1 431 ")
 
-    at(scene)
+    at(scenario)
 
 
 @pytest.mark.parametrize("begins", [b"", b"G", b"GET / HTTP/1.1\r\nHost: a\r\n"])
 def test_a_head_that_does_not_come_ends_the_connection(at: At, begins: bytes) -> None:
-    async def scene(port: int) -> None:
+    async def scenario(port: int) -> None:
         async with client(port) as (reader, writer):
             writer.write(begins)
-            assert await heard(reader) == b""
+            assert await read_all(reader) == b""
 
-    at(scene)
+    at(scenario)
 
 
 def test_a_head_that_drips_ends_the_connection_on_later_requests_too(at: At) -> None:
-    async def scene(port: int) -> None:
+    async def scenario(port: int) -> None:
         async with client(port) as (reader, writer):
             writer.write(b"GET /quick HTTP/1.1\r\nHost: a\r\n\r\n")
             assert b" 200 " in await one(reader)
@@ -200,11 +200,11 @@ def test_a_head_that_drips_ends_the_connection_on_later_requests_too(at: At) -> 
                             await reader.read(1)
             assert loop.time() - began < DEADLINE
 
-    at(scene)
+    at(scenario)
 
 
 def test_a_body_that_is_waited_for_may_take_its_time(at: At) -> None:
-    async def scene(port: int) -> None:
+    async def scenario(port: int) -> None:
         async with client(port) as (reader, writer):
             writer.write(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\n")
             for _ in range(3):
@@ -214,11 +214,11 @@ def test_a_body_that_is_waited_for_may_take_its_time(at: At) -> None:
             writer.write(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
             assert await one(reader) == b"HTTP/1.1 200 OK 0"
 
-    at(scene)
+    at(scenario)
 
 
 def test_what_comes_after_a_refusal_is_read_for_a_while_and_no_longer(at: At) -> None:
-    async def scene(port: int) -> None:
+    async def scenario(port: int) -> None:
         async with client(port) as (reader, writer):
             writer.write(b"POST /no HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000000\r\n\r\n")
             assert b" 413 " in await one(reader)
@@ -231,13 +231,13 @@ def test_what_comes_after_a_refusal_is_read_for_a_while_and_no_longer(at: At) ->
                             async with asyncio.timeout(SHORT / 20):
                                 await reader.read(1)
 
-    at(scene)
+    at(scenario)
 
 
 def test_a_body_that_ends_soon_after_its_refusal_leaves_the_connection_to_the_next_request(
     at: At,
 ) -> None:
-    async def scene(port: int) -> None:
+    async def scenario(port: int) -> None:
         async with client(port) as (reader, writer):
             writer.write(b"POST /no HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n" + PIECE)
             assert b" 413 " in await one(reader)
@@ -248,28 +248,28 @@ def test_a_body_that_ends_soon_after_its_refusal_leaves_the_connection_to_the_ne
             writer.write(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
             assert await one(reader) == b"HTTP/1.1 200 OK 0"
 
-    at(scene)
+    at(scenario)
 
 
 def test_a_few_requests_may_come_before_the_first_is_answered(at: At) -> None:
-    async def scene(port: int) -> None:
+    async def scenario(port: int) -> None:
         async with client(port) as (reader, writer):
             writer.write(GET % b"/a" * 10 + GET % b"/quick" * 10)
             for _ in range(20):
                 assert (await one(reader)).startswith(b"HTTP/1.1 200 OK ")
 
-    at(scene)
+    at(scenario)
 
 
 @pytest.mark.parametrize("path", [b"/", b"/quick"])
 def test_requests_that_come_faster_than_answers_do_not_fill_the_memory(at: At, path: bytes) -> None:
     many = GET % path * 1000
 
-    async def scene(port: int) -> None:
+    async def scenario(port: int) -> None:
         async with client(port) as (reader, writer), asyncio.TaskGroup() as tasks:
             tracemalloc.start()
             try:
-                answers = tasks.create_task(heard(reader))
+                answers = tasks.create_task(read_all(reader))
                 with contextlib.suppress(ConnectionError):
                     for _ in range(50):
                         writer.write(many)
@@ -280,11 +280,11 @@ def test_requests_that_come_faster_than_answers_do_not_fill_the_memory(at: At, p
                 tracemalloc.stop()
             assert (most < 8 << 20, answered <= 100) == (True, True)
 
-    at(scene)
+    at(scenario)
 
 
 def test_a_client_that_reads_nothing_of_its_answer_is_dropped(at: At) -> None:
-    async def scene(port: int) -> None:
+    async def scenario(port: int) -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1024)
         try:
             writer.write(GET % b"/large")
@@ -301,11 +301,11 @@ def test_a_client_that_reads_nothing_of_its_answer_is_dropped(at: At) -> None:
         finally:
             writer.close()
 
-    at(scene)
+    at(scenario)
 
 
 def test_a_client_that_reads_slowly_gets_its_answer_whole(at: At) -> None:
-    async def scene(port: int) -> None:
+    async def scenario(port: int) -> None:
         async with client(port) as (reader, writer):
             writer.write(GET % b"/large")
             await reader.readuntil(b"\r\n\r\n")
@@ -313,4 +313,4 @@ def test_a_client_that_reads_slowly_gets_its_answer_whole(at: At) -> None:
                 assert len(await reader.readexactly(LARGE // 32)) == LARGE // 32
                 await asyncio.sleep(SHORT / 8)
 
-    at(scene)
+    at(scenario)

@@ -22,7 +22,7 @@ class Application:
         return HttpResponse(200, ())
 
 
-async def ask(app: Any, path: str) -> None:
+async def send_request(app: Any, path: str) -> None:
     async def send(message: Any) -> None: ...
 
     await app({"type": "http", "path": path}, None, send)
@@ -32,7 +32,7 @@ async def test_answers_are_counted_by_room_and_status() -> None:
     figures = HttpMetrics()
     app = CountedApplication(Application(), figures)
     for path in ("/api/projects", "/api/x", "/watch/abc", "/a-strangers-choice", ""):
-        await ask(app, path)
+        await send_request(app, path)
     assert app.fast_path("GET", "/live/x", (), None) == HttpResponse(404, ())
     later: Any = app.fast_path("GET", "/live/later", (), None)
     assert await later == HttpResponse(200, ())

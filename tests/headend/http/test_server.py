@@ -13,7 +13,7 @@ from headend.http.server import serving
 from tests.support.plain_http import PLAIN
 
 
-class Slow:
+class SlowApplication:
     """An application whose answers wait until they are let go."""
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class Slow:
 
 
 async def test_a_request_under_way_is_answered_before_the_end() -> None:
-    app = Slow()
+    app = SlowApplication()
     with bind("127.0.0.1:0") as sock:
         url = f"http://127.0.0.1:{sock.getsockname()[1]}/"
         async with (
@@ -56,7 +56,7 @@ async def test_a_request_under_way_is_answered_before_the_end() -> None:
 
 
 async def test_a_block_that_fails_ends_the_server_as_well() -> None:
-    app = Slow()
+    app = SlowApplication()
     with bind("127.0.0.1:0") as sock:
         port = sock.getsockname()[1]
         with pytest.raises(ExceptionGroup) as raised:
@@ -72,5 +72,5 @@ async def test_signals_stay_with_the_role() -> None:
     numbers = (signal.SIGTERM, signal.SIGINT)
     before = [signal.getsignal(number) for number in numbers]
     with bind("127.0.0.1:0") as sock:
-        async with serving(Slow(), sock):
+        async with serving(SlowApplication(), sock):
             assert [signal.getsignal(number) for number in numbers] == before

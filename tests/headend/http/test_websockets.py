@@ -10,65 +10,68 @@ from websockets.exceptions import ConnectionClosed
 from tests.support.headend.websocket_clients import (
     DEADLINE,
     KEY,
-    Place,
-    closing,
-    heard,
-    play,
-    subscribed,
-    words,
+    BroadcastServer,
+    client_event,
+    close_code,
+    receive_event,
+    run_on_uvloop,
+    subscribe,
 )
 from tests.support.waiting import until
 
 
 def test_a_message_that_is_too_long_closes_its_connection_alone() -> None:
-    async def scene() -> None:
-        async with Place.open() as place, place.client() as good:
-            await subscribed(good, "a")
+    async def scenario() -> None:
+        async with BroadcastServer.open() as server, server.client() as good:
+            await subscribe(good, "a")
             for length in (10_001, 20_000, 1 << 20):
-                async with place.client() as bad:
-                    await subscribed(bad, "a")
+                async with server.client() as bad:
+                    await subscribe(bad, "a")
                     with suppress(ConnectionClosed):  # it was faster
                         await bad.send("x" * length)
-                    assert await closing(bad) in (4009, 1009)
-            place.broadcaster.hub.deliver(["a"], "live", "{}")
-            assert (await heard(good))["event"] == "live"
+                    assert await close_code(bad) in (4009, 1009)
+            server.broadcaster.hub.deliver(["a"], "live", "{}")
+            assert (await receive_event(good))["event"] == "live"
 
-    play(scene)
+    run_on_uvloop(scenario)
 
 
 def test_bytes_and_many_pieces_are_no_messages_and_close_nothing() -> None:
-    async def scene() -> None:
-        async with Place.open() as place, place.client() as client:
-            await subscribed(client)
+    async def scenario() -> None:
+        async with BroadcastServer.open() as server, server.client() as client:
+            await subscribe(client)
             await client.send(b"\xff\x00")
-            assert (await heard(client))["event"] == "pusher:error"
+            assert (await receive_event(client))["event"] == "pusher:error"
             await client.send(iter(['{"event":', '"pusher:ping"}']))
-            assert (await heard(client))["event"] == "pusher:pong"
+            assert (await receive_event(client))["event"] == "pusher:pong"
 
-    play(scene)
+    run_on_uvloop(scenario)
 
 
 def test_a_client_that_never_reads_again_is_cut_off(caplog: pytest.LogCaptureFixture) -> None:
-    async def scene() -> None:
-        async with Place.open() as place, place.client(max_queue=1, close_timeout=1) as slow:
-            await subscribed(slow, "a")
+    async def scenario() -> None:
+        async with (
+            BroadcastServer.open() as server,
+            server.client(max_queue=1, close_timeout=1) as slow,
+        ):
+            await subscribe(slow, "a")
             slow.transport.pause_reading()
-            while len(place.broadcaster.hub):
-                place.broadcaster.hub.deliver(["a"], "live", "x" * 8_000)
+            while len(server.broadcaster.hub):
+                server.broadcaster.hub.deliver(["a"], "live", "x" * 8_000)
                 await asyncio.sleep(0)
             # Its socket is gone, not only its place: the server could be stopped at once.
             await asyncio.sleep(6)
             slow.transport.resume_reading()
-            assert await closing(slow) in (4100, 1006)
+            assert await close_code(slow) in (4100, 1006)
 
     with caplog.at_level(logging.ERROR):
-        play(scene)
+        run_on_uvloop(scenario)
     assert caplog.records == []
 
 
-async def knocked(place: Place) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+async def upgraded(server: BroadcastServer) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """Connect by hand; returns the connection after the upgrade's answer."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", place.port)
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
     lines = [
         f"GET /app/{KEY}?protocol=7 HTTP/1.1",
         "Host: here",
@@ -93,16 +96,16 @@ def framed(opcode: int, payload: bytes = b"") -> bytes:
 def test_who_pings_without_end_and_does_not_read_gets_the_answers_to_some() -> None:
     pings = framed(0x89, b"p" * 125) * 100
 
-    async def scene() -> None:
-        async with Place.open() as place:
-            reader, writer = await knocked(place)
+    async def scenario() -> None:
+        async with BroadcastServer.open() as server:
+            reader, writer = await upgraded(server)
             sent = heard_back = 0
             async with asyncio.timeout(DEADLINE):
                 while sent < 32 << 20:
                     writer.write(pings)
                     await writer.drain()
                     sent += len(pings)
-            writer.write(framed(0x81, words("pusher:ping").encode()))
+            writer.write(framed(0x81, client_event("pusher:ping").encode()))
             async with asyncio.timeout(DEADLINE):
                 last = b""
                 while b"pusher:pong" not in last:
@@ -112,13 +115,13 @@ def test_who_pings_without_end_and_does_not_read_gets_the_answers_to_some() -> N
             assert heard_back < 8 << 20
             writer.close()
 
-    play(scene)
+    run_on_uvloop(scenario)
 
 
 def test_a_message_in_more_pieces_than_anybody_sends_ends_the_connection() -> None:
-    async def scene() -> None:
-        async with Place.open() as place:
-            reader, writer = await knocked(place)
+    async def scenario() -> None:
+        async with BroadcastServer.open() as server:
+            reader, writer = await upgraded(server)
             writer.write(framed(0x01))  # a text, not at its end
             async with asyncio.timeout(DEADLINE):
                 with suppress(ConnectionError):
@@ -129,6 +132,6 @@ def test_a_message_in_more_pieces_than_anybody_sends_ends_the_connection() -> No
                             async with asyncio.timeout(0.01):
                                 await reader.read(1000)
             writer.close()
-            await until(lambda: len(place.broadcaster.hub) == 0)
+            await until(lambda: len(server.broadcaster.hub) == 0)
 
-    play(scene)
+    run_on_uvloop(scenario)

@@ -34,7 +34,7 @@ VIDEO = "AAAAAAAAAAAA"
 SEGMENT = f"videos/{VIDEO}/1/720p/0.m4s"
 
 
-class Site(NamedTuple):
+class MediaInstallation(NamedTuple):
     """An installation with media in its folder, and an empty prefix of a bucket."""
 
     data: Path
@@ -88,11 +88,11 @@ class Site(NamedTuple):
 
 
 @pytest.fixture
-def site(s3_server: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
+def site(s3_server: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MediaInstallation:
     for name, value in s3_server.credentials.items():
         monkeypatch.setenv(name, value)
     asyncio.run(installed(tmp_path / "data"))
-    made = Site(tmp_path / "data", s3_server.new_bucket("some/prefix"), s3_server)
+    made = MediaInstallation(tmp_path / "data", s3_server.new_bucket("some/prefix"), s3_server)
     put(made.objects, SEGMENT, f"sources/{VIDEO}/1", f"live/{VIDEO}/poster/720p.jpg")
     return made
 
@@ -103,7 +103,7 @@ def put(objects: Path, *addresses: str) -> None:
         (objects / address).write_bytes(address.encode())
 
 
-def test_media_move_to_a_bucket_and_back(site: Site, tmp_path: Path) -> None:
+def test_media_move_to_a_bucket_and_back(site: MediaInstallation, tmp_path: Path) -> None:
     put(site.objects, "uploads/one")
     media = [each for each in site.media() if each != "uploads/one"]
     size = sum((site.objects / each).stat().st_size for each in media if each != "installation")
@@ -123,18 +123,20 @@ def test_media_move_to_a_bucket_and_back(site: Site, tmp_path: Path) -> None:
     assert f"start with storage.url empty and data set to {tmp_path / 'back'};" in back.output
     repeated = site.migrate("--media-to", str(tmp_path / "back"), **there)
     assert repeated.output.startswith("copied 0 objects, 0 B:")
-    again = Site(tmp_path / "back", site.bucket, site.server)
+    again = MediaInstallation(tmp_path / "back", site.bucket, site.server)
     assert again.media() == media
     assert again.key == site.key
 
 
 @pytest.mark.parametrize("way", ["to the bucket", "to a folder"])
-def test_a_killed_copy_is_no_whole_one_and_goes_on(site: Site, tmp_path: Path, way: str) -> None:
+def test_a_killed_copy_is_no_whole_one_and_goes_on(
+    site: MediaInstallation, tmp_path: Path, way: str
+) -> None:
     put(site.objects, *(f"videos/{VIDEO}/1/720p/{number}.m4s" for number in range(160)))
     place, named, keys, bind = str(site.bucket), {}, site.keys, site.bind
     if way == "to a folder":
         assert site.migrate("--media-to", place).exit_code == 0
-        back = Site(tmp_path / "back", site.bucket, site.server)
+        back = MediaInstallation(tmp_path / "back", site.bucket, site.server)
         place, named = str(back.data), {"HEADEND_STORAGE__URL": place}
         keys, bind = back.media, partial(site.bind, back.objects)
     # Its progress is not read, so it waits for the terminal after some 50 objects.
@@ -168,7 +170,9 @@ def test_a_killed_copy_is_no_whole_one_and_goes_on(site: Site, tmp_path: Path, w
     asyncio.run(bind())
 
 
-def test_the_media_of_another_installation_are_left_alone(site: Site, tmp_path: Path) -> None:
+def test_the_media_of_another_installation_are_left_alone(
+    site: MediaInstallation, tmp_path: Path
+) -> None:
     other = tmp_path / "other"
     create_data_folder(other)
     asyncio.run(install(other, bucket=site.bucket))
@@ -179,7 +183,7 @@ def test_the_media_of_another_installation_are_left_alone(site: Site, tmp_path: 
     assert site.keys() == before == ["installation"]
 
 
-def test_nothing_is_copied_while_a_process_writes(site: Site) -> None:
+def test_nothing_is_copied_while_a_process_writes(site: MediaInstallation) -> None:
     with writer_lock(site.data, "serve"):
         refused = site.migrate("--media-to", str(site.bucket))
     assert (refused.exit_code, site.keys()) == (1, [])
@@ -188,7 +192,9 @@ def test_nothing_is_copied_while_a_process_writes(site: Site) -> None:
         assert site.migrate("--media-to", str(site.bucket)).exit_code == 0
 
 
-def test_nothing_is_copied_while_a_host_lives(site: Site, postgres_server: PostgresServer) -> None:
+def test_nothing_is_copied_while_a_host_lives(
+    site: MediaInstallation, postgres_server: PostgresServer
+) -> None:
     async def begin(url: str) -> int:
         async with open_catalog(url, migrate=False) as catalog:
             return await catalog.hosts.register("ingest-1", "ingest", None, "1.0")
@@ -205,7 +211,7 @@ def test_nothing_is_copied_while_a_host_lives(site: Site, postgres_server: Postg
         assert done.exit_code == 0, done.output
 
 
-def test_nothing_is_copied_while_a_video_is_transcoded(site: Site) -> None:
+def test_nothing_is_copied_while_a_video_is_transcoded(site: MediaInstallation) -> None:
     async def lease() -> None:
         async with open_catalog(site.data / DATABASE, migrate=False) as catalog:
             await catalog.videos.add(1, new_video(VIDEO), wall_clock_us(), by=None)
@@ -217,7 +223,9 @@ def test_nothing_is_copied_while_a_video_is_transcoded(site: Site) -> None:
     assert "a video is being transcoded or imported: stop all processes" in refused.output
 
 
-def test_media_and_database_move_together(site: Site, postgres_server: PostgresServer) -> None:
+def test_media_and_database_move_together(
+    site: MediaInstallation, postgres_server: PostgresServer
+) -> None:
     with postgres_server.empty_database() as url:
         done = site.migrate("--media-to", str(site.bucket), "--to", url)
         assert done.exit_code == 0, done.output
@@ -234,7 +242,7 @@ def test_media_and_database_move_together(site: Site, postgres_server: PostgresS
         asyncio.run(bind())
 
 
-def test_a_bucket_that_fails_is_one_sentence(site: Site) -> None:
+def test_a_bucket_that_fails_is_one_sentence(site: MediaInstallation) -> None:
     missing = site.migrate("--media-to", "s3://no-such-bucket/there")
     assert missing.exit_code == 1
     assert missing.output == (

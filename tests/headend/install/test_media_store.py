@@ -47,14 +47,14 @@ def test_a_url_names_a_bucket(tmp_path: Path) -> None:
         "HEADEND_STORAGE__ENDPOINT": "http://127.0.0.1:1",
         "HEADEND_STORAGE__REGION": "eu-central-1",
     }
-    place = bucket_of(load(file=None, environment=environment, options={})[0])
+    bucket_place = bucket_of(load(file=None, environment=environment, options={})[0])
     wanted = S3Place(
         bucket="media", prefix="one", endpoint="http://127.0.0.1:1", region="eu-central-1"
     )
-    assert place == wanted
-    assert isinstance(read_store(tmp_path, place), S3Bucket)
+    assert bucket_place == wanted
+    assert isinstance(read_store(tmp_path, bucket_place), S3Bucket)
     assert list(tmp_path.iterdir()) == []
-    with open_store(tmp_path, place) as store:
+    with open_store(tmp_path, bucket_place) as store:
         assert isinstance(store, S3Objects)
         assert store.place == "s3://media/one"
     assert sorted(each.name for each in tmp_path.iterdir()) == [SCRATCH]

@@ -10,7 +10,7 @@ SECRET = b"0123456789abcdef"
 OTHER = b"fedcba9876543210"
 
 
-class Handshake:
+class TlsHandshake:
     """Both ends of a connection in memory."""
 
     def __init__(self, client: ssl.SSLContext, server: ssl.SSLContext) -> None:
@@ -39,7 +39,7 @@ def plain_client() -> ssl.SSLContext:
 
 def test_hosts_with_one_secret_accept_each_other_by_tls_1_3() -> None:
     here, there = relay_tls(SECRET), relay_tls(SECRET)
-    connection = Handshake(here.client, there.server)
+    connection = TlsHandshake(here.client, there.server)
     assert connection.run() == b"media"
     assert connection.client.version() == connection.server.version() == "TLSv1.3"
 
@@ -47,7 +47,7 @@ def test_hosts_with_one_secret_accept_each_other_by_tls_1_3() -> None:
 def test_every_host_makes_the_same_certificate() -> None:
     seen: set[bytes | None] = set()
     for here in (relay_tls(SECRET), relay_tls(SECRET)):
-        connection = Handshake(here.client, here.server)
+        connection = TlsHandshake(here.client, here.server)
         connection.run()
         seen |= {
             each.getpeercert(binary_form=True) for each in (connection.client, connection.server)
@@ -59,19 +59,19 @@ def test_every_host_makes_the_same_certificate() -> None:
 def test_an_owner_refuses_hosts_with_another_secret_or_none() -> None:
     for client in (relay_tls(OTHER).client, plain_client()):
         with pytest.raises(ssl.SSLError):
-            Handshake(client, relay_tls(SECRET).server).run()
+            TlsHandshake(client, relay_tls(SECRET).server).run()
 
 
 def test_a_relaying_host_refuses_an_owner_with_another_secret() -> None:
     with pytest.raises(ssl.SSLError):
-        Handshake(relay_tls(SECRET).client, relay_tls(OTHER).server).run()
+        TlsHandshake(relay_tls(SECRET).client, relay_tls(OTHER).server).run()
 
 
 def test_older_versions_are_refused() -> None:
     old = plain_client()
     old.maximum_version = ssl.TLSVersion.TLSv1_2
     with pytest.raises(ssl.SSLError):
-        Handshake(old, relay_tls(SECRET).server).run()
+        TlsHandshake(old, relay_tls(SECRET).server).run()
 
 
 def test_a_short_secret_is_refused() -> None:

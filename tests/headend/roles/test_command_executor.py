@@ -39,7 +39,7 @@ NEVER = 1000.0  # seconds, which no test takes
 NEWS = ("paused", "slate", "resumed", "back on air")
 
 
-class Room(msgspec.Struct, kw_only=True):
+class CommandedIngest(msgspec.Struct, kw_only=True):
     """An ingest without sockets and engines, over a real catalog and a real disk.
 
     `held` are the streams that were held for commands.
@@ -48,7 +48,7 @@ class Room(msgspec.Struct, kw_only=True):
     catalog: Catalog
     stream: StreamRecord
     objects: DiskObjects
-    place: FakePorts
+    ports: FakePorts
     streams: LiveStreams
     orders: CommandExecutor
     ingest: IngestClient
@@ -87,16 +87,16 @@ async def registered(catalog: Catalog) -> HostPresence:
 
 
 @asynccontextmanager
-async def room(
+async def ingest_fixture(
     folder: Path, *, nudged: bool = True, shared: bool = False
-) -> AsyncGenerator[Room, None]:
+) -> AsyncGenerator[CommandedIngest, None]:
     """Run an ingest, which is one host of a catalog that several share where `shared` is on."""
     edge = MemoryEdge()
     with DiskObjects(folder / "objects") as objects:
         async with open_catalog(migrated(folder / "catalog.db"), migrate=True) as catalog:
             stream = (await catalog.installation.first_start(1)).stream
             assert stream is not None
-            place = FakePorts()
+            ports = FakePorts()
             held: list[int] = []
 
             @asynccontextmanager
@@ -106,7 +106,7 @@ async def room(
 
             presence = await registered(catalog) if shared else None
             async with asyncio.TaskGroup() as tasks:
-                streams = LiveStreams(place, CatalogJournal(catalog, lambda: NOW), tasks)
+                streams = LiveStreams(ports, CatalogJournal(catalog, lambda: NOW), tasks)
                 orders = CommandExecutor(
                     catalog=catalog,
                     streams=streams,
@@ -124,11 +124,11 @@ async def room(
                 )
                 nudge = (orders.nudge,) if nudged else ()
                 carrying = tasks.create_task(orders.run())
-                yield Room(
+                yield CommandedIngest(
                     catalog=catalog,
                     stream=stream,
                     objects=objects,
-                    place=place,
+                    ports=ports,
                     streams=streams,
                     orders=orders,
                     held=held,
@@ -141,229 +141,232 @@ async def room(
 
 def play(
     folder: Path,
-    story: Callable[[Room], Awaitable[None]],
+    scenario: Callable[[CommandedIngest], Awaitable[None]],
     *,
     nudged: bool = True,
     shared: bool = False,
 ) -> None:
     async def go() -> None:
-        async with asyncio.timeout(60), room(folder, nudged=nudged, shared=shared) as inside:
-            await story(inside)
+        async with (
+            asyncio.timeout(60),
+            ingest_fixture(folder, nudged=nudged, shared=shared) as ingest,
+        ):
+            await scenario(ingest)
 
     asyncio.run(go())
 
 
 def test_a_command_of_a_stream_is_carried_out_by_the_host_that_owns_it(tmp_path: Path) -> None:
-    async def story(inside: Room) -> None:
-        catalog = inside.catalog
-        free = await catalog.streams.add(inside.stream.project, "nobody's", NOW)
+    async def scenario(ingest: CommandedIngest) -> None:
+        catalog = ingest.catalog
+        free = await catalog.streams.add(ingest.stream.project, "nobody's", NOW)
         owner = await catalog.hosts.register("owner", "ingest", None, "1")
-        await catalog.owners.claim(inside.stream.id, owner, dead_seconds=NEVER)
-        number = await catalog.streams.ask_end(inside.stream.id, now_us=NOW, deadline_us=NOW, by=BY)
+        await catalog.owners.claim(ingest.stream.id, owner, dead_seconds=NEVER)
+        number = await catalog.streams.ask_end(ingest.stream.id, now_us=NOW, deadline_us=NOW, by=BY)
         assert number is not None
         # What comes after it is carried out, as this host is the first one.
         later = await catalog.streams.ask_end(free.id, now_us=NOW, deadline_us=NOW, by=BY)
         assert later is not None
-        came = await inside.ingest.wait_or_withdraw(later, NOW)
+        came = await ingest.ingest.wait_or_withdraw(later, NOW)
         assert came is not None
         assert came.status is CommandStatus.DONE
         waiting = await catalog.commands.find(number)
         assert waiting is not None
         assert waiting.status is CommandStatus.WAITING
         await catalog.hosts.leave(owner)
-        came = await inside.ingest.wait_or_withdraw(number, NOW)
+        came = await ingest.ingest.wait_or_withdraw(number, NOW)
         assert came is not None
         assert came.status is CommandStatus.DONE
 
-    play(tmp_path, story, shared=True)
+    play(tmp_path, scenario, shared=True)
 
 
 def test_an_end_is_carried_out_and_answered(tmp_path: Path) -> None:
-    async def story(inside: Room) -> None:
-        encoder = await inside.publish()
-        came = await inside.end()
+    async def scenario(ingest: CommandedIngest) -> None:
+        encoder = await ingest.publish()
+        came = await ingest.end()
         assert came is not None
         assert (came.status, came.answer) == (CommandStatus.DONE, {"ended": True})
         assert encoder.disconnected == "the stream was ended by its owner"
-        assert not (await inside.now()).live
-        again = await inside.end()
+        assert not (await ingest.now()).live
+        again = await ingest.end()
         assert again is not None
         assert again.answer == {"ended": False}
 
-    play(tmp_path, story)
+    play(tmp_path, scenario)
 
 
 def test_an_ingest_in_another_process_looks_by_itself(tmp_path: Path) -> None:
-    async def story(inside: Room) -> None:
-        await inside.publish()
+    async def scenario(ingest: CommandedIngest) -> None:
+        await ingest.publish()
         began = asyncio.get_running_loop().time()
-        came = await inside.end()
+        came = await ingest.end()
         assert came is not None
         assert came.answer == {"ended": True}
         assert asyncio.get_running_loop().time() - began < 10
 
-    play(tmp_path, story, nudged=False)
+    play(tmp_path, scenario, nudged=False)
 
 
 def test_an_end_that_comes_too_late_ends_nothing(tmp_path: Path) -> None:
-    async def story(inside: Room) -> None:
-        encoder = await inside.publish()
-        came = await inside.end(deadline_us=NOW - 1)
+    async def scenario(ingest: CommandedIngest) -> None:
+        encoder = await ingest.publish()
+        came = await ingest.end(deadline_us=NOW - 1)
         assert came is not None
         assert came.status is CommandStatus.LATE
         assert encoder.disconnected is None
-        assert (await inside.now()).live
+        assert (await ingest.now()).live
 
-    play(tmp_path, story)
+    play(tmp_path, scenario)
 
 
 def test_a_changed_key_takes_the_old_ones_encoder_off_and_no_other(tmp_path: Path) -> None:
-    async def story(inside: Room) -> None:
-        old = await inside.publish()
-        number = await inside.catalog.streams.rotate(inside.stream.id, now_us=NOW, by=BY)
+    async def scenario(ingest: CommandedIngest) -> None:
+        old = await ingest.publish()
+        number = await ingest.catalog.streams.rotate(ingest.stream.id, now_us=NOW, by=BY)
         assert number is not None
-        came = await inside.ingest.wait(number)
+        came = await ingest.ingest.wait(number)
         assert came is not None
         assert came.answer == {"disconnected": 1}
         assert old.disconnected == "the stream key was changed"
-        new = await inside.publish(await inside.now())
+        new = await ingest.publish(await ingest.now())
         # As by a command that was answered late, or twice.
-        again = await inside.catalog.commands.add(
+        again = await ingest.catalog.commands.add(
             StreamCommand(
-                stream=inside.stream.id, hash=inside.stream.hash, kind=CommandKind.DISCONNECT
+                stream=ingest.stream.id, hash=ingest.stream.hash, kind=CommandKind.DISCONNECT
             ),
             NOW,
         )
-        came = await inside.ingest.wait(again)
+        came = await ingest.ingest.wait(again)
         assert came is not None
         assert came.answer == {"disconnected": 0}
         assert new.disconnected is None
-        assert len(inside.place.sinks) == 1
+        assert len(ingest.ports.sinks) == 1
 
-    play(tmp_path, story)
+    play(tmp_path, scenario)
 
 
 def test_a_deleted_streams_encoder_is_taken_off_and_its_media_removed(tmp_path: Path) -> None:
-    async def story(inside: Room) -> None:
-        encoder = await inside.publish()
-        hash_ = inside.stream.hash
-        await inside.objects.put(f"live/{hash_}/index.m3u8", b"x")
-        await inside.objects.put("live/Other6hIj9lA/index.m3u8", b"x")
-        number = await inside.catalog.streams.remove(inside.stream.id, now_us=NOW, by=BY)
+    async def scenario(ingest: CommandedIngest) -> None:
+        encoder = await ingest.publish()
+        hash_ = ingest.stream.hash
+        await ingest.objects.put(f"live/{hash_}/index.m3u8", b"x")
+        await ingest.objects.put("live/Other6hIj9lA/index.m3u8", b"x")
+        number = await ingest.catalog.streams.remove(ingest.stream.id, now_us=NOW, by=BY)
         assert number is not None
-        await inside.ingest.finish_removal(number, hash_)
+        await ingest.ingest.finish_removal(number, hash_)
         assert encoder.disconnected == "the stream was deleted"
-        assert inside.place.sinks[0].told[-1] == "end"
-        assert await inside.objects.addresses("live") == ["live/Other6hIj9lA/index.m3u8"]
-        assert len(inside.streams) == 0
+        assert ingest.ports.sinks[0].recorded[-1] == "end"
+        assert await ingest.objects.addresses("live") == ["live/Other6hIj9lA/index.m3u8"]
+        assert len(ingest.streams) == 0
 
-    play(tmp_path, story)
+    play(tmp_path, scenario)
 
 
 def test_a_deletion_that_no_ingest_heard_of_is_made_up_for_at_the_next_start(
     tmp_path: Path,
 ) -> None:
-    async def story(inside: Room) -> None:
-        await inside.objects.put("live/Gone6hIj9lAb/index.m3u8", b"x")
+    async def scenario(ingest: CommandedIngest) -> None:
+        await ingest.objects.put("live/Gone6hIj9lAb/index.m3u8", b"x")
         forget = StreamCommand(stream=77, hash="Gone6hIj9lAb", kind=CommandKind.FORGET)
-        number = await inside.catalog.commands.add(forget, 1)
-        came = await inside.ingest.wait(number)
+        number = await ingest.catalog.commands.add(forget, 1)
+        came = await ingest.ingest.wait(number)
         assert came is not None
         assert came.status is CommandStatus.DONE
-        assert await inside.objects.addresses("live") == []
+        assert await ingest.objects.addresses("live") == []
 
-    play(tmp_path, story)
+    play(tmp_path, scenario)
 
 
 def test_without_an_ingest_a_command_is_taken_back_in_time(tmp_path: Path) -> None:
-    async def story(inside: Room) -> None:
-        lonely = IngestClient(inside.catalog, taken_seconds=0.0)
+    async def scenario(ingest: CommandedIngest) -> None:
+        lonely = IngestClient(ingest.catalog, taken_seconds=0.0)
         async with asyncio.timeout(5):
             command = StreamCommand(
-                stream=1, hash=inside.stream.hash, kind=CommandKind.END, deadline_us=NOW - 1
+                stream=1, hash=ingest.stream.hash, kind=CommandKind.END, deadline_us=NOW - 1
             )
-            number = await inside.catalog.commands.add(command, NOW)
+            number = await ingest.catalog.commands.add(command, NOW)
             came = await lonely.wait_or_withdraw(number, NOW)
         assert came is not None
         assert came.status is CommandStatus.LATE
-        assert not await inside.catalog.commands.start(number, NOW - 1)
+        assert not await ingest.catalog.commands.start(number, NOW - 1)
 
-    play(tmp_path, story, nudged=False)
+    play(tmp_path, scenario, nudged=False)
 
 
 def test_a_pause_and_a_resume_reach_the_run(tmp_path: Path) -> None:
-    async def story(inside: Room) -> None:
-        encoder = await inside.publish()
-        streams = inside.catalog.streams
-        number = await streams.pause(inside.stream.id, now_us=NOW, by=BY)
+    async def scenario(ingest: CommandedIngest) -> None:
+        encoder = await ingest.publish()
+        streams = ingest.catalog.streams
+        number = await streams.pause(ingest.stream.id, now_us=NOW, by=BY)
         assert number is not None
-        came = await inside.ingest.wait(number)
+        came = await ingest.ingest.wait(number)
         assert came is not None
         assert came.answer == {"done": True}
-        record = await inside.now()
+        record = await ingest.now()
         assert (record.live, record.paused, record.on_air) == (True, True, None)
-        assert inside.place.sinks[0].told[-1] == "slate"
+        assert ingest.ports.sinks[0].recorded[-1] == "slate"
         assert encoder.disconnected is None
-        number = await streams.resume(inside.stream.id, now_us=NOW, by=BY)
+        number = await streams.resume(ingest.stream.id, now_us=NOW, by=BY)
         assert number is not None
-        came = await inside.ingest.wait(number)
+        came = await ingest.ingest.wait(number)
         assert came is not None
         assert came.answer == {"done": True}
         encoder.send(packets=1)
 
         async def on_air() -> bool:
-            return (await inside.now()).on_air == 0
+            return (await ingest.now()).on_air == 0
 
         await until(on_air)
-        kinds = [each.kind for each in (await inside.catalog.events.find_page(1)).items]
+        kinds = [each.kind for each in (await ingest.catalog.events.find_page(1)).items]
         told = [kind for kind in reversed(kinds) if kind in NEWS]
         assert told == ["paused", "slate", "resumed", "back on air"]
 
-    play(tmp_path, story)
+    play(tmp_path, scenario)
 
 
 def test_commands_that_overtake_each_other_leave_the_run_as_its_owner_said_last(
     tmp_path: Path,
 ) -> None:
-    async def story(inside: Room) -> None:
-        await inside.publish()
-        streams = inside.catalog.streams
+    async def scenario(ingest: CommandedIngest) -> None:
+        await ingest.publish()
+        streams = ingest.catalog.streams
         for _ in range(5):
-            first = await streams.pause(inside.stream.id, now_us=NOW, by=BY)
-            last = await streams.resume(inside.stream.id, now_us=NOW, by=BY)
+            first = await streams.pause(ingest.stream.id, now_us=NOW, by=BY)
+            last = await streams.resume(ingest.stream.id, now_us=NOW, by=BY)
             assert first is not None
             assert last is not None
             for number in (last, first):
-                came = await inside.ingest.wait(number)
+                came = await ingest.ingest.wait(number)
                 assert came is not None
                 assert came.answer == {"done": True}
-            assert not (await inside.now()).paused
+            assert not (await ingest.now()).paused
 
-    play(tmp_path, story)
+    play(tmp_path, scenario)
 
 
 def test_a_pause_of_a_stream_without_a_run_is_not_done(tmp_path: Path) -> None:
-    async def story(inside: Room) -> None:
+    async def scenario(ingest: CommandedIngest) -> None:
         pause = StreamCommand(
-            stream=inside.stream.id, hash=inside.stream.hash, kind=CommandKind.PAUSE
+            stream=ingest.stream.id, hash=ingest.stream.hash, kind=CommandKind.PAUSE
         )
-        came = await inside.ingest.wait(await inside.catalog.commands.add(pause, NOW))
+        came = await ingest.ingest.wait(await ingest.catalog.commands.add(pause, NOW))
         assert came is not None
         assert came.answer == {"done": False}
 
-    play(tmp_path, story)
+    play(tmp_path, scenario)
 
 
 def test_a_drill_is_answered_with_what_it_took_or_why_it_was_not(tmp_path: Path) -> None:
-    async def story(inside: Room) -> None:
-        primary = await inside.publish()
+    async def scenario(ingest: CommandedIngest) -> None:
+        primary = await ingest.publish()
 
         async def drill() -> dict[str, object]:
-            number = await inside.catalog.streams.ask_drill(
-                inside.stream.id, now_us=NOW, deadline_us=NOW, by=BY
+            number = await ingest.catalog.streams.ask_drill(
+                ingest.stream.id, now_us=NOW, deadline_us=NOW, by=BY
             )
             assert number is not None
-            came = await inside.ingest.wait(number, done_seconds=20.0)
+            came = await ingest.ingest.wait(number, done_seconds=20.0)
             assert came is not None
             assert came.status is CommandStatus.DONE
             return came.answer
@@ -376,15 +379,15 @@ def test_a_drill_is_answered_with_what_it_took_or_why_it_was_not(tmp_path: Path)
         async with asyncio.TaskGroup() as tasks:
             sending = [tasks.create_task(send(primary))]
             assert "no other encoder is well" in str(await drill())
-            directory = CatalogDirectory(inside.catalog, GrantDefaults(detect_seconds=1.0))
-            grant = await directory.grant("live-backup-1", inside.stream.key)
+            directory = CatalogDirectory(ingest.catalog, GrantDefaults(detect_seconds=1.0))
+            grant = await directory.grant("live-backup-1", ingest.stream.key)
             assert grant is not None
             backup = FakePublisher()
-            backup.session = await inside.streams.attach(grant, backup)
+            backup.session = await ingest.streams.attach(grant, backup)
             sending.append(tasks.create_task(send(backup)))
 
             async def well() -> bool:
-                return (await inside.now()).receiving_count == 2
+                return (await ingest.now()).receiving_count == 2
 
             await until(well)
             await asyncio.sleep(0.3)
@@ -394,55 +397,55 @@ def test_a_drill_is_answered_with_what_it_took_or_why_it_was_not(tmp_path: Path)
         assert (answer["from"], answer["to"]) == ("primary", "backup-1")
         assert 900 <= int(str(answer["switched_after_ms"])) <= 5_000
         assert set(answer) == {"from", "to", "gap_ms", "switched_after_ms"}
-        assert (await inside.now()).on_air == 1
+        assert (await ingest.now()).on_air == 1
 
-    play(tmp_path, story)
+    play(tmp_path, scenario)
 
 
 @pytest.mark.parametrize("shared", [False, True])
 def test_a_report_names_the_host_where_several_receive_streams(
     tmp_path: Path, shared: bool
 ) -> None:
-    async def story(inside: Room) -> None:
-        await inside.publish()
+    async def scenario(ingest: CommandedIngest) -> None:
+        await ingest.publish()
         for kind in (CommandKind.REPORT, CommandKind.DRILL):
-            asked = StreamCommand(stream=inside.stream.id, hash=inside.stream.hash, kind=kind)
-            came = await inside.ingest.wait(await inside.catalog.commands.add(asked, NOW))
+            asked = StreamCommand(stream=ingest.stream.id, hash=ingest.stream.hash, kind=kind)
+            came = await ingest.ingest.wait(await ingest.catalog.commands.add(asked, NOW))
             assert came is not None
             assert came.answer.get("host") == ("here" if shared else None)
             assert ("host" in came.answer) is shared
 
-    play(tmp_path, story, shared=shared)
+    play(tmp_path, scenario, shared=shared)
 
 
 def test_a_report_is_what_the_encoders_send(tmp_path: Path) -> None:
-    async def story(inside: Room) -> None:
+    async def scenario(ingest: CommandedIngest) -> None:
         async def report() -> dict[str, object]:
             asked = StreamCommand(
-                stream=inside.stream.id, hash=inside.stream.hash, kind=CommandKind.REPORT
+                stream=ingest.stream.id, hash=ingest.stream.hash, kind=CommandKind.REPORT
             )
-            came = await inside.ingest.wait(await inside.catalog.commands.add(asked, NOW))
+            came = await ingest.ingest.wait(await ingest.catalog.commands.add(asked, NOW))
             assert came is not None
             return came.answer
 
         assert (await report())["slots"] == []
         # It need not be claimed for that, as it must be to be changed.
-        assert inside.held == []
-        await inside.end()
-        assert inside.held == [inside.stream.id]
-        await inside.publish()
+        assert ingest.held == []
+        await ingest.end()
+        assert ingest.held == [ingest.stream.id]
+        await ingest.publish()
         found = await report()
         assert (found["live"], found["on_air"]) == (True, "primary")
 
-    play(tmp_path, story)
+    play(tmp_path, scenario)
 
 
 def test_what_is_set_for_a_stream_comes_with_its_grant(tmp_path: Path) -> None:
-    async def story(inside: Room) -> None:
+    async def scenario(ingest: CommandedIngest) -> None:
         directory = CatalogDirectory(
-            inside.catalog, GrantDefaults(detect_seconds=3.0, record=True, keep_days=7)
+            ingest.catalog, GrantDefaults(detect_seconds=3.0, record=True, keep_days=7)
         )
-        grant = await directory.grant("live", inside.stream.key)
+        grant = await directory.grant("live", ingest.stream.key)
         assert grant is not None
         assert grant.policy == Policy(detect_seconds=3.0)
         assert (grant.reconnect_seconds, grant.goodbye_seconds, grant.record, grant.keep_days) == (
@@ -459,10 +462,10 @@ def test_what_is_set_for_a_stream_comes_with_its_grant(tmp_path: Path) -> None:
             latency="normal",
             dvr_seconds=3600.0,
         )
-        assert await inside.catalog.settings.change_stream(
-            inside.stream.id, change, now_us=NOW, by=BY
+        assert await ingest.catalog.settings.change_stream(
+            ingest.stream.id, change, now_us=NOW, by=BY
         )
-        grant = await directory.grant("live", inside.stream.key)
+        grant = await directory.grant("live", ingest.stream.key)
         assert grant is not None
         assert grant.policy == Policy(mode=Mode.STICKY, detect_seconds=3.0, return_seconds=0.0)
         assert (grant.reconnect_seconds, grant.goodbye_seconds, grant.record, grant.keep_days) == (
@@ -473,4 +476,4 @@ def test_what_is_set_for_a_stream_comes_with_its_grant(tmp_path: Path) -> None:
         )
         assert (grant.low_latency, grant.dvr_seconds) == (False, 3600.0)
 
-    play(tmp_path, story)
+    play(tmp_path, scenario)

@@ -26,7 +26,7 @@ INTERVAL = 0.02
 NEVER = 1000.0  # seconds, which no test takes
 
 
-class Host:
+class ReportedPresence:
     """A presence that runs, and what it reported: "lost", or the streams that it owns."""
 
     def __init__(self, catalog: Catalog, *, dead_seconds: float) -> None:
@@ -61,27 +61,29 @@ class Host:
         return self.reports[count]
 
 
-async def change(place: Path, statement: str) -> None:
+async def change(location: Path, statement: str) -> None:
     """Change rows; the loop goes on meanwhile, as a transaction in it may have the lock."""
-    await asyncio.to_thread(run_sql, place, statement)
+    await asyncio.to_thread(run_sql, location, statement)
 
 
 @pytest.fixture
-async def catalog(migrated_place: Path) -> AsyncGenerator[Catalog]:
-    async with open_catalog(migrated_place, migrate=False) as opened:
+async def catalog(sqlite_database: Path) -> AsyncGenerator[Catalog]:
+    async with open_catalog(sqlite_database, migrate=False) as opened:
         yield opened
 
 
 @asynccontextmanager
-async def running(catalog: Catalog, *, dead_seconds: float = NEVER) -> AsyncGenerator[Host]:
-    host = Host(catalog, dead_seconds=dead_seconds)
+async def running(
+    catalog: Catalog, *, dead_seconds: float = NEVER
+) -> AsyncGenerator[ReportedPresence]:
+    host = ReportedPresence(catalog, dead_seconds=dead_seconds)
     await host.presence.register()
     async with run_in_background(BackgroundTask("presence", host.presence.keep_seen)):
         yield host
 
 
 async def test_a_host_is_seen_and_reports_what_it_owns(
-    catalog: Catalog, migrated_place: Path
+    catalog: Catalog, sqlite_database: Path
 ) -> None:
     async with running(catalog) as host:
         assert await host.next_report() == {}
@@ -90,7 +92,7 @@ async def test_a_host_is_seen_and_reports_what_it_owns(
         other = await catalog.hosts.register("other", "ingest", None, "1")
         await catalog.owners.claim(7, other, dead_seconds=NEVER, gone=owned.generation)
         await until(lambda: host.last == {})
-        await change(migrated_place, "UPDATE hosts SET seen_us = 0 WHERE name = 'here'")
+        await change(sqlite_database, "UPDATE hosts SET seen_us = 0 WHERE name = 'here'")
         await host.next_report()
         await host.next_report()  # of a turn that began after the update
         (record, _) = await catalog.hosts.find_all(NEVER)
@@ -99,13 +101,13 @@ async def test_a_host_is_seen_and_reports_what_it_owns(
 
 
 async def test_a_database_that_is_away_for_too_long_loses_the_host_once(
-    catalog: Catalog, migrated_place: Path, caplog: pytest.LogCaptureFixture
+    catalog: Catalog, sqlite_database: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
     async with running(catalog, dead_seconds=0.5) as host:
         await host.next_report()
         with closing(
-            sqlite3.connect(migrated_place, isolation_level=None, check_same_thread=False)
+            sqlite3.connect(sqlite_database, isolation_level=None, check_same_thread=False)
         ) as other:
             await asyncio.to_thread(other.execute, "BEGIN IMMEDIATE")
             await until(lambda: host.last == "lost")
@@ -140,7 +142,7 @@ async def test_a_host_whose_row_was_removed_registers_again(catalog: Catalog) ->
 
 
 async def test_a_host_that_stops_takes_no_new_streams_even_if_it_registers_again(
-    catalog: Catalog, migrated_place: Path
+    catalog: Catalog, sqlite_database: Path
 ) -> None:
     async with running(catalog) as host:
         (before,) = await catalog.hosts.find_all(NEVER)
@@ -148,7 +150,7 @@ async def test_a_host_that_stops_takes_no_new_streams_even_if_it_registers_again
         await host.presence.close_to_new_streams()
         (stopping,) = await catalog.hosts.find_all(NEVER)
         assert (stopping.id, stopping.capacity, stopping.alive) == (before.id, 0, True)
-        await change(migrated_place, "DELETE FROM hosts")
+        await change(sqlite_database, "DELETE FROM hosts")
         await until(lambda: host.presence.host not in (None, before.id))
         (again,) = await catalog.hosts.find_all(NEVER)
         assert again.capacity == 0
@@ -172,7 +174,7 @@ async def test_of_two_processes_of_one_name_the_later_is_the_host(
 
 async def test_a_process_whose_name_another_one_has_does_not_start(catalog: Catalog) -> None:
     async with running(catalog) as first, asyncio.TaskGroup() as tasks:
-        second = Host(catalog, dead_seconds=NEVER)
+        second = ReportedPresence(catalog, dead_seconds=NEVER)
         starting = tasks.create_task(refused_start(second.presence))
         await first.next_report()
         assert not starting.done(), "the other may have been killed just now"
@@ -190,30 +192,30 @@ async def refused_start(presence: HostPresence) -> str:
 
 async def test_a_process_takes_the_place_of_its_predecessor_at_once(catalog: Catalog) -> None:
     killed = await catalog.hosts.register("here", "ingest", None, "1")
-    host = Host(catalog, dead_seconds=NEVER)
+    host = ReportedPresence(catalog, dead_seconds=NEVER)
     await host.presence.start(predecessor=killed)
     assert [each.id for each in await catalog.hosts.find_all(NEVER)] == [host.number]
 
 
 async def test_a_process_waits_until_another_of_its_name_is_gone(
-    catalog: Catalog, migrated_place: Path
+    catalog: Catalog, sqlite_database: Path
 ) -> None:
     killed = await catalog.hosts.register("here", "ingest", None, "1")
-    host = Host(catalog, dead_seconds=NEVER)
+    host = ReportedPresence(catalog, dead_seconds=NEVER)
     async with asyncio.TaskGroup() as tasks:
         starting = tasks.create_task(host.presence.start(predecessor=killed - 1))
         await asyncio.sleep(5 * INTERVAL)
         assert not starting.done()
-        await change(migrated_place, "UPDATE hosts SET seen_us = 0")
+        await change(sqlite_database, "UPDATE hosts SET seen_us = 0")
     assert [each.id for each in await catalog.hosts.find_all(NEVER)] == [host.number]
 
 
 async def test_a_host_that_cannot_leave_ends_all_the_same(
-    catalog: Catalog, migrated_place: Path, caplog: pytest.LogCaptureFixture
+    catalog: Catalog, sqlite_database: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    host = Host(catalog, dead_seconds=NEVER)
+    host = ReportedPresence(catalog, dead_seconds=NEVER)
     await host.presence.register()
-    run_sql(migrated_place, "DROP TABLE stream_owners", "DROP TABLE hosts")
+    run_sql(sqlite_database, "DROP TABLE stream_owners", "DROP TABLE hosts")
     await host.presence.leave()
     assert caplog.messages[-1] == "host not removed"
 

@@ -16,7 +16,7 @@ from storage.edge.memory import MemoryEdge
 from storage.live.publication import LiveWindow
 from storage.objects.disk import DiskObjects
 from tests.support.headend.idle_ingest import idle_ingest
-from tests.support.ingest.relay_hosts import Host, installation, play
+from tests.support.ingest.relay_hosts import RelayHost, installation, play
 from tests.support.ingest.simulated_encoders import BACKUP, PRIMARY
 from tests.support.transcode.live_runs import STREAM
 from transcode.live.ports import RunSettings
@@ -30,7 +30,7 @@ def figures(listener: RtmpListener, transcoding: LiveTranscoding, lag: LoopLag) 
     return {name: float(value) for name, value in lines}
 
 
-def listener_of(host: Host) -> RtmpListener:
+def listener_of(host: RelayHost) -> RtmpListener:
     """Return a listener with the ends of a host's links."""
     return RtmpListener(
         limits=Limits(),
@@ -68,7 +68,7 @@ async def test_a_scrape_shows_what_was_counted_until_then(tmp_path: Path) -> Non
 
 
 def test_links_to_other_hosts_have_their_figures(tmp_path: Path) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with installation() as hosts:
             owner, other = await hosts.start(), await hosts.start()
             await owner.attach(BACKUP)
@@ -95,7 +95,7 @@ def test_links_to_other_hosts_have_their_figures(tmp_path: Path) -> None:
                 link.drop("a cable was pulled out")
             assert owner.relay.counters.lost == 1
 
-    play(story())
+    play(scenario())
 
 
 async def test_a_run_has_its_figures_while_it_is_open(tmp_path: Path) -> None:

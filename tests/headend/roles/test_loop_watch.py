@@ -15,13 +15,13 @@ def test_a_loop_that_is_held_up_is_measured_and_logged(
 ) -> None:
     lag = LoopLag()
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with run_in_background(BackgroundTask("loop", lambda: watch_loop(lag))):
             await asyncio.sleep(0.3)
             time.sleep(1.0)  # noqa: ASYNC251  # what must not happen
             await asyncio.sleep(0.3)
 
-    play(story(), loop)
+    play(scenario(), loop)
     assert lag.count >= 1
     assert lag.seconds >= 0.85
     lines = [record for record in caplog.records if record.msg == "event loop held up"]

@@ -26,9 +26,9 @@ from tests.support.sql import migrated
 async def role_on(
     folder: Path, **changed: str
 ) -> AsyncGenerator[tuple[OriginRole, Catalog, DiskObjects]]:
-    place = migrated(folder / "catalog.db")
+    location = migrated(folder / "catalog.db")
     with DiskObjects(folder / "objects") as objects:
-        async with open_catalog(place, migrate=False) as catalog:
+        async with open_catalog(location, migrate=False) as catalog:
             await catalog.installation.first_start(NOW_US)
             settings = settings_of(folder, **changed)
             edge = MemoryEdge()
@@ -36,12 +36,12 @@ async def role_on(
 
 
 @get("/api/thing", sync_to_thread=False)
-def thing() -> str:
+def other_handler() -> str:
     return "the API's"
 
 
 def client_of(role: OriginRole, access: str = "off") -> httpx.AsyncClient:
-    app = Litestar([thing, *role.handlers], logging_config=None)
+    app = Litestar([other_handler, *role.handlers], logging_config=None)
     wrapped: Any = role.wrap(app, access)  # Any: httpx has its own ASGI types
     return httpx.AsyncClient(transport=httpx.ASGITransport(wrapped), base_url="http://a.example")
 

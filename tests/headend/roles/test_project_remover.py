@@ -60,9 +60,9 @@ async def catalog(folder: Path) -> AsyncGenerator[Catalog]:
 
 
 async def make(folder: Path) -> None:
-    place = migrated(folder / "catalog.db")
+    location = migrated(folder / "catalog.db")
     with DiskObjects(folder / "objects") as objects:
-        async with open_catalog(place, migrate=False) as opened:
+        async with open_catalog(location, migrate=False) as opened:
             await opened.installation.first_start(NOW)
             await film(opened, objects, 1, KEPT)
             project = await opened.projects.add("Doomed", NOW)

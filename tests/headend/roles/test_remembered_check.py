@@ -10,34 +10,34 @@ from tests.support.storage.engine_reports import FakeClock
 pytestmark = pytest.mark.anyio
 
 
-class Distant:
+class CheckedDependency:
     """Something that may be away."""
 
     def __init__(self) -> None:
-        self.asked = 0
+        self.checks = 0
         self.problem: str | None = None
 
     async def check(self) -> str | None:
-        self.asked += 1
+        self.checks += 1
         await asyncio.sleep(0)
         return self.problem
 
 
 async def test_many_who_ask_cost_one_check_in_three_seconds() -> None:
-    distant, clock = Distant(), FakeClock()
-    check = RememberedCheck(distant.check, clock)
+    dependency, clock = CheckedDependency(), FakeClock()
+    check = RememberedCheck(dependency.check, clock)
     async with asyncio.TaskGroup() as tasks:
         for _ in range(20):
             tasks.create_task(check.problem())
     clock.now += 2.9
     assert await check.problem() is None
-    assert distant.asked == 1
-    distant.problem = "it is away"
+    assert dependency.checks == 1
+    dependency.problem = "it is away"
     assert await check.problem() is None
     clock.now += 0.2
     assert await check.problem() == "it is away"
-    distant.problem = None
+    dependency.problem = None
     assert await check.problem() == "it is away"
     clock.now += 3
     assert await check.problem() is None
-    assert distant.asked == 3
+    assert dependency.checks == 3

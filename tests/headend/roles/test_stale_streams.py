@@ -126,10 +126,10 @@ async def test_a_catalog_that_cannot_be_read_ends_nothing(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     await install(tmp_path)
-    place = tmp_path / DATABASE
-    async with open_catalog(place, migrate=False) as catalog, asyncio.TaskGroup() as tasks:
+    location = tmp_path / DATABASE
+    async with open_catalog(location, migrate=False) as catalog, asyncio.TaskGroup() as tasks:
         await go_live(catalog)
-        run_sql(place, "ALTER TABLE hosts RENAME TO hidden")
+        run_sql(location, "ALTER TABLE hosts RENAME TO hidden")
         keeping = tasks.create_task(
             keep_resetting_unowned_streams(catalog, 60, interval=LOOK, grace=PATIENCE)
         )
@@ -137,6 +137,6 @@ async def test_a_catalog_that_cannot_be_read_ends_nothing(
         await asyncio.sleep(3 * PATIENCE)
         assert await is_live(catalog)
         assert caplog.messages.count("hosts not read") == 1
-        run_sql(place, "ALTER TABLE hidden RENAME TO hosts")
+        run_sql(location, "ALTER TABLE hidden RENAME TO hosts")
         await off_the_air(catalog)
         keeping.cancel()

@@ -39,9 +39,9 @@ FIRST, SECOND, THIRD = BEFORE_FIRST + 1, BEFORE_FIRST + 2, BEFORE_FIRST + 3
 
 
 @pytest.fixture
-async def catalog(migrated_place: Path) -> AsyncGenerator[Catalog]:
-    count_generations(migrated_place, 1)
-    async with open_catalog(migrated_place, migrate=False) as opened:
+async def catalog(sqlite_database: Path) -> AsyncGenerator[Catalog]:
+    count_generations(sqlite_database, 1)
+    async with open_catalog(sqlite_database, migrate=False) as opened:
         yield opened
 
 
@@ -65,7 +65,7 @@ async def test_a_stream_belongs_to_one_host_until_it_lets_go(catalog: Catalog) -
 
 
 async def test_after_the_database_was_restored_from_a_backup_runs_go_on(
-    catalog: Catalog, migrated_place: Path, tmp_path: Path
+    catalog: Catalog, sqlite_database: Path, tmp_path: Path
 ) -> None:
     here = CatalogOwnership(catalog, await presence(catalog, "here"))
     with DiskObjects(tmp_path / "objects") as objects:
@@ -74,7 +74,7 @@ async def test_after_the_database_was_restored_from_a_backup_runs_go_on(
         owner = RunOwner(generation=round(seconds) - 3600, fenced=True)
         await interrupted_run(objects, GRANT.hash, owner)
         await here.claim_stream(2)
-        run_sql(migrated_place, "UPDATE stream_owners SET host_id = NULL, generation = 1")
+        run_sql(sqlite_database, "UPDATE stream_owners SET host_id = NULL, generation = 1")
         after = await here.claim_stream(2)
         resumed = await Publication.resume(
             objects,
@@ -153,7 +153,7 @@ async def test_a_run_that_was_taken_over_is_served_no_longer(catalog: Catalog) -
         await until(lambda: not streams.generations)
 
 
-class Left(msgspec.Struct, kw_only=True):
+class AbandonedRun(msgspec.Struct, kw_only=True):
     """A stream whose host is gone, and another host that looks for such."""
 
     catalog: Catalog
@@ -181,7 +181,9 @@ async def interrupted_run(objects: DiskObjects, hash_: str, owner: RunOwner = SO
     await publication.suspend()
 
 
-async def left_run(catalog: Catalog, objects: DiskObjects, tasks: asyncio.TaskGroup) -> Left:
+async def abandoned_run(
+    catalog: Catalog, objects: DiskObjects, tasks: asyncio.TaskGroup
+) -> AbandonedRun:
     """Begin a run on a host, which ends at once, and register another host."""
     stream = (await catalog.installation.first_start(1)).stream
     assert stream is not None
@@ -196,7 +198,7 @@ async def left_run(catalog: Catalog, objects: DiskObjects, tasks: asyncio.TaskGr
     )
     transcoding = LiveTranscoding(objects=objects, edge=MemoryEdge(), window=WINDOW, fenced=True)
     runs = OrphanedRuns(ownership, streams, transcoding, reconnect_seconds=30.0)
-    return Left(
+    return AbandonedRun(
         catalog=catalog,
         objects=objects,
         stream=stream,
@@ -207,23 +209,23 @@ async def left_run(catalog: Catalog, objects: DiskObjects, tasks: asyncio.TaskGr
 
 
 async def test_a_run_that_nobody_returns_to_is_ended_in_time(
-    catalog: Catalog, migrated_place: Path, tmp_path: Path
+    catalog: Catalog, sqlite_database: Path, tmp_path: Path
 ) -> None:
     with DiskObjects(tmp_path / "objects") as objects:
         async with asyncio.TaskGroup() as tasks:
-            left = await left_run(catalog, objects, tasks)
-            run_sql(migrated_place, "UPDATE streams SET paused = 1")
-            await left.runs.end_due(100.0)
-            await left.runs.end_due(129.0)
-            assert not await left.ended()
-            await left.runs.end_due(130.0)
-            assert await left.ended()
-            found = await catalog.streams.find(left.stream.id)
+            abandoned = await abandoned_run(catalog, objects, tasks)
+            run_sql(sqlite_database, "UPDATE streams SET paused = 1")
+            await abandoned.runs.end_due(100.0)
+            await abandoned.runs.end_due(129.0)
+            assert not await abandoned.ended()
+            await abandoned.runs.end_due(130.0)
+            assert await abandoned.ended()
+            found = await catalog.streams.find(abandoned.stream.id)
             assert found is not None
             assert not found.paused
-            assert await left.ownership.find_orphaned() == ()
+            assert await abandoned.ownership.find_orphaned() == ()
             # Its number goes on with the next owner.
-            owner = await left.ownership.claim_stream(left.stream.id)
+            owner = await abandoned.ownership.claim_stream(abandoned.stream.id)
             assert owner == Ownership(generation=THIRD, address=None)
 
 
@@ -232,19 +234,19 @@ async def test_a_run_that_cannot_be_ended_is_tried_again(
 ) -> None:
     with DiskObjects(tmp_path / "objects") as objects:
         async with asyncio.TaskGroup() as tasks:
-            left = await left_run(catalog, objects, tasks)
+            abandoned = await abandoned_run(catalog, objects, tasks)
             temporary = tmp_path / "objects" / ".temporary"
             kept = temporary.rename(tmp_path / "kept")
             temporary.touch()  # nothing can be written
-            await left.runs.end_due(100.0)
+            await abandoned.runs.end_due(100.0)
             for now in (130.0, 132.0):
-                await left.runs.end_due(now)
+                await abandoned.runs.end_due(now)
             assert caplog.messages.count("run not ended") == 1
             temporary.unlink()
             kept.rename(temporary)
-            assert not await left.ended()
-            await left.runs.end_due(134.0)
-            assert await left.ended()
+            assert not await abandoned.ended()
+            await abandoned.runs.end_due(134.0)
+            assert await abandoned.ended()
 
 
 async def test_a_run_to_which_its_encoder_returns_is_not_ended(
@@ -252,36 +254,42 @@ async def test_a_run_to_which_its_encoder_returns_is_not_ended(
 ) -> None:
     with DiskObjects(tmp_path / "objects") as objects:
         async with asyncio.TaskGroup() as tasks:
-            left = await left_run(catalog, objects, tasks)
-            await left.runs.end_due(100.0)
-            grant = msgspec.structs.replace(GRANT, stream=left.stream.id, hash=left.stream.hash)
-            await left.streams.attach(grant, FakePublisher())
-            await left.runs.end_due(130.0)
-            assert not await left.runs.end_interrupted(left.stream.id, left.stream.hash)
-            assert not await left.ended()
-            left.streams.drain()
-            await left.streams.wait_closed()
+            abandoned = await abandoned_run(catalog, objects, tasks)
+            await abandoned.runs.end_due(100.0)
+            grant = msgspec.structs.replace(
+                GRANT, stream=abandoned.stream.id, hash=abandoned.stream.hash
+            )
+            await abandoned.streams.attach(grant, FakePublisher())
+            await abandoned.runs.end_due(130.0)
+            assert not await abandoned.runs.end_interrupted(
+                abandoned.stream.id, abandoned.stream.hash
+            )
+            assert not await abandoned.ended()
+            abandoned.streams.drain()
+            await abandoned.streams.wait_closed()
 
 
 async def test_a_run_of_another_host_is_not_ended(catalog: Catalog, tmp_path: Path) -> None:
     with DiskObjects(tmp_path / "objects") as objects:
         async with asyncio.TaskGroup() as tasks:
-            left = await left_run(catalog, objects, tasks)
+            abandoned = await abandoned_run(catalog, objects, tasks)
             there = CatalogOwnership(catalog, await presence(catalog, "there"))
-            await there.claim_stream(left.stream.id)
-            assert not await left.runs.end_interrupted(left.stream.id, left.stream.hash)
-            assert not await left.ended()
+            await there.claim_stream(abandoned.stream.id)
+            assert not await abandoned.runs.end_interrupted(
+                abandoned.stream.id, abandoned.stream.hash
+            )
+            assert not await abandoned.ended()
 
 
 async def test_the_only_host_ends_runs_without_asking(catalog: Catalog, tmp_path: Path) -> None:
     with DiskObjects(tmp_path / "objects") as objects:
         async with asyncio.TaskGroup() as tasks:
-            left = await left_run(catalog, objects, tasks)
+            abandoned = await abandoned_run(catalog, objects, tasks)
             transcoding = LiveTranscoding(objects=objects, edge=MemoryEdge(), window=WINDOW)
             runs = SoleRuns(transcoding)
-            assert await runs.end_interrupted(left.stream.id, left.stream.hash)
-            assert await left.ended()
-            assert not await runs.end_interrupted(left.stream.id, left.stream.hash)
+            assert await runs.end_interrupted(abandoned.stream.id, abandoned.stream.hash)
+            assert await abandoned.ended()
+            assert not await runs.end_interrupted(abandoned.stream.id, abandoned.stream.hash)
 
 
 async def test_a_host_holds_a_stream_for_a_command_unless_another_owns_it(
@@ -289,16 +297,16 @@ async def test_a_host_holds_a_stream_for_a_command_unless_another_owns_it(
 ) -> None:
     with DiskObjects(tmp_path / "objects") as objects:
         async with asyncio.TaskGroup() as tasks:
-            left = await left_run(catalog, objects, tasks)
+            abandoned = await abandoned_run(catalog, objects, tasks)
             there = CatalogOwnership(catalog, await presence(catalog, "there"))
-            number = left.stream.id
-            async with left.runs.holding(number) as ours:
+            number = abandoned.stream.id
+            async with abandoned.runs.holding(number) as ours:
                 assert ours
                 assert (await there.claim_stream(number)).address == ""
             # What it let go of may have a run; the host that looks for such finds it again.
-            assert [each.stream for each in await left.ownership.find_orphaned()] == [number]
+            assert [each.stream for each in await abandoned.ownership.find_orphaned()] == [number]
             await there.claim_stream(number)
-            async with left.runs.holding(number) as ours:
+            async with abandoned.runs.holding(number) as ours:
                 assert not ours
 
 
@@ -308,16 +316,19 @@ async def test_a_stream_that_this_host_owns_unawares_is_let_go(
     """The connection to the catalog died after the claim and before its answer."""
     with DiskObjects(tmp_path / "objects") as objects:
         async with asyncio.TaskGroup() as tasks:
-            left = await left_run(catalog, objects, tasks)
-            number, owner = left.stream.id, await left.ownership.claim_stream(left.stream.id)
-            left.runs.on_owned({number: owner.generation})
-            await left.runs.end_due(100.0)
-            assert await left.ownership.find_orphaned() == ()  # its answer may still come
-            await left.runs.end_due(102.0)
-            assert [each.stream for each in await left.ownership.find_orphaned()] == [number]
-            await left.runs.end_due(104.0)
-            await left.runs.end_due(134.0)
-            assert await left.ended()
+            abandoned = await abandoned_run(catalog, objects, tasks)
+            number, owner = (
+                abandoned.stream.id,
+                await abandoned.ownership.claim_stream(abandoned.stream.id),
+            )
+            abandoned.runs.on_owned({number: owner.generation})
+            await abandoned.runs.end_due(100.0)
+            assert await abandoned.ownership.find_orphaned() == ()  # its answer may still come
+            await abandoned.runs.end_due(102.0)
+            assert [each.stream for each in await abandoned.ownership.find_orphaned()] == [number]
+            await abandoned.runs.end_due(104.0)
+            await abandoned.runs.end_due(134.0)
+            assert await abandoned.ended()
 
 
 async def test_a_stream_that_is_served_or_held_is_not_let_go(
@@ -325,55 +336,55 @@ async def test_a_stream_that_is_served_or_held_is_not_let_go(
 ) -> None:
     with DiskObjects(tmp_path / "objects") as objects:
         async with asyncio.TaskGroup() as tasks:
-            left = await left_run(catalog, objects, tasks)
-            number = left.stream.id
+            abandoned = await abandoned_run(catalog, objects, tasks)
+            number = abandoned.stream.id
 
             there = CatalogOwnership(catalog, await presence(catalog, "there"))
 
             async def look(generation: int) -> None:
-                left.runs.on_owned({number: generation})
+                abandoned.runs.on_owned({number: generation})
                 for now in (100.0, 102.0, 104.0):
-                    await left.runs.end_due(now)
+                    await abandoned.runs.end_due(now)
                 owner = await there.claim_stream(number)
                 assert owner == Ownership(generation=generation, address="")
 
-            async with left.runs.holding(number) as ours:
+            async with abandoned.runs.holding(number) as ours:
                 assert ours
-                async with left.runs.holding(number):
+                async with abandoned.runs.holding(number):
                     pass  # another command, which is over
                 await look(SECOND)
-            grant = msgspec.structs.replace(GRANT, stream=number, hash=left.stream.hash)
-            await left.streams.attach(grant, FakePublisher())
+            grant = msgspec.structs.replace(GRANT, stream=number, hash=abandoned.stream.hash)
+            await abandoned.streams.attach(grant, FakePublisher())
             await look(THIRD)
-            left.streams.drain()
-            await left.streams.wait_closed()
+            abandoned.streams.drain()
+            await abandoned.streams.wait_closed()
 
 
 async def test_streams_without_an_open_run_are_forgotten_in_batches(
-    catalog: Catalog, migrated_place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    catalog: Catalog, sqlite_database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every stream that was ever live is left when hosts are introduced."""
     monkeypatch.setattr(owners, "ORPHANED_AT_ONCE", 4)
     with DiskObjects(tmp_path / "objects") as objects:
         async with asyncio.TaskGroup() as tasks:
-            left = await left_run(catalog, objects, tasks)
+            abandoned = await abandoned_run(catalog, objects, tasks)
             added = [await catalog.streams.add(1, str(number), 1) for number in range(10)]
             run_sql(
-                migrated_place,
+                sqlite_database,
                 "DELETE FROM stream_owners",
                 "INSERT INTO stream_owners (stream_id, host_id, generation, taken_us)"
                 " SELECT id, 0, 0, 0 FROM streams",
             )
             await interrupted_run(objects, added[7].hash)
-            claims = run_sql(migrated_place, "SELECT max(generation) FROM stream_owners")
-            await left.runs.end_due(100.0)
-            still = [left.stream.id, added[7].id]
-            assert [each.stream for each in await left.ownership.find_orphaned()] == still
+            claims = run_sql(sqlite_database, "SELECT max(generation) FROM stream_owners")
+            await abandoned.runs.end_due(100.0)
+            still = [abandoned.stream.id, added[7].id]
+            assert [each.stream for each in await abandoned.ownership.find_orphaned()] == still
             # None of them was claimed for it.
-            assert claims == run_sql(migrated_place, "SELECT max(generation) FROM stream_owners")
-            await left.runs.end_due(130.0)
-            assert await left.ended()
-            assert await left.ownership.find_orphaned() == ()
+            assert claims == run_sql(sqlite_database, "SELECT max(generation) FROM stream_owners")
+            await abandoned.runs.end_due(130.0)
+            assert await abandoned.ended()
+            assert await abandoned.ownership.find_orphaned() == ()
 
 
 async def test_what_is_claimed_meanwhile_is_not_forgotten(catalog: Catalog) -> None:
@@ -397,15 +408,17 @@ async def test_the_end_of_a_served_stream_is_looked_at_later(
     """It may have failed to write the end of its run."""
     with DiskObjects(tmp_path / "objects") as objects:
         async with asyncio.TaskGroup() as tasks:
-            left = await left_run(catalog, objects, tasks)
-            grant = msgspec.structs.replace(GRANT, stream=left.stream.id, hash=left.stream.hash)
-            await left.ownership.claim(grant)
-            assert await left.ownership.find_orphaned() == ()
-            await left.ownership.release(grant, SECOND)
-            await left.runs.end_due(100.0)
-            await left.runs.end_due(130.0)
-            assert await left.ended()
-            assert await left.ownership.find_orphaned() == ()
+            abandoned = await abandoned_run(catalog, objects, tasks)
+            grant = msgspec.structs.replace(
+                GRANT, stream=abandoned.stream.id, hash=abandoned.stream.hash
+            )
+            await abandoned.ownership.claim(grant)
+            assert await abandoned.ownership.find_orphaned() == ()
+            await abandoned.ownership.release(grant, SECOND)
+            await abandoned.runs.end_due(100.0)
+            await abandoned.runs.end_due(130.0)
+            assert await abandoned.ended()
+            assert await abandoned.ownership.find_orphaned() == ()
 
 
 async def test_states_are_written_again_by_a_host_that_was_not_seen(catalog: Catalog) -> None:

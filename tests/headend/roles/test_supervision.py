@@ -77,10 +77,10 @@ def test_a_task_that_is_done_is_not_started_again() -> None:
 
 
 def test_a_fault_of_the_block_ends_the_tasks_and_is_raised() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with run_in_background(BackgroundTask("work", Work().start)):
             raise LookupError("the block's own")
 
     with pytest.raises(ExceptionGroup) as caught:
-        run(story())
+        run(scenario())
     assert caught.group_contains(LookupError, match="the block's own")

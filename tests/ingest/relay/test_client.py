@@ -11,7 +11,7 @@ from tests.support.ingest.simulated_encoders import BACKUP, PRIMARY, SECOND
 
 
 def test_all_sessions_at_an_owner_share_one_link_which_ends_with_them() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with installation() as hosts:
             owner, other = await hosts.start(), await hosts.start()
             await owner.attach(PRIMARY)
@@ -24,11 +24,11 @@ def test_all_sessions_at_an_owner_share_one_link_which_ends_with_them() -> None:
             await asyncio.sleep(0.5)
             assert other.links == owner.links == []
 
-    play(story())
+    play(scenario())
 
 
 def test_hosts_relay_to_each_other() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with installation() as hosts:
             one, two = await hosts.start(), await hosts.start()
             await one.attach(PRIMARY)
@@ -38,11 +38,11 @@ def test_hosts_relay_to_each_other() -> None:
             await asyncio.sleep(4)
             assert one.ports.states[-1].on_air == two.ports.states[-1].on_air == BACKUP
 
-    play(story())
+    play(scenario())
 
 
 def test_only_an_owner_that_was_there_before_counts_as_gone() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with installation() as hosts:
             owner, other = await hosts.start(), await hosts.start()
             with pytest.raises(OwnerUnreachable) as nothing:
@@ -55,11 +55,11 @@ def test_only_an_owner_that_was_there_before_counts_as_gone() -> None:
             with pytest.raises(OwnerGone):
                 await other.client.connect(owner.address)
 
-    play(story())
+    play(scenario())
 
 
 def test_an_owner_that_answers_nothing_is_unreachable_after_two_seconds() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with installation() as hosts:
             owner, other = await hosts.start(cable=True), await hosts.start()
             assert owner.cable is not None
@@ -72,13 +72,13 @@ def test_an_owner_that_answers_nothing_is_unreachable_after_two_seconds() -> Non
             assert clock() - began == pytest.approx(2.0, abs=0.5)
             assert other.links == []
 
-    play(story())
+    play(scenario())
 
 
 def test_hosts_with_different_secrets_are_one_line_in_each_log(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with installation() as hosts:
             owner, stranger = await hosts.start(), await hosts.start(b"another secret, as long")
             for _ in range(3):
@@ -94,15 +94,15 @@ def test_hosts_with_different_secrets_are_one_line_in_each_log(
             lines = [record.message for record in caplog.records if record.name != "security"]
             assert lines.count("host refused") == 2
 
-    play(story())
+    play(scenario())
 
 
 @pytest.mark.parametrize("address", ["nonsense", "[::1]:no", "127.0.0.1:99999999", ":"])
 def test_an_address_that_is_none_is_unreachable(address: str) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with installation() as hosts:
             other = await hosts.start()
             with pytest.raises(OwnerUnreachable):
                 await other.client.connect(address)
 
-    play(story())
+    play(scenario())

@@ -46,7 +46,7 @@ class User:
         self.lost.append(cause)
 
 
-class Pair:
+class LinkAndPeer:
     """A link over a socket pair, and the other end of that."""
 
     def __init__(self, user: User, link: RelayLink, far: socket.socket) -> None:
@@ -66,7 +66,7 @@ class Pair:
 
 
 @asynccontextmanager
-async def pair(*, fails: bool = False) -> AsyncGenerator[Pair, None]:
+async def pair(*, fails: bool = False) -> AsyncGenerator[LinkAndPeer, None]:
     here, far = socket.socketpair()
     far.setblocking(False)
     user, lag = User(fails=fails), LoopLag()
@@ -75,18 +75,18 @@ async def pair(*, fails: bool = False) -> AsyncGenerator[Pair, None]:
         await asyncio.get_running_loop().create_connection(lambda: link, sock=here)
         async with asyncio.TaskGroup() as tasks:
             ticking = tasks.create_task(run_ticks({link}))
-            yield Pair(user, link, far)
+            yield LinkAndPeer(user, link, far)
             ticking.cancel()
         link.drop("over")
         await asyncio.sleep(0.01)
 
 
-def play(story: Coroutine[Any, Any, None]) -> None:
-    run_virtual(story, linger=0.005)
+def play(scenario: Coroutine[Any, Any, None]) -> None:
+    run_virtual(scenario, linger=0.005)
 
 
 def test_messages_come_after_the_greeting_and_pings_are_not_delivered() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with pair() as each:
             assert await each.read() == encode(Hello(version=VERSION))
             await each.write(Hello(version=VERSION), Ping(), PartReceived(number=3), Ping())
@@ -95,7 +95,7 @@ def test_messages_come_after_the_greeting_and_pings_are_not_delivered() -> None:
             each.link.send(PartReceived(number=4))
             assert await each.read() == encode(PartReceived(number=4))
 
-    play(story())
+    play(scenario())
 
 
 @pytest.mark.parametrize(
@@ -108,30 +108,30 @@ def test_messages_come_after_the_greeting_and_pings_are_not_delivered() -> None:
     ],
 )
 def test_what_is_not_the_protocol_ends_the_link(data: bytes) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with pair() as each:
             await each.write_bytes(data)
             assert len(each.user.lost) == 1
             assert not each.link.is_open
             each.link.send(Ping())  # has no effect
 
-    play(story())
+    play(scenario())
 
 
 def test_a_bug_ends_its_link_alone(caplog: pytest.LogCaptureFixture) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with pair(fails=True) as broken, pair() as other:
             for each in (broken, other):
                 await each.write(Hello(version=VERSION), PartReceived(number=0))
             assert broken.user.lost == ["failure"]
             assert other.user.lost == []
 
-    play(story())
+    play(scenario())
     assert [record.message for record in caplog.records] == ["link failed"]
 
 
 def test_a_silent_host_is_lost_after_two_seconds_and_one_that_pings_is_not() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with pair() as silent, pair() as alive:
             for _ in range(12):
                 await asyncio.sleep(0.5)
@@ -141,11 +141,11 @@ def test_a_silent_host_is_lost_after_two_seconds_and_one_that_pings_is_not() -> 
             pings = (await alive.read()).count(encode(Ping()))
             assert 6 <= pings <= 12
 
-    play(story())
+    play(scenario())
 
 
 def test_the_lag_of_this_loop_is_not_taken_for_silence() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         here, far = socket.socketpair()
         with far:
             user, lag = User(), LoopLag()
@@ -161,11 +161,11 @@ def test_the_lag_of_this_loop_is_not_taken_for_silence() -> None:
             link.drop("over")
             await asyncio.sleep(0.01)
 
-    play(story())
+    play(scenario())
 
 
 def test_a_host_that_reads_nothing_is_dropped_before_it_costs_memory() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with pair() as each:
             sent = 0
             while each.link.is_open:
@@ -174,11 +174,11 @@ def test_a_host_that_reads_nothing_is_dropped_before_it_costs_memory() -> None:
             assert each.user.lost == ["more than 20 MiB unsent"]
             assert MAX_UNSENT_BYTES < sent < MAX_UNSENT_BYTES + (4 << 20)
 
-    play(story())
+    play(scenario())
 
 
 def test_messages_of_one_turn_are_sent_together_in_their_order() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with pair() as each:
             assert await each.read() == encode(Hello(version=VERSION))
             messages = [PartReceived(number=number) for number in range(1000)]
@@ -188,22 +188,22 @@ def test_messages_of_one_turn_are_sent_together_in_their_order() -> None:
                 each.far.recv(1)  # nothing yet
             assert await each.read() == b"".join(map(encode, messages))
 
-    play(story())
+    play(scenario())
 
 
 def test_messages_of_one_turn_that_are_large_are_sent_at_once() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with pair() as each:
             assert await each.read() == encode(Hello(version=VERSION))
             each.link.send(PartReceived(number=1))
             each.link.send(PACKET)
             assert each.far.recv(1 << 10).startswith(encode(PartReceived(number=1)))
 
-    play(story())
+    play(scenario())
 
 
 def test_media_that_are_not_urgent_wait_for_room() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with pair() as each:
             async with asyncio.timeout(1):
                 await each.link.drained()
@@ -224,11 +224,11 @@ def test_media_that_are_not_urgent_wait_for_room() -> None:
             async with asyncio.timeout(1):
                 await each.link.drained()
 
-    play(story())
+    play(scenario())
 
 
 def test_a_closed_link_sends_what_is_unsent() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with pair() as each:
             each.link.send(PACKET)
             each.link.close()
@@ -239,4 +239,4 @@ def test_a_closed_link_sends_what_is_unsent() -> None:
             assert received.endswith(encode(PACKET))
             assert each.user.lost == ["closed here"]  # once
 
-    play(story())
+    play(scenario())

@@ -118,14 +118,14 @@ def test_any_bytes_give_messages_or_an_error(seed: int) -> None:
     dice, reader = random.Random(seed), FrameReader()
     data = bytearray(b"".join(map(encode, dice.choices(MESSAGES, k=8))))
     for _ in range(dice.randint(1, 8)):
-        place, size = dice.randrange(len(data)), dice.choice((1, 1, 2, 4, 16))
+        offset, size = dice.randrange(len(data)), dice.choice((1, 1, 2, 4, 16))
         match dice.randrange(3):
             case 0:
-                data[place : place + size] = dice.randbytes(size)
+                data[offset : offset + size] = dice.randbytes(size)
             case 1:
-                del data[place : place + size]
+                del data[offset : offset + size]
             case _:
-                data[place:place] = dice.randbytes(size)
+                data[offset:offset] = dice.randbytes(size)
     try:
         for frame in reader.receive(bytes(data)):
             message = decode(frame)

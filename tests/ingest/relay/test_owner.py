@@ -28,7 +28,7 @@ from ingest.stream.slot_session import CloseReason
 from media.loop_lag import LoopLag
 from tests.ingest.relay.test_link import User
 from tests.ingest.stream.test_live_stream import AUDIO, GRANT, VIDEO
-from tests.support.ingest.relay_hosts import SECRET, Host, installation, play
+from tests.support.ingest.relay_hosts import SECRET, RelayHost, installation, play
 from tests.support.ingest.simulated_encoders import BACKUP, PRIMARY
 
 ATTACH = Attach(number=0, grant=GRANT, peer="192.0.2.7:5")
@@ -51,7 +51,7 @@ class RelayingHost(User):
 
 
 @asynccontextmanager
-async def relaying(owner: Host) -> AsyncGenerator[RelayingHost, None]:
+async def relaying(owner: RelayHost) -> AsyncGenerator[RelayingHost, None]:
     made = RelayingHost()
     name, port = owner.address.split(":")
     await asyncio.get_running_loop().create_connection(
@@ -73,14 +73,14 @@ SOUND = RelayedTrack(number=0, age_ms=0, track=AUDIO)
 
 
 def test_a_session_from_its_attachment_to_its_goodbye() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with installation() as hosts:
             owner = await hosts.start()
             async with relaying(owner) as host:
                 assert await host.send(ATTACH) == [Attached(number=0, generation=1)]
                 await host.send(TRACK, SOUND, packet(), packet(video=False))
                 await asyncio.sleep(1)
-                assert owner.ports.sinks[0].told == [
+                assert owner.ports.sinks[0].recorded == [
                     "begin VideoTrack AudioTrack",
                     "offer 40",
                     "offer 40",
@@ -88,14 +88,14 @@ def test_a_session_from_its_attachment_to_its_goodbye() -> None:
                 await host.send(PartReceived(number=0), RelayedJump(number=0))
                 await host.send(Close(number=0, goodbye=True, reason=None))
                 await asyncio.sleep(1)
-                assert owner.ports.told[-1].facts["reason"] == "goodbye"
+                assert owner.ports.recorded[-1].facts["reason"] == "goodbye"
                 assert host.link.is_open
 
-    play(story())
+    play(scenario())
 
 
 def test_media_count_as_of_their_arrival_at_the_relaying_host() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with installation() as hosts:
             owner = await hosts.start()
             async with relaying(owner) as host:
@@ -108,7 +108,7 @@ def test_media_count_as_of_their_arrival_at_the_relaying_host() -> None:
                 await asyncio.sleep(0.3)
                 assert owner.ports.sinks[0].late[0] == pytest.approx(7.0, abs=0.2)
 
-    play(story())
+    play(scenario())
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_media_count_as_of_their_arrival_at_the_relaying_host() -> None:
     ],
 )
 def test_a_host_that_breaks_the_protocol_loses_its_link(messages: list[Message]) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with installation() as hosts:
             owner = await hosts.start()
             async with relaying(owner) as host:
@@ -131,13 +131,13 @@ def test_a_host_that_breaks_the_protocol_loses_its_link(messages: list[Message])
             assert owner.links == []
             assert len(owner.streams) == 0
 
-    play(story())
+    play(scenario())
 
 
 def test_a_packet_without_a_track_ends_its_session_alone(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with installation() as hosts:
             owner = await hosts.start()
             async with relaying(owner) as host:
@@ -150,16 +150,16 @@ def test_a_packet_without_a_track_ends_its_session_alone(
                 assert host.lost == []
                 await asyncio.sleep(1)
                 assert owner.ports.states[-1].sending == {PRIMARY}
-                offered = len(owner.ports.sinks[0].told)
+                offered = len(owner.ports.sinks[0].recorded)
                 await host.send(packet(number=1), packet())
-                assert len(owner.ports.sinks[0].told) == offered + 1
+                assert len(owner.ports.sinks[0].recorded) == offered + 1
 
-    play(story())
+    play(scenario())
     assert caplog.messages.count("session refused") == 1
 
 
 def test_what_comes_for_a_session_that_has_ended_is_ignored() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with installation() as hosts:
             owner = await hosts.start()
             async with relaying(owner) as host:
@@ -171,11 +171,11 @@ def test_what_comes_for_a_session_that_has_ended_is_ignored() -> None:
                 ]
                 assert host.link.is_open
 
-    play(story())
+    play(scenario())
 
 
 def test_a_session_that_breaks_ends_alone(caplog: pytest.LogCaptureFixture) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with installation() as hosts:
             owner = await hosts.start()
             async with relaying(owner) as host:
@@ -187,27 +187,27 @@ def test_a_session_that_breaks_ends_alone(caplog: pytest.LogCaptureFixture) -> N
                 assert host.link.is_open
                 assert len(owner.relay.links) == 1
 
-    play(story())
+    play(scenario())
     assert "session failed" in [record.message for record in caplog.records]
 
 
 def test_a_lost_link_loses_its_encoders() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with installation() as hosts:
             owner = await hosts.start()
             async with relaying(owner) as host:
                 await host.send(ATTACH)
                 await host.send(TRACK, SOUND, packet())
             await asyncio.sleep(1)
-            facts = owner.ports.told[-1].facts
+            facts = owner.ports.recorded[-1].facts
             assert facts["reason"] == CloseReason.LOST.value
             owner.relay.media_stored(1, 2.0)  # for nobody
 
-    play(story())
+    play(scenario())
 
 
 def test_an_encoder_that_leaves_before_it_is_attached_holds_no_slot() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with installation() as hosts:
             owner = await hosts.start()
             async with relaying(owner) as host:
@@ -219,11 +219,11 @@ def test_an_encoder_that_leaves_before_it_is_attached_holds_no_slot() -> None:
             assert len(owner.streams) == 0
             assert hosts.table.owners[1] == (None, 1)
 
-    play(story())
+    play(scenario())
 
 
 def test_a_stream_of_a_third_host_is_not_relayed_further() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with installation() as hosts:
             owner = await hosts.start()
             hosts.table.owners[1] = ("192.0.2.1:1937", 9)
@@ -237,11 +237,11 @@ def test_a_stream_of_a_third_host_is_not_relayed_further() -> None:
                 assert isinstance(answer, AttachRefused)
                 assert not answer.occupied
 
-    play(story())
+    play(scenario())
 
 
 def test_hosts_learn_up_to_when_media_are_stored() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with installation() as hosts:
             owner = await hosts.start()
             async with relaying(owner) as host:
@@ -255,13 +255,13 @@ def test_hosts_learn_up_to_when_media_are_stored() -> None:
                     Stored(number=0, age_ms=60_000),
                 ]
 
-    play(story())
+    play(scenario())
 
 
 def test_strangers_do_not_keep_a_host_from_connecting_again() -> None:
     """They come from its own address, which has few handshakes at once, for a few seconds."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with installation() as hosts:
             owner = await hosts.start()
             name, port = owner.address.split(":")
@@ -291,11 +291,11 @@ def test_strangers_do_not_keep_a_host_from_connecting_again() -> None:
                 for each in strangers:
                     each.close()
 
-    play(story())
+    play(scenario())
 
 
 def test_a_connection_that_does_not_authenticate_is_closed() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with installation() as hosts:
             owner = await hosts.start()
             name, port = owner.address.split(":")
@@ -312,4 +312,4 @@ def test_a_connection_that_does_not_authenticate_is_closed() -> None:
                     pass
             assert owner.links == []
 
-    play(story())
+    play(scenario())

@@ -30,7 +30,7 @@ from tests.ingest.relay.test_link import User, play
 from tests.ingest.stream.test_live_stream import AUDIO, GRANT, VIDEO
 
 
-class Session:
+class RecordedCalls:
     """Records what an attachment's user is called with."""
 
     def __init__(self) -> None:
@@ -55,7 +55,7 @@ class Ends:
         self.far = User()
         self.far_link = RelayLink(self.far, "relaying", LoopLag())
 
-    async def attach(self, session: Session, answer: Attached | AttachRefused) -> Attachment:
+    async def attach(self, session: RecordedCalls, answer: Attached | AttachRefused) -> Attachment:
         async with asyncio.TaskGroup() as tasks:
             attaching = tasks.create_task(self.owner.attach(GRANT, "192.0.2.7:5", session))
             await asyncio.sleep(0.05)
@@ -83,9 +83,9 @@ ATTACHED = Attached(number=0, generation=6)
 
 
 def test_a_session_is_attached_and_its_media_are_sent() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with ends() as each:
-            attachment = await each.attach(Session(), ATTACHED)
+            attachment = await each.attach(RecordedCalls(), ATTACHED)
             assert attachment.generation == 6
             assert attachment.address == "192.0.2.9:1937"
             packet = MediaPacket(track=AUDIO, dts=1, pts=2, key=True, data=b"s")
@@ -114,13 +114,13 @@ def test_a_session_is_attached_and_its_media_are_sent() -> None:
                 RelayedJump(number=0),
             ]
 
-    play(story())
+    play(scenario())
 
 
 def test_the_last_session_s_end_closes_the_link() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with ends() as each:
-            session = Session()
+            session = RecordedCalls()
             first = await each.attach(session, ATTACHED)
             second = await each.attach(session, Attached(number=1, generation=6))
             first.close(goodbye=True, reason=None)
@@ -136,37 +136,37 @@ def test_the_last_session_s_end_closes_the_link() -> None:
             assert each.closed == ["closed here"]
             assert session.ended == []
 
-    play(story())
+    play(scenario())
 
 
 @pytest.mark.parametrize(("occupied", "error"), [(True, SlotOccupied), (False, OwnerUnreachable)])
 def test_a_refusal_is_an_error(occupied: bool, error: type[Exception]) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with ends() as each:
             refusal = AttachRefused(number=0, occupied=occupied, reason="why")
             with pytest.raises(ExceptionGroup) as group:
-                await each.attach(Session(), refusal)
+                await each.attach(RecordedCalls(), refusal)
             assert group.group_contains(error)
 
-    play(story())
+    play(scenario())
 
 
 def test_an_owner_that_does_not_answer_is_given_up() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with ends() as each:
             with pytest.raises(OwnerUnreachable, match="not answer"):
-                await each.owner.attach(GRANT, "-", Session())
+                await each.owner.attach(GRANT, "-", RecordedCalls())
             await asyncio.sleep(0.05)
             # It may have attached the session by now.
             assert each.far.messages[-1] == Close(number=0, goodbye=False, reason=None)
 
-    play(story())
+    play(scenario())
 
 
 def test_a_link_that_is_lost_ends_all_sessions_and_attempts() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with ends() as each:
-            session = Session()
+            session = RecordedCalls()
             attachment = await each.attach(session, ATTACHED)
             async with asyncio.TaskGroup() as tasks:
                 attaching = tasks.create_task(lost(each))
@@ -180,15 +180,15 @@ def test_a_link_that_is_lost_ends_all_sessions_and_attempts() -> None:
 
     async def lost(each: Ends) -> None:
         with pytest.raises(OwnerUnreachable):
-            await each.owner.attach(GRANT, "-", Session())
+            await each.owner.attach(GRANT, "-", RecordedCalls())
 
-    play(story())
+    play(scenario())
 
 
 def test_an_owner_ends_sessions_and_says_what_is_stored() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with ends() as each:
-            session = Session()
+            session = RecordedCalls()
             attachment = await each.attach(session, ATTACHED)
             farewell = Disconnect(number=0, moved=True, reason="the service is stopping")
             each.far_link.send(Stored(number=0, age_ms=2_500))
@@ -199,24 +199,24 @@ def test_an_owner_ends_sessions_and_says_what_is_stored() -> None:
             assert session.ended == ["the service is stopping"]
             assert attachment.farewell == farewell
 
-    play(story())
+    play(scenario())
 
 
 def test_what_owners_do_not_send_ends_the_link() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with ends() as each:
-            session = Session()
+            session = RecordedCalls()
             await each.attach(session, ATTACHED)
             each.far_link.send(PartReceived(number=0))
             await asyncio.sleep(0.05)
             assert each.closed == ["PartReceived from an owner"]
             assert session.ended == each.closed
 
-    play(story())
+    play(scenario())
 
 
 def test_a_link_that_is_lost_before_it_is_ready_says_why() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         lost: list[str] = []
         owner = OwnerLink("-", LoopLag(), lambda _, cause: lost.append(cause))
         owner.link.drop("not opened")
@@ -225,4 +225,4 @@ def test_a_link_that_is_lost_before_it_is_ready_says_why() -> None:
         assert not owner.is_ready
         assert lost == ["not opened"]
 
-    play(story())
+    play(scenario())

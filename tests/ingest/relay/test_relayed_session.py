@@ -12,20 +12,20 @@ from ingest.stream.ports import Grant
 from ingest.stream.registry import NotRelayed
 from media.packet import MediaPacket
 from tests.ingest.stream.test_live_stream import GRANT, SMALL, VIDEO
-from tests.support.ingest.relay_hosts import Encoder, Host, installation, play
+from tests.support.ingest.relay_hosts import Encoder, RelayHost, installation, play
 from tests.support.ingest.simulated_encoders import BACKUP, PRIMARY, pictures, whole
 
 
-def newest(host: Host) -> list[int]:
+def newest(host: RelayHost) -> list[int]:
     """The times of the pictures of the newest source in a host's newest run."""
-    return pictures(host.ports.sinks[-1].told)[-1]
+    return pictures(host.ports.sinks[-1].recorded)[-1]
 
 
 def now_ms() -> float:
     return asyncio.get_running_loop().time() * 1000
 
 
-def storing(owner: Host, until_ms: float) -> Callable[[Grant], Awaitable[None]]:
+def storing(owner: RelayHost, until_ms: float) -> Callable[[Grant], Awaitable[None]]:
     """Return what stores a run up to a moment, and reports that."""
 
     async def store(grant: Grant) -> None:
@@ -38,7 +38,7 @@ def storing(owner: Host, until_ms: float) -> Callable[[Grant], Awaitable[None]]:
 
 
 def test_media_cross_to_the_owner_and_into_its_run() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with installation() as hosts:
             owner, other = await hosts.start(), await hosts.start()
             await owner.attach(BACKUP)  # which sends nothing
@@ -47,19 +47,19 @@ def test_media_cross_to_the_owner_and_into_its_run() -> None:
             assert owner.ports.states[-1].on_air == PRIMARY
             assert other.streams.generations == {}
             assert other.ports.sinks == []
-            (source,) = pictures(owner.ports.sinks[0].told)
+            (source,) = pictures(owner.ports.sinks[0].recorded)
             assert len(source) >= 48
             assert whole(source)
             encoder.leave(goodbye=True)
             await asyncio.sleep(1)
-            assert owner.ports.told[-1].facts["reason"] == "goodbye"
+            assert owner.ports.recorded[-1].facts["reason"] == "goodbye"
             assert other.links == []  # nothing is relayed any more
 
-    play(story())
+    play(scenario())
 
 
 def test_a_relayed_backup_replaces_a_local_primary_and_makes_way_for_it() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with installation() as hosts:
             owner, other = await hosts.start(), await hosts.start()
             primary = await owner.publish(PRIMARY)
@@ -72,14 +72,14 @@ def test_a_relayed_backup_replaces_a_local_primary_and_makes_way_for_it() -> Non
             primary.stalled = False
             await asyncio.sleep(14)
             assert owner.ports.states[-1].on_air == PRIMARY
-            assert [each.kind for each in owner.ports.told].count("switched") == 2
+            assert [each.kind for each in owner.ports.recorded].count("switched") == 2
             assert len(owner.ports.sinks) == 1
 
-    play(story())
+    play(scenario())
 
 
 def test_a_slot_with_a_live_encoder_is_refused_through_any_host() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with installation() as hosts:
             owner, other = await hosts.start(), await hosts.start()
             await owner.publish(PRIMARY)
@@ -89,11 +89,11 @@ def test_a_slot_with_a_live_encoder_is_refused_through_any_host() -> None:
             with pytest.raises(SlotOccupied):
                 await owner.attach(BACKUP)
 
-    play(story())
+    play(scenario())
 
 
 def test_an_encoder_that_comes_back_through_another_host_replaces_its_dead_connection() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with installation() as hosts:
             owner, other, third = await hosts.start(), await hosts.start(), await hosts.start()
             await owner.attach(BACKUP)
@@ -107,11 +107,11 @@ def test_an_encoder_that_comes_back_through_another_host_replaces_its_dead_conne
             assert owner.ports.states[-1].on_air == PRIMARY
             assert newest(owner)[-1] > now_ms() - 300
 
-    play(story())
+    play(scenario())
 
 
 def test_a_revoked_key_and_an_end_disconnect_relayed_encoders() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with installation() as hosts:
             owner, other = await hosts.start(), await hosts.start()
             await owner.attach(BACKUP, proof="new")
@@ -130,11 +130,11 @@ def test_a_revoked_key_and_an_end_disconnect_relayed_encoders() -> None:
             assert second.disconnected == "the stream was ended by its owner"
             assert other.links == []
 
-    play(story())
+    play(scenario())
 
 
 def test_what_an_encoder_changes_crosses_too() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with installation() as hosts:
             owner, other = await hosts.start(), await hosts.start()
             await owner.attach(BACKUP)
@@ -148,14 +148,14 @@ def test_what_an_encoder_changes_crosses_too() -> None:
             packet = MediaPacket(track=SMALL, dts=7, pts=9, key=True, data=b"small")
             session.receive_packet(packet, asyncio.get_running_loop().time())
             await asyncio.sleep(0.3)
-            told = owner.ports.sinks[0].told
+            told = owner.ports.sinks[0].recorded
             assert told[-3:] == ["finish", "begin VideoTrack AudioTrack", "offer 7"]
 
-    play(story())
+    play(scenario())
 
 
 def test_a_slow_keyframe_keeps_its_encoder_alive() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with installation() as hosts:
             owner, other = await hosts.start(), await hosts.start()
             await owner.attach(BACKUP)
@@ -170,14 +170,14 @@ def test_a_slow_keyframe_keeps_its_encoder_alive() -> None:
             await asyncio.sleep(4)
             assert owner.ports.states[-1].on_air is None
 
-    play(story())
+    play(scenario())
 
 
 # -- when the owner goes away ---------------------------------------------------------------------
 
 
 def test_when_the_owner_is_killed_its_backup_s_host_goes_on_at_once() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with installation() as hosts:
             owner, other = await hosts.start(), await hosts.start()
             await owner.publish(PRIMARY)
@@ -197,11 +197,11 @@ def test_when_the_owner_is_killed_its_backup_s_host_goes_on_at_once() -> None:
             # The run is told when its first packet arrived.
             assert other.ports.sinks[0].late[0] == pytest.approx(8, abs=0.3)
 
-    play(story())
+    play(scenario())
 
 
 def test_the_new_owner_begins_where_the_stored_media_end() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with installation() as hosts:
             owner, other = await hosts.start(), await hosts.start()
             await owner.attach(BACKUP)
@@ -214,11 +214,11 @@ def test_the_new_owner_begins_where_the_stored_media_end() -> None:
             await asyncio.sleep(1)
             assert newest(other)[0] - began == pytest.approx(4_000, abs=150)
 
-    play(story())
+    play(scenario())
 
 
 def test_an_owner_that_is_cut_off_is_replaced_when_it_is_known_to_be_dead() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with installation() as hosts:
             owner, other = await hosts.start(cable=True), await hosts.start()
             await owner.attach(BACKUP)
@@ -234,11 +234,11 @@ def test_an_owner_that_is_cut_off_is_replaced_when_it_is_known_to_be_dead() -> N
             assert whole(newest(other))
             assert encoder.disconnected is None
 
-    play(story())
+    play(scenario())
 
 
 def test_a_host_with_an_encoder_of_a_third_host_relays_to_the_new_owner() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with installation() as hosts:
             owner, other, third = await hosts.start(), await hosts.start(), await hosts.start()
             await owner.publish(PRIMARY)
@@ -257,11 +257,11 @@ def test_a_host_with_an_encoder_of_a_third_host_relays_to_the_new_owner() -> Non
             assert new.ports.states[-1].on_air == PRIMARY
             assert again.disconnected is None
 
-    play(story())
+    play(scenario())
 
 
 def test_a_link_that_breaks_is_opened_again_and_what_was_lost_is_sent() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with installation() as hosts:
             owner, other = await hosts.start(), await hosts.start()
             await owner.attach(BACKUP)
@@ -278,11 +278,11 @@ def test_a_link_that_breaks_is_opened_again_and_what_was_lost_is_sent() -> None:
             assert whole(newest(owner))
             assert newest(owner)[-1] > now_ms() - 300
 
-    play(story())
+    play(scenario())
 
 
 def test_an_owner_that_stops_hands_its_streams_over_with_their_relayed_encoders() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with installation() as hosts:
             owner, other = await hosts.start(), await hosts.start()
             local = await owner.publish(PRIMARY)
@@ -303,11 +303,11 @@ def test_an_owner_that_stops_hands_its_streams_over_with_their_relayed_encoders(
             # The owner stored what it had received: nothing of that is shown again.
             assert abs(newest(other)[0] - stopped) <= 1_100  # half of two keyframes' distance
 
-    play(story())
+    play(scenario())
 
 
 def test_an_owner_that_stops_hands_each_stream_over_once_its_media_are_stored() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with installation() as hosts:
             owner, other = await hosts.start(), await hosts.start()
             await owner.attach(PRIMARY)
@@ -333,16 +333,16 @@ def test_an_owner_that_stops_hands_each_stream_over_once_its_media_are_stored() 
             assert hosts.table.owners == {1: (other.address, 2), 2: (other.address, 2)}
             assert slow.disconnected is quick.disconnected is None
             for sink in other.ports.sinks:
-                (source,) = pictures(sink.told)
+                (source,) = pictures(sink.recorded)
                 assert abs(source[0] - stopped) <= 1_100
                 assert whole(source)
                 assert source[-1] > now_ms() - 300
 
-    play(story())
+    play(scenario())
 
 
 def test_an_owner_that_stops_and_cannot_store_claims_nothing_as_stored() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with installation() as hosts:
             owner, other = await hosts.start(), await hosts.start()
             await owner.attach(PRIMARY)
@@ -355,11 +355,11 @@ def test_an_owner_that_stops_and_cannot_store_claims_nothing_as_stored() -> None
             assert other.streams.generations == {1: 2}
             assert newest(other)[0] - began < 1_100  # all that was ever received
 
-    play(story())
+    play(scenario())
 
 
 def test_a_surrendered_stream_s_relayed_encoders_go_to_the_new_owner() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with installation() as hosts:
             owner, other, third = await hosts.start(), await hosts.start(), await hosts.start()
             await owner.publish(PRIMARY)
@@ -372,11 +372,11 @@ def test_a_surrendered_stream_s_relayed_encoders_go_to_the_new_owner() -> None:
             assert third.streams.generations == {1: 2}
             assert third.ports.states[-1].on_air == BACKUP
 
-    play(story())
+    play(scenario())
 
 
 def test_the_new_owner_begins_with_what_was_set_since_the_encoder_came() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with installation() as hosts:
             owner, other = await hosts.start(), await hosts.start()
             await owner.attach(BACKUP)
@@ -389,11 +389,11 @@ def test_the_new_owner_begins_with_what_was_set_since_the_encoder_came() -> None
             assert other.ports.states[-1].paused
             assert other.ports.states[-1].on_air is None
 
-    play(story())
+    play(scenario())
 
 
 def test_a_key_that_was_revoked_when_the_owner_died_takes_nothing_over() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with installation() as hosts:
             owner, other = await hosts.start(), await hosts.start()
             await owner.attach(BACKUP)
@@ -405,11 +405,11 @@ def test_a_key_that_was_revoked_when_the_owner_died_takes_nothing_over() -> None
             assert encoder.disconnected == "the stream key is not valid any more"
             assert hosts.table.owners[1] == (owner.address, 1)
 
-    play(story())
+    play(scenario())
 
 
 def test_while_keys_cannot_be_looked_up_an_owner_that_is_back_goes_on_as_before() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with installation() as hosts:
             owner, other = await hosts.start(), await hosts.start()
             await owner.attach(BACKUP)
@@ -428,11 +428,11 @@ def test_while_keys_cannot_be_looked_up_an_owner_that_is_back_goes_on_as_before(
             await asyncio.sleep(2)
             assert other.streams.generations == {1: 2}
 
-    play(story())
+    play(scenario())
 
 
 def test_an_encoder_without_media_takes_nothing_over_and_is_disconnected_in_time() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with installation() as hosts:
             owner, other = await hosts.start(), await hosts.start()
             await owner.attach(PRIMARY)
@@ -446,11 +446,11 @@ def test_an_encoder_without_media_takes_nothing_over_and_is_disconnected_in_time
             assert "cannot be reached" in silent.disconnected
             assert hosts.table.owners[1] == (owner.address, 1)
 
-    play(story())
+    play(scenario())
 
 
 def test_without_an_owner_or_a_catalog_the_encoder_is_disconnected() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with installation() as hosts:
             owner, other = await hosts.start(), await hosts.start()
             await owner.attach(BACKUP)
@@ -464,11 +464,11 @@ def test_without_an_owner_or_a_catalog_the_encoder_is_disconnected() -> None:
             assert encoder.disconnected is not None
             assert other.links == []
 
-    play(story())
+    play(scenario())
 
 
 def test_an_encoder_that_leaves_while_its_owner_is_sought_takes_nothing_over() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with installation() as hosts:
             owner, other = await hosts.start(cable=True), await hosts.start()
             await owner.attach(BACKUP)
@@ -486,11 +486,11 @@ def test_an_encoder_that_leaves_while_its_owner_is_sought_takes_nothing_over() -
             # Its connection is not closed: it may have another session by now.
             assert encoder.disconnected is None
 
-    play(story())
+    play(scenario())
 
 
 def test_a_catalog_that_says_nothing_is_not_waited_for_longer_than_one_that_fails() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with installation() as hosts:
             owner, other = await hosts.start(), await hosts.start()
             await owner.attach(BACKUP)
@@ -503,14 +503,14 @@ def test_a_catalog_that_says_nothing_is_not_waited_for_longer_than_one_that_fail
             await asyncio.sleep(8)
             assert encoder.disconnected is not None
 
-    play(story())
+    play(scenario())
 
 
 # -- when there is no way to the owner ------------------------------------------------------------
 
 
 def test_an_owner_that_accepts_no_relay_refuses_in_words() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with installation() as hosts:
             owner, other = await hosts.start(reachable=False), await hosts.start()
             await owner.publish(PRIMARY)
@@ -518,11 +518,11 @@ def test_an_owner_that_accepts_no_relay_refuses_in_words() -> None:
                 await other.attach(BACKUP)
             assert len(owner.ports.sinks) == 1
 
-    play(story())
+    play(scenario())
 
 
 def test_a_publisher_that_comes_when_the_owner_is_dying_waits_for_its_death() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with installation() as hosts:
             owner, other = await hosts.start(), await hosts.start()
             await owner.publish(PRIMARY)
@@ -536,11 +536,11 @@ def test_a_publisher_that_comes_when_the_owner_is_dying_waits_for_its_death() ->
                 await coming
             assert other.streams.generations == {1: 2}
 
-    play(story())
+    play(scenario())
 
 
 def test_hosts_of_another_installation_relay_nothing() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with installation() as hosts:
             owner, stranger = await hosts.start(), await hosts.start(b"another secret, as long")
             await owner.publish(PRIMARY)
@@ -549,13 +549,13 @@ def test_hosts_of_another_installation_relay_nothing() -> None:
             assert owner.links == []
             assert len(owner.ports.states[-1].sending) == 1
 
-    play(story())
+    play(scenario())
 
 
 def test_a_picture_s_encoder_may_send_any_track() -> None:
     """The first packets wait at the owner until the tracks are known, as they do locally."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with installation() as hosts:
             owner, other = await hosts.start(), await hosts.start()
             await owner.attach(BACKUP)
@@ -563,13 +563,13 @@ def test_a_picture_s_encoder_may_send_any_track() -> None:
             encoder.sound = False
             encoder.send(VIDEO, packets=3, sound=False)
             await asyncio.sleep(2)
-            assert owner.ports.sinks[0].told[:2] == ["begin VideoTrack", "offer 0"]
+            assert owner.ports.sinks[0].recorded[:2] == ["begin VideoTrack", "offer 0"]
 
-    play(story())
+    play(scenario())
 
 
 def test_who_relays_gets_ready_for_the_run_of_an_owner_that_may_be_gone() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with installation() as hosts:
             owner, other = await hosts.start(cable=True), await hosts.start()
             await owner.attach(BACKUP)
@@ -585,4 +585,4 @@ def test_who_relays_gets_ready_for_the_run_of_an_owner_that_may_be_gone() -> Non
             assert hosts.table.silent[0] is None
             assert set(hosts.table.silent[-4:]) == {1}
 
-    play(story())
+    play(scenario())

@@ -14,21 +14,21 @@ from ingest.stream.live_stream import SlotOccupied
 from ingest.stream.ports import PortError
 from ingest.stream.registry import NotRelayed
 from media.stream_keys import Slot
-from tests.support.ingest.relay_hosts import Encoder, Host, Installation, installation, play
+from tests.support.ingest.relay_hosts import Encoder, RelayHost, RelayHosts, installation, play
 
 EVENTS = 25
 SLOTS = [Slot(number) for number in range(4)]
 
 
-class World:
+class RandomInstallation:
     """An installation to which things happen."""
 
-    def __init__(self, hosts: Installation, seed: int) -> None:
+    def __init__(self, hosts: RelayHosts, seed: int) -> None:
         self.dice = random.Random(seed)
         self.hosts = hosts
-        self.alive: list[Host] = []
-        self.encoders: list[tuple[Host, Encoder]] = []
-        self._later: list[tuple[float, Host]] = []  # when the table knows that a host is dead
+        self.alive: list[RelayHost] = []
+        self.encoders: list[tuple[RelayHost, Encoder]] = []
+        self._later: list[tuple[float, RelayHost]] = []  # when the table knows that a host is dead
 
     async def step(self) -> None:
         """Let one thing happen, and some time pass."""
@@ -121,7 +121,7 @@ class World:
     async def open_table(self) -> None:
         self.hosts.table.down = False
 
-    def connected(self) -> list[tuple[Host, Encoder]]:
+    def connected(self) -> list[tuple[RelayHost, Encoder]]:
         """The encoders that are connected, each with its host."""
         return [
             (host, encoder)
@@ -141,7 +141,7 @@ class World:
         state = owner.ports.states[-1]
         assert sorted(state.sending) == slots
         assert state.on_air in slots
-        newest = [line for line in owner.ports.sinks[-1].told if line.startswith("offer")][-1]
+        newest = [line for line in owner.ports.sinks[-1].recorded if line.startswith("offer")][-1]
         assert int(newest.split()[1]) / 1000 > asyncio.get_running_loop().time() - 0.5
         relaying = {host.address for host, _ in self.connected()} - {owner.address}
         assert len(owner.relay.links) == len(relaying)
@@ -150,10 +150,10 @@ class World:
 def survive(seed: int) -> None:
     errors: list[dict[str, Any]] = []  # asyncio's context is untyped
 
-    async def story() -> None:
+    async def scenario() -> None:
         asyncio.get_running_loop().set_exception_handler(lambda _, about: errors.append(about))
         async with installation() as hosts:
-            world = World(hosts, seed)
+            world = RandomInstallation(hosts, seed)
             for _ in range(3):
                 await world.start()
             for _ in range(EVENTS):
@@ -164,7 +164,7 @@ def survive(seed: int) -> None:
             await world.rest(30)
             world.check()
 
-    play(story())
+    play(scenario())
     assert errors == []
 
 

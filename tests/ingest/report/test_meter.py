@@ -16,15 +16,15 @@ from tests.support.ingest.measured_encoders import (
     SOUND_SECONDS,
     START,
     VIDEO,
+    audio_packets,
     measured,
     picture,
     pictures,
-    sounds,
 )
 
 
 def test_an_encoder_that_is_set_well() -> None:
-    report = measured(pictures(70), sounds(70))
+    report = measured(pictures(70), audio_packets(70))
     video, sound = picture(report), report.audio
     assert sound is not None
     assert (video.codec, video.width, video.height) == ("H.264", 1280, 720)

@@ -12,10 +12,10 @@ from tests.support.ingest.measured_encoders import (
     AUDIO,
     START,
     VIDEO,
+    audio_packets,
     measured,
     picture,
     pictures,
-    sounds,
 )
 
 
@@ -27,7 +27,7 @@ def test_drift_is_found_under_a_trembling_network(ppm: int, seconds: int) -> Non
     def late(at: float) -> float:
         return chance.expovariate(50.0)  # 20 ms on average, now and then 100
 
-    report = measured(sounds(seconds), late=late, speed=1 + ppm / 1e6, tracks=(AUDIO,))
+    report = measured(audio_packets(seconds), late=late, speed=1 + ppm / 1e6, tracks=(AUDIO,))
     assert report.clock.drift_ppm is not None
     # Two thirds of the time lie between the ends, each of which is known to a few ms.
     worst = 4e3 / (min(seconds, 600) * 2 / 3)
@@ -38,7 +38,7 @@ def test_a_network_that_is_blocked_for_a_while_is_jitter_and_no_drift() -> None:
     def late(at: float) -> float:
         return 1.5 if at > 105 else 0.0  # to the end, at 120 s
 
-    report = measured(pictures(120), sounds(120), late=late)
+    report = measured(pictures(120), audio_packets(120), late=late)
     assert report.clock.drift_ppm is not None
     assert abs(report.clock.drift_ppm) <= 20
     assert report.network.jitter_ms is not None
@@ -47,9 +47,9 @@ def test_a_network_that_is_blocked_for_a_while_is_jitter_and_no_drift() -> None:
 
 
 def test_no_drift_is_told_before_there_is_time_for_it() -> None:
-    report = measured(sounds(29), tracks=(AUDIO,))
+    report = measured(audio_packets(29), tracks=(AUDIO,))
     assert report.clock.drift_ppm is None
-    assert measured(sounds(33), tracks=(AUDIO,)).clock.drift_ppm is not None
+    assert measured(audio_packets(33), tracks=(AUDIO,)).clock.drift_ppm is not None
 
 
 def test_jitter_is_what_95_of_100_packets_keep_to() -> None:
@@ -111,7 +111,7 @@ def test_small_steps_back_are_counted() -> None:
 def test_sound_that_is_behind_the_picture() -> None:
     behind = (
         (at, MediaPacket(track=AUDIO, dts=p.dts - 1500, pts=p.dts - 1500, key=True, data=b"x"))
-        for at, p in sounds(30)
+        for at, p in audio_packets(30)
     )
     report = measured(pictures(30), behind)
     assert report.clock.interleave_ms is not None

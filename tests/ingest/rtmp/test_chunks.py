@@ -186,8 +186,8 @@ def test_byte_by_byte_they_are_the_same(data: bytes, expected: list[Found]) -> N
 
 @pytest.mark.parametrize(("data", "expected"), CASES)
 def test_cut_in_two_anywhere_they_are_the_same(data: bytes, expected: list[Found]) -> None:
-    for place in range(1, len(data)):
-        assert read(data, [place]) == expected
+    for index in range(1, len(data)):
+        assert read(data, [index]) == expected
 
 
 def test_a_payload_that_looks_like_the_repeated_timestamp_up_to_the_cut() -> None:

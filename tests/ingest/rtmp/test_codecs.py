@@ -240,10 +240,10 @@ def test_hevc_with_short_lengths_is_looked_into() -> None:
         kind, start = body[0] & 15, 8 if body[0] & 15 == 1 else 5
         if kind not in (1, 3):
             return body
-        units, place = b"", start
-        while place < len(body):
-            end = place + 4 + int.from_bytes(body[place : place + 4], "big")
-            units, place = units + body[place + 2 : end], end
+        units, offset = b"", start
+        while offset < len(body):
+            end = offset + 4 + int.from_bytes(body[offset : offset + 4], "big")
+            units, offset = units + body[offset + 2 : end], end
         return bytes((body[0] & 0x8F | 0x20,)) + body[1:start] + units
 
     file = flv("libx265", None)

@@ -31,15 +31,17 @@ class ScriptedClient:
         self.here: Session = session()
         self.events: list[Event] = []
         self.size = 128
-        self.say(HANDSHAKE)
+        self.send_bytes(HANDSHAKE)
         self._answers = self.here.outgoing()[3073:]
 
-    def say(self, data: bytes) -> None:
-        for place in range(len(data)):  # the slowest network there is
-            self.events += self.here.receive(data[place : place + 1], 0.0)
+    def send_bytes(self, data: bytes) -> None:
+        for index in range(len(data)):  # the slowest network there is
+            self.events += self.here.receive(data[index : index + 1], 0.0)
 
     def send(self, number: int, kind: int, body: bytes, *, stamp: int = 0, stream: int = 0) -> None:
-        self.say(encoder.message(number, kind, body, stamp=stamp, stream=stream, size=self.size))
+        self.send_bytes(
+            encoder.message(number, kind, body, stamp=stamp, stream=stream, size=self.size)
+        )
 
     def command(
         self, number: int, name: str, transaction: float, *values: Amf, stream: int = 0

@@ -23,14 +23,14 @@ def place_of(packet: bytes, offset: int) -> int:
     return sum(packet[offset : offset + 4]) % 728 + offset + 4
 
 
-def digest_at(packet: bytes, place: int, key: bytes) -> bytes:
-    return hmac.digest(key, packet[:place] + packet[place + 32 :], "sha256")
+def digest_at(packet: bytes, offset: int, key: bytes) -> bytes:
+    return hmac.digest(key, packet[:offset] + packet[offset + 32 :], "sha256")
 
 
 def signed_c1(offset: int) -> bytes:
     c1 = bytes(4) + bytes((9, 0, 124, 2)) + C1[8:]
-    place = place_of(c1, offset)
-    return c1[:place] + digest_at(c1, place, PLAYER) + c1[place + 32 :]
+    position = place_of(c1, offset)
+    return c1[:position] + digest_at(c1, position, PLAYER) + c1[position + 32 :]
 
 
 def test_a_simple_opening_repeats_c1() -> None:
@@ -59,8 +59,8 @@ def test_a_signed_opening_is_answered_signed(offset: int) -> None:
     c1 = signed_c1(offset)
     answer, _ = Handshake(ENTROPY).feed(b"\x03" + c1)
     s1, s2 = answer[1:1537], answer[1537:]
-    place = place_of(s1, offset)
-    assert s1[place : place + 32] == digest_at(s1, place, SERVER)
+    position = place_of(s1, offset)
+    assert s1[position : position + 32] == digest_at(s1, position, SERVER)
     theirs = c1[place_of(c1, offset) :][:32]
     key = hmac.digest(SERVER + TAIL, theirs, "sha256")
     assert s2[-32:] == hmac.digest(key, s2[:-32], "sha256")

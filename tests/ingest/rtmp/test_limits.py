@@ -3,24 +3,24 @@
 import msgspec
 import pytest
 
-from ingest.rtmp.limits import Bucket, Limits
+from ingest.rtmp.limits import Limits, TokenBucket
 
 
 def test_a_bucket_gives_what_is_saved_up_and_no_more() -> None:
-    bucket = Bucket(rate=10, size=50, now=100.0)
+    bucket = TokenBucket(rate=10, size=50, now=100.0)
     assert bucket.spend(50, 100.0)
     assert not bucket.spend(1, 100.0)
 
 
 def test_a_bucket_refills_with_time_up_to_its_size() -> None:
-    bucket = Bucket(rate=10, size=50, now=0.0)
+    bucket = TokenBucket(rate=10, size=50, now=0.0)
     assert bucket.spend(50, 0.0)
     assert bucket.spend(20, 2.0)
     assert not bucket.spend(51, 1000.0)
 
 
 def test_an_average_at_the_rate_is_never_refused() -> None:
-    bucket = Bucket(rate=1000, size=5000, now=0.0)
+    bucket = TokenBucket(rate=1000, size=5000, now=0.0)
     assert all(bucket.spend(100, 0.1 * n) for n in range(1, 1000))
 
 

@@ -28,7 +28,9 @@ READ = 65_536
 TINY = whole(2, MessageType.SET_CHUNK_SIZE, struct.pack(">I", 1))
 
 
-def pour(here: Session, data: bytes, rate: int, *, seconds: float) -> tuple[float, RtmpError]:
+def feed_repeatedly(
+    here: Session, data: bytes, rate: int, *, seconds: float
+) -> tuple[float, RtmpError]:
     """Feed `data` again and again at `rate` bytes/s; return when and why it ended."""
     now = 0.0
     while now < seconds:
@@ -81,7 +83,7 @@ def test_tiny_chunks_are_stopped_cheaply(first: bytes, data: bytes) -> None:
     )
     here.receive(first, 0.0)
     began = time.process_time()
-    at, error = pour(here, data, 10_000_000, seconds=5.0)
+    at, error = feed_repeatedly(here, data, 10_000_000, seconds=5.0)
     assert isinstance(error, LimitExceeded)
     assert error.what == "chunks a second"
     assert at <= 3.0
@@ -232,7 +234,7 @@ def test_a_flood_of_commands_before_publish_ends_at_the_65th() -> None:
 
 def test_a_flood_of_commands_while_publishing_ends() -> None:
     here = encoder.publishing()
-    _, error = pour(here, command("FCPublish", 2.0, None, "x"), 10_000, seconds=5.0)
+    _, error = feed_repeatedly(here, command("FCPublish", 2.0, None, "x"), 10_000, seconds=5.0)
     assert isinstance(error, LimitExceeded)
     assert len(here.outgoing()) < 64 * 400
 
@@ -240,7 +242,7 @@ def test_a_flood_of_commands_while_publishing_ends() -> None:
 def test_a_flood_of_pings_ends() -> None:
     here = encoder.publishing()
     ping = whole(2, MessageType.USER_CONTROL, b"\0\x06\0\0\0\0")
-    _, error = pour(here, ping * 10, 100_000, seconds=5.0)
+    _, error = feed_repeatedly(here, ping * 10, 100_000, seconds=5.0)
     assert isinstance(error, LimitExceeded)
     assert len(here.outgoing()) < 100 * 18
 
@@ -282,7 +284,7 @@ def test_more_than_the_bit_rate_for_long_ends_the_session() -> None:
     picture = encoder.message(6, VIDEO, encoder.video_body(bytes(1_000_000)), size=1 << 20)
     here.receive(whole(2, MessageType.SET_CHUNK_SIZE, struct.pack(">I", 1 << 20)), 0.0)
     # 40 Mbit/s: the burst of 75 MB, filled up with 20 Mbit/s, lasts half a minute.
-    at, error = pour(here, picture, 5_000_000, seconds=60.0)
+    at, error = feed_repeatedly(here, picture, 5_000_000, seconds=60.0)
     assert isinstance(error, LimitExceeded)
     assert error.what == "bits a second"
     assert at == pytest.approx(30.0, abs=2.0)

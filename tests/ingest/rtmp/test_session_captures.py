@@ -52,10 +52,10 @@ def capture(name: str) -> bytes:
 def asked_at(data: bytes) -> int:
     """Return how many bytes it takes until leave to publish is asked for."""
     here = session()
-    for place in range(len(data)):
-        events = here.receive(data[place : place + 1], 0.0)
+    for index in range(len(data)):
+        events = here.receive(data[index : index + 1], 0.0)
         if any(isinstance(event, PublishRequested) for event in events):
-            return place + 1
+            return index + 1
     raise AssertionError("nobody asked to publish")
 
 

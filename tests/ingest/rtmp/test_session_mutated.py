@@ -32,23 +32,23 @@ def mutated(dice: random.Random) -> bytes:
     for _ in range(dice.randint(1, 12)):
         least = OPENING if dice.random() < 0.95 and len(data) > OPENING else 0
         # Early bytes steer more than late ones.
-        place = least + int((len(data) - least) * dice.random() ** 3)
+        offset = least + int((len(data) - least) * dice.random() ** 3)
         size = dice.choice((1, 1, 1, 2, 4, 16, 200))
         match dice.randrange(6):
             case 0:
-                data[place : place + 1] = bytes((dice.choice(EDGES),))
+                data[offset : offset + 1] = bytes((dice.choice(EDGES),))
             case 1:
-                data[place : place + size] = dice.randbytes(size)
+                data[offset : offset + size] = dice.randbytes(size)
             case 2:
-                del data[place : place + size]
+                del data[offset : offset + size]
             case 3:
-                data[place:place] = dice.randbytes(size)
+                data[offset:offset] = dice.randbytes(size)
             case 4:
-                data[place:place] = data[place : place + size]
+                data[offset:offset] = data[offset : offset + size]
             case _:
                 other = recorded(dice.choice(NAMES))
                 start = dice.randrange(len(other))
-                data[place : place + size] = other[start : start + dice.choice((16, 200, 5000))]
+                data[offset : offset + size] = other[start : start + dice.choice((16, 200, 5000))]
     return bytes(data)
 
 

@@ -16,7 +16,7 @@ from tests.support.ingest import rtmp_peer
 from tests.support.ingest.loopback import (
     LIMITS,
     LoopbackPorts,
-    everything,
+    full_log,
     lines,
     loopback_listener,
     play,
@@ -52,22 +52,22 @@ def test_who_speaks_something_else_is_closed_with_one_line(
 ) -> None:
     caplog.set_level(logging.INFO)
 
-    async def story() -> None:
-        place = LoopbackPorts()
-        async with loopback_listener(place, tls=server_context(certificates)) as inside:
-            steady = await inside.publishing(place)
-            wire = await inside.dial(address)
+    async def scenario() -> None:
+        ports = LoopbackPorts()
+        async with loopback_listener(ports, tls=server_context(certificates)) as listener:
+            steady = await listener.publishing(ports)
+            wire = await listener.dial(address)
             await wire.send(said)
             await wire.closed()
-            await until(lambda: inside.counters.connections == 1)
+            await until(lambda: listener.counters.connections == 1)
             assert lines(caplog.records, wire.name) in (["closed"], ["refused"])
-            assert sum(inside.counters.refused.values()) == 1
+            assert sum(listener.counters.refused.values()) == 1
             await steady.send(rtmp_peer.MEDIA)
-            await until(lambda: len(place.packets) == 6)
+            await until(lambda: len(ports.packets) == 6)
             await steady.close()
             await wire.close()
 
-    play(story(), loop)
+    play(scenario(), loop)
     assert [record for record in caplog.records if record.name == "asyncio"] == []
     assert not any(record.exc_info for record in caplog.records)
 
@@ -86,44 +86,44 @@ SMALL_WINDOW = rtmp_peer.whole(2, MessageType.WINDOW_SIZE, struct.pack(">I", 1))
     ],
 )
 def test_a_flood_of_what_wants_answers_is_closed(flood: bytes, loop: str) -> None:
-    async def story() -> None:
-        place = LoopbackPorts()
-        async with loopback_listener(place) as inside, inside.unread_socket() as sock:
+    async def scenario() -> None:
+        ports = LoopbackPorts()
+        async with loopback_listener(ports) as listener, listener.unread_socket() as sock:
             send = asyncio.get_running_loop().sock_sendall
-            await send(sock, place.opening())
-            await until(lambda: inside.counters.publishers == 1)
+            await send(sock, ports.opening())
+            await until(lambda: listener.counters.publishers == 1)
             sent = 0
             with contextlib.suppress(ConnectionError):
-                while inside.counters.connections:
+                while listener.counters.connections:
                     await send(sock, flood)
                     sent += 1
             # Ten a second, and what may be said before publishing as a reserve.
             assert LIMITS.commands_before_publish <= sent
-            assert inside.counters.refused == {"LimitExceeded": 1}
+            assert listener.counters.refused == {"LimitExceeded": 1}
 
-    play(story(), loop)
+    play(scenario(), loop)
 
 
 def test_a_peer_that_reads_nothing_is_closed_when_too_much_is_unread(loop: str) -> None:
-    async def story() -> None:
-        place = LoopbackPorts()
-        async with loopback_listener(place) as inside, inside.unread_socket() as sock:
+    async def scenario() -> None:
+        ports = LoopbackPorts()
+        async with loopback_listener(ports) as listener, listener.unread_socket() as sock:
             send = asyncio.get_running_loop().sock_sendall
-            await send(sock, place.opening() + SMALL_WINDOW)
-            await until(lambda: inside.counters.publishers == 1)
+            await send(sock, ports.opening() + SMALL_WINDOW)
+            await until(lambda: listener.counters.publishers == 1)
             # An acknowledgement of 16 bytes for each: the most that a peer may make us say.
             acknowledged = 0
             with contextlib.suppress(ConnectionError):
-                while not inside.counters.refused:
+                while not listener.counters.refused:
                     await send(sock, rtmp_peer.audio(rtmp_peer.audio_body(b"x")))
                     acknowledged += 16
                     await asyncio.sleep(0)
             assert acknowledged < 256 << 10
-            assert inside.counters.refused == {"LimitExceeded": 1}
-            assert inside.counters.publishers == 0
-            await until(lambda: inside.counters.connections == 0)
+            assert listener.counters.refused == {"LimitExceeded": 1}
+            assert listener.counters.publishers == 0
+            await until(lambda: listener.counters.connections == 0)
 
-    play(story(), loop)
+    play(scenario(), loop)
 
 
 # -- every bound, through a socket ----------------------------------------------------------------
@@ -255,20 +255,20 @@ def test_every_bound_closes_one_connection(
 ) -> None:
     caplog.set_level(logging.INFO)
 
-    async def story() -> None:
+    async def scenario() -> None:
         limits = msgspec.structs.replace(LIMITS, **bound)
-        async with loopback_listener(LoopbackPorts(), limits=limits) as inside:
-            wire = await inside.dial()
+        async with loopback_listener(LoopbackPorts(), limits=limits) as listener:
+            wire = await listener.dial()
             await wire.send(said)
             await wire.closed()
-            await until(lambda: inside.counters.connections == 0)
-            assert sum(inside.counters.refused.values()) == 1
+            await until(lambda: listener.counters.connections == 0)
+            assert sum(listener.counters.refused.values()) == 1
             await wire.close()
         (closed,) = [vars(record) for record in caplog.records if record.msg == "closed"]
         assert closed["peer"] == wire.name
         assert words in closed["cause"]
 
-    play(story())
+    play(scenario())
 
 
 @pytest.mark.parametrize(
@@ -308,21 +308,21 @@ def test_every_bound_of_a_publisher_closes_one_connection(
 ) -> None:
     caplog.set_level(logging.INFO)
 
-    async def story() -> None:
-        place = LoopbackPorts()
+    async def scenario() -> None:
+        ports = LoopbackPorts()
         limits = msgspec.structs.replace(LIMITS, **bound)
-        async with loopback_listener(place, limits=limits) as inside:
-            wire = await inside.publishing(place)
+        async with loopback_listener(ports, limits=limits) as listener:
+            wire = await listener.publishing(ports)
             await wire.send(said)
             await wire.closed()
-            await until(lambda: inside.counters.connections == 0)
-            assert inside.counters.refused == {"LimitExceeded": 1}
-            assert inside.counters.publishers == 0
+            await until(lambda: listener.counters.connections == 0)
+            assert listener.counters.refused == {"LimitExceeded": 1}
+            assert listener.counters.publishers == 0
             await wire.close()
         (closed,) = [vars(record) for record in caplog.records if record.msg == "closed"]
         assert words in closed["cause"]
 
-    play(story())
+    play(scenario())
 
 
 # -- the log --------------------------------------------------------------------------------------
@@ -334,23 +334,23 @@ def test_a_flood_of_wrong_keys_is_counted_each_and_told_in_a_few_lines(
     caplog.set_level(logging.INFO)
     secret = "01234567-89ab-cdef-0123-456789abcdef"
 
-    async def story() -> None:
-        async with loopback_listener(LoopbackPorts()) as inside:
+    async def scenario() -> None:
+        async with loopback_listener(LoopbackPorts()) as listener:
             for _ in range(60):
-                wire = await inside.dial()
+                wire = await listener.dial()
                 await wire.send(rtmp_peer.opening(name=f"Ab3dEf6hIj9l_{secret}"))
                 await wire.closed()
                 await wire.close()
-            assert inside.counters.refused == {"wrong key": 60}
+            assert listener.counters.refused == {"wrong key": 60}
             await asyncio.sleep(PERIOD_SECONDS + 1)
 
-    play_fast(story())
+    play_fast(scenario())
     told = [record for record in caplog.records if record.msg == "refused"]
     assert len(told) == LINES_PER_NETWORK
     (summed,) = [record for record in caplog.records if record.msg == "%s %d more"]
     assert summed.getMessage() == f"refused {60 - LINES_PER_NETWORK} more"
     assert vars(summed)["cause"] == "wrong key"
-    assert secret not in everything(caplog.records)
+    assert secret not in full_log(caplog.records)
     events = [(each.msg, vars(each)["peer"]) for each in caplog.records if each.name == "security"]
     assert events == [("wrong key", "127.0.0.1")] * 60
 
@@ -358,14 +358,14 @@ def test_a_flood_of_wrong_keys_is_counted_each_and_told_in_a_few_lines(
 def test_what_is_summed_is_told_at_the_end_too(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
 
-    async def story() -> None:
-        async with loopback_listener(LoopbackPorts()) as inside:
+    async def scenario() -> None:
+        async with loopback_listener(LoopbackPorts()) as listener:
             for _ in range(9):
-                wire = await inside.dial()
+                wire = await listener.dial()
                 await wire.send(b"GET / HTTP/1.1\r\n\r\n")
                 await wire.closed()
                 await wire.close()
-            assert inside.counters.refused == {"HandshakeError": 9}
+            assert listener.counters.refused == {"HandshakeError": 9}
 
-    play(story())
+    play(scenario())
     assert "closed 4 more" in caplog.text

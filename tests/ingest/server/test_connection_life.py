@@ -31,30 +31,30 @@ def test_a_goodbye_counts_though_the_encoder_resets_the_connection(
 ) -> None:
     """It closes without having read our last answers, at rest or while we are about to answer."""
 
-    async def story() -> None:
-        place = LoopbackPorts()
-        async with loopback_listener(place) as inside, inside.unread_socket() as sock:
+    async def scenario() -> None:
+        ports = LoopbackPorts()
+        async with loopback_listener(ports) as listener, listener.unread_socket() as sock:
 
             def leave() -> None:
-                place.meanwhile = None
+                ports.meanwhile = None
                 sock.send(rtmp_peer.GOODBYE)
                 sock.close()
 
             send = asyncio.get_running_loop().sock_sendall
-            await send(sock, place.opening() + SMALL_WINDOW)
-            await until(lambda: inside.counters.publishers == 1)
+            await send(sock, ports.opening() + SMALL_WINDOW)
+            await until(lambda: listener.counters.publishers == 1)
             await send(sock, rtmp_peer.MEDIA)
-            await until(lambda: len(place.packets) == 3)
+            await until(lambda: len(ports.packets) == 3)
             if busy:
-                place.meanwhile = leave
+                ports.meanwhile = leave
                 await send(sock, rtmp_peer.audio(rtmp_peer.audio_body(b"more"), 46))
             else:
                 leave()
-            await until(lambda: inside.counters.publishers == 0)
-        assert len(place.packets) == 3 + busy
+            await until(lambda: listener.counters.publishers == 0)
+        assert len(ports.packets) == 3 + busy
 
     caplog.set_level(logging.DEBUG)
-    play(story(), loop)
+    play(scenario(), loop)
     (off,) = [vars(record) for record in caplog.records if record.msg == "publisher off"]
     assert off["goodbye"] is True
     (lost,) = [vars(record) for record in caplog.records if record.msg == "connection lost"]
@@ -73,43 +73,43 @@ def test_what_arrived_before_a_reset_is_shown_and_so_is_the_backups_buffer(loop:
             for number in range(count)
         )
 
-    async def story() -> None:
-        place = LoopbackPorts()
-        async with loopback_listener(place) as inside:
+    async def scenario() -> None:
+        ports = LoopbackPorts()
+        async with loopback_listener(ports) as listener:
             send = asyncio.get_running_loop().sock_sendall
-            async with inside.unread_socket() as primary, inside.unread_socket() as backup:
+            async with listener.unread_socket() as primary, listener.unread_socket() as backup:
                 tracks = rtmp_peer.video(rtmp_peer.video_config()) + rtmp_peer.audio(
                     rtmp_peer.audio_config()
                 )
-                await send(primary, place.opening())
-                await until(lambda: inside.counters.publishers == 1)
+                await send(primary, ports.opening())
+                await until(lambda: listener.counters.publishers == 1)
                 await send(primary, tracks + pictures(0, 1, b"p"))
-                await until(lambda: len(place.packets) == 1)
-                await send(backup, place.opening("live-backup-1"))
-                await until(lambda: inside.counters.publishers == 2)
-                before = inside.counters.bytes_in
+                await until(lambda: len(ports.packets) == 1)
+                await send(backup, ports.opening("live-backup-1"))
+                await until(lambda: listener.counters.publishers == 2)
+                before = listener.counters.bytes_in
                 await send(backup, tracks + pictures(0, 20, b"b"))
-                await until(lambda: inside.counters.bytes_in >= before + 20 * 2_000)
+                await until(lambda: listener.counters.bytes_in >= before + 20 * 2_000)
                 await send(primary, pictures(33, 20, b"p"))
                 primary.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
                 primary.close()
-                await until(lambda: inside.counters.publishers == 1)
+                await until(lambda: listener.counters.publishers == 1)
                 await send(backup, pictures(660, 20, b"b"))
-                await until(lambda: len(place.packets) >= 1 + 20 + 40)
-        marks = [packet.data[:1] for packet in place.packets]
+                await until(lambda: len(ports.packets) >= 1 + 20 + 40)
+        marks = [packet.data[:1] for packet in ports.packets]
         assert marks == [b"p"] * 21 + [b"b"] * 40
 
-    play(story(), loop)
+    play(scenario(), loop)
 
 
 def test_an_encoder_that_sends_is_not_pinged_and_a_quiet_one_is() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         clock = asyncio.get_running_loop().time
-        place = LoopbackPorts()
+        ports = LoopbackPorts()
         limits = msgspec.structs.replace(LIMITS, idle_media_seconds=100.0)
-        async with loopback_listener(place, limits=limits) as inside:
+        async with loopback_listener(ports, limits=limits) as listener:
             began = clock()
-            wire = await inside.publishing(place)
+            wire = await listener.publishing(ports)
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(wire.closed())
                 for second in range(30):
@@ -122,10 +122,10 @@ def test_an_encoder_that_sends_is_not_pinged_and_a_quiet_one_is() -> None:
                 assert pings(wire.read) == 1
                 # It answers nothing: half-open.
             assert clock() - began == pytest.approx(29 + LIMITS.silence_seconds, abs=1)
-            assert inside.counters.refused == {"TimedOut": 1}
+            assert listener.counters.refused == {"TimedOut": 1}
             await wire.close()
 
-    play_fast(story())
+    play_fast(scenario())
 
 
 def pings(data: bytes) -> int:
@@ -148,11 +148,11 @@ def pings(data: bytes) -> int:
     ],
 )
 def test_the_owner_is_told_why_an_encoder_is_gone(how: str, reason: str) -> None:
-    async def story() -> None:
-        place = LoopbackPorts()
+    async def scenario() -> None:
+        ports = LoopbackPorts()
         limits = msgspec.structs.replace(LIMITS, idle_media_seconds=0.5)
-        async with loopback_listener(place, limits=limits) as inside:
-            wire = await inside.publishing(place)
+        async with loopback_listener(ports, limits=limits) as listener:
+            wire = await listener.publishing(ports)
             match how:
                 case "goodbye":
                     await wire.send(rtmp_peer.GOODBYE)
@@ -163,26 +163,26 @@ def test_the_owner_is_told_why_an_encoder_is_gone(how: str, reason: str) -> None
                 case "nonsense":
                     await wire.send(bytes([0x00]) * 4096 + b"\xff" * 65536)
                 case "ended":
-                    await inside.listener.streams.end(1, "over")
+                    await listener.listener.streams.end(1, "over")
                 case _:
                     pass
-            await until(lambda: any(each.kind == "encoder off" for each in place.told))
-            assert [each.facts for each in place.told if each.kind.startswith("encoder")] == [
+            await until(lambda: any(each.kind == "encoder off" for each in ports.recorded))
+            assert [each.facts for each in ports.recorded if each.kind.startswith("encoder")] == [
                 {"slot": "primary", "receiving_count": 1},
                 {"slot": "primary", "receiving_count": 0, "reason": reason},
             ]
             await wire.close()
 
-    play(story())
+    play(scenario())
 
 
 def test_a_second_encoder_is_told_that_the_name_is_taken_and_the_owner_hears_of_it() -> None:
-    async def story() -> None:
-        place = LoopbackPorts()
-        async with loopback_listener(place) as inside:
-            first = await inside.publishing(place)
-            second = await inside.dial()
-            await second.send(place.opening())
+    async def scenario() -> None:
+        ports = LoopbackPorts()
+        async with loopback_listener(ports) as listener:
+            first = await listener.publishing(ports)
+            second = await listener.dial()
+            await second.send(ports.opening())
 
             async def chatting() -> None:
                 while True:
@@ -197,11 +197,11 @@ def test_a_second_encoder_is_told_that_the_name_is_taken_and_the_owner_hears_of_
                 last_description(await second.read_to_end())
                 == "another encoder is sending with this key"
             )
-            await until(lambda: any(each.kind == "refused" for each in place.told))
+            await until(lambda: any(each.kind == "refused" for each in ports.recorded))
             await second.close()
             await first.close()
 
-    play_fast(story())
+    play_fast(scenario())
 
 
 def test_a_fault_on_the_tick_of_one_connection_ends_no_other(
@@ -215,16 +215,16 @@ def test_a_fault_on_the_tick_of_one_connection_ends_no_other(
             raise faults.pop()
         whole(session, now)
 
-    async def story() -> None:
-        place = LoopbackPorts()
-        async with loopback_listener(place) as inside:
-            wires = [await inside.dial() for _ in range(2)]
-            await until(lambda: inside.counters.connections == 2)
+    async def scenario() -> None:
+        ports = LoopbackPorts()
+        async with loopback_listener(ports) as listener:
+            wires = [await listener.dial() for _ in range(2)]
+            await until(lambda: listener.counters.connections == 2)
             monkeypatch.setattr(Session, "tick", tick)
-            await until(lambda: not faults and inside.counters.connections == 1)
-            wires.append(await inside.publishing(place))
+            await until(lambda: not faults and listener.counters.connections == 1)
+            wires.append(await listener.publishing(ports))
             for wire in wires:
                 await wire.close()
 
-    play(story(), loop)
+    play(scenario(), loop)
     assert [record.msg for record in caplog.records if record.exc_info] == ["connection failed"]

@@ -12,12 +12,12 @@ from tests.support.waiting import until
 
 
 @asynccontextmanager
-async def primary_beside_a_backup(place: LoopbackPorts) -> AsyncGenerator[Wire, None]:
+async def primary_beside_a_backup(ports: LoopbackPorts) -> AsyncGenerator[Wire, None]:
     """Connect both encoders; the backup goes on sending, and the other one is yielded."""
-    place.policy = LOW_LATENCY_POLICY
-    async with loopback_listener(place) as inside, asyncio.TaskGroup() as tasks:
-        primary = await inside.publishing(place)
-        backup = await inside.standby(place)
+    ports.policy = LOW_LATENCY_POLICY
+    async with loopback_listener(ports) as listener, asyncio.TaskGroup() as tasks:
+        primary = await listener.publishing(ports)
+        backup = await listener.standby(ports)
 
         async def send() -> None:
             for number in range(1, 10_000):
@@ -26,7 +26,7 @@ async def primary_beside_a_backup(place: LoopbackPorts) -> AsyncGenerator[Wire, 
 
         sending = tasks.create_task(send())
         try:
-            await until(lambda: len(place.states[-1].sending) == 2)
+            await until(lambda: len(ports.states[-1].sending) == 2)
             yield primary
         finally:
             sending.cancel()
@@ -34,33 +34,33 @@ async def primary_beside_a_backup(place: LoopbackPorts) -> AsyncGenerator[Wire, 
             await backup.close()
 
 
-def switches(place: LoopbackPorts) -> list[str]:
-    return [each.kind for each in place.told if not each.kind.startswith("encoder o")]
+def switches(ports: LoopbackPorts) -> list[str]:
+    return [each.kind for each in ports.recorded if not each.kind.startswith("encoder o")]
 
 
 def test_a_keyframe_that_takes_seconds_to_arrive_is_no_stall() -> None:
-    async def story() -> None:
-        place = LoopbackPorts()
-        async with primary_beside_a_backup(place) as primary:
+    async def scenario() -> None:
+        ports = LoopbackPorts()
+        async with primary_beside_a_backup(ports) as primary:
             keyframe = rtmp_peer.video(rtmp_peer.video_body(bytes(1200), key=True), 100)
             for at in range(0, len(keyframe), 200):
                 await primary.send(keyframe[at : at + 200])
                 await asyncio.sleep(0.5)
-            assert switches(place) == []
-            assert [len(packet.data) for packet in place.packets] == [500, 90, 300, 1200]
+            assert switches(ports) == []
+            assert [len(packet.data) for packet in ports.packets] == [500, 90, 300, 1200]
             # One that stops in the middle has stalled.
             await primary.send(keyframe[:200])
-            await until(lambda: "switched" in switches(place))
+            await until(lambda: "switched" in switches(ports))
 
-    play_fast(story())
+    play_fast(scenario())
 
 
 def test_an_encoder_whose_pictures_are_late_by_up_to_half_a_second_stays_on_air() -> None:
-    async def story() -> None:
-        place = LoopbackPorts()
+    async def scenario() -> None:
+        ports = LoopbackPorts()
         dice = random.Random(7)
         clock = asyncio.get_running_loop().time
-        async with primary_beside_a_backup(place) as primary:
+        async with primary_beside_a_backup(ports) as primary:
             began, count = clock(), 300
             for number in range(count):
                 sent = began + number / 30
@@ -69,8 +69,8 @@ def test_an_encoder_whose_pictures_are_late_by_up_to_half_a_second_stays_on_air(
                 await asyncio.sleep(max(0.0, arrives - clock()))
                 stamp = 66 + round(1000 * number / 30)
                 await primary.send(rtmp_peer.video(rtmp_peer.video_body(b"p"), stamp))
-            await until(lambda: len(place.packets) == 3 + count)
-            assert switches(place) == []
-            assert len(place.runs) == 1
+            await until(lambda: len(ports.packets) == 3 + count)
+            assert switches(ports) == []
+            assert len(ports.runs) == 1
 
-    play_fast(story())
+    play_fast(scenario())

@@ -35,94 +35,94 @@ WRONG = "Ab3dEf6hIj9l_01234567-89ab-cdef-0123-456789abcdef"
 # -- limits ---------------------------------------------------------------------------------------
 
 
-async def turned_away(inside: LoopbackListener, address: str, cause: str) -> None:
+async def turned_away(listener: LoopbackListener, address: str, cause: str) -> None:
     """See that a connection is closed at once, and why."""
-    before = inside.counters.refused.get(cause, 0)
-    wire = await inside.dial(address)
+    before = listener.counters.refused.get(cause, 0)
+    wire = await listener.dial(address)
     await wire.closed()
     assert wire.read == b""
-    assert inside.counters.refused[cause] == before + 1
+    assert listener.counters.refused[cause] == before + 1
     await wire.close()
 
 
 def test_an_address_has_so_many_connections(loop: str) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         limits = msgspec.structs.replace(LIMITS, connections_per_address=2)
         cause = "too many connections from one address"
-        async with loopback_listener(LoopbackPorts(), limits=limits) as inside:
-            first = await inside.dial("v4")
-            second = await inside.dial("mapped")  # the same address by a socket of both families
-            await until(lambda: inside.counters.connections == 2)
-            await turned_away(inside, "v4", cause)
-            await turned_away(inside, "mapped", cause)
-            other = await inside.dial("v6")
-            await until(lambda: inside.counters.connections == 3)
+        async with loopback_listener(LoopbackPorts(), limits=limits) as listener:
+            first = await listener.dial("v4")
+            second = await listener.dial("mapped")  # the same address by a socket of both families
+            await until(lambda: listener.counters.connections == 2)
+            await turned_away(listener, "v4", cause)
+            await turned_away(listener, "mapped", cause)
+            other = await listener.dial("v6")
+            await until(lambda: listener.counters.connections == 3)
             await first.close()
-            await until(lambda: inside.counters.connections == 2)
-            third = await inside.dial("v4")
-            await until(lambda: inside.counters.connections == 3)
+            await until(lambda: listener.counters.connections == 2)
+            third = await listener.dial("v4")
+            await until(lambda: listener.counters.connections == 3)
             for wire in (second, other, third):
                 await wire.close()
-            await until(lambda: inside.counters.connections == 0)
+            await until(lambda: listener.counters.connections == 0)
 
-    play(story(), loop)
+    play(scenario(), loop)
 
 
 def test_a_connection_counts_before_its_tls_handshake(
     loop: str, certificates: CertificateFiles
 ) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         limits = msgspec.structs.replace(LIMITS, connections_per_address=2)
         async with loopback_listener(
             LoopbackPorts(), limits=limits, tls=server_context(certificates)
-        ) as inside:
+        ) as listener:
             # Two that open the port and say nothing.
-            silent = [await inside.dial("tls"), await inside.dial("tls")]
-            await until(lambda: inside.counters.connections == 2)
-            await turned_away(inside, "tls", "too many connections from one address")
+            silent = [await listener.dial("tls"), await listener.dial("tls")]
+            await until(lambda: listener.counters.connections == 2)
+            await turned_away(listener, "tls", "too many connections from one address")
             for wire in silent:
                 await wire.close()
-            await until(lambda: inside.counters.connections == 0)
+            await until(lambda: listener.counters.connections == 0)
 
-    play(story(), loop)
+    play(scenario(), loop)
 
 
 def test_all_together_have_so_many_connections() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         limits = msgspec.structs.replace(LIMITS, connections=1)
-        async with loopback_listener(LoopbackPorts(), limits=limits) as inside:
-            wire = await inside.dial("v6")
-            await until(lambda: inside.counters.connections == 1)
-            await turned_away(inside, "v4", "too many connections")
+        async with loopback_listener(LoopbackPorts(), limits=limits) as listener:
+            wire = await listener.dial("v6")
+            await until(lambda: listener.counters.connections == 1)
+            await turned_away(listener, "v4", "too many connections")
             await wire.close()
 
-    play(story())
+    play(scenario())
 
 
 def test_an_address_has_so_many_new_connections_a_second() -> None:
-    async def story() -> None:
-        place = LoopbackPorts()
+    async def scenario() -> None:
+        ports = LoopbackPorts()
         limits = msgspec.structs.replace(LIMITS, new_per_address_per_second=3)
-        async with loopback_listener(place, limits=limits) as inside:
+        async with loopback_listener(ports, limits=limits) as listener:
             for _ in range(3):
-                await (await inside.dial()).close()
-            await turned_away(inside, "v4", "too many new connections from one address")
+                await (await listener.dial()).close()
+            await turned_away(listener, "v4", "too many new connections from one address")
             await asyncio.sleep(1.1)
-            await (await inside.publishing(place)).close()
+            await (await listener.publishing(ports)).close()
 
-    play_fast(story())
+    play_fast(scenario())
 
 
 def test_right_keys_are_let_in_beside_wrong_ones_which_are_answered_late() -> None:
-    async def story() -> None:
-        place = LoopbackPorts()
+    async def scenario() -> None:
+        ports = LoopbackPorts()
         limits = msgspec.structs.replace(LIMITS, wrong_keys_per_minute=10)
         loop = asyncio.get_running_loop()
-        async with loopback_listener(place, limits=limits) as inside:
+        async with loopback_listener(ports, limits=limits) as listener:
 
             async def guess() -> float:
                 """Send a wrong key, and return after how many seconds it is refused."""
-                wire = await inside.dial()
+                wire = await listener.dial()
                 began = loop.time()
                 await wire.send(rtmp_peer.opening(name=WRONG))
                 await wire.read_to_end()
@@ -131,28 +131,28 @@ def test_right_keys_are_let_in_beside_wrong_ones_which_are_answered_late() -> No
 
             for _ in range(10):
                 assert await guess() < 1
-            await (await inside.publishing(place)).close()
+            await (await listener.publishing(ports)).close()
             assert 3 < await guess() < 7
-            await (await inside.publishing(place)).close()
+            await (await listener.publishing(ports)).close()
 
-    play_fast(story())
+    play_fast(scenario())
 
 
 def test_an_answer_that_is_held_back_does_not_hold_up_the_end() -> None:
-    async def story() -> None:
-        place = LoopbackPorts()
+    async def scenario() -> None:
+        ports = LoopbackPorts()
         limits = msgspec.structs.replace(LIMITS, wrong_keys_per_minute=5)
-        async with loopback_listener(place, limits=limits) as inside:
-            wires = [await inside.dial() for _ in range(6)]
+        async with loopback_listener(ports, limits=limits) as listener:
+            wires = [await listener.dial() for _ in range(6)]
             for wire in wires:
                 await wire.send(rtmp_peer.opening(name=WRONG))
-            await until(lambda: inside.counters.refused.get("wrong key") == 5)
+            await until(lambda: listener.counters.refused.get("wrong key") == 5)
             began = asyncio.get_running_loop().time()
         assert asyncio.get_running_loop().time() - began < 5
         for wire in wires:
             await wire.close()
 
-    play_fast(story())
+    play_fast(scenario())
 
 
 # -- deadlines ------------------------------------------------------------------------------------
@@ -172,16 +172,16 @@ DEFAULT = Limits()
 def test_who_does_not_get_on_is_closed_in_time(
     said: bytes | None, seconds: float, cause: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         clock = asyncio.get_running_loop().time
-        place = LoopbackPorts()
-        async with loopback_listener(place) as inside:
-            wire = await inside.dial()
+        ports = LoopbackPorts()
+        async with loopback_listener(ports) as listener:
+            wire = await listener.dial()
             began = clock()
-            await wire.send(place.opening() if said is None else said)
+            await wire.send(ports.opening() if said is None else said)
             async with asyncio.TaskGroup() as tasks:
                 # No byte at all is another deadline.
-                chatting = tasks.create_task(chat(wire)) if said is None else None
+                chatting = tasks.create_task(send_pings(wire)) if said is None else None
                 await wire.read_to_end()
                 if chatting is not None:
                     chatting.cancel()
@@ -193,10 +193,10 @@ def test_who_does_not_get_on_is_closed_in_time(
         ]
 
     caplog.set_level(logging.INFO)
-    play_fast(story())
+    play_fast(scenario())
 
 
-async def chat(wire: Wire) -> None:
+async def send_pings(wire: Wire) -> None:
     """Say now and then what is no media: an answer to a ping."""
     with contextlib.suppress(ConnectionError):
         while True:
@@ -211,47 +211,47 @@ def test_a_publisher_that_falls_silent_is_closed_in_time(chats: bool, seconds: f
     # Where it is silent altogether, the deadline that is shorter counts.
     seconds = min(seconds, DEFAULT.idle_media_seconds)
 
-    async def story() -> None:
+    async def scenario() -> None:
         clock = asyncio.get_running_loop().time
-        place = LoopbackPorts()
-        async with loopback_listener(place) as inside:
-            wire = await inside.publishing(place)
+        ports = LoopbackPorts()
+        async with loopback_listener(ports) as listener:
+            wire = await listener.publishing(ports)
             began = clock()
             async with asyncio.TaskGroup() as tasks:
-                chatting = tasks.create_task(chat(wire)) if chats else None
+                chatting = tasks.create_task(send_pings(wire)) if chats else None
                 await wire.read_to_end()
                 if chatting is not None:
                     chatting.cancel()
             assert seconds <= clock() - began <= seconds + 0.8
-            assert place.states[-1].sending == frozenset()
+            assert ports.states[-1].sending == frozenset()
             await wire.close()
 
-    play_fast(story())
+    play_fast(scenario())
 
 
 def test_a_tls_handshake_has_its_deadline(
     certificates: CertificateFiles, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         clock = asyncio.get_running_loop().time
-        async with loopback_listener(LoopbackPorts(), tls=server_context(certificates)) as inside:
-            wire = await inside.dial("tls")
+        async with loopback_listener(LoopbackPorts(), tls=server_context(certificates)) as listener:
+            wire = await listener.dial("tls")
             began = clock()
             await wire.closed()
             assert clock() - began == pytest.approx(LIMITS.tls_handshake_seconds, abs=0.1)
-            await until(lambda: inside.counters.connections == 0)
-            assert inside.counters.refused == {"TLS handshake": 1}
+            await until(lambda: listener.counters.connections == 0)
+            assert listener.counters.refused == {"TLS handshake": 1}
             assert lines(caplog.records, wire.name) == ["refused"]
             await wire.close()
 
     caplog.set_level(logging.INFO)
-    play_fast(story())
+    play_fast(scenario())
 
 
 # -- the kernel ------------------------------------------------------------------------------------
 
 
-def ours(port: int) -> socket.socket:
+def server_socket(port: int) -> socket.socket:
     """Return the server's socket of the connection from a port: it is in this process too."""
     for entry in Path("/proc/self/fd").iterdir():
         if not entry.is_socket():
@@ -268,16 +268,16 @@ def ours(port: int) -> socket.socket:
 def test_the_kernel_looks_after_dead_peers(
     address: str, loop: str, certificates: CertificateFiles
 ) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         limits = msgspec.structs.replace(LIMITS, silence_seconds=7.5)
         async with loopback_listener(
             LoopbackPorts(), limits=limits, tls=server_context(certificates)
-        ) as inside:
-            wire = await inside.dial(
+        ) as listener:
+            wire = await listener.dial(
                 address, client_context(certificates) if address == "tls" else None
             )
-            await until(lambda: inside.counters.connections == 1)
-            with ours(int(wire.name.rpartition(":")[2])) as sock:
+            await until(lambda: listener.counters.connections == 1)
+            with server_socket(int(wire.name.rpartition(":")[2])) as sock:
                 assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
                 options = {
                     socket.TCP_KEEPIDLE: 15,
@@ -289,15 +289,15 @@ def test_the_kernel_looks_after_dead_peers(
                     assert sock.getsockopt(socket.IPPROTO_TCP, option) == value
             await wire.close()
 
-    play(story(), loop)
+    play(scenario(), loop)
 
 
 def test_running_out_of_descriptors_is_a_pause_and_no_end(
     loop: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def story() -> None:
-        place = LoopbackPorts()
-        async with loopback_listener(place) as inside:
+    async def scenario() -> None:
+        ports = LoopbackPorts()
+        async with loopback_listener(ports) as listener:
             with contextlib.ExitStack() as stack:
                 waiting = stack.enter_context(socket.socket())
                 waiting.setblocking(False)
@@ -305,11 +305,11 @@ def test_running_out_of_descriptors_is_a_pause_and_no_end(
                     while True:
                         stack.enter_context(socket.socket())
                 await asyncio.get_running_loop().sock_connect(
-                    waiting, ("127.0.0.1", inside.port("v4"))
+                    waiting, ("127.0.0.1", listener.port("v4"))
                 )
                 await until(lambda: "cannot accept" in caplog.text)
-                assert inside.counters.connections == 0
-            await (await inside.publishing(place)).close()
+                assert listener.counters.connections == 0
+            await (await listener.publishing(ports)).close()
         assert caplog.text.count("cannot accept") == 1
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -317,6 +317,6 @@ def test_running_out_of_descriptors_is_a_pause_and_no_end(
     held = max(int(entry) for entry in os.listdir("/proc/self/fd"))  # noqa: PTH208 # numbers
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, held + 100), hard))
     try:
-        play(story(), loop)
+        play(scenario(), loop)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

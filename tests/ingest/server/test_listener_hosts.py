@@ -26,13 +26,13 @@ from tests.support.waiting import until
 
 @asynccontextmanager
 async def one_host(
-    table: OwnershipTable, place: LoopbackPorts
+    table: OwnershipTable, ports: LoopbackPorts
 ) -> AsyncGenerator[LoopbackListener, None]:
     sock, tls = socket.socket(), relay_tls(SECRET)
     sock.bind(("127.0.0.1", 0))
     ownership = table.host(f"127.0.0.1:{sock.getsockname()[1]}")
     hosts = OtherHosts(ownership=ownership, client_tls=tls.client, accepts=(sock, tls.server))
-    async with loopback_listener(place, hosts=hosts) as listener:
+    async with loopback_listener(ports, hosts=hosts) as listener:
         yield listener
 
 
@@ -57,7 +57,7 @@ async def two_hosts() -> AsyncGenerator[TwoHosts, None]:
 
 
 def test_an_encoder_publishes_through_a_host_that_does_not_own_its_stream(loop: str) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with two_hosts() as hosts:
             backup = await hosts.other.standby(hosts.there)
             await until(lambda: len(hosts.here.states[-1].sending) == 2)
@@ -68,11 +68,11 @@ def test_an_encoder_publishes_through_a_host_that_does_not_own_its_stream(loop: 
             await until(lambda: len(hosts.here.states[-1].sending) == 1)
             assert len(hosts.here.packets) == packets  # of the primary, which is on air
 
-    play(story(), loop)
+    play(scenario(), loop)
 
 
 def test_a_slot_that_is_taken_at_the_owner_is_refused(loop: str) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with two_hosts() as hosts:
             backup = await hosts.other.standby(hosts.there)
             late = await hosts.owner.dial()
@@ -90,11 +90,11 @@ def test_a_slot_that_is_taken_at_the_owner_is_refused(loop: str) -> None:
             await wire.send(rtmp_peer.MEDIA)
             await asyncio.sleep(0.2)
 
-    play(story(), loop)
+    play(scenario(), loop)
 
 
 def test_a_revoked_key_s_encoder_is_stopped_with_the_reason_of_the_owner(loop: str) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with two_hosts() as hosts:
             backup = await hosts.other.standby(hosts.there)
             streams = hosts.owner.listener.streams
@@ -103,11 +103,11 @@ def test_a_revoked_key_s_encoder_is_stopped_with_the_reason_of_the_owner(loop: s
             assert b"the stream key was changed" in await backup.read_to_end()
             await backup.close()
 
-    play(story(), loop)
+    play(scenario(), loop)
 
 
 def test_a_key_that_is_revoked_while_its_publisher_is_relayed_is_refused(loop: str) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with two_hosts() as hosts:
             hosts.table.answering.clear()
             late = await hosts.other.dial()
@@ -119,11 +119,11 @@ def test_a_key_that_is_revoked_while_its_publisher_is_relayed_is_refused(loop: s
             await late.read_to_end()
             await late.close()
 
-    play(story(), loop)
+    play(scenario(), loop)
 
 
 def test_an_owner_that_stops_leaves_its_relayed_encoders_on_air_elsewhere(loop: str) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         table, here, there = OwnershipTable(), LoopbackPorts(), LoopbackPorts()
         there.key = here.key
         async with one_host(table, there) as other:
@@ -137,4 +137,4 @@ def test_an_owner_that_stops_leaves_its_relayed_encoders_on_air_elsewhere(loop: 
             await backup.close()
             await primary.close()
 
-    play(story(), loop)
+    play(scenario(), loop)

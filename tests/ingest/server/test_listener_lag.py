@@ -29,49 +29,49 @@ _LIMITS: Final = msgspec.structs.replace(LIMITS, idle_media_seconds=2.0, silence
 
 
 @asynccontextmanager
-async def watched(place: LoopbackPorts) -> AsyncGenerator[LoopbackListener, None]:
+async def watched(ports: LoopbackPorts) -> AsyncGenerator[LoopbackListener, None]:
     """Listen on a loop whose lag is measured."""
     lag = LoopLag()
     async with (
         run_in_background(BackgroundTask("loop", lambda: watch_loop(lag))),
-        loopback_listener(place, limits=_LIMITS, lag=lag) as inside,
+        loopback_listener(ports, limits=_LIMITS, lag=lag) as listener,
     ):
-        yield inside
+        yield listener
 
 
 def test_an_encoder_that_sends_stays_on_air_while_the_loop_is_held_up(
     loop: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def story() -> None:
-        place = LoopbackPorts()
-        async with watched(place) as inside:
-            url = f"rtmp://127.0.0.1:{inside.port('v4')}/live/{place.key.text}"
+    async def scenario() -> None:
+        ports = LoopbackPorts()
+        async with watched(ports) as inside:
+            url = f"rtmp://127.0.0.1:{inside.port('v4')}/live/{ports.key.text}"
             async with ffmpeg(url):
-                await until(lambda: len(place.packets) > 20)
+                await until(lambda: len(ports.packets) > 20)
                 time.sleep(_HELD_UP_SECONDS)  # noqa: ASYNC251  # what must not happen
-                received = len(place.packets)
-                await until(lambda: len(place.packets) > received + 50 * _HELD_UP_SECONDS)
+                received = len(ports.packets)
+                await until(lambda: len(ports.packets) > received + 50 * _HELD_UP_SECONDS)
                 assert inside.counters.publishers == 1
-                assert {event.kind for event in place.told} == {"encoder on"}
-                assert len(place.runs[0].begun) == 1
+                assert {event.kind for event in ports.recorded} == {"encoder on"}
+                assert len(ports.runs[0].begun) == 1
                 assert "nobody on air" not in caplog.text
 
     caplog.set_level(logging.INFO)
-    play(story(), loop)
+    play(scenario(), loop)
 
 
 def test_an_encoder_that_falls_silent_meanwhile_is_noticed_after_the_lag(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         clock = asyncio.get_running_loop().time
-        place = LoopbackPorts()
-        async with watched(place) as inside:
-            wire = await inside.publishing(place)
+        ports = LoopbackPorts()
+        async with watched(ports) as inside:
+            wire = await inside.publishing(ports)
             time.sleep(_HELD_UP_SECONDS)  # noqa: ASYNC251  # what must not happen
             began = clock()
-            await until(lambda: any(event.kind == "slate" for event in place.told))
+            await until(lambda: any(event.kind == "slate" for event in ports.recorded))
             assert clock() - began < 3.0  # it was silent for longer than 2 s
             await wire.close()
 
-    play(story())
+    play(scenario())

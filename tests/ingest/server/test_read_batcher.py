@@ -47,7 +47,7 @@ async def pair() -> tuple[asyncio.Transport, CountingProtocol, socket.socket]:
 
 
 def test_all_who_rest_read_again_on_the_same_beat(loop: str) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         beat = ReadBatcher(SLOW)
         first, heard, sends = await pair()
         second, heard_too, sends_too = await pair()
@@ -65,22 +65,22 @@ def test_all_who_rest_read_again_on_the_same_beat(loop: str) -> None:
             first.close()
             second.close()
 
-    play(story(), loop)
+    play(scenario(), loop)
 
 
 def test_a_beat_of_zero_lets_nobody_rest(loop: str) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         transport, _, sends = await pair()
         with sends:
             ReadBatcher(0.0).defer(transport)
             assert transport.is_reading()
             transport.close()
 
-    play(story(), loop)
+    play(scenario(), loop)
 
 
 def test_who_closes_while_it_rests_is_left_alone(loop: str) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         beat = ReadBatcher(SLOW)
         transport, heard, sends = await pair()
         staying, _, sends_too = await pair()
@@ -93,23 +93,23 @@ def test_who_closes_while_it_rests_is_left_alone(loop: str) -> None:
             await until(staying.is_reading)
             staying.close()
 
-    play(story(), loop)
+    play(scenario(), loop)
 
 
 def test_the_last_words_of_one_who_rests_arrive(loop: str) -> None:
     """Media and the end of the connection in one go, right behind a read."""
 
-    async def story() -> None:
-        place = LoopbackPorts()
+    async def scenario() -> None:
+        ports = LoopbackPorts()
         limits = msgspec.structs.replace(LIMITS, read_seconds=SLOW)
-        async with loopback_listener(place, limits=limits) as inside:
-            wire = await inside.dial()
-            await wire.send(place.opening())
+        async with loopback_listener(ports, limits=limits) as listener:
+            wire = await listener.dial()
+            await wire.send(ports.opening())
             await wire.status()
             await wire.send(rtmp_peer.MEDIA)
             stamp = 40
             while (
-                not inside.listener.read_batcher.deferred
+                not listener.listener.read_batcher.deferred
             ):  # our own words keep us reading for a while
                 await wire.send(
                     rtmp_peer.audio(rtmp_peer.audio_body(bytes(90)), stamp := stamp + 10)
@@ -122,10 +122,10 @@ def test_the_last_words_of_one_who_rests_arrive(loop: str) -> None:
             ]
             await wire.send(b"".join(last))
             await wire.close()
-            await until(lambda: place.runs[0].finished == 1)
-            assert len(place.packets) == sent + len(last)
+            await until(lambda: ports.runs[0].finished == 1)
+            assert len(ports.packets) == sent + len(last)
 
-    play(story(), loop)
+    play(scenario(), loop)
 
 
 def test_the_longest_beat_is_shorter_than_what_a_refused_encoder_gets_to_read() -> None:
@@ -134,38 +134,38 @@ def test_the_longest_beat_is_shorter_than_what_a_refused_encoder_gets_to_read() 
 
 
 def test_nobody_rests_before_it_has_leave(loop: str) -> None:
-    async def story() -> None:
-        place = LoopbackPorts()
-        place.answering.clear()
+    async def scenario() -> None:
+        ports = LoopbackPorts()
+        ports.answering.clear()
         limits = msgspec.structs.replace(LIMITS, read_seconds=SLOW)
-        async with loopback_listener(place, limits=limits) as inside:
-            wire = await inside.dial()
-            for byte in place.opening():
+        async with loopback_listener(ports, limits=limits) as listener:
+            wire = await listener.dial()
+            for byte in ports.opening():
                 await wire.send(bytes((byte,)))
-                assert inside.listener.read_batcher.deferred == 0
-            await until(lambda: len(place.asked) == 1)
-            before = inside.counters.bytes_in
+                assert listener.listener.read_batcher.deferred == 0
+            await until(lambda: len(ports.asked) == 1)
+            before = listener.counters.bytes_in
             await wire.send(rtmp_peer.MEDIA)
-            await until(lambda: inside.counters.bytes_in == before + len(rtmp_peer.MEDIA))
-            assert inside.listener.read_batcher.deferred == 0
-            place.answering.set()
+            await until(lambda: listener.counters.bytes_in == before + len(rtmp_peer.MEDIA))
+            assert listener.listener.read_batcher.deferred == 0
+            ports.answering.set()
             await wire.status()
             await wire.close()
 
-    play(story(), loop)
+    play(scenario(), loop)
 
 
 def test_over_tls_nobody_rests(certificates: CertificateFiles, loop: str) -> None:
     """What the loop reads there while one rests would be lost with a reset."""
 
-    async def story() -> None:
-        place = LoopbackPorts()
+    async def scenario() -> None:
+        ports = LoopbackPorts()
         limits = msgspec.structs.replace(LIMITS, read_seconds=SLOW)
         async with loopback_listener(
-            place, limits=limits, tls=server_context(certificates)
-        ) as inside:
-            wire = await inside.dial("tls", client_context(certificates))
-            await wire.send(place.opening())
+            ports, limits=limits, tls=server_context(certificates)
+        ) as listener:
+            wire = await listener.dial("tls", client_context(certificates))
+            await wire.send(ports.opening())
             await wire.status()
             clock = asyncio.get_running_loop().time
             began, stamp = clock(), 40
@@ -174,7 +174,7 @@ def test_over_tls_nobody_rests(certificates: CertificateFiles, loop: str) -> Non
                 await wire.send(rtmp_peer.audio(rtmp_peer.audio_body(bytes(90)), stamp))
                 stamp += 10
                 await asyncio.sleep(0.01)
-                assert inside.listener.read_batcher.deferred == 0
+                assert listener.listener.read_batcher.deferred == 0
             await wire.close()
 
-    play(story(), loop)
+    play(scenario(), loop)

@@ -19,7 +19,7 @@ STATE = LiveState(
 OTHER = msgspec.structs.replace(STATE, live=False)
 
 
-class Journal:
+class BlockedJournal:
     """A journal that takes nothing for as long as it is told, or for ever waits."""
 
     def __init__(self, *, refusals: int = 0, hangs: bool = False) -> None:
@@ -43,7 +43,7 @@ def number(count: int) -> LiveEvent:
 
 
 @asynccontextmanager
-async def writing(journal: Journal) -> AsyncGenerator[JournalQueue, None]:
+async def writing(journal: BlockedJournal) -> AsyncGenerator[JournalQueue, None]:
     written = JournalQueue(HASH, journal)
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(written.run())
@@ -52,8 +52,8 @@ async def writing(journal: Journal) -> AsyncGenerator[JournalQueue, None]:
 
 
 def test_a_state_is_written_once_with_what_is_told_of_it() -> None:
-    async def story() -> None:
-        journal = Journal()
+    async def scenario() -> None:
+        journal = BlockedJournal()
         async with writing(journal) as written:
             written.add_event("switched", {"number": 1})
             for _ in range(3):
@@ -65,14 +65,14 @@ def test_a_state_is_written_once_with_what_is_told_of_it() -> None:
             written.set_state(OTHER)
         assert journal.took == [(STATE, (number(1),)), (OTHER, ()), (OTHER, (number(2),))]
 
-    run(story())
+    run(scenario())
 
 
 def test_what_was_refused_is_tried_again_in_its_order_and_said_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async def story() -> None:
-        journal = Journal(refusals=3)
+    async def scenario() -> None:
+        journal = BlockedJournal(refusals=3)
         with caplog.at_level(logging.WARNING):
             async with writing(journal) as written:
                 for count, state in enumerate((STATE, OTHER, STATE)):
@@ -84,12 +84,12 @@ def test_what_was_refused_is_tried_again_in_its_order_and_said_once(
         assert journal.took == [(STATE, (number(0),)), (OTHER, (number(1),)), (STATE, (number(2),))]
         assert [record.message for record in caplog.records] == ["state not written"]
 
-    run(story())
+    run(scenario())
 
 
 def test_a_journal_that_does_not_answer_holds_nobody_up_for_long() -> None:
-    async def story() -> None:
-        journal = Journal(hangs=True)
+    async def scenario() -> None:
+        journal = BlockedJournal(hangs=True)
         async with writing(journal) as written:
             began = asyncio.get_running_loop().time()
             written.set_state(STATE)
@@ -100,12 +100,12 @@ def test_a_journal_that_does_not_answer_holds_nobody_up_for_long() -> None:
         assert journal.took == []
         assert written.is_pending
 
-    run(story())
+    run(scenario())
 
 
 def test_what_cannot_be_told_does_not_pile_up_and_the_newest_of_it_stays() -> None:
-    async def story() -> None:
-        journal = Journal()
+    async def scenario() -> None:
+        journal = BlockedJournal()
         async with writing(journal) as written:
             for count in range(1_000):
                 written.add_event("switched", {"number": count})
@@ -117,12 +117,12 @@ def test_what_cannot_be_told_does_not_pile_up_and_the_newest_of_it_stays() -> No
         assert told[-1] == number(999)
         assert journal.took[-1][0] == STATE
 
-    run(story())
+    run(scenario())
 
 
 def test_what_is_told_without_a_state_in_between_does_not_pile_up_either() -> None:
-    async def story() -> None:
-        journal = Journal()
+    async def scenario() -> None:
+        journal = BlockedJournal()
         async with writing(journal) as written:
             for count in range(1_000):
                 written.add_event("switched", {"number": count})
@@ -131,12 +131,12 @@ def test_what_is_told_without_a_state_in_between_does_not_pile_up_either() -> No
         assert len(told) < 100
         assert told[-1] == number(999)
 
-    run(story())
+    run(scenario())
 
 
 def test_who_waits_for_a_state_gets_on_when_it_is_written_with_all_that_was_told() -> None:
-    async def story() -> None:
-        journal = Journal(refusals=1)
+    async def scenario() -> None:
+        journal = BlockedJournal(refusals=1)
         async with writing(journal) as written, asyncio.TaskGroup() as tasks:
             waiting = tasks.create_task(written.wait_for(lambda: STATE))
             written.set_state(OTHER)
@@ -153,20 +153,20 @@ def test_who_waits_for_a_state_gets_on_when_it_is_written_with_all_that_was_told
             await asyncio.sleep(1)
             assert waiting.done()
 
-    run(story())
+    run(scenario())
 
 
 def test_a_write_under_way_outlives_the_end_of_its_queue() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         began, over = asyncio.Event(), asyncio.Event()
 
-        class Slow(Journal):
+        class SlowJournal(BlockedJournal):
             async def write(self, state: LiveState, events: tuple[LiveEvent, ...]) -> None:
                 began.set()
                 await over.wait()
                 await super().write(state, events)
 
-        journal = Slow()
+        journal = SlowJournal()
         async with writing(journal) as written:
             written.set_state(STATE)
             await began.wait()
@@ -177,4 +177,4 @@ def test_a_write_under_way_outlives_the_end_of_its_queue() -> None:
             await asyncio.sleep(1)
         assert [state for state, _ in journal.took] == [STATE]
 
-    run(story())
+    run(scenario())

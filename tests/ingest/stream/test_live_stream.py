@@ -30,7 +30,7 @@ class Sink:
     """A run that records its calls, and checks that they are allowed in its state."""
 
     def __init__(self, notify: Callable[[], None]) -> None:
-        self.told: list[str] = []
+        self.recorded: list[str] = []
         self.late: list[float] = []
         self.playable = False
         self._on = False  # a source
@@ -41,30 +41,30 @@ class Sink:
         self._on = True
         self.late.append(late)
         how = "splice" if splice else "begin"
-        self.told.append(f"{how} " + " ".join(type(track).__name__ for track in tracks))
+        self.recorded.append(f"{how} " + " ".join(type(track).__name__ for track in tracks))
 
     def offer(self, packet: MediaPacket) -> None:
         assert self._on
-        self.told.append(f"offer {packet.dts}")
+        self.recorded.append(f"offer {packet.dts}")
         self.playable = True
         self._notify()
 
     def slate(self, late: float) -> None:
-        assert self.told
-        assert self.told[-1] != "slate"
+        assert self.recorded
+        assert self.recorded[-1] != "slate"
         self._on = False
         self.late.append(late)
-        self.told.append("slate")
+        self.recorded.append("slate")
         self.playable = True
         self._notify()
 
     def finish(self) -> None:
         assert self._on
         self._on = False
-        self.told.append("finish")
+        self.recorded.append("finish")
 
     def end(self) -> None:
-        self.told.append("end")
+        self.recorded.append("end")
 
 
 async def store_at_once(grant: Grant) -> None:
@@ -80,7 +80,7 @@ class FakePorts:
         self.closed = 0
         self.store: Callable[[Grant], Awaitable[None]] = store_at_once
         self.states: list[LiveState] = []
-        self.told: list[LiveEvent] = []
+        self.recorded: list[LiveEvent] = []
         self.entries: list[tuple[LiveState, tuple[LiveEvent, ...]]] = []
         self.hangs = False
         self.refusals = 0
@@ -117,14 +117,16 @@ class FakePorts:
         while self.hangs:  # noqa: ASYNC110 # on a clock that jumps
             await asyncio.sleep(1)
         self.states.append(state)
-        self.told += events
+        self.recorded += events
         self.entries.append((state, events))
 
     @property
     def events(self) -> list[tuple[str, dict[str, object]]]:
         """The events, without the encoders that came and went, or fell silent."""
         return [
-            (each.kind, each.facts) for each in self.told if not each.kind.startswith("encoder ")
+            (each.kind, each.facts)
+            for each in self.recorded
+            if not each.kind.startswith("encoder ")
         ]
 
 
@@ -159,10 +161,10 @@ class FakePublisher:
 
 @asynccontextmanager
 async def streams(
-    place: FakePorts, ownership: StreamOwnership | None = None
+    ports: FakePorts, ownership: StreamOwnership | None = None
 ) -> AsyncGenerator[LiveStreams, None]:
     async with asyncio.TaskGroup() as tasks:
-        live = LiveStreams(place, place, tasks, ownership=ownership)
+        live = LiveStreams(ports, ports, tasks, ownership=ownership)
         yield live
         live.drain()
 
@@ -173,14 +175,14 @@ async def join(live: LiveStreams, encoder: FakePublisher) -> FakePublisher:
 
 
 def test_packets_go_to_the_run_in_their_order_even_while_it_opens() -> None:
-    async def story() -> None:
-        place = FakePorts(opening=3.0)
-        async with streams(place) as live:
+    async def scenario() -> None:
+        ports = FakePorts(opening=3.0)
+        async with streams(ports) as live:
             encoder = await join(live, FakePublisher())
             encoder.send()
             await asyncio.sleep(4)
             encoder.send(packets=1)
-        assert place.sinks[0].told == [
+        assert ports.sinks[0].recorded == [
             "begin VideoTrack AudioTrack",
             "offer 0",
             "offer 1",
@@ -190,13 +192,13 @@ def test_packets_go_to_the_run_in_their_order_even_while_it_opens() -> None:
             "finish",
         ]
 
-    run(story())
+    run(scenario())
 
 
 def test_a_return_within_the_window_goes_on_in_the_same_run() -> None:
-    async def story() -> None:
-        place = FakePorts()
-        async with streams(place) as live:
+    async def scenario() -> None:
+        ports = FakePorts()
+        async with streams(ports) as live:
             first = await join(live, FakePublisher())
             first.send(packets=1)
             await asyncio.sleep(1)
@@ -205,8 +207,8 @@ def test_a_return_within_the_window_goes_on_in_the_same_run() -> None:
             await asyncio.sleep(59)
             (await join(live, FakePublisher())).send(packets=1)
             await asyncio.sleep(1)
-            assert len(place.sinks) == 1
-            assert place.sinks[0].told == [
+            assert len(ports.sinks) == 1
+            assert ports.sinks[0].recorded == [
                 "begin VideoTrack AudioTrack",
                 "offer 0",
                 "slate",
@@ -214,51 +216,54 @@ def test_a_return_within_the_window_goes_on_in_the_same_run() -> None:
                 "offer 0",
             ]
 
-    run(story())
+    run(scenario())
 
 
 @pytest.mark.parametrize(("goodbye", "window"), [(False, 60.0), (True, 10.0)])
 def test_the_run_ends_when_the_window_is_over(goodbye: bool, window: float) -> None:
-    async def story() -> None:
-        place = FakePorts()
-        async with streams(place) as live:
+    async def scenario() -> None:
+        ports = FakePorts()
+        async with streams(ports) as live:
             encoder = await join(live, FakePublisher())
             encoder.send(packets=1)
             await asyncio.sleep(1)
             assert encoder.session is not None
             encoder.session.close(goodbye=goodbye)
             await asyncio.sleep(window - 0.5)
-            assert "end" not in place.sinks[0].told
-            assert place.states[-1].live
+            assert "end" not in ports.sinks[0].recorded
+            assert ports.states[-1].live
             await asyncio.sleep(1.5)
-            assert place.sinks[0].told[-1] == "end"
-            assert place.closed == 1
-            assert not place.states[-1].live
+            assert ports.sinks[0].recorded[-1] == "end"
+            assert ports.closed == 1
+            assert not ports.states[-1].live
             assert len(live) == 0
 
-    run(story())
+    run(scenario())
 
 
 def test_another_picture_size_goes_on_in_the_same_run() -> None:
-    async def story() -> None:
-        place = FakePorts()
-        async with streams(place) as live:
+    async def scenario() -> None:
+        ports = FakePorts()
+        async with streams(ports) as live:
             encoder = await join(live, FakePublisher())
             encoder.send(packets=1)
             await asyncio.sleep(1)
             encoder.send(SMALL, packets=1)
             await asyncio.sleep(1)
-            (sink,) = place.sinks
-            assert sink.told[-1] == "offer 0"
-            assert sink.told.count("finish") == sink.told.count("begin VideoTrack AudioTrack") - 1
+            (sink,) = ports.sinks
+            assert sink.recorded[-1] == "offer 0"
+            assert (
+                sink.recorded.count("finish")
+                == sink.recorded.count("begin VideoTrack AudioTrack") - 1
+            )
 
-    run(story())
+    run(scenario())
 
 
 def test_a_picture_that_comes_later_ends_the_run_and_begins_another() -> None:
-    async def story() -> None:
-        place = FakePorts()
-        async with streams(place) as live:
+    async def scenario() -> None:
+        ports = FakePorts()
+        async with streams(ports) as live:
             encoder = await join(live, FakePublisher())
             assert encoder.session is not None
             now = asyncio.get_running_loop().time()
@@ -269,36 +274,36 @@ def test_a_picture_that_comes_later_ends_the_run_and_begins_another() -> None:
             await asyncio.sleep(2)
             encoder.send(packets=1, sound=False)
             await asyncio.sleep(1)
-            first, second = place.sinks
-            assert first.told == ["begin AudioTrack", "offer 0", "finish", "end"]
-            assert second.told == ["begin VideoTrack AudioTrack", "offer 0"]
+            first, second = ports.sinks
+            assert first.recorded == ["begin AudioTrack", "offer 0", "finish", "end"]
+            assert second.recorded == ["begin VideoTrack AudioTrack", "offer 0"]
 
-    run(story())
+    run(scenario())
 
 
 @pytest.mark.parametrize("sound", [True, False], ids=["both tracks", "still looking for sound"])
 def test_a_visit_that_is_over_before_its_run_is_open_is_shown_all_the_same(sound: bool) -> None:
-    async def story() -> None:
-        place = FakePorts(opening=3.0)
-        async with streams(place) as live:
+    async def scenario() -> None:
+        ports = FakePorts(opening=3.0)
+        async with streams(ports) as live:
             encoder = await join(live, FakePublisher())
             encoder.send(sound=sound)
             assert encoder.session is not None
             encoder.session.close(goodbye=True)
             await asyncio.sleep(5)
-            (sink,) = place.sinks
-            assert sink.told[1:] == ["offer 0", "offer 1", "slate"]
+            (sink,) = ports.sinks
+            assert sink.recorded[1:] == ["offer 0", "offer 1", "slate"]
             await asyncio.sleep(10)
-            assert sink.told[-1] == "end"
+            assert sink.recorded[-1] == "end"
             assert len(live) == 0
 
-    run(story())
+    run(scenario())
 
 
 def test_a_holder_that_is_silent_for_two_seconds_is_taken_over() -> None:
-    async def story() -> None:
-        place = FakePorts()
-        async with streams(place) as live:
+    async def scenario() -> None:
+        ports = FakePorts()
+        async with streams(ports) as live:
             dead = await join(live, FakePublisher())
             now = asyncio.get_running_loop().time()
             dead.last = now
@@ -308,15 +313,15 @@ def test_a_holder_that_is_silent_for_two_seconds_is_taken_over() -> None:
             newcomer.send(packets=1)
             dead.send(packets=5)  # what a dead connection still had buffered counts no more
             await asyncio.sleep(1)
-            assert place.sinks[0].told == ["begin VideoTrack AudioTrack", "offer 0"]
+            assert ports.sinks[0].recorded == ["begin VideoTrack AudioTrack", "offer 0"]
 
-    run(story())
+    run(scenario())
 
 
 def test_a_holder_that_lives_keeps_its_place() -> None:
-    async def story() -> None:
-        place = FakePorts()
-        async with streams(place) as live:
+    async def scenario() -> None:
+        ports = FakePorts()
+        async with streams(ports) as live:
             holder = await join(live, FakePublisher())
             now = asyncio.get_running_loop().time()
             with pytest.raises(SlotOccupied):
@@ -325,13 +330,13 @@ def test_a_holder_that_lives_keeps_its_place() -> None:
             assert waited == pytest.approx(ANSWER_SECONDS, abs=0.01)
             assert holder.disconnected is None
 
-    run(story())
+    run(scenario())
 
 
 def test_a_holder_that_leaves_in_between_makes_room_at_once() -> None:
-    async def story() -> None:
-        place = FakePorts()
-        async with streams(place) as live, asyncio.TaskGroup() as tasks:
+    async def scenario() -> None:
+        ports = FakePorts()
+        async with streams(ports) as live, asyncio.TaskGroup() as tasks:
             holder = await join(live, FakePublisher())
             waiting = tasks.create_task(join(live, FakePublisher()))
             await asyncio.sleep(1)
@@ -341,42 +346,42 @@ def test_a_holder_that_leaves_in_between_makes_room_at_once() -> None:
             await asyncio.sleep(0.01)
             assert waiting.done()
 
-    run(story())
+    run(scenario())
 
 
 def test_a_drain_keeps_the_run_and_takes_the_encoders_off() -> None:
-    async def story() -> None:
-        place = FakePorts()
-        async with streams(place) as live:
+    async def scenario() -> None:
+        ports = FakePorts()
+        async with streams(ports) as live:
             encoder = await join(live, FakePublisher())
             encoder.send(packets=1)
             await asyncio.sleep(1)
-        assert place.sinks[0].told[-1] == "finish"
-        assert place.closed == 1
+        assert ports.sinks[0].recorded[-1] == "finish"
+        assert ports.closed == 1
         assert encoder.disconnected is not None
         with pytest.raises(SlotOccupied):
             await live.attach(GRANT, FakePublisher())
 
-    run(story())
+    run(scenario())
 
 
 def test_a_state_that_was_not_written_is_written_later() -> None:
-    async def story() -> None:
-        place = FakePorts()
-        place.refusals = 3
-        async with streams(place) as live:
+    async def scenario() -> None:
+        ports = FakePorts()
+        ports.refusals = 3
+        async with streams(ports) as live:
             (await join(live, FakePublisher())).send()
             await asyncio.sleep(1.5)
-            state = place.states[-1]
+            state = ports.states[-1]
             assert (state.live, state.on_air, state.sending) == (True, Slot(0), {Slot(0)})
 
-    run(story())
+    run(scenario())
 
 
 def test_one_streams_fault_takes_its_encoder_off_and_lets_it_come_back() -> None:
-    async def story() -> None:
-        place = FakePorts(broken=True)
-        async with streams(place) as live:
+    async def scenario() -> None:
+        ports = FakePorts(broken=True)
+        async with streams(ports) as live:
             encoder = await join(live, FakePublisher())
             encoder.send()
             await asyncio.sleep(1)
@@ -385,13 +390,13 @@ def test_one_streams_fault_takes_its_encoder_off_and_lets_it_come_back() -> None
             await join(live, FakePublisher())
             assert len(live) == 1
 
-    run(story())
+    run(scenario())
 
 
 def test_sound_alone_is_on_air_after_the_patience() -> None:
-    async def story() -> None:
-        place = FakePorts()
-        async with streams(place) as live:
+    async def scenario() -> None:
+        ports = FakePorts()
+        async with streams(ports) as live:
             encoder = await join(live, FakePublisher())
             assert encoder.session is not None
             now = asyncio.get_running_loop().time()
@@ -400,51 +405,51 @@ def test_sound_alone_is_on_air_after_the_patience() -> None:
                 MediaPacket(track=AUDIO, dts=0, pts=0, key=True, data=b"x"), now
             )
             await asyncio.sleep(2)
-            assert place.sinks[0].told == ["begin AudioTrack", "offer 0"]
-            assert not place.states[-1].no_audio
+            assert ports.sinks[0].recorded == ["begin AudioTrack", "offer 0"]
+            assert not ports.states[-1].no_audio
 
-    run(story())
+    run(scenario())
 
 
 def test_until_its_run_is_open_a_stream_is_as_its_last_owner_left_it() -> None:
-    async def story() -> None:
-        place = FakePorts()
-        async with streams(place) as live:
+    async def scenario() -> None:
+        ports = FakePorts()
+        async with streams(ports) as live:
             encoder = await join(live, FakePublisher())
             await asyncio.sleep(1)
-            assert (place.state.live, place.state.opening) == (False, True)
+            assert (ports.state.live, ports.state.opening) == (False, True)
             encoder.send()
             await asyncio.sleep(1)
-            assert (place.state.live, place.state.opening) == (True, False)
+            assert (ports.state.live, ports.state.opening) == (True, False)
             await live.end(GRANT.stream, "ended")
             await asyncio.sleep(1)
-            assert (place.state.live, place.state.opening) == (False, False)
+            assert (ports.state.live, ports.state.opening) == (False, False)
 
-    run(story())
+    run(scenario())
 
 
 def test_a_stream_of_which_nothing_comes_is_not_about_to_be_continued_for_ever() -> None:
-    async def story() -> None:
-        place = FakePorts()
-        async with streams(place) as live:
+    async def scenario() -> None:
+        ports = FakePorts()
+        async with streams(ports) as live:
             await join(live, FakePublisher())
             await asyncio.sleep(9)
-            assert place.state.opening
+            assert ports.state.opening
             await asyncio.sleep(2)
-            assert not place.state.opening
+            assert not ports.state.opening
 
-    run(story())
+    run(scenario())
 
 
 def test_a_stream_whose_encoder_leaves_before_its_run_is_open_is_off_the_air() -> None:
-    async def story() -> None:
-        place = FakePorts()
-        async with streams(place) as live:
+    async def scenario() -> None:
+        ports = FakePorts()
+        async with streams(ports) as live:
             encoder = await join(live, FakePublisher())
             await asyncio.sleep(1)
             assert encoder.session is not None
             encoder.session.close(goodbye=False)
             await asyncio.sleep(1)
-            assert (place.state.live, place.state.opening) == (False, False)
+            assert (ports.state.live, ports.state.opening) == (False, False)
 
-    run(story())
+    run(scenario())

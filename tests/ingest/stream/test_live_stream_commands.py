@@ -38,41 +38,41 @@ async def join(live: LiveStreams, proof: str = "old") -> FakePublisher:
 
 
 def test_an_end_ends_the_run_at_once_and_what_is_written_then_says_so() -> None:
-    async def story() -> None:
-        place = FakePorts()
-        async with streams(place) as live:
+    async def scenario() -> None:
+        ports = FakePorts()
+        async with streams(ports) as live:
             encoder = await join(live)
             encoder.send(packets=1)
             await asyncio.sleep(1)
-            assert place.states[-1].live
+            assert ports.states[-1].live
             began = asyncio.get_running_loop().time()
             assert await live.end(1, "over")
             assert asyncio.get_running_loop().time() - began < 1
             assert encoder.disconnected == "over"
-            assert place.sinks[0].told[-2:] == ["finish", "end"]
-            state = place.states[-1]
+            assert ports.sinks[0].recorded[-2:] == ["finish", "end"]
+            state = ports.states[-1]
             assert (state.live, state.processing, state.sending) == (False, False, frozenset())
 
-    run(story())
+    run(scenario())
 
 
 def test_an_end_while_the_run_opens_leaves_nothing_to_be_shown() -> None:
-    async def story() -> None:
-        place = FakePorts(opening=3.0)
-        async with streams(place) as live:
+    async def scenario() -> None:
+        ports = FakePorts(opening=3.0)
+        async with streams(ports) as live:
             encoder = await join(live)
             encoder.send(packets=1)
             await asyncio.sleep(1)
             assert await live.end(1, "over")
-            assert [sink.told for sink in place.sinks] == [["end"]]
+            assert [sink.recorded for sink in ports.sinks] == [["end"]]
 
-    run(story())
+    run(scenario())
 
 
 def test_an_end_in_the_window_does_not_wait_for_its_end() -> None:
-    async def story() -> None:
-        place = FakePorts()
-        async with streams(place) as live:
+    async def scenario() -> None:
+        ports = FakePorts()
+        async with streams(ports) as live:
             encoder = await join(live)
             encoder.send(packets=1)
             await asyncio.sleep(1)
@@ -80,16 +80,16 @@ def test_an_end_in_the_window_does_not_wait_for_its_end() -> None:
             encoder.session.close(goodbye=False)
             await asyncio.sleep(1)
             assert await live.end(1, "over")
-            assert place.sinks[0].told[-1] == "end"
+            assert ports.sinks[0].recorded[-1] == "end"
             assert not await live.end(1, "over")
 
-    run(story())
+    run(scenario())
 
 
 def test_who_comes_after_an_end_begins_a_run_that_lasts() -> None:
-    async def story() -> None:
-        place = FakePorts()
-        async with streams(place) as live:
+    async def scenario() -> None:
+        ports = FakePorts()
+        async with streams(ports) as live:
             (await join(live)).send(packets=1)
             await asyncio.sleep(1)
             async with asyncio.TaskGroup() as tasks:
@@ -99,65 +99,65 @@ def test_who_comes_after_an_end_begins_a_run_that_lasts() -> None:
             assert ending.result()
             await asyncio.sleep(5)
             assert second.disconnected is None
-            assert len(place.sinks) == 2
-            assert place.sinks[1].told[:2] == ["begin VideoTrack AudioTrack", "offer 0"]
-            assert place.states[-1].live
+            assert len(ports.sinks) == 2
+            assert ports.sinks[1].recorded[:2] == ["begin VideoTrack AudioTrack", "offer 0"]
+            assert ports.states[-1].live
 
-    run(story())
+    run(scenario())
 
 
 def test_an_encoder_that_has_sent_no_media_is_ended_too() -> None:
-    async def story() -> None:
-        place = FakePorts()
-        async with streams(place) as live:
+    async def scenario() -> None:
+        ports = FakePorts()
+        async with streams(ports) as live:
             encoder = await join(live)
             await asyncio.sleep(1)
-            assert place.states[-1].sending
+            assert ports.states[-1].sending
             assert await live.end(1, "over")
             assert encoder.disconnected == "over"
-            assert not place.states[-1].sending
-            assert place.sinks == []
+            assert not ports.states[-1].sending
+            assert ports.sinks == []
 
-    run(story())
+    run(scenario())
 
 
 def test_there_is_nothing_to_end_of_a_stream_that_nobody_sends() -> None:
-    async def story() -> None:
-        place = FakePorts()
-        async with streams(place) as live:
+    async def scenario() -> None:
+        ports = FakePorts()
+        async with streams(ports) as live:
             assert not await live.end(1, "over")
             (await join(live)).send(packets=1)
             assert not await live.end(2, "over")
             await asyncio.sleep(1)
-            assert place.states[-1].live
+            assert ports.states[-1].live
 
-    run(story())
+    run(scenario())
 
 
 def test_a_key_that_changed_closes_its_encoder_and_keeps_the_run() -> None:
-    async def story() -> None:
-        place = FakePorts()
-        async with streams(place) as live:
+    async def scenario() -> None:
+        ports = FakePorts()
+        async with streams(ports) as live:
             old = await join(live)
             old.send(packets=1)
             await asyncio.sleep(1)
             assert await live.disconnect(1, "new", "the key was changed") == 1
             assert old.disconnected == "the key was changed"
-            assert not place.states[-1].sending
+            assert not ports.states[-1].sending
             new = await join(live, "new")
             new.send(packets=1)
             await asyncio.sleep(1)
             assert await live.disconnect(1, "new", "the key was changed") == 0
             assert new.disconnected is None
-            assert len(place.sinks) == 1
+            assert len(ports.sinks) == 1
 
-    run(story())
+    run(scenario())
 
 
 def test_a_holder_with_the_old_key_makes_way_for_who_waits_with_the_new_one() -> None:
-    async def story() -> None:
-        place = FakePorts()
-        async with streams(place) as live:
+    async def scenario() -> None:
+        ports = FakePorts()
+        async with streams(ports) as live:
             (await join(live)).send(packets=1)
             async with asyncio.TaskGroup() as tasks:
                 waiting = tasks.create_task(join(live, "new"))
@@ -167,71 +167,71 @@ def test_a_holder_with_the_old_key_makes_way_for_who_waits_with_the_new_one() ->
             await asyncio.sleep(1)
             assert waiting.result().disconnected is None
 
-    run(story())
+    run(scenario())
 
 
 @asynccontextmanager
-async def held(place: LoopbackPorts) -> AsyncGenerator[None, None]:
+async def delayed_grants(ports: LoopbackPorts) -> AsyncGenerator[None, None]:
     """Hold the directory's answers back for the length of the block."""
-    place.answering.clear()
+    ports.answering.clear()
     try:
         yield
     finally:
-        place.answering.set()
+        ports.answering.set()
 
 
 def test_a_key_that_changes_while_it_is_looked_up_lets_nobody_in() -> None:
     """The order finds nobody to take off; the old answer comes after it."""
 
-    async def story() -> None:
-        place = LoopbackPorts()
-        async with loopback_listener(place) as inside:
-            wire = await inside.dial()
-            async with held(place):
-                await wire.send(place.opening())
-                await until(lambda: len(place.asked) == 1)
-                place.key = StreamKey.new(HASH)
-                assert await inside.listener.streams.disconnect(1, "new", "changed") == 0
+    async def scenario() -> None:
+        ports = LoopbackPorts()
+        async with loopback_listener(ports) as listener:
+            wire = await listener.dial()
+            async with delayed_grants(ports):
+                await wire.send(ports.opening())
+                await until(lambda: len(ports.asked) == 1)
+                ports.key = StreamKey.new(HASH)
+                assert await listener.listener.streams.disconnect(1, "new", "changed") == 0
             assert await wire.status() == BAD_NAME
             assert last_description(await wire.read_to_end()) == "no stream has this key"
             await wire.close()
-            assert len(place.asked) == 2
-            assert place.runs == []
+            assert len(ports.asked) == 2
+            assert ports.runs == []
 
-    play(story())
+    play(scenario())
 
 
 def test_a_stream_that_is_ended_tells_its_encoder_why(loop: str) -> None:
-    async def story() -> None:
-        place = LoopbackPorts()
-        async with loopback_listener(place) as inside:
-            wire = await inside.publishing(place)
-            assert await inside.listener.streams.end(1, "the stream was ended by its owner")
+    async def scenario() -> None:
+        ports = LoopbackPorts()
+        async with loopback_listener(ports) as listener:
+            wire = await listener.publishing(ports)
+            assert await listener.listener.streams.end(1, "the stream was ended by its owner")
             assert await wire.status(2) == STOPPED
             assert last_description(await wire.read_to_end()) == "the stream was ended by its owner"
             await wire.close()
-            assert place.runs[0].ended
-            again = await inside.publishing(place)
-            assert len(place.runs) == 2
-            assert not place.runs[1].ended
+            assert ports.runs[0].ended
+            again = await listener.publishing(ports)
+            assert len(ports.runs) == 2
+            assert not ports.runs[1].ended
             await again.close()
 
-    play(story(), loop)
+    play(scenario(), loop)
 
 
 def test_an_order_while_another_stream_is_looked_up_costs_a_second_look_and_no_more() -> None:
-    async def story() -> None:
-        place = LoopbackPorts()
-        async with loopback_listener(place) as inside:
-            wire = await inside.dial()
-            async with held(place):
-                await wire.send(place.opening())
-                await until(lambda: len(place.asked) == 1)
-                await inside.listener.streams.disconnect(7, None, "deleted")
+    async def scenario() -> None:
+        ports = LoopbackPorts()
+        async with loopback_listener(ports) as listener:
+            wire = await listener.dial()
+            async with delayed_grants(ports):
+                await wire.send(ports.opening())
+                await until(lambda: len(ports.asked) == 1)
+                await listener.listener.streams.disconnect(7, None, "deleted")
             assert await wire.status() == START
-            assert len(place.asked) == 2
+            assert len(ports.asked) == 2
             await wire.send(rtmp_peer.MEDIA)
-            await until(lambda: len(place.packets) >= 3)
+            await until(lambda: len(ports.packets) >= 3)
             await wire.close()
 
-    play(story())
+    play(scenario())

@@ -21,26 +21,26 @@ from tests.support.ingest.simulated_encoders import (
 from tests.support.ingest.virtual_clock import run
 
 
-def of(place: FakePorts, *kinds: str) -> list[dict[str, object]]:
-    return [each.facts for each in place.told if each.kind in kinds]
+def of(ports: FakePorts, *kinds: str) -> list[dict[str, object]]:
+    return [each.facts for each in ports.recorded if each.kind in kinds]
 
 
 def test_each_encoder_is_told_of_with_its_slot_and_how_many_there_are_then() -> None:
-    async def story() -> None:
-        place = FakePorts()
-        async with simulated_stream(place) as stage:
-            primary = await stage.add_encoder(PRIMARY)
-            backup = await stage.add_encoder(BACKUP)
+    async def scenario() -> None:
+        ports = FakePorts()
+        async with simulated_stream(ports) as stream:
+            primary = await stream.add_encoder(PRIMARY)
+            backup = await stream.add_encoder(BACKUP)
             await asyncio.sleep(3)
             primary.leave(goodbye=True)
             await soon()
-            assert place.state.sending == {BACKUP}
+            assert ports.state.sending == {BACKUP}
             backup.leave()
             await soon()
-            await stage.add_encoder(PRIMARY)
+            await stream.add_encoder(PRIMARY)
             await asyncio.sleep(1)
-            assert await stage.live.disconnect(1, "another", "the key was changed") == 1
-            assert [each for each in place.told if each.kind.startswith("encoder")] == [
+            assert await stream.live.disconnect(1, "another", "the key was changed") == 1
+            assert [each for each in ports.recorded if each.kind.startswith("encoder")] == [
                 LiveEvent(kind=kind, facts={"slot": slot, "receiving_count": count, **why})
                 for kind, slot, count, why in (
                     ("encoder on", "primary", 1, {}),
@@ -52,32 +52,32 @@ def test_each_encoder_is_told_of_with_its_slot_and_how_many_there_are_then() -> 
                 )
             ]
 
-    run(story())
+    run(scenario())
 
 
 @pytest.mark.parametrize("detect", [2.0, 5.0])
 def test_a_connected_encoder_that_is_silent_does_not_count_until_it_sends(detect: float) -> None:
-    async def story() -> None:
-        place = FakePorts()
-        async with simulated_stream(place, Policy(detect_seconds=detect)) as stage:
-            await stage.add_encoder(PRIMARY)
-            backup = await stage.add_encoder(BACKUP)
+    async def scenario() -> None:
+        ports = FakePorts()
+        async with simulated_stream(ports, Policy(detect_seconds=detect)) as stream:
+            await stream.add_encoder(PRIMARY)
+            backup = await stream.add_encoder(BACKUP)
             await asyncio.sleep(3)
             backup.stalled = True
             await asyncio.sleep(detect - 0.2)
-            assert place.state.sending == {PRIMARY, BACKUP}
+            assert ports.state.sending == {PRIMARY, BACKUP}
             await asyncio.sleep(0.6)
-            assert place.state.sending == {PRIMARY}
+            assert ports.state.sending == {PRIMARY}
             backup.stalled = False
             await asyncio.sleep(0.5)
-            assert place.state.sending == {PRIMARY, BACKUP}
+            assert ports.state.sending == {PRIMARY, BACKUP}
             backup.stalled = True
             await asyncio.sleep(detect + 0.5)
             backup.leave()
             await soon()
             assert [
                 (each.kind, each.facts["slot"], each.facts["receiving_count"])
-                for each in place.told
+                for each in ports.recorded
                 if each.kind.startswith("encoder")
             ] == [
                 ("encoder on", "primary", 1),
@@ -88,84 +88,84 @@ def test_a_connected_encoder_that_is_silent_does_not_count_until_it_sends(detect
                 ("encoder off", "backup-1", 1),
             ]
 
-    run(story())
+    run(scenario())
 
 
 def test_an_encoder_that_never_sends_counts_for_the_detection_time() -> None:
-    async def story() -> None:
-        place = FakePorts()
-        async with simulated_stream(place) as stage:
-            encoder = await stage.add_encoder(PRIMARY, phase=10.0)
+    async def scenario() -> None:
+        ports = FakePorts()
+        async with simulated_stream(ports) as stream:
+            encoder = await stream.add_encoder(PRIMARY, phase=10.0)
             encoder.stalled = True
             await asyncio.sleep(1.5)
-            assert place.state.sending == {PRIMARY}
+            assert ports.state.sending == {PRIMARY}
             await asyncio.sleep(1.0)
-            assert place.state.sending == frozenset()
+            assert ports.state.sending == frozenset()
 
-    run(story())
+    run(scenario())
 
 
 def test_a_second_encoder_that_is_refused_is_told_of_and_not_again_and_again() -> None:
-    async def story() -> None:
-        place = FakePorts()
-        async with simulated_stream(place) as stage:
-            await stage.add_encoder(PRIMARY)
+    async def scenario() -> None:
+        ports = FakePorts()
+        async with simulated_stream(ports) as stream:
+            await stream.add_encoder(PRIMARY)
             for _ in range(10):
                 with pytest.raises(SlotOccupied):
-                    await stage.add_encoder(PRIMARY)
-            assert of(place, "refused") == [
+                    await stream.add_encoder(PRIMARY)
+            assert of(ports, "refused") == [
                 {"slot": "primary", "reason": "another encoder is sending"}
             ]
             await asyncio.sleep(60)
             with pytest.raises(SlotOccupied):
-                await stage.add_encoder(PRIMARY)
+                await stream.add_encoder(PRIMARY)
             await soon()
-            assert len(of(place, "refused")) == 2
+            assert len(of(ports, "refused")) == 2
 
-    run(story())
+    run(scenario())
 
 
 def test_a_journal_that_does_not_answer_delays_no_switch_and_is_told_all_of_it_later() -> None:
-    async def story() -> None:
-        place = FakePorts()
-        async with simulated_stream(place) as stage:
-            primary = await stage.add_encoder(PRIMARY)
-            backup = await stage.add_encoder(BACKUP)
+    async def scenario() -> None:
+        ports = FakePorts()
+        async with simulated_stream(ports) as stream:
+            primary = await stream.add_encoder(PRIMARY)
+            backup = await stream.add_encoder(BACKUP)
             backup.gop = 1_000  # so no keyframe of its wakes anybody
             await asyncio.sleep(6)
-            place.hangs = True
+            ports.hangs = True
             primary.stalled = True
             await asyncio.sleep(2.4)
-            assert stage.told == [
+            assert stream.recorded == [
                 "begin VideoTrack AudioTrack",
                 "splice VideoTrack AudioTrack",
             ]
             primary.leave()
             await asyncio.sleep(30)
-            place.hangs = False
+            ports.hangs = False
             await asyncio.sleep(6)
-            assert place.state.on_air == BACKUP
-            assert [facts["to"] for facts in of(place, "switched")] == ["backup-1"]
-            assert len(of(place, "encoder off")) == 1
+            assert ports.state.on_air == BACKUP
+            assert [facts["to"] for facts in of(ports, "switched")] == ["backup-1"]
+            assert len(of(ports, "encoder off")) == 1
 
-    run(story())
+    run(scenario())
 
 
 def test_the_last_state_is_written_when_the_journal_is_back_though_all_have_gone() -> None:
-    async def story() -> None:
-        place = FakePorts()
-        async with simulated_stream(place, reconnect_seconds=0.0) as stage:
-            primary = await stage.add_encoder(PRIMARY)
+    async def scenario() -> None:
+        ports = FakePorts()
+        async with simulated_stream(ports, reconnect_seconds=0.0) as stream:
+            primary = await stream.add_encoder(PRIMARY)
             await asyncio.sleep(3)
-            place.refusals = 100
+            ports.refusals = 100
             primary.leave()
             await asyncio.sleep(20)
-            assert place.state.live
+            assert ports.state.live
             await asyncio.sleep(10)
-            assert not place.state.live
-            assert len(stage.live) == 0
+            assert not ports.state.live
+            assert len(stream.live) == 0
 
-    run(story())
+    run(scenario())
 
 
 @pytest.mark.parametrize(
@@ -174,17 +174,17 @@ def test_the_last_state_is_written_when_the_journal_is_back_though_all_have_gone
 def test_no_state_can_be_read_without_the_events_that_led_to_it(seed: int) -> None:
     """Who reads the events up to any moment knows who is on air, and how many send."""
 
-    async def story() -> None:
-        place = FakePorts()
-        async with simulated_stream(place, Policy(return_seconds=4.0)) as stage:
+    async def scenario() -> None:
+        ports = FakePorts()
+        async with simulated_stream(ports, Policy(return_seconds=4.0)) as stream:
             dice = random.Random(seed)
-            await _trouble(stage, dice)
-            place.refusals = 0
+            await _trouble(stream, dice)
+            ports.refusals = 0
             await asyncio.sleep(6)
         on_air: object = "nobody yet"
         count: object = 0
         compared = 0
-        for state, told in place.entries:
+        for state, told in ports.entries:
             for each in told:
                 match each.kind:
                     case "switched":
@@ -206,12 +206,12 @@ def test_no_state_can_be_read_without_the_events_that_led_to_it(seed: int) -> No
                 assert on_air == (None if state.on_air is None else str(state.on_air))
                 compared += 1
         assert compared > 20
-        assert place.told
+        assert ports.recorded
 
-    run(story())
+    run(scenario())
 
 
-async def _trouble(stage: SimulatedStream, dice: random.Random) -> None:
+async def _trouble(stream: SimulatedStream, dice: random.Random) -> None:
     """Let encoders come, stall and go for some minutes, and an owner meddle; the journal too."""
     cameras: dict[int, SimulatedEncoder] = {}
     for _ in range(150):
@@ -224,15 +224,15 @@ async def _trouble(stage: SimulatedStream, dice: random.Random) -> None:
             case 1 | 2 if camera is not None:
                 camera.stalled = not camera.stalled
             case 3 if dice.random() < 0.3:
-                await stage.live.pause(1)
+                await stream.live.pause(1)
             case 4 | 5:
-                await stage.live.resume(1)
+                await stream.live.resume(1)
             case 6:
-                stage.place.refusals = dice.randrange(8)
+                stream.ports.refusals = dice.randrange(8)
             case 7:
-                await stage.live.drill(1)
+                await stream.live.drill(1)
             case _ if camera is None:
-                cameras[slot.number] = await stage.add_encoder(slot, phase=dice.random())
+                cameras[slot.number] = await stream.add_encoder(slot, phase=dice.random())
             case _:
                 pass
         await asyncio.sleep(dice.choice((0.05, 0.7, 3.0)))
@@ -246,12 +246,12 @@ def test_fifty_flaps_in_five_minutes_are_as_many_switches_as_the_policy_allows(s
     one way off more: 61 in five minutes by the defaults, however often the primary flaps.
     """
 
-    async def story() -> None:
-        place = FakePorts()
+    async def scenario() -> None:
+        ports = FakePorts()
         dice = random.Random(seed)
-        async with simulated_stream(place) as stage:
-            primary = await stage.add_encoder(PRIMARY)
-            await stage.add_encoder(BACKUP)
+        async with simulated_stream(ports) as stream:
+            primary = await stream.add_encoder(PRIMARY)
+            await stream.add_encoder(BACKUP)
             await asyncio.sleep(5)
             began = asyncio.get_running_loop().time()
             for _ in range(50):
@@ -264,50 +264,50 @@ def test_fifty_flaps_in_five_minutes_are_as_many_switches_as_the_policy_allows(s
                 else:
                     primary.leave()
                     await asyncio.sleep(away)
-                    primary = await stage.add_encoder(PRIMARY)
+                    primary = await stream.add_encoder(PRIMARY)
                 await asyncio.sleep(well)
             lasted = asyncio.get_running_loop().time() - began
-            back = [facts for facts in of(place, "switched") if facts["reason"] == "returned"]
-            off = [facts for facts in of(place, "switched") if facts["reason"] != "returned"]
+            back = [facts for facts in of(ports, "switched") if facts["reason"] == "returned"]
+            off = [facts for facts in of(ports, "switched") if facts["reason"] != "returned"]
             assert 0 < len(back) <= lasted / 10
             assert len(off) <= len(back) + 1
             # Nobody saw a slate, a second run or an end: the backup was well all the time.
-            assert of(place, "slate") == []
-            assert len(place.sinks) == 1
-            assert all(not line.startswith(("slate", "finish", "end")) for line in stage.told)
+            assert of(ports, "slate") == []
+            assert len(ports.sinks) == 1
+            assert all(not line.startswith(("slate", "finish", "end")) for line in stream.recorded)
 
-    run(story())
+    run(scenario())
 
 
 def test_fifty_short_flaps_are_one_switch() -> None:
-    async def story() -> None:
-        place = FakePorts()
-        async with simulated_stream(place) as stage:
-            primary = await stage.add_encoder(PRIMARY)
-            await stage.add_encoder(BACKUP)
+    async def scenario() -> None:
+        ports = FakePorts()
+        async with simulated_stream(ports) as stream:
+            primary = await stream.add_encoder(PRIMARY)
+            await stream.add_encoder(BACKUP)
             await asyncio.sleep(5)
             for _ in range(50):
                 primary.stalled = True
                 await asyncio.sleep(2.5)
                 primary.stalled = False
                 await asyncio.sleep(3.5)
-            assert len(of(place, "switched")) == 1
+            assert len(of(ports, "switched")) == 1
 
-    run(story())
+    run(scenario())
 
 
 def test_a_sticky_stream_flaps_only_with_who_is_on_air() -> None:
-    async def story() -> None:
-        place = FakePorts()
-        async with simulated_stream(place, Policy(mode=Mode.STICKY)) as stage:
-            primary = await stage.add_encoder(PRIMARY)
-            await stage.add_encoder(BACKUP)
+    async def scenario() -> None:
+        ports = FakePorts()
+        async with simulated_stream(ports, Policy(mode=Mode.STICKY)) as stream:
+            primary = await stream.add_encoder(PRIMARY)
+            await stream.add_encoder(BACKUP)
             await asyncio.sleep(5)
             for _ in range(20):
                 primary.leave()
                 await asyncio.sleep(1)
-                primary = await stage.add_encoder(PRIMARY)
+                primary = await stream.add_encoder(PRIMARY)
                 await asyncio.sleep(14)
-            assert len(of(place, "switched")) == 1
+            assert len(of(ports, "switched")) == 1
 
-    run(story())
+    run(scenario())

@@ -57,108 +57,108 @@ def test_an_encoder_whose_packets_are_held_up_is_not_switched_away_from(
 ) -> None:
     """For two minutes, with a backup whose network is as bad."""
 
-    async def story() -> None:
-        place = FakePorts()
+    async def scenario() -> None:
+        ports = FakePorts()
         async with (
-            simulated_stream(place, LOW_LATENCY_POLICY) as stage,
+            simulated_stream(ports, LOW_LATENCY_POLICY) as stream,
             asyncio.TaskGroup() as tasks,
         ):
             held: list[asyncio.Task[None]] = []
             for slot, phase in ((PRIMARY, 0.0), (BACKUP, 0.7)):
-                encoder = await stage.add_encoder(slot, phase=phase)
+                encoder = await stream.add_encoder(slot, phase=phase)
                 encoder.interval, encoder.gop = PICTURE_SECONDS, 60
                 dice = random.Random(f"{seed} {slot}")
                 held.append(tasks.create_task(hold_packets(encoder, network, dice)))
             await asyncio.sleep(120)
             for task in held:
                 task.cancel()
-            assert place.events == []
-            assert {each.kind for each in place.told} == {"encoder on"}
-            assert stage.told == ["begin VideoTrack AudioTrack"]
-            (shown,) = pictures(place.sinks[0].told)
+            assert ports.events == []
+            assert {each.kind for each in ports.recorded} == {"encoder on"}
+            assert stream.recorded == ["begin VideoTrack AudioTrack"]
+            (shown,) = pictures(ports.sinks[0].recorded)
             assert len(shown) > 3000
             assert all(33 <= later - sooner <= 34 for sooner, later in pairwise(shown))
 
-    run(story())
+    run(scenario())
 
 
 @pytest.mark.parametrize("stall", [0.9, 1.5])
 def test_when_both_stall_for_a_short_time_nothing_is_lost(stall: float) -> None:
     """As when the service's own network fails."""
 
-    async def story() -> None:
-        place = FakePorts()
-        async with simulated_stream(place, LOW_LATENCY_POLICY) as stage:
-            encoders = [await stage.add_encoder(PRIMARY), await stage.add_encoder(BACKUP)]
+    async def scenario() -> None:
+        ports = FakePorts()
+        async with simulated_stream(ports, LOW_LATENCY_POLICY) as stream:
+            encoders = [await stream.add_encoder(PRIMARY), await stream.add_encoder(BACKUP)]
             await asyncio.sleep(7.05)
             now = asyncio.get_running_loop().time()
             for encoder in encoders:
                 encoder.held_until = now + stall
             await asyncio.sleep(10.0)
-            assert place.events == []
-            (shown,) = pictures(place.sinks[0].told)
+            assert ports.events == []
+            (shown,) = pictures(ports.sinks[0].recorded)
             assert whole(shown)
 
-    run(story())
+    run(scenario())
 
 
 def test_when_both_stall_for_good_viewers_get_the_slate_as_late_as_before() -> None:
-    async def story() -> None:
-        place = FakePorts()
-        async with simulated_stream(place, LOW_LATENCY_POLICY) as stage:
-            encoders = [await stage.add_encoder(PRIMARY), await stage.add_encoder(BACKUP)]
+    async def scenario() -> None:
+        ports = FakePorts()
+        async with simulated_stream(ports, LOW_LATENCY_POLICY) as stream:
+            encoders = [await stream.add_encoder(PRIMARY), await stream.add_encoder(BACKUP)]
             await asyncio.sleep(7.05)
             for encoder in encoders:
                 encoder.stalled = True
             await asyncio.sleep(1.9)
-            assert place.events == []
+            assert ports.events == []
             await asyncio.sleep(0.5)
-            assert place.events == [("slate", {"reason": "stalled"})]
+            assert ports.events == [("slate", {"reason": "stalled"})]
 
-    run(story())
+    run(scenario())
 
 
 @pytest.mark.parametrize("phase", [0.0, 0.3, 0.6, 0.9, 1.1, 1.4, 1.6, 1.9])
 def test_a_stall_is_noticed_within_a_second_and_the_backup_goes_on_from_there(
     phase: float,
 ) -> None:
-    async def story() -> None:
-        place = FakePorts()
-        async with simulated_stream(place, LOW_LATENCY_POLICY) as stage:
-            primary = await stage.add_encoder(PRIMARY)
-            await stage.add_encoder(BACKUP, phase=phase)
+    async def scenario() -> None:
+        ports = FakePorts()
+        async with simulated_stream(ports, LOW_LATENCY_POLICY) as stream:
+            primary = await stream.add_encoder(PRIMARY)
+            await stream.add_encoder(BACKUP, phase=phase)
             await asyncio.sleep(9.05)
             primary.stalled = True
             await asyncio.sleep(0.6)
-            assert stage.on_air == PRIMARY
+            assert stream.on_air == PRIMARY
             # The newest packet came up to 0.1 s before. A keyframe that is due within half of the
             # distance between two of them, from there on, is waited for.
             await asyncio.sleep(0.46)
-            assert stage.on_air == BACKUP
-            first, second = pictures(place.sinks[0].told)
+            assert stream.on_air == BACKUP
+            first, second = pictures(ports.sinks[0].recorded)
             assert whole(second)
             assert abs(seam(first, second)) <= 1.11  # half a GOP, and a picture
             assert second[-1] / 1000 >= asyncio.get_running_loop().time() - 0.2
 
-    run(story())
+    run(scenario())
 
 
 def test_the_backup_has_what_was_sent_since_the_moment_of_the_loss() -> None:
     """Also if its keyframe before that moment is as old as it can be, and the stall is long."""
 
-    async def story() -> None:
-        place = FakePorts()
-        async with simulated_stream(place, LOW_LATENCY_POLICY) as stage:
-            primary = await stage.add_encoder(PRIMARY)
-            backup = await stage.add_encoder(BACKUP)
+    async def scenario() -> None:
+        ports = FakePorts()
+        async with simulated_stream(ports, LOW_LATENCY_POLICY) as stream:
+            primary = await stream.add_encoder(PRIMARY)
+            backup = await stream.add_encoder(BACKUP)
             backup.gop = 80  # 8 s
             await asyncio.sleep(19.55)
             primary.stalled = True
             backup.held_until = asyncio.get_running_loop().time() + 1.5
             await asyncio.sleep(2.3)
-            assert stage.on_air == BACKUP
-            first, second = pictures(place.sinks[0].told)
+            assert stream.on_air == BACKUP
+            first, second = pictures(ports.sinks[0].recorded)
             assert whole(second)
             assert second[0] < first[-1] < second[-1]
 
-    run(story())
+    run(scenario())

@@ -24,14 +24,14 @@ from tests.support.ingest.virtual_clock import hold_up, run
 
 @asynccontextmanager
 async def stream_on_a_watched_loop(
-    place: FakePorts, policy: Policy | None = None
+    ports: FakePorts, policy: Policy | None = None
 ) -> AsyncGenerator[SimulatedStream, None]:
     lag = LoopLag()
     async with (
         run_in_background(BackgroundTask("loop", lambda: watch_loop(lag))),
-        simulated_stream(place, policy, lag=lag) as stage,
+        simulated_stream(ports, policy, lag=lag) as stream,
     ):
-        yield stage
+        yield stream
 
 
 @pytest.mark.parametrize("policy", [Policy(), LOW_LATENCY_POLICY], ids=["normal", "low"])
@@ -39,9 +39,9 @@ async def stream_on_a_watched_loop(
 def test_healthy_encoders_keep_their_places_while_the_loop_is_held_up(
     phase: float, policy: Policy
 ) -> None:
-    async def story() -> None:
-        place = FakePorts()
-        async with stream_on_a_watched_loop(place, policy) as stage:
+    async def scenario() -> None:
+        ports = FakePorts()
+        async with stream_on_a_watched_loop(ports, policy) as stage:
             await stage.add_encoder(PRIMARY)
             await stage.add_encoder(BACKUP, phase=phase)
             await asyncio.sleep(7.0 + phase)
@@ -50,16 +50,16 @@ def test_healthy_encoders_keep_their_places_while_the_loop_is_held_up(
                 hold_up(seconds)
                 await asyncio.sleep(1.0)
                 assert stage.on_air == PRIMARY
-            assert place.events == []
-            assert stage.told == ["begin VideoTrack AudioTrack"]
+            assert ports.events == []
+            assert stage.recorded == ["begin VideoTrack AudioTrack"]
 
-    run(story())
+    run(scenario())
 
 
 def test_an_encoder_that_fails_while_the_loop_is_held_up_again_and_again_is_replaced() -> None:
-    async def story() -> None:
-        place = FakePorts()
-        async with stream_on_a_watched_loop(place) as stage:
+    async def scenario() -> None:
+        ports = FakePorts()
+        async with stream_on_a_watched_loop(ports) as stage:
             primary = await stage.add_encoder(PRIMARY)
             await stage.add_encoder(BACKUP)
             await asyncio.sleep(7.0)
@@ -70,13 +70,13 @@ def test_an_encoder_that_fails_while_the_loop_is_held_up_again_and_again_is_repl
             await asyncio.sleep(0.5)
             assert stage.on_air == BACKUP
 
-    run(story())
+    run(scenario())
 
 
 def test_a_run_waits_longer_for_its_encoder_when_none_could_connect() -> None:
-    async def story() -> None:
-        place = FakePorts()
-        async with stream_on_a_watched_loop(place) as stage:
+    async def scenario() -> None:
+        ports = FakePorts()
+        async with stream_on_a_watched_loop(ports) as stage:
             encoder = await stage.add_encoder(PRIMARY)
             await asyncio.sleep(3.0)
             stage.stop()
@@ -87,19 +87,19 @@ def test_a_run_waits_longer_for_its_encoder_when_none_could_connect() -> None:
             await stage.add_encoder(PRIMARY)
             await asyncio.sleep(2.0)
             assert stage.on_air == PRIMARY
-            assert len(place.sinks) == 1
+            assert len(ports.sinks) == 1
             stage.stop()
             await asyncio.sleep(GRANT.reconnect_seconds)
-            assert len(place.sinks) == 1
+            assert len(ports.sinks) == 1
 
-    run(story())
+    run(scenario())
 
 
 def test_an_encoder_keeps_its_slot_when_what_it_sends_cannot_be_read() -> None:
-    async def story() -> None:
-        place = FakePorts()
+    async def scenario() -> None:
+        ports = FakePorts()
         clock = asyncio.get_running_loop().time
-        async with stream_on_a_watched_loop(place) as stage:
+        async with stream_on_a_watched_loop(ports) as stage:
             holder = await stage.add_encoder(PRIMARY)
             await asyncio.sleep(1.0)
             holder.last = clock()
@@ -110,4 +110,4 @@ def test_an_encoder_keeps_its_slot_when_what_it_sends_cannot_be_read() -> None:
                 await stage.live.attach(GRANT, FakePublisher())
             assert holder.disconnected is None
 
-    run(story())
+    run(scenario())

@@ -20,212 +20,212 @@ BEGIN = "begin VideoTrack AudioTrack"
 
 
 def test_a_stalled_encoder_that_is_alone_gives_way_to_the_slate_until_its_next_keyframe() -> None:
-    async def story() -> None:
-        place = FakePorts()
-        async with simulated_stream(place) as stage:
-            primary = await stage.add_encoder(PRIMARY)
+    async def scenario() -> None:
+        ports = FakePorts()
+        async with simulated_stream(ports) as stream:
+            primary = await stream.add_encoder(PRIMARY)
             await asyncio.sleep(5.05)
             primary.stalled = True
             await asyncio.sleep(1.8)
-            assert stage.on_air == PRIMARY
+            assert stream.on_air == PRIMARY
             await asyncio.sleep(0.6)
-            state = place.state
+            state = ports.state
             assert (state.live, state.processing, state.slate) == (True, True, True)
             assert (state.on_air, state.sending, state.no_audio) == (None, frozenset(), False)
-            (sink,) = place.sinks
+            (sink,) = ports.sinks
             # It counts from the last media, not from when the stall was noticed.
             assert 2.0 <= sink.late[-1] <= 2.4
             await asyncio.sleep(5)
             primary.stalled = False
             await asyncio.sleep(2.5)
-            assert stage.told == [BEGIN, "slate", BEGIN]
-            assert place.state.on_air == PRIMARY
-            assert not place.state.slate
+            assert stream.recorded == [BEGIN, "slate", BEGIN]
+            assert ports.state.on_air == PRIMARY
+            assert not ports.state.slate
             # From a keyframe that has just come on: the clock is not turned back.
             assert sink.late[-1] == pytest.approx(0, abs=0.01)
-            _, again = pictures(sink.told)
+            _, again = pictures(sink.recorded)
             assert whole(again)
-            gap = again[0] - pictures(sink.told)[0][-1]
-            assert place.events == [
+            gap = again[0] - pictures(sink.recorded)[0][-1]
+            assert ports.events == [
                 ("slate", {"reason": "stalled"}),
                 ("back on air", {"slot": "primary", "gap_ms": pytest.approx(gap, abs=2)}),
             ]
 
-    run(story())
+    run(scenario())
 
 
 def test_a_lost_connection_is_the_slate_at_once_and_whoever_comes_first_ends_it() -> None:
-    async def story() -> None:
-        place = FakePorts()
-        async with simulated_stream(place) as stage:
-            primary = await stage.add_encoder(PRIMARY)
-            backup = await stage.add_encoder(BACKUP)
+    async def scenario() -> None:
+        ports = FakePorts()
+        async with simulated_stream(ports) as stream:
+            primary = await stream.add_encoder(PRIMARY)
+            backup = await stream.add_encoder(BACKUP)
             await asyncio.sleep(5.05)
             backup.stalled = True
             await asyncio.sleep(2.1)
             primary.leave()
             await soon()
-            assert place.sinks[0].late[-1] <= 0.11
-            assert place.state.slate
-            primary = await stage.add_encoder(PRIMARY)
+            assert ports.sinks[0].late[-1] <= 0.11
+            assert ports.state.slate
+            primary = await stream.add_encoder(PRIMARY)
             primary.stalled = True
             await asyncio.sleep(4)
             backup.stalled = False
             await asyncio.sleep(2.1)
             # No hysteresis: the slate is nobody's.
-            assert stage.on_air == BACKUP
-            assert stage.told == [BEGIN, "slate", BEGIN]
-            assert [kind for kind, _ in place.events] == ["slate", "back on air"]
+            assert stream.on_air == BACKUP
+            assert stream.recorded == [BEGIN, "slate", BEGIN]
+            assert [kind for kind, _ in ports.events] == ["slate", "back on air"]
 
-    run(story())
+    run(scenario())
 
 
 def test_a_stalled_encoder_that_stays_connected_keeps_the_run() -> None:
-    async def story() -> None:
-        place = FakePorts()
-        async with simulated_stream(place) as stage:
-            primary = await stage.add_encoder(PRIMARY)
+    async def scenario() -> None:
+        ports = FakePorts()
+        async with simulated_stream(ports) as stream:
+            primary = await stream.add_encoder(PRIMARY)
             await asyncio.sleep(5)
             primary.stalled = True
             await asyncio.sleep(500)
-            assert stage.told == [BEGIN, "slate"]
-            assert place.state.live
+            assert stream.recorded == [BEGIN, "slate"]
+            assert ports.state.live
             primary.leave()
             await asyncio.sleep(59)
-            assert place.state.live
+            assert ports.state.live
             await asyncio.sleep(2)
-            assert stage.told == [BEGIN, "slate", "end"]
-            assert not place.state.live
+            assert stream.recorded == [BEGIN, "slate", "end"]
+            assert not ports.state.live
 
-    run(story())
+    run(scenario())
 
 
 @pytest.mark.parametrize("goodbye", [True, False])
 def test_a_run_that_waits_for_nobody_ends_at_once_and_without_a_slate(goodbye: bool) -> None:
-    async def story() -> None:
-        place = FakePorts()
-        async with simulated_stream(place, reconnect_seconds=0.0, goodbye_seconds=0.0) as stage:
-            primary = await stage.add_encoder(PRIMARY)
+    async def scenario() -> None:
+        ports = FakePorts()
+        async with simulated_stream(ports, reconnect_seconds=0.0, goodbye_seconds=0.0) as stream:
+            primary = await stream.add_encoder(PRIMARY)
             await asyncio.sleep(5)
             primary.leave(goodbye=goodbye)
             await asyncio.sleep(1)
-            assert stage.told == [BEGIN, "finish", "end"]
-            assert place.events == []
-            assert not place.state.live
+            assert stream.recorded == [BEGIN, "finish", "end"]
+            assert ports.events == []
+            assert not ports.state.live
 
-    run(story())
+    run(scenario())
 
 
 def test_a_goodbye_is_the_slate_too_for_its_own_time() -> None:
-    async def story() -> None:
-        place = FakePorts()
-        async with simulated_stream(place) as stage:
-            primary = await stage.add_encoder(PRIMARY)
+    async def scenario() -> None:
+        ports = FakePorts()
+        async with simulated_stream(ports) as stream:
+            primary = await stream.add_encoder(PRIMARY)
             await asyncio.sleep(5)
             primary.leave(goodbye=True)
             await asyncio.sleep(9.5)
-            assert place.state.slate
-            assert place.events == [("slate", {"reason": "goodbye"})]
+            assert ports.state.slate
+            assert ports.events == [("slate", {"reason": "goodbye"})]
             await asyncio.sleep(1)
-            assert stage.told == [BEGIN, "slate", "end"]
+            assert stream.recorded == [BEGIN, "slate", "end"]
 
-    run(story())
+    run(scenario())
 
 
 def test_a_goodbye_while_another_is_connected_but_silent_waits_for_that_one() -> None:
-    async def story() -> None:
-        place = FakePorts()
-        async with simulated_stream(place, goodbye_seconds=0.0) as stage:
-            primary = await stage.add_encoder(PRIMARY)
-            backup = await stage.add_encoder(BACKUP)
+    async def scenario() -> None:
+        ports = FakePorts()
+        async with simulated_stream(ports, goodbye_seconds=0.0) as stream:
+            primary = await stream.add_encoder(PRIMARY)
+            backup = await stream.add_encoder(BACKUP)
             await asyncio.sleep(5)
             backup.stalled = True
             await asyncio.sleep(3)
             primary.leave(goodbye=True)
             await asyncio.sleep(30)
-            assert stage.told == [BEGIN, "slate"]
+            assert stream.recorded == [BEGIN, "slate"]
             backup.stalled = False
             await asyncio.sleep(3)
-            assert stage.on_air == BACKUP
+            assert stream.on_air == BACKUP
 
-    run(story())
+    run(scenario())
 
 
 @pytest.mark.parametrize("order", ["drain", "end"])
 def test_an_end_while_the_slate_is_on_brings_no_other(order: str) -> None:
-    async def story() -> None:
-        place = FakePorts()
-        async with simulated_stream(place) as stage:
-            primary = await stage.add_encoder(PRIMARY)
+    async def scenario() -> None:
+        ports = FakePorts()
+        async with simulated_stream(ports) as stream:
+            primary = await stream.add_encoder(PRIMARY)
             await asyncio.sleep(5)
             primary.stalled = True
             await asyncio.sleep(5)
             if order == "end":
-                await stage.live.end(1, "over")
+                await stream.live.end(1, "over")
             else:
-                stage.live.drain()
-                await stage.live.wait_closed()
-            assert stage.told == [BEGIN, "slate", *(["end"] if order == "end" else [])]
-            state = place.state
+                stream.live.drain()
+                await stream.live.wait_closed()
+            assert stream.recorded == [BEGIN, "slate", *(["end"] if order == "end" else [])]
+            state = ports.state
             assert (state.live, state.slate, state.sending) == (False, False, frozenset())
 
-    run(story())
+    run(scenario())
 
 
 def test_an_encoder_that_takes_its_own_place_over_ends_the_slate() -> None:
-    async def story() -> None:
-        place = FakePorts()
-        async with simulated_stream(place) as stage:
-            primary = await stage.add_encoder(PRIMARY)
+    async def scenario() -> None:
+        ports = FakePorts()
+        async with simulated_stream(ports) as stream:
+            primary = await stream.add_encoder(PRIMARY)
             await asyncio.sleep(5)
             primary.stalled, primary.last = True, asyncio.get_running_loop().time()
-            again = await stage.add_encoder(PRIMARY)
+            again = await stream.add_encoder(PRIMARY)
             await asyncio.sleep(1)
             assert primary.disconnected is not None
             assert again.disconnected is None
-            assert stage.on_air == PRIMARY
-            assert stage.told == [BEGIN, "slate", BEGIN]
+            assert stream.on_air == PRIMARY
+            assert stream.recorded == [BEGIN, "slate", BEGIN]
             # One in which the stall was noticed, or the seat was emptied: whichever was first.
-            assert [kind for kind, _ in place.events if kind != "taken over"] == [
+            assert [kind for kind, _ in ports.events if kind != "taken over"] == [
                 "slate",
                 "back on air",
             ]
-            told = [(each.kind, each.facts) for each in place.told]
+            told = [(each.kind, each.facts) for each in ports.recorded]
             at = told.index(("taken over", {"slot": "primary"}))
             assert told[at + 1] == (
                 "encoder off",
                 {"slot": "primary", "receiving_count": 0, "reason": "taken over"},
             )
 
-    run(story())
+    run(scenario())
 
 
 def test_a_source_without_sound_is_said_to_have_none_only_while_it_is_on_air() -> None:
-    async def story() -> None:
-        place = FakePorts()
-        async with simulated_stream(place) as stage:
-            primary = await stage.add_encoder(PRIMARY, sound=False)
+    async def scenario() -> None:
+        ports = FakePorts()
+        async with simulated_stream(ports) as stream:
+            primary = await stream.add_encoder(PRIMARY, sound=False)
             await asyncio.sleep(5)
-            assert place.state.no_audio
+            assert ports.state.no_audio
             primary.stalled = True
             await asyncio.sleep(3)
-            assert not place.state.no_audio
-            await stage.add_encoder(BACKUP)
+            assert not ports.state.no_audio
+            await stream.add_encoder(BACKUP)
             await asyncio.sleep(3)
-            assert (place.state.on_air, place.state.no_audio) == (BACKUP, False)
+            assert (ports.state.on_air, ports.state.no_audio) == (BACKUP, False)
 
-    run(story())
+    run(scenario())
 
 
 def test_a_pause_is_the_slate_at_once_and_a_resume_waits_for_a_keyframe() -> None:
-    async def story() -> None:
-        place = FakePorts()
-        async with simulated_stream(place) as stage:
-            primary = await stage.add_encoder(PRIMARY)
-            backup = await stage.add_encoder(BACKUP, phase=0.7)
+    async def scenario() -> None:
+        ports = FakePorts()
+        async with simulated_stream(ports) as stream:
+            primary = await stream.add_encoder(PRIMARY)
+            backup = await stream.add_encoder(BACKUP, phase=0.7)
             await asyncio.sleep(5.05)
-            assert await stage.live.pause(1)
-            state = place.state
+            assert await stream.live.pause(1)
+            state = ports.state
             assert (state.paused, state.live, state.on_air) == (True, True, None)
             assert (state.slate, state.sending) == (True, {PRIMARY, BACKUP})
             # Whatever the encoders do now is nobody's affair but theirs.
@@ -234,121 +234,121 @@ def test_a_pause_is_the_slate_at_once_and_a_resume_waits_for_a_keyframe() -> Non
             primary.stalled = False
             await asyncio.sleep(20)
             backup.leave()
-            await stage.add_encoder(BACKUP)
+            await stream.add_encoder(BACKUP)
             await asyncio.sleep(20.5)
-            assert stage.told == [BEGIN, "slate"]
+            assert stream.recorded == [BEGIN, "slate"]
             assert primary.disconnected is None
-            assert await stage.live.resume(1)
-            assert (place.state.paused, place.state.on_air) == (False, None)
+            assert await stream.live.resume(1)
+            assert (ports.state.paused, ports.state.on_air) == (False, None)
             await asyncio.sleep(2.1)
-            assert (place.state.on_air, place.state.slate) == (PRIMARY, False)
-            assert stage.told == [BEGIN, "slate", BEGIN]
-            assert place.sinks[0].late[-1] == pytest.approx(0, abs=0.01)
-            assert [(kind, facts.get("reason")) for kind, facts in place.events] == [
+            assert (ports.state.on_air, ports.state.slate) == (PRIMARY, False)
+            assert stream.recorded == [BEGIN, "slate", BEGIN]
+            assert ports.sinks[0].late[-1] == pytest.approx(0, abs=0.01)
+            assert [(kind, facts.get("reason")) for kind, facts in ports.events] == [
                 ("slate", "paused"),
                 ("back on air", None),
             ]
 
-    run(story())
+    run(scenario())
 
 
 def test_a_pause_twice_is_one() -> None:
-    async def story() -> None:
-        place = FakePorts()
-        async with simulated_stream(place) as stage:
-            await stage.add_encoder(PRIMARY)
+    async def scenario() -> None:
+        ports = FakePorts()
+        async with simulated_stream(ports) as stream:
+            await stream.add_encoder(PRIMARY)
             await asyncio.sleep(3)
-            assert await stage.live.pause(1)
-            assert await stage.live.pause(1)
-            assert await stage.live.resume(1)
-            assert await stage.live.resume(1)
+            assert await stream.live.pause(1)
+            assert await stream.live.pause(1)
+            assert await stream.live.resume(1)
+            assert await stream.live.resume(1)
             await asyncio.sleep(3)
-            assert stage.told == [BEGIN, "slate", BEGIN]
-            assert not await stage.live.pause(2)
-            assert not await stage.live.resume(2)
+            assert stream.recorded == [BEGIN, "slate", BEGIN]
+            assert not await stream.live.pause(2)
+            assert not await stream.live.resume(2)
 
-    run(story())
+    run(scenario())
 
 
 def test_a_run_that_is_paused_from_its_beginning_on_shows_nothing_of_its_encoders() -> None:
-    async def story() -> None:
-        place = FakePorts()
-        async with simulated_stream(place, paused=True) as stage:
-            await stage.add_encoder(PRIMARY)
+    async def scenario() -> None:
+        ports = FakePorts()
+        async with simulated_stream(ports, paused=True) as stream:
+            await stream.add_encoder(PRIMARY)
             await asyncio.sleep(10)
-            (sink,) = place.sinks
-            assert sink.told == [BEGIN, "slate"]
-            state = place.state
+            (sink,) = ports.sinks
+            assert sink.recorded == [BEGIN, "slate"]
+            state = ports.state
             assert (state.live, state.paused, state.on_air) == (True, True, None)
-            assert await stage.live.resume(1)
+            assert await stream.live.resume(1)
             await asyncio.sleep(2.1)
-            assert stage.told == [BEGIN, "slate", BEGIN]
-            assert stage.on_air == PRIMARY
+            assert stream.recorded == [BEGIN, "slate", BEGIN]
+            assert stream.on_air == PRIMARY
 
-    run(story())
+    run(scenario())
 
 
 def test_a_pause_ends_with_its_run_and_outlives_a_restart() -> None:
-    async def story() -> None:
-        place = FakePorts()
-        async with simulated_stream(place) as stage:
-            primary = await stage.add_encoder(PRIMARY)
+    async def scenario() -> None:
+        ports = FakePorts()
+        async with simulated_stream(ports) as stream:
+            primary = await stream.add_encoder(PRIMARY)
             await asyncio.sleep(3)
-            assert await stage.live.pause(1)
+            assert await stream.live.pause(1)
             primary.leave()
             await asyncio.sleep(61)
-            assert (place.state.live, place.state.paused) == (False, False)
-            await stage.add_encoder(PRIMARY)
+            assert (ports.state.live, ports.state.paused) == (False, False)
+            await stream.add_encoder(PRIMARY)
             await asyncio.sleep(3)
-            assert stage.on_air == PRIMARY
-            assert await stage.live.pause(1)
-            assert await stage.live.end(1, "over")
-            assert not place.state.paused
-            await stage.add_encoder(PRIMARY)
+            assert stream.on_air == PRIMARY
+            assert await stream.live.pause(1)
+            assert await stream.live.end(1, "over")
+            assert not ports.state.paused
+            await stream.add_encoder(PRIMARY)
             await asyncio.sleep(3)
-            assert await stage.live.pause(1)
-            stage.live.drain()
-            await stage.live.wait_closed()
-            assert (place.state.live, place.state.paused) == (False, True)
+            assert await stream.live.pause(1)
+            stream.live.drain()
+            await stream.live.wait_closed()
+            assert (ports.state.live, ports.state.paused) == (False, True)
 
-    run(story())
+    run(scenario())
 
 
 @pytest.mark.parametrize("earlier", [0.0, 0.05, 0.4, 1.0])
 def test_encoders_that_are_started_together_begin_with_the_primary(earlier: float) -> None:
-    async def story() -> None:
-        place = FakePorts()
-        async with simulated_stream(place) as stage:
-            await stage.add_encoder(BACKUP)
+    async def scenario() -> None:
+        ports = FakePorts()
+        async with simulated_stream(ports) as stream:
+            await stream.add_encoder(BACKUP)
             await asyncio.sleep(earlier)
-            await stage.add_encoder(PRIMARY)
+            await stream.add_encoder(PRIMARY)
             await asyncio.sleep(0.1)
-            assert place.sinks
+            assert ports.sinks
             await asyncio.sleep(3)
-            assert stage.on_air == PRIMARY
-            assert len(pictures(place.sinks[0].told)) == 1
-            assert place.events == []
+            assert stream.on_air == PRIMARY
+            assert len(pictures(ports.sinks[0].recorded)) == 1
+            assert ports.events == []
 
-    run(story())
+    run(scenario())
 
 
 def test_a_backup_that_comes_alone_begins_soon_and_loses_nothing_by_waiting() -> None:
-    async def story() -> None:
-        place = FakePorts()
-        async with simulated_stream(place, Policy(detect_seconds=1.0)) as stage:
+    async def scenario() -> None:
+        ports = FakePorts()
+        async with simulated_stream(ports, Policy(detect_seconds=1.0)) as stream:
             began = asyncio.get_running_loop().time()
-            backup = await stage.add_encoder(BACKUP)
+            backup = await stream.add_encoder(BACKUP)
             backup.gop = 5  # some keyframes come while it waits
             await asyncio.sleep(2)
-            assert stage.on_air == BACKUP
-            (sink,) = place.sinks
-            (only,) = pictures(sink.told)
+            assert stream.on_air == BACKUP
+            (sink,) = ports.sinks
+            (only,) = pictures(sink.recorded)
             assert whole(only)
             assert only[0] == round(began * 1000)
             assert 1.5 <= sink.late[0] <= 1.8
             # The primary comes too late to begin, and waits as long as it has to.
-            await stage.add_encoder(PRIMARY)
+            await stream.add_encoder(PRIMARY)
             await asyncio.sleep(9)
-            assert stage.on_air == BACKUP
+            assert stream.on_air == BACKUP
 
-    run(story())
+    run(scenario())

@@ -14,7 +14,7 @@ OTHER = msgspec.structs.replace(GRANT, stream=2, hash="Zb3dEf6hIj9l")
 
 
 def test_each_stream_has_one_owner_until_it_has_nothing_to_serve() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         ports = FakePorts()
         async with streams(ports) as live:
             first = await live.attach(GRANT, FakePublisher())
@@ -25,11 +25,11 @@ def test_each_stream_has_one_owner_until_it_has_nothing_to_serve() -> None:
             await live.wait_closed()
             assert len(live) == 0
 
-    run(story())
+    run(scenario())
 
 
 def test_a_command_for_a_stream_that_is_not_served_finds_nothing() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with streams(FakePorts()) as live:
             assert not await live.end(1, "over")
             assert not await live.pause(1)
@@ -38,21 +38,21 @@ def test_a_command_for_a_stream_that_is_not_served_finds_nothing() -> None:
             nothing = StreamReport(live=False, on_air=None, slots=[], advice=[])
             assert live.report(1) == msgspec.to_builtins(nothing)
 
-    run(story())
+    run(scenario())
 
 
 def test_a_revocation_counts_even_if_no_publisher_is_connected() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with streams(FakePorts()) as live:
             assert live.revocations == 0
             assert await live.disconnect(1, "new", "the key was changed") == 0
             assert live.revocations == 1
 
-    run(story())
+    run(scenario())
 
 
 def test_a_draining_registry_accepts_no_publisher() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with streams(FakePorts()) as live:
             publisher = FakePublisher()
             await live.attach(GRANT, publisher)
@@ -63,4 +63,4 @@ def test_a_draining_registry_accepts_no_publisher() -> None:
             async with asyncio.timeout(10):
                 await live.wait_closed()
 
-    run(story())
+    run(scenario())

@@ -19,7 +19,7 @@ BACKUP = msgspec.structs.replace(GRANT, slot=Slot(1))
 
 
 def test_a_run_has_the_generation_of_its_claim_which_is_released_at_the_end() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         table, ports = OwnershipTable(), FakePorts()
         table.owners[1] = (None, 6)
         async with streams(ports, table.host(HERE)) as live:
@@ -38,11 +38,11 @@ def test_a_run_has_the_generation_of_its_claim_which_is_released_at_the_end() ->
         assert table.released == [(HERE, 7)]
         assert table.owners[1] == (None, 7)
 
-    run(story())
+    run(scenario())
 
 
 def test_two_publishers_at_once_claim_their_stream_once() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         table = OwnershipTable()
         table.answering.clear()
         async with streams(FakePorts(), table.host(HERE)) as live, asyncio.TaskGroup() as tasks:
@@ -54,11 +54,11 @@ def test_two_publishers_at_once_claim_their_stream_once() -> None:
             assert len(live) == 1
             assert table.claims == [(HERE, None)]
 
-    run(story())
+    run(scenario())
 
 
 def test_a_publisher_that_comes_during_the_release_keeps_a_stream_that_is_owned() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         table = OwnershipTable()
         async with streams(FakePorts(), table.host(HERE)) as live:
             encoder = await join(live, FakePublisher())
@@ -75,11 +75,11 @@ def test_a_publisher_that_comes_during_the_release_keeps_a_stream_that_is_owned(
             assert table.owners[1] == (HERE, 2)
             assert live.generations == {1: 2}
 
-    run(story())
+    run(scenario())
 
 
 def test_a_stream_of_another_host_is_not_served_here() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         table = OwnershipTable()
         table.owners[1] = (THERE, 4)
         async with streams(FakePorts(), table.host(HERE)) as live:
@@ -90,22 +90,22 @@ def test_a_stream_of_another_host_is_not_served_here() -> None:
                 await live.attach(GRANT, FakePublisher())
             assert len(live) == 0
 
-    run(story())
+    run(scenario())
 
 
 def test_a_stream_whose_owner_is_known_to_be_gone_is_served_here() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         table = OwnershipTable()
         table.owners[1] = (THERE, 4)
         async with streams(FakePorts(), table.host(HERE)) as live:
             await live.attach_here(GRANT, FakePublisher(), gone=4)
             assert live.generations == {1: 5}
 
-    run(story())
+    run(scenario())
 
 
 def test_without_an_answer_no_publisher_is_accepted() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         table = OwnershipTable()
         table.down = True
         async with streams(FakePorts(), table.host(HERE)) as live:
@@ -113,11 +113,11 @@ def test_without_an_answer_no_publisher_is_accepted() -> None:
                 await live.attach(GRANT, FakePublisher())
             assert len(live) == 0
 
-    run(story())
+    run(scenario())
 
 
 def test_a_stream_that_is_claimed_while_the_service_stops_is_released() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         table = OwnershipTable()
         table.answering.clear()
         async with streams(FakePorts(), table.host(HERE)) as live, asyncio.TaskGroup() as tasks:
@@ -132,11 +132,11 @@ def test_a_stream_that_is_claimed_while_the_service_stops_is_released() -> None:
         with pytest.raises(SlotOccupied):
             await attaching
 
-    run(story())
+    run(scenario())
 
 
 def test_a_release_that_fails_or_hangs_delays_the_end_of_a_stream_by_seconds() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         table = OwnershipTable()
         async with streams(FakePorts(), table.host(HERE)) as live:
             for fault in ("down", "hangs"):
@@ -152,11 +152,11 @@ def test_a_release_that_fails_or_hangs_delays_the_end_of_a_stream_by_seconds() -
                 table.answering.set()
             assert table.released == []
 
-    run(story())
+    run(scenario())
 
 
 def test_a_surrendered_stream_is_not_ended_and_writes_nothing_more() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         table, ports = OwnershipTable(), FakePorts()
         async with streams(ports, table.host(HERE)) as live:
             encoder = await join(live, FakePublisher())
@@ -174,13 +174,13 @@ def test_a_surrendered_stream_is_not_ended_and_writes_nothing_more() -> None:
             await live.wait_closed()
             assert len(ports.entries) == written
             assert (ports.closed, table.released) == (0, [])
-            assert "end" not in ports.sinks[0].told
+            assert "end" not in ports.sinks[0].recorded
 
-    run(story())
+    run(scenario())
 
 
 def test_a_stream_that_is_surrendered_before_it_is_served_is_over_too() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         table, ports = OwnershipTable(), FakePorts()
         async with streams(ports, table.host(HERE)) as live:
             encoder = await join(live, FakePublisher())
@@ -194,11 +194,11 @@ def test_a_stream_that_is_surrendered_before_it_is_served_is_over_too() -> None:
                 await live.wait_closed()
         assert ports.generations == []
 
-    run(story())
+    run(scenario())
 
 
 def test_a_command_that_waits_for_a_surrendered_stream_returns() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         table, ports = OwnershipTable(), FakePorts()
         async with streams(ports, table.host(HERE)) as live, asyncio.TaskGroup() as tasks:
             encoder = await join(live, FakePublisher())
@@ -211,11 +211,11 @@ def test_a_command_that_waits_for_a_surrendered_stream_returns() -> None:
             async with asyncio.timeout(1):
                 await pausing
 
-    run(story())
+    run(scenario())
 
 
 def test_a_stream_that_comes_back_is_served_by_a_new_owner_of_it() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         table, ports = OwnershipTable(), FakePorts()
         async with streams(ports, table.host(HERE)) as live:
             first = await join(live, FakePublisher())
@@ -229,4 +229,4 @@ def test_a_stream_that_comes_back_is_served_by_a_new_owner_of_it() -> None:
             assert live.generations == {1: 3}
         assert ports.generations == [1, 3]
 
-    run(story())
+    run(scenario())

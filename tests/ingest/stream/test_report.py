@@ -22,7 +22,7 @@ from tests.ingest.stream.test_live_stream import (
 from tests.support.ingest.virtual_clock import run
 
 
-async def sit(live: LiveStreams, slot: int) -> FakePublisher:
+async def attach_encoder(live: LiveStreams, slot: int) -> FakePublisher:
     encoder = FakePublisher()
     grant = msgspec.structs.replace(GRANT, slot=Slot(slot), active=frozenset({"360p", "720p"}))
     encoder.session = await live.attach(grant, encoder)
@@ -43,34 +43,34 @@ async def send(encoder: FakePublisher, video: VideoTrack, seconds: int, first: i
         await asyncio.sleep(0.04)
 
 
-def told(live: LiveStreams) -> StreamReport:
+def stream_report(live: LiveStreams) -> StreamReport:
     return msgspec.convert(live.report(GRANT.stream), StreamReport)
 
 
-def play(story: Callable[[LiveStreams], Awaitable[None]]) -> None:
+def play(scenario: Callable[[LiveStreams], Awaitable[None]]) -> None:
     async def go() -> None:
         async with streams(FakePorts()) as live:
-            await story(live)
+            await scenario(live)
 
     run(go())
 
 
 def test_a_stream_that_nobody_sends_to_has_no_slots() -> None:
-    async def story(live: LiveStreams) -> None:
+    async def scenario(live: LiveStreams) -> None:
         nobody = StreamReport(live=False, on_air=None, slots=[], advice=[])
-        assert told(live) == nobody
+        assert stream_report(live) == nobody
 
-    play(story)
+    play(scenario)
 
 
 def test_an_encoder_is_there_from_its_seat_on_and_gone_when_it_leaves() -> None:
-    async def story(live: LiveStreams) -> None:
-        encoder = await sit(live, 0)
-        (slot,) = told(live).slots
+    async def scenario(live: LiveStreams) -> None:
+        encoder = await attach_encoder(live, 0)
+        (slot,) = stream_report(live).slots
         assert (slot.slot, slot.number, slot.peer) == ("primary", 0, encoder.peer)
         assert (slot.encoder.video, slot.encoder.audio, slot.advice) == (None, None, [])
         await send(encoder, VIDEO, 21)
-        report = told(live)
+        report = stream_report(live)
         (slot,) = report.slots
         assert (report.live, report.on_air) == (True, "primary")
         assert slot.connected_seconds == 21
@@ -81,47 +81,47 @@ def test_an_encoder_is_there_from_its_seat_on_and_gone_when_it_leaves() -> None:
         assert any("keyframe interval is 5 s" in each for each in slot.advice)
         assert encoder.session is not None
         encoder.session.close(goodbye=False)
-        assert told(live).slots == []
+        assert stream_report(live).slots == []
 
-    play(story)
+    play(scenario)
 
 
 def test_the_resolutions_that_are_on_are_held_against_the_picture() -> None:
-    async def story(live: LiveStreams) -> None:
-        encoder = await sit(live, 0)
+    async def scenario(live: LiveStreams) -> None:
+        encoder = await attach_encoder(live, 0)
         await send(encoder, msgspec.structs.replace(VIDEO, width=1920, height=1080), 3)
-        (slot,) = told(live).slots
+        (slot,) = stream_report(live).slots
         assert any("send 720p" in each for each in slot.advice)
 
-    play(story)
+    play(scenario)
 
 
 def test_a_backup_is_measured_beside_the_primary_and_held_against_it() -> None:
-    async def story(live: LiveStreams) -> None:
-        backup, primary = await sit(live, 1), await sit(live, 0)
+    async def scenario(live: LiveStreams) -> None:
+        backup, primary = await attach_encoder(live, 1), await attach_encoder(live, 0)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(send(primary, VIDEO, 12))
             tasks.create_task(send(backup, SMALL, 12, first=500_000))
-        report = told(live)
+        report = stream_report(live)
         assert [each.slot for each in report.slots] == ["primary", "backup-1"]
         assert [each.encoder.clock.jumps for each in report.slots] == [0, 0]
         (said,) = report.advice
         assert "1280x720 and 640x360" in said
 
-    play(story)
+    play(scenario)
 
 
 def test_a_clock_that_jumps_is_told_of() -> None:
-    async def story(live: LiveStreams) -> None:
-        encoder = await sit(live, 0)
+    async def scenario(live: LiveStreams) -> None:
+        encoder = await attach_encoder(live, 0)
         await send(encoder, VIDEO, 3)
         assert encoder.session is not None
         encoder.session.clock_jumped()
         await send(encoder, VIDEO, 3, first=900_000)
-        (slot,) = told(live).slots
+        (slot,) = stream_report(live).slots
         assert slot.encoder.clock.jumps == 1
         assert slot.encoder.video is not None
         assert slot.encoder.video.frames_missing == 0
         assert slot.encoder.network.measured_seconds == 3
 
-    play(story)
+    play(scenario)

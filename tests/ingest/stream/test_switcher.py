@@ -25,31 +25,31 @@ from tests.support.ingest.virtual_clock import run
 def test_a_backup_takes_over_from_a_primary_that_leaves_at_the_nearest_keyframe(
     goodbye: bool, phase: float
 ) -> None:
-    async def story() -> None:
-        place = FakePorts()
-        async with simulated_stream(place) as stage:
-            primary = await stage.add_encoder(PRIMARY)
-            await stage.add_encoder(BACKUP, phase=phase)
+    async def scenario() -> None:
+        ports = FakePorts()
+        async with simulated_stream(ports) as stream:
+            primary = await stream.add_encoder(PRIMARY)
+            await stream.add_encoder(BACKUP, phase=phase)
             await asyncio.sleep(7.05)
-            state = place.states[-1]
+            state = ports.states[-1]
             assert (state.on_air, state.sending) == (PRIMARY, {PRIMARY, BACKUP})
             primary.leave(goodbye=goodbye)
             # At once, but where the next keyframe is nearer than the newest.
             await (soon() if phase < 1.05 else asyncio.sleep(1.0))
-            state = place.states[-1]
+            state = ports.states[-1]
             assert (state.on_air, state.sending, state.live) == (BACKUP, {BACKUP}, True)
             await asyncio.sleep(100)  # past every window
-            assert place.states[-1].on_air == BACKUP
-            (sink,) = place.sinks
-            assert stage.told == [
+            assert ports.states[-1].on_air == BACKUP
+            (sink,) = ports.sinks
+            assert stream.recorded == [
                 "begin VideoTrack AudioTrack",
                 "splice VideoTrack AudioTrack",
             ]
-            first, second = pictures(sink.told)
+            first, second = pictures(sink.recorded)
             assert whole(first)
             assert whole(second)
             assert abs(seam(first, second)) <= 1.05  # half a GOP
-            ((kind, facts),) = place.events
+            ((kind, facts),) = ports.events
             assert kind == "switched"
             assert facts == {
                 "from": "primary",
@@ -59,321 +59,321 @@ def test_a_backup_takes_over_from_a_primary_that_leaves_at_the_nearest_keyframe(
             }
             assert sink.late[1] == pytest.approx(max(0, -seam(first, second) - 0.05), abs=0.1)
 
-    run(story())
+    run(scenario())
 
 
 @pytest.mark.parametrize("phase", [0.0, 0.3, 0.9, 1.1, 1.6])
 def test_what_a_stalled_primary_did_not_send_is_taken_from_the_backups_ring(phase: float) -> None:
-    async def story() -> None:
-        place = FakePorts()
-        async with simulated_stream(place) as stage:
-            primary = await stage.add_encoder(PRIMARY)
-            await stage.add_encoder(BACKUP, phase=phase)
+    async def scenario() -> None:
+        ports = FakePorts()
+        async with simulated_stream(ports) as stream:
+            primary = await stream.add_encoder(PRIMARY)
+            await stream.add_encoder(BACKUP, phase=phase)
             await asyncio.sleep(9.05)
             primary.stalled = True
             await asyncio.sleep(1.8)
-            assert stage.on_air == PRIMARY
+            assert stream.on_air == PRIMARY
             await asyncio.sleep(0.6)
-            state = place.states[-1]
+            state = ports.states[-1]
             assert (state.on_air, state.sending) == (BACKUP, {BACKUP})
             assert primary.disconnected is None
-            (sink,) = place.sinks
-            first, second = pictures(sink.told)
+            (sink,) = ports.sinks
+            first, second = pictures(sink.recorded)
             assert whole(second)
             assert abs(seam(first, second)) <= 1.05  # half a GOP
             # What was sent while the stall was being noticed is there at once.
             now = asyncio.get_running_loop().time()
             assert second[-1] / 1000 >= now - 0.2
 
-    run(story())
+    run(scenario())
 
 
 def test_a_keyframe_that_stays_away_is_not_waited_for() -> None:
-    async def story() -> None:
-        place = FakePorts()
-        async with simulated_stream(place) as stage:
-            primary = await stage.add_encoder(PRIMARY)
-            backup = await stage.add_encoder(BACKUP, phase=1.3)
+    async def scenario() -> None:
+        ports = FakePorts()
+        async with simulated_stream(ports) as stream:
+            primary = await stream.add_encoder(PRIMARY)
+            backup = await stream.add_encoder(BACKUP, phase=1.3)
             await asyncio.sleep(7.05)
             backup.gop = 1000  # its next keyframe stays away
             primary.leave()
             await asyncio.sleep(0.2)
-            assert stage.on_air == PRIMARY  # the backup's keyframe is due in 50 ms
+            assert stream.on_air == PRIMARY  # the backup's keyframe is due in 50 ms
             await asyncio.sleep(0.65)
-            assert stage.on_air == BACKUP
-            first, second = pictures(place.sinks[0].told)
+            assert stream.on_air == BACKUP
+            first, second = pictures(ports.sinks[0].recorded)
             assert seam(first, second) == pytest.approx(-1.8, abs=0.11)
 
-    run(story())
+    run(scenario())
 
 
 def test_who_comes_back_while_the_backups_keyframe_is_waited_for_is_a_newcomer() -> None:
-    async def story() -> None:
-        place = FakePorts()
-        async with simulated_stream(place) as stage:
-            primary = await stage.add_encoder(PRIMARY)
-            await stage.add_encoder(BACKUP, phase=1.9)
+    async def scenario() -> None:
+        ports = FakePorts()
+        async with simulated_stream(ports) as stream:
+            primary = await stream.add_encoder(PRIMARY)
+            await stream.add_encoder(BACKUP, phase=1.9)
             await asyncio.sleep(7.05)
             primary.leave()
             await asyncio.sleep(0.2)
-            await stage.add_encoder(PRIMARY)
+            await stream.add_encoder(PRIMARY)
             await asyncio.sleep(1.5)
-            assert stage.on_air in {BACKUP, PRIMARY}
-            first, second = pictures(place.sinks[0].told)[:2]
+            assert stream.on_air in {BACKUP, PRIMARY}
+            first, second = pictures(ports.sinks[0].recorded)[:2]
             assert abs(seam(first, second)) <= 1.05
-            assert [kind for kind, _ in place.events if kind == "slate"] == []
+            assert [kind for kind, _ in ports.events if kind == "slate"] == []
 
-    run(story())
+    run(scenario())
 
 
 def test_the_primary_comes_back_at_a_keyframe_once_it_has_been_well_for_long_enough() -> None:
-    async def story() -> None:
-        place = FakePorts()
+    async def scenario() -> None:
+        ports = FakePorts()
         # Between two of its keyframes, which come every 2 s.
-        async with simulated_stream(place, Policy(return_seconds=9.0)) as stage:
-            primary = await stage.add_encoder(PRIMARY)
-            await stage.add_encoder(BACKUP, phase=0.7)
+        async with simulated_stream(ports, Policy(return_seconds=9.0)) as stream:
+            primary = await stream.add_encoder(PRIMARY)
+            await stream.add_encoder(BACKUP, phase=0.7)
             await asyncio.sleep(5)
             primary.leave()
             await asyncio.sleep(5)
             back = asyncio.get_running_loop().time()
-            await stage.add_encoder(PRIMARY)
+            await stream.add_encoder(PRIMARY)
             await asyncio.sleep(9.9)
-            assert stage.on_air == BACKUP
+            assert stream.on_air == BACKUP
             await asyncio.sleep(2.4)  # a GOP, and a little
-            assert stage.on_air == PRIMARY
-            (sink,) = place.sinks
-            _, second, third = pictures(sink.told)
+            assert stream.on_air == PRIMARY
+            (sink,) = ports.sinks
+            _, second, third = pictures(sink.recorded)
             assert whole(second)
             assert whole(third)
             assert third[0] / 1000 == pytest.approx(back + 10, abs=0.1)
             assert abs(seam(second, third)) <= 0.11
-            assert [facts["reason"] for _, facts in place.events] == ["lost", "returned"]
+            assert [facts["reason"] for _, facts in ports.events] == ["lost", "returned"]
 
-    run(story())
+    run(scenario())
 
 
 def test_a_primary_that_comes_and_goes_does_not_take_the_stream_with_it() -> None:
-    async def story() -> None:
-        place = FakePorts()
-        async with simulated_stream(place) as stage:
-            primary = await stage.add_encoder(PRIMARY)
-            await stage.add_encoder(BACKUP)
+    async def scenario() -> None:
+        ports = FakePorts()
+        async with simulated_stream(ports) as stream:
+            primary = await stream.add_encoder(PRIMARY)
+            await stream.add_encoder(BACKUP)
             await asyncio.sleep(3)
             primary.leave()
             for _ in range(6):
-                primary = await stage.add_encoder(PRIMARY)
+                primary = await stream.add_encoder(PRIMARY)
                 await asyncio.sleep(9)
                 primary.leave()
                 await asyncio.sleep(1)
-            assert stage.on_air == BACKUP
-            assert len(place.events) == 1
-            assert len(place.sinks) == 1
+            assert stream.on_air == BACKUP
+            assert len(ports.events) == 1
+            assert len(ports.sinks) == 1
 
-    run(story())
+    run(scenario())
 
 
 def test_the_newest_grant_says_how_long_a_stall_may_last() -> None:
-    async def story() -> None:
-        place = FakePorts()
-        async with simulated_stream(place) as stage:
-            primary = await stage.add_encoder(PRIMARY)
-            await stage.add_encoder(BACKUP, policy=Policy(detect_seconds=6.0))
+    async def scenario() -> None:
+        ports = FakePorts()
+        async with simulated_stream(ports) as stream:
+            primary = await stream.add_encoder(PRIMARY)
+            await stream.add_encoder(BACKUP, policy=Policy(detect_seconds=6.0))
             await asyncio.sleep(10.05)
             primary.stalled = True
             await asyncio.sleep(5.8)
-            assert stage.on_air == PRIMARY
+            assert stream.on_air == PRIMARY
             await asyncio.sleep(0.6)
-            assert stage.on_air == BACKUP
+            assert stream.on_air == BACKUP
             # Rings reach as far back as a stall may last.
-            first, second = pictures(place.sinks[0].told)
+            first, second = pictures(ports.sinks[0].recorded)
             assert abs(seam(first, second)) <= 1.05
-            await stage.add_encoder(SECOND, policy=Policy(mode=Mode.STICKY))
+            await stream.add_encoder(SECOND, policy=Policy(mode=Mode.STICKY))
             primary.stalled = False
             await asyncio.sleep(30)
-            assert stage.on_air == BACKUP
+            assert stream.on_air == BACKUP
 
-    run(story())
+    run(scenario())
 
 
 def test_a_sticky_stream_stays_with_its_backup() -> None:
-    async def story() -> None:
-        place = FakePorts()
-        async with simulated_stream(place, Policy(mode=Mode.STICKY)) as stage:
-            primary = await stage.add_encoder(PRIMARY)
-            backup = await stage.add_encoder(BACKUP)
+    async def scenario() -> None:
+        ports = FakePorts()
+        async with simulated_stream(ports, Policy(mode=Mode.STICKY)) as stream:
+            primary = await stream.add_encoder(PRIMARY)
+            backup = await stream.add_encoder(BACKUP)
             await asyncio.sleep(3)
             primary.leave()
-            await stage.add_encoder(PRIMARY)
+            await stream.add_encoder(PRIMARY)
             await asyncio.sleep(60)
-            assert stage.on_air == BACKUP
+            assert stream.on_air == BACKUP
             backup.leave()
             await soon()
-            assert stage.on_air == PRIMARY
+            assert stream.on_air == PRIMARY
 
-    run(story())
+    run(scenario())
 
 
 def test_the_window_counts_from_when_nobody_is_there_any_more() -> None:
-    async def story() -> None:
-        place = FakePorts()
-        async with simulated_stream(place) as stage:
-            primary = await stage.add_encoder(PRIMARY)
-            backup = await stage.add_encoder(BACKUP)
+    async def scenario() -> None:
+        ports = FakePorts()
+        async with simulated_stream(ports) as stream:
+            primary = await stream.add_encoder(PRIMARY)
+            backup = await stream.add_encoder(BACKUP)
             await asyncio.sleep(3)
             primary.leave()
             await asyncio.sleep(70)
             backup.leave()
             await asyncio.sleep(59)
-            (sink,) = place.sinks
-            assert place.states[-1].live
-            assert stage.on_air is None
-            assert sink.told[-1] == "slate"
-            await stage.add_encoder(SECOND)
+            (sink,) = ports.sinks
+            assert ports.states[-1].live
+            assert stream.on_air is None
+            assert sink.recorded[-1] == "slate"
+            await stream.add_encoder(SECOND)
             await soon()
-            assert stage.on_air == SECOND
-            assert len(place.sinks) == 1
-            assert place.events == [
-                ("switched", place.events[0][1] | {"from": "primary", "to": "backup-1"}),
+            assert stream.on_air == SECOND
+            assert len(ports.sinks) == 1
+            assert ports.events == [
+                ("switched", ports.events[0][1] | {"from": "primary", "to": "backup-1"}),
                 ("slate", {"reason": "lost"}),
                 ("back on air", {"slot": "backup-2", "gap_ms": pytest.approx(59_000, abs=150)}),
             ]
 
-    run(story())
+    run(scenario())
 
 
 def test_a_backup_that_leaves_while_the_primary_is_on_air_changes_nothing_for_viewers() -> None:
-    async def story() -> None:
-        place = FakePorts()
-        async with simulated_stream(place) as stage:
-            await stage.add_encoder(PRIMARY)
-            backup = await stage.add_encoder(BACKUP)
+    async def scenario() -> None:
+        ports = FakePorts()
+        async with simulated_stream(ports) as stream:
+            await stream.add_encoder(PRIMARY)
+            backup = await stream.add_encoder(BACKUP)
             await asyncio.sleep(5)
             backup.leave()
             await asyncio.sleep(5)
-            (sink,) = place.sinks
-            assert len(pictures(sink.told)) == 1
-            assert whole(pictures(sink.told)[0])
-            assert place.states[-1].sending == {PRIMARY}
-            assert place.events == []
+            (sink,) = ports.sinks
+            assert len(pictures(sink.recorded)) == 1
+            assert whole(pictures(sink.recorded)[0])
+            assert ports.states[-1].sending == {PRIMARY}
+            assert ports.events == []
 
-    run(story())
+    run(scenario())
 
 
 def test_a_backup_alone_is_on_air_and_gives_way_to_the_primary() -> None:
-    async def story() -> None:
-        place = FakePorts()
-        async with simulated_stream(place) as stage:
-            await stage.add_encoder(BACKUP)
+    async def scenario() -> None:
+        ports = FakePorts()
+        async with simulated_stream(ports) as stream:
+            await stream.add_encoder(BACKUP)
             await asyncio.sleep(5)
-            assert stage.on_air == BACKUP
-            await stage.add_encoder(PRIMARY)
+            assert stream.on_air == BACKUP
+            await stream.add_encoder(PRIMARY)
             await asyncio.sleep(13)
-            assert stage.on_air == PRIMARY
-            (sink,) = place.sinks
-            first, second = pictures(sink.told)
+            assert stream.on_air == PRIMARY
+            (sink,) = ports.sinks
+            first, second = pictures(sink.recorded)
             assert abs(seam(first, second)) <= 0.11
 
-    run(story())
+    run(scenario())
 
 
 def test_a_backup_whose_picture_has_another_size_goes_on_in_the_same_run() -> None:
-    async def story() -> None:
-        place = FakePorts()
-        async with simulated_stream(place) as stage:
-            primary = await stage.add_encoder(PRIMARY)
-            await stage.add_encoder(BACKUP, SMALL)
+    async def scenario() -> None:
+        ports = FakePorts()
+        async with simulated_stream(ports) as stream:
+            primary = await stream.add_encoder(PRIMARY)
+            await stream.add_encoder(BACKUP, SMALL)
             await asyncio.sleep(5)
             primary.leave()
             await asyncio.sleep(5)
-            assert len(place.sinks) == 1
-            assert stage.on_air == BACKUP
+            assert len(ports.sinks) == 1
+            assert stream.on_air == BACKUP
 
-    run(story())
+    run(scenario())
 
 
 def test_a_backup_without_a_picture_is_taken_when_there_is_no_other_and_not_for_long() -> None:
     """It ends the run, and so does the picture's return: viewers were told what there is."""
 
-    async def story() -> None:
-        place = FakePorts()
-        async with simulated_stream(place) as stage:
-            primary = await stage.add_encoder(PRIMARY)
-            await stage.add_encoder(BACKUP, None)
-            second = await stage.add_encoder(SECOND)
+    async def scenario() -> None:
+        ports = FakePorts()
+        async with simulated_stream(ports) as stream:
+            primary = await stream.add_encoder(PRIMARY)
+            await stream.add_encoder(BACKUP, None)
+            second = await stream.add_encoder(SECOND)
             await asyncio.sleep(5)
             primary.leave()
             await soon()
-            assert stage.on_air == SECOND
+            assert stream.on_air == SECOND
             second.leave()
             await asyncio.sleep(3)
-            assert stage.on_air == BACKUP
-            assert not place.states[-1].no_audio
-            assert len(place.sinks) == 2
-            assert place.sinks[0].told[-1] == "end"
-            await stage.add_encoder(PRIMARY)
+            assert stream.on_air == BACKUP
+            assert not ports.states[-1].no_audio
+            assert len(ports.sinks) == 2
+            assert ports.sinks[0].recorded[-1] == "end"
+            await stream.add_encoder(PRIMARY)
             await asyncio.sleep(15)
-            assert stage.on_air == PRIMARY
-            assert len(place.sinks) == 3
+            assert stream.on_air == PRIMARY
+            assert len(ports.sinks) == 3
 
-    run(story())
+    run(scenario())
 
 
 @pytest.mark.parametrize("order", ["end", "disconnect"])
 def test_an_order_takes_all_encoders_off_and_none_of_them_goes_on_air_meanwhile(
     order: str,
 ) -> None:
-    async def story() -> None:
-        place = FakePorts()
-        async with simulated_stream(place) as stage:
-            cameras = [await stage.add_encoder(slot) for slot in (PRIMARY, BACKUP, SECOND)]
+    async def scenario() -> None:
+        ports = FakePorts()
+        async with simulated_stream(ports) as stream:
+            cameras = [await stream.add_encoder(slot) for slot in (PRIMARY, BACKUP, SECOND)]
             await asyncio.sleep(5)
             if order == "end":
-                assert await stage.live.end(1, "over")
+                assert await stream.live.end(1, "over")
             else:
-                assert await stage.live.disconnect(1, "another", "over") == 3
+                assert await stream.live.disconnect(1, "another", "over") == 3
             assert [camera.disconnected for camera in cameras] == ["over"] * 3
             await asyncio.sleep(1)
-            (sink,) = place.sinks
-            assert len(pictures(sink.told)) == 1
-            assert ("end" in sink.told) == (order == "end")
-            state = place.states[-1]
+            (sink,) = ports.sinks
+            assert len(pictures(sink.recorded)) == 1
+            assert ("end" in sink.recorded) == (order == "end")
+            state = ports.states[-1]
             assert (state.on_air, state.sending) == (None, frozenset())
             slate = [("slate", {"reason": "closed by us"})]
-            assert place.events == (slate if order == "disconnect" else [])
+            assert ports.events == (slate if order == "disconnect" else [])
 
-    run(story())
+    run(scenario())
 
 
 def test_a_backup_takes_over_while_the_run_still_opens() -> None:
-    async def story() -> None:
-        place = FakePorts(opening=6.0)
-        async with simulated_stream(place) as stage:
-            primary = await stage.add_encoder(PRIMARY)
-            await stage.add_encoder(BACKUP)
+    async def scenario() -> None:
+        ports = FakePorts(opening=6.0)
+        async with simulated_stream(ports) as stream:
+            primary = await stream.add_encoder(PRIMARY)
+            await stream.add_encoder(BACKUP)
             await asyncio.sleep(3)
             primary.leave()
             await asyncio.sleep(8)
-            (sink,) = place.sinks
-            (only,) = pictures(sink.told)
+            (sink,) = ports.sinks
+            (only,) = pictures(sink.recorded)
             assert whole(only)
-            assert stage.on_air == BACKUP
+            assert stream.on_air == BACKUP
 
-    run(story())
+    run(scenario())
 
 
 def test_an_encoder_that_is_alone_keeps_no_ring() -> None:
-    async def story() -> None:
-        place = FakePorts()
-        async with simulated_stream(place) as stage:
-            primary = await stage.add_encoder(PRIMARY)
+    async def scenario() -> None:
+        ports = FakePorts()
+        async with simulated_stream(ports) as stream:
+            primary = await stream.add_encoder(PRIMARY)
             await asyncio.sleep(5)
             assert isinstance(primary.session, SlotSession)
             assert primary.session.buffer.size_bytes == 0
-            backup = await stage.add_encoder(BACKUP)
+            backup = await stream.add_encoder(BACKUP)
             await asyncio.sleep(5)
             assert primary.session.buffer.size_bytes > 0
             backup.leave()
             assert primary.session.buffer.size_bytes == 0
 
-    run(story())
+    run(scenario())

@@ -106,8 +106,8 @@ def test_where_a_decoder_can_begin_is_told(data: bytes, begins: bool) -> None:
 
 
 @given(st.binary(max_size=40), st.integers(0, len(RECORD)), st.integers(0, 8))
-def test_any_damage_gives_a_size_or_an_error(data: bytes, place: int, lost: int) -> None:
-    for damaged in (data, RECORD[:4] + data, RECORD[:place] + data + RECORD[place + lost :]):
+def test_any_damage_gives_a_size_or_an_error(data: bytes, offset: int, lost: int) -> None:
+    for damaged in (data, RECORD[:4] + data, RECORD[:offset] + data + RECORD[offset + lost :]):
         is_random_access(damaged)
         try:
             size = config_size(damaged)

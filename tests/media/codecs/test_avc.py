@@ -109,10 +109,10 @@ def test_what_is_no_record_is_refused(data: bytes, why: str) -> None:
         AvcConfig.parse(data)
 
 
-@given(place=st.integers(0, len(RECORD) - 1), byte=st.integers(0, 255))
-def test_a_damaged_record_gives_a_bounded_picture_or_the_error(place: int, byte: int) -> None:
+@given(offset=st.integers(0, len(RECORD) - 1), byte=st.integers(0, 255))
+def test_a_damaged_record_gives_a_bounded_picture_or_the_error(offset: int, byte: int) -> None:
     try:
-        config = AvcConfig.parse(RECORD[:place] + bytes((byte,)) + RECORD[place + 1 :])
+        config = AvcConfig.parse(RECORD[:offset] + bytes((byte,)) + RECORD[offset + 1 :])
     except AvcError:
         return
     assert 0 < config.width <= MAX_SIDE

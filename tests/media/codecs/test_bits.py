@@ -7,13 +7,13 @@ from hypothesis import strategies as st
 from media.codecs.bits import BitReader
 
 
-class Fault(ValueError):
+class BitsError(ValueError):
     pass
 
 
 def reader(bits: str) -> BitReader:
     padded = bits + "0" * (-len(bits) % 8)
-    return BitReader(int(padded or "0", 2).to_bytes(len(padded) // 8, "big"), Fault)
+    return BitReader(int(padded or "0", 2).to_bytes(len(padded) // 8, "big"), BitsError)
 
 
 def exp_golomb(number: int) -> str:
@@ -43,23 +43,23 @@ def test_past_the_end_is_the_given_error() -> None:
     bits = reader("10110011")
     assert bits.u(5) == 0b10110
     assert bits.bits_left == 3
-    with pytest.raises(Fault):
+    with pytest.raises(BitsError):
         bits.u(4)
 
 
 def test_a_number_above_its_bound_is_the_given_error() -> None:
     assert reader(exp_golomb(16)).ue(16) == 16
-    with pytest.raises(Fault, match="17 where at most 16"):
+    with pytest.raises(BitsError, match="17 where at most 16"):
         reader(exp_golomb(17)).ue(16)
 
 
 def test_endless_zeros_end_in_an_error_and_not_in_a_giant_number() -> None:
-    with pytest.raises(Fault, match="32 bits"):
-        BitReader(bytes(1000), Fault).ue(1 << 40)
+    with pytest.raises(BitsError, match="32 bits"):
+        BitReader(bytes(1000), BitsError).ue(1 << 40)
 
 
 def test_aligning_goes_to_the_next_whole_byte_and_stays_on_one() -> None:
-    bits = BitReader(b"\xff\x01\x02", Fault)
+    bits = BitReader(b"\xff\x01\x02", BitsError)
     bits.u(1)
     bits.align()
     assert bits.u(8) == 1

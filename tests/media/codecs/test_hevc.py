@@ -148,8 +148,8 @@ def test_lengths_may_be_short() -> None:
 
 
 @given(st.binary(max_size=80), st.integers(0, len(RECORD)), st.integers(0, 20))
-def test_any_damage_gives_a_size_or_an_error(data: bytes, place: int, lost: int) -> None:
-    for damaged in (data, HEAD + data, RECORD[:place] + data + RECORD[place + lost :]):
+def test_any_damage_gives_a_size_or_an_error(data: bytes, offset: int, lost: int) -> None:
+    for damaged in (data, HEAD + data, RECORD[:offset] + data + RECORD[offset + lost :]):
         try:
             found = HevcConfig.parse(damaged)
         except HevcError:

@@ -67,18 +67,18 @@ def read(chunk: bytes) -> ParsedChunk:
     ]  # fmt: skip
     _, number = struct.unpack(">II", found["/moof/mfhd"])
     tfhd, tfdt, trun = (found[f"/moof/traf/{kind}"] for kind in ("tfhd", "tfdt", "trun"))
-    (flags, track), place = struct.unpack_from(">II", tfhd), 8
+    (flags, track), position = struct.unpack_from(">II", tfhd), 8
     assert track == 1
     assert flags & 0x020000, "default-base-is-moof"
     defaults: dict[int, int] = {}
     for bit in (0x01, 0x02, 0x08, 0x10, 0x20):
         if flags & bit:
-            (defaults[bit],) = struct.unpack_from(">I", tfhd, place)
-            place += 4
-    assert place == len(tfhd)
+            (defaults[bit],) = struct.unpack_from(">I", tfhd, position)
+            position += 4
+    assert position == len(tfhd)
     assert tfdt[0] == 1
     (dts,) = struct.unpack_from(">Q", tfdt, 4)
-    (flags, count, offset), place = struct.unpack_from(">IIi", trun), 12
+    (flags, count, offset), position = struct.unpack_from(">IIi", trun), 12
     assert flags >> 24 == 1
     assert flags & 0x205 == 0x201, "a data offset, sizes, no first sample's flags"
     samples: list[Sample] = []
@@ -86,22 +86,22 @@ def read(chunk: bytes) -> ParsedChunk:
         fields = {0x100: defaults.get(0x08, 0), 0x200: 0, 0x400: defaults.get(0x20, 0), 0x800: 0}
         for bit in fields:
             if flags & bit:
-                (fields[bit],) = struct.unpack_from(">i", trun, place)
-                place += 4
+                (fields[bit],) = struct.unpack_from(">i", trun, position)
+                position += 4
         duration, size, about, shift = fields.values()
         assert about in (0x02000000, 0x01010000)
         data = chunk[offset : offset + size]
         samples.append(Sample(dts, dts + shift, duration, about == 0x02000000, data))
         dts, offset = dts + duration, offset + size
-    assert place == len(trun)
+    assert position == len(trun)
     assert offset == len(chunk), "mdat ends with its last sample"
     return ParsedChunk(number, samples)
 
 
 def chunked(samples: list[Sample], size: int) -> list[bytes]:
     return [
-        fragment(samples[place : place + size], number=1 + place // size)
-        for place in range(0, len(samples), size)
+        fragment(samples[index : index + size], number=1 + index // size)
+        for index in range(0, len(samples), size)
     ]
 
 
@@ -145,8 +145,8 @@ def test_what_is_written_is_read_back(start: int, facts: Facts, number: int) -> 
 @given(st.integers(0, 1 << 60), st.integers(1, 4096), st.lists(st.binary(max_size=9), min_size=1))
 def test_sound_is_read_back_from_its_short_form(start: int, step: int, data: list[bytes]) -> None:
     samples = [
-        Sample(start + step * place, start + step * place, step, True, sound)
-        for place, sound in enumerate(data)
+        Sample(start + step * index, start + step * index, step, True, sound)
+        for index, sound in enumerate(data)
     ]
     chunk = fragment(samples, number=7)
     assert read(chunk) == ParsedChunk(7, samples)

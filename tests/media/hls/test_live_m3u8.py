@@ -23,7 +23,7 @@ from tests.support.media.timelines import (
     PART,
     SEGMENT,
     TimelineRun,
-    grown,
+    extended,
     part,
     timeline_runs,
     with_closed,
@@ -71,13 +71,13 @@ def normal(timeline: Timeline) -> str:
 
 
 def test_a_closed_segment_has_its_parts_and_the_hint_names_the_next() -> None:
-    timeline = grown(Timeline(part_target=PART, sequence=7), 1)
+    timeline = extended(Timeline(part_target=PART, sequence=7), 1)
     hint = '#EXT-X-PRELOAD-HINT:TYPE=PART,URI="8.0.m4s"\n'
     assert low(timeline) == HEADER + CONTROL + SEVEN + hint
 
 
 def test_the_tags_of_the_open_segment_come_before_its_first_part() -> None:
-    closed = grown(Timeline(part_target=PART, sequence=7), 1)
+    closed = extended(Timeline(part_target=PART, sequence=7), 1)
     opened = closed.open("init-1.mp4", discontinuity=True, wall_us=NOON_US, hint="8.0.m4s")
     assert low(opened) == low(closed), "an open segment is listed from its first part on"
     first = opened.with_part(part(8, 0), hint="8.1.m4s").with_part(part(8, 1, gap=True))
@@ -91,7 +91,7 @@ def test_the_tags_of_the_open_segment_come_before_its_first_part() -> None:
 
 
 def test_reports_follow_the_hint() -> None:
-    timeline = grown(Timeline(part_target=PART, sequence=7), 1)
+    timeline = extended(Timeline(part_target=PART, sequence=7), 1)
     reports = [
         RenditionReport(uri="../360p/index.m3u8", last_msn=8, last_part=1),
         RenditionReport(uri="../audio/index.m3u8", last_msn=7),
@@ -119,7 +119,7 @@ def test_listed_parts_stay_when_their_segment_becomes_a_gap() -> None:
 
 def test_the_init_section_of_vanished_parts_stays_listed() -> None:
     timeline = Timeline(part_target=PART, sequence=7).open("init-0.mp4").with_part(part(7, 0))
-    timeline = grown(timeline.close("7.m4s", SEGMENT, gap=True), 7)
+    timeline = extended(timeline.close("7.m4s", SEGMENT, gap=True), 7)
     assert not timeline.recent[0].parts
     mapped = '#EXT-X-MAP:URI="init-0.mp4"\n#EXT-X-GAP\n#EXTINF:2.000000,\n7.m4s\n'
     assert low(timeline).startswith(HEADER + CONTROL + mapped)
@@ -135,7 +135,7 @@ def test_a_gap_without_parts_brings_no_init_section() -> None:
 
 
 def test_an_ended_timeline_hints_at_nothing() -> None:
-    timeline = grown(Timeline(part_target=PART, sequence=7), 1).end()
+    timeline = extended(Timeline(part_target=PART, sequence=7), 1).end()
     assert low(timeline) == HEADER + CONTROL + SEVEN + "#EXT-X-ENDLIST\n"
 
 
@@ -161,7 +161,7 @@ def test_all_renditions_of_a_run_say_the_same_hold_back() -> None:
 
 
 def test_without_low_latency_only_closed_segments_are_listed() -> None:
-    timeline = grown(Timeline(part_target=PART, sequence=7), 2).open(None).with_part(part(9, 0))
+    timeline = extended(Timeline(part_target=PART, sequence=7), 2).open(None).with_part(part(9, 0))
     reports = [RenditionReport(uri="../360p/index.m3u8", last_msn=8)]
     assert render_timeline(timeline, low_latency=False, skip=True, reports=reports) == HEADER + (
         '#EXT-X-MAP:URI="init-0.mp4"\n'
@@ -196,7 +196,7 @@ def test_without_low_latency_a_timeline_reads_as_its_media_playlist(
 
 
 def test_a_delta_update_omits_what_is_older_than_the_skip_boundary() -> None:
-    timeline = grown(Timeline(part_target=PART, sequence=7), 15)
+    timeline = extended(Timeline(part_target=PART, sequence=7), 15)
     full, update = low(timeline), delta(timeline)
     # The end of the 13th segment from the end is 24 s away, which is not more.
     kept = full[full.index("#EXT-X-PROGRAM-DATE-TIME:2026-01-31T12:00:18.000Z") :]
@@ -209,7 +209,7 @@ def test_a_delta_update_omits_what_is_older_than_the_skip_boundary() -> None:
 
 
 def test_nothing_is_skipped_within_the_boundary_or_after_the_end() -> None:
-    short, long = (grown(Timeline(part_target=PART), count) for count in (13, 14))
+    short, long = (extended(Timeline(part_target=PART), count) for count in (13, 14))
     assert delta(short) == low(short)
     assert delta(long) != low(long)
     assert delta(long.end()) == low(long.end())
@@ -257,7 +257,7 @@ def test_a_delta_update_skips_only_what_is_older_than_the_boundary(run: Timeline
 def body(timeline: Timeline) -> list[str]:
     """The lines of segments and parts."""
     lines = low(timeline).splitlines()
-    first = next(place for place, line in enumerate(lines) if line.startswith("#EXT-X-PART-INF"))
+    first = next(index for index, line in enumerate(lines) if line.startswith("#EXT-X-PART-INF"))
     ends = ("#EXT-X-PRELOAD-HINT", "#EXT-X-ENDLIST")
     return [line for line in lines[first + 1 :] if not line.startswith(ends)]
 
@@ -265,7 +265,7 @@ def body(timeline: Timeline) -> list[str]:
 def without_oldest(lines: list[str], segments: int) -> list[str]:
     """The lines after those of the oldest segments."""
     for _ in range(segments):
-        lines = lines[next(place for place, line in enumerate(lines) if line[0] != "#") + 1 :]
+        lines = lines[next(index for index, line in enumerate(lines) if line[0] != "#") + 1 :]
     return lines
 
 
@@ -435,7 +435,7 @@ LINES = (
     | st.lists(st.sampled_from(LINES) | st.text(max_size=30), max_size=14).map(
         lambda lines: "\n".join(["#EXTM3U", "#EXT-X-TARGETDURATION:4", *lines])
     ),
-    st.sampled_from([None, with_closed(5), grown(Timeline(part_target=PART), 3)]),
+    st.sampled_from([None, with_closed(5), extended(Timeline(part_target=PART), 3)]),
 )
 @example("", None)
 def test_any_text_gives_a_timeline_or_an_error(text: str, previous: Timeline | None) -> None:

@@ -251,10 +251,10 @@ def test_a_gap_brings_no_init_section_even_where_it_is_given_one() -> None:
     ]
 
 
-@pytest.mark.parametrize("place", [0, 1, 2], ids=["first", "between", "last"])
-def test_a_gap_is_told_from_its_neighbours_wherever_its_tag_stands(place: int) -> None:
+@pytest.mark.parametrize("offset", [0, 1, 2], ids=["first", "between", "last"])
+def test_a_gap_is_told_from_its_neighbours_wherever_its_tag_stands(offset: int) -> None:
     tags = ["#EXTINF:2.0,", "#EXT-X-DISCONTINUITY"]
-    tags.insert(place, "#EXT-X-GAP")
+    tags.insert(offset, "#EXT-X-GAP")
     lines = ["#EXTM3U", "#EXT-X-TARGETDURATION:4", *tags, "a.m4s", "#EXTINF:2.0,", "b.m4s", ""]
     found = parse("\n".join(lines))
     assert isinstance(found, MediaPlaylist)

@@ -12,7 +12,7 @@ from tests.support.media.timelines import (
     PART,
     SEGMENT,
     TimelineRun,
-    grown,
+    extended,
     part,
     timeline_runs,
     with_closed,
@@ -32,7 +32,7 @@ def whole(msn: int, *, duration: int = SEGMENT, discontinuity: bool = False) -> 
 
 def open_with(parts: int, *, msn: int = 10) -> Timeline:
     """A timeline whose segments up to `msn` have four parts, and `parts` of the next one."""
-    timeline = grown(Timeline(part_target=PART, sequence=msn - 3), 3).open("init-0.mp4")
+    timeline = extended(Timeline(part_target=PART, sequence=msn - 3), 3).open("init-0.mp4")
     for index in range(parts):
         timeline = timeline.with_part(part(msn, index))
     return timeline
@@ -63,7 +63,7 @@ def test_a_blocking_request_waits_for_its_segment_or_part(
 def test_a_part_beyond_a_closed_segment_waits_for_the_first_one_of_the_next(
     parts: int | None,
 ) -> None:
-    timeline = grown(Timeline(part_target=PART, sequence=7), 3)
+    timeline = extended(Timeline(part_target=PART, sequence=7), 3)
     if parts is not None:
         timeline = timeline.open("init-0.mp4")
     assert timeline.has(9, 3)
@@ -136,7 +136,7 @@ def test_the_advance_part_limit_is_three_seconds_of_parts_or_three(
 
 
 def test_the_newest_part_or_segment_is_known() -> None:
-    timeline = grown(Timeline(part_target=PART, sequence=7), 2)
+    timeline = extended(Timeline(part_target=PART, sequence=7), 2)
     assert timeline.newest == (8, 3)
     assert timeline.open(None).newest == (8, 3)
     assert timeline.open(None).with_part(part(9, 0)).newest == (9, 0)
@@ -144,14 +144,14 @@ def test_the_newest_part_or_segment_is_known() -> None:
 
 
 def test_a_report_names_the_newest_part() -> None:
-    timeline = grown(Timeline(part_target=PART, sequence=7), 2)
+    timeline = extended(Timeline(part_target=PART, sequence=7), 2)
     assert timeline.report("a") == RenditionReport(uri="a", last_msn=8, last_part=3)
     opened = timeline.open(None).with_part(part(9, 0))
     assert opened.report("a") == RenditionReport(uri="a", last_msn=9, last_part=0)
 
 
 def test_a_report_passes_over_a_gap_as_long_as_older_parts_are_listed() -> None:
-    timeline = grown(Timeline(part_target=PART, sequence=7), 2)
+    timeline = extended(Timeline(part_target=PART, sequence=7), 2)
     gaps = timeline.with_segment(PlaylistSegment(uri="9.m4s", duration=SEGMENT, gap=True))
     assert gaps.report("a") == RenditionReport(uri="a", last_msn=8, last_part=3)
     for msn in range(10, 20):
@@ -223,7 +223,7 @@ def test_a_segment_fits_when_its_rounded_length_is_within_the_target(
 
 
 def test_parts_are_kept_for_three_target_durations_from_the_end() -> None:
-    timeline = grown(Timeline(part_target=PART), 20)
+    timeline = extended(Timeline(part_target=PART), 20)
     parts = [len(one.parts) for one in timeline.recent]
     # The end of the seventh segment from the end is 12 s away, which is not more.
     assert parts == [0] * 13 + [4] * 7

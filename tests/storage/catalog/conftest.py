@@ -22,52 +22,52 @@ def file(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def server_place(postgres_server: PostgresServer) -> Generator[str]:
+def postgres_url(postgres_server: PostgresServer) -> Generator[str]:
     """The URL of a PostgreSQL database with the catalog's empty tables."""
     with postgres_server.fresh_database() as url:
         yield url
 
 
 @pytest.fixture
-def empty_server_place(postgres_server: PostgresServer) -> Generator[str]:
+def empty_postgres_url(postgres_server: PostgresServer) -> Generator[str]:
     """The URL of a PostgreSQL database without tables."""
     with postgres_server.empty_database() as url:
         yield url
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.prove)])
-def both_places(request: pytest.FixtureRequest) -> str | Path:
+def either_database(request: pytest.FixtureRequest) -> str | Path:
     """The path or URL of an empty catalog, on each database in turn."""
-    kind = "migrated_place" if request.param == "sqlite" else "postgres_place"
+    kind = "sqlite_database" if request.param == "sqlite" else "postgres_database"
     return request.getfixturevalue(kind)
 
 
 @pytest.fixture
-def place(both_places: str | Path) -> str | Path:
+def location(either_database: str | Path) -> str | Path:
     """The path or URL of an empty catalog."""
-    return both_places
+    return either_database
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-def empty_place(request: pytest.FixtureRequest) -> str | Path:
+def empty_location(request: pytest.FixtureRequest) -> str | Path:
     """The path or URL of a database without tables."""
     found: str | Path = request.getfixturevalue(
-        "file" if request.param == "sqlite" else "empty_server_place"
+        "file" if request.param == "sqlite" else "empty_postgres_url"
     )
     return found
 
 
 @pytest.fixture
-async def catalog(place: str | Path) -> AsyncGenerator[Catalog]:
+async def catalog(location: str | Path) -> AsyncGenerator[Catalog]:
     # It has the tables: to see so by migrating takes PostgreSQL one connection more.
-    async with open_catalog(place, migrate=False) as opened:
+    async with open_catalog(location, migrate=False) as opened:
         yield opened
 
 
 @pytest.fixture
-async def database(place: str | Path, catalog: Catalog) -> AsyncGenerator[Database]:
+async def database(location: str | Path, catalog: Catalog) -> AsyncGenerator[Database]:
     """The database of `catalog`, for functions that need a transaction."""
-    async with open_database(database_url(place), create=False) as opened:
+    async with open_database(database_url(location), create=False) as opened:
         yield opened
 
 

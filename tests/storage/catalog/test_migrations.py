@@ -109,62 +109,64 @@ def _special(connection: Connection) -> dict[str, list[Any]]:  # Any: rows
     return found
 
 
-async def _facts_of(place: str | Path) -> Facts:
+async def _facts_of(location: str | Path) -> Facts:
     async with (
-        open_database(database_url(place), create=True) as database,
+        open_database(database_url(location), create=True) as database,
         database.reading() as connection,
     ):
         return await connection.run_sync(_facts)
 
 
-async def _rows_of(place: str | Path) -> dict[str, list[tuple[object, ...]]]:
-    return {table: run_sql(place, f"SELECT * FROM {table}") for table in await _facts_of(place)}
+async def _rows_of(location: str | Path) -> dict[str, list[tuple[object, ...]]]:
+    return {
+        table: run_sql(location, f"SELECT * FROM {table}") for table in await _facts_of(location)
+    }
 
 
-async def _step(place: str | Path, revision: str) -> None:
+async def _step(location: str | Path, revision: str) -> None:
     """Bring a database to a revision, as the Headend of that time did."""
 
     def go(connection: Connection) -> None:
         migrations.upgrade(connection, revision)
 
     async with (
-        open_database(database_url(place), create=True) as database,
+        open_database(database_url(location), create=True) as database,
         database.migrating() as connection,
     ):
         await connection.run_sync(go)
 
 
-async def test_a_new_catalog_is_as_the_steps_make_it(empty_place: str | Path) -> None:
+async def test_a_new_catalog_is_as_the_steps_make_it(empty_location: str | Path) -> None:
     def drop(connection: Connection) -> None:
         METADATA.drop_all(connection)
         connection.execute(text("DROP TABLE alembic_version"))
 
-    async with open_database(database_url(empty_place), create=True) as database:
+    async with open_database(database_url(empty_location), create=True) as database:
         await migrate(database)
-        made = await _facts_of(empty_place), await _rows_of(empty_place)
+        made = await _facts_of(empty_location), await _rows_of(empty_location)
         async with database.migrating() as connection:
             await connection.run_sync(drop)
-    assert await _facts_of(empty_place) == {}
-    await _step(empty_place, "head")
-    assert (await _facts_of(empty_place), await _rows_of(empty_place)) == made
+    assert await _facts_of(empty_location) == {}
+    await _step(empty_location, "head")
+    assert (await _facts_of(empty_location), await _rows_of(empty_location)) == made
     assert made[0].keys() == {*METADATA.tables, "alembic_version"}
     assert {table: rows for table, rows in made[1].items() if rows} == {
         "alembic_version": [(REVISION,)]
     }
 
 
-async def test_another_column_default_or_reference_is_noticed(empty_place: str | Path) -> None:
-    async with open_catalog(empty_place, migrate=True):
+async def test_another_column_default_or_reference_is_noticed(empty_location: str | Path) -> None:
+    async with open_catalog(empty_location, migrate=True):
         pass
-    seen = [await _facts_of(empty_place)]
+    seen = [await _facts_of(empty_location)]
     for change in (
         "ALTER TABLE players ADD COLUMN more INTEGER",
         "CREATE INDEX more ON players (name)",
         "ALTER TABLE players ADD COLUMN other TEXT DEFAULT 'a'",
         "ALTER TABLE players ADD COLUMN third INTEGER REFERENCES tags (id) ON DELETE CASCADE",
     ):
-        run_sql(empty_place, change)
-        seen.append(await _facts_of(empty_place))
+        run_sql(empty_location, change)
+        seen.append(await _facts_of(empty_location))
         assert seen[-1] not in seen[:-1], change
 
 
@@ -173,19 +175,19 @@ async def test_the_named_revision_is_the_newest_step() -> None:
     assert ScriptDirectory(folder).get_current_head() == REVISION
 
 
-async def test_migrating_again_changes_nothing(empty_place: str | Path) -> None:
-    async with open_catalog(empty_place, migrate=True) as catalog:
+async def test_migrating_again_changes_nothing(empty_location: str | Path) -> None:
+    async with open_catalog(empty_location, migrate=True) as catalog:
         made = await catalog.installation.first_start(1)
-    before = await _facts_of(empty_place)
-    async with open_catalog(empty_place, migrate=True) as catalog:
+    before = await _facts_of(empty_location)
+    async with open_catalog(empty_location, migrate=True) as catalog:
         assert (await catalog.installation.first_start(2)).project == made.project
-    assert await _facts_of(empty_place) == before
+    assert await _facts_of(empty_location) == before
 
 
-async def test_a_migrated_catalog_opens_without_migrating(empty_place: str | Path) -> None:
-    async with open_catalog(empty_place, migrate=True):
+async def test_a_migrated_catalog_opens_without_migrating(empty_location: str | Path) -> None:
+    async with open_catalog(empty_location, migrate=True):
         pass
-    async with open_catalog(empty_place, migrate=False) as catalog:
+    async with open_catalog(empty_location, migrate=False) as catalog:
         await catalog.ping()
 
 
@@ -196,50 +198,50 @@ async def test_an_empty_file_is_no_catalog(file: Path) -> None:
             pass
 
 
-async def test_an_empty_database_is_no_catalog(empty_server_place: str) -> None:
+async def test_an_empty_database_is_no_catalog(empty_postgres_url: str) -> None:
     with pytest.raises(SchemaMissing, match="no catalog at postgresql://postgres@/"):
-        async with open_catalog(empty_server_place, migrate=False):
+        async with open_catalog(empty_postgres_url, migrate=False):
             pass
 
 
 @pytest.mark.parametrize("migrating", [True, False])
 async def test_a_newer_catalog_is_refused_and_left_alone(
-    place: str | Path, migrating: bool
+    location: str | Path, migrating: bool
 ) -> None:
-    async with open_catalog(place, migrate=True):
+    async with open_catalog(location, migrate=True):
         pass
-    run_sql(place, "UPDATE alembic_version SET version_num = '9999'")
-    before = await _facts_of(place)
+    run_sql(location, "UPDATE alembic_version SET version_num = '9999'")
+    before = await _facts_of(location)
     with pytest.raises(SchemaNewer, match="run the newer version that wrote it") as caught:
-        async with open_catalog(place, migrate=migrating):
+        async with open_catalog(location, migrate=migrating):
             pass
     assert (caught.value.found, caught.value.wanted) == ("9999", REVISION)
-    assert await _facts_of(place) == before
+    assert await _facts_of(location) == before
 
 
-async def test_an_older_catalog_is_refused_until_it_is_migrated(empty_place: str | Path) -> None:
-    await _step(empty_place, "0002")
+async def test_an_older_catalog_is_refused_until_it_is_migrated(empty_location: str | Path) -> None:
+    await _step(empty_location, "0002")
     with pytest.raises(SchemaOlder, match="run `headend migrate`") as caught:
-        async with open_catalog(empty_place, migrate=False):
+        async with open_catalog(empty_location, migrate=False):
             pass
     assert (caught.value.found, caught.value.wanted) == ("0002", REVISION)
-    async with open_catalog(empty_place, migrate=True):
+    async with open_catalog(empty_location, migrate=True):
         pass
-    async with open_catalog(empty_place, migrate=False):
+    async with open_catalog(empty_location, migrate=False):
         pass
 
 
-async def test_to_code_that_needs_a_later_step_the_newest_is_old(place: str | Path) -> None:
-    async with open_database(database_url(place), create=True) as database:
+async def test_to_code_that_needs_a_later_step_the_newest_is_old(location: str | Path) -> None:
+    async with open_database(database_url(location), create=True) as database:
         await migrate(database)
         with pytest.raises(SchemaOlder):
             await check(database, wanted="0099")
 
 
 async def test_what_was_there_before_the_whole_interface_is_there_after(
-    empty_place: str | Path,
+    empty_location: str | Path,
 ) -> None:
-    await _step(empty_place, "0002")
+    await _step(empty_location, "0002")
     stream = (
         "INSERT INTO streams (id, project_id, hash, secret, secret_digest, title, title_fold,"
         " description, created_us, updated_us, published, published_us, hidden, live, processing,"
@@ -248,7 +250,7 @@ async def test_what_was_there_before_the_whole_interface_is_there_after(
         " 'title {id}', 'Words', 5, 6, true, 7, false, false, false, 0, NULL, false, 2, 9)"
     )
     run_sql(
-        empty_place,
+        empty_location,
         "INSERT INTO installation (id, broadcaster_key, created_us) VALUES (1, 'key', 1)",
         "INSERT INTO projects (id, key, name, created_us) VALUES (1, 'p1', 'One', 3)",
         "INSERT INTO projects (id, key, name, created_us) VALUES (2, 'p2', 'Two', 4)",
@@ -262,7 +264,7 @@ async def test_what_was_there_before_the_whole_interface_is_there_after(
             for number in (7, 8)
         ),
     )
-    async with open_catalog(empty_place, migrate=True) as catalog:
+    async with open_catalog(empty_location, migrate=True) as catalog:
         kept = await catalog.streams.find(1)
         assert kept is not None
         assert (kept.title, kept.description, kept.hash) == ("Title 1", "Words", "hash-0000001")
@@ -281,16 +283,20 @@ async def test_what_was_there_before_the_whole_interface_is_there_after(
         # Numbers go on, totals too.
         await catalog.events.add("hash-0000002", "rung shed", {}, 9)
         assert (await catalog.events.find_page(1)).items[0].id > 8
-    assert run_sql(empty_place, "SELECT count(*) FROM totals") == [(24,)]
-    secrets = run_sql(empty_place, "SELECT broadcaster_secret, relay_secret FROM installation")
+    assert run_sql(empty_location, "SELECT count(*) FROM totals") == [(24,)]
+    secrets = run_sql(empty_location, "SELECT broadcaster_secret, relay_secret FROM installation")
     assert [len(str(each)) for each in secrets[0]] == [40, 64]
-    assert run_sql(empty_place, "SELECT updated_us FROM projects ORDER BY id") == [(3,), (4,), (4,)]
+    assert run_sql(empty_location, "SELECT updated_us FROM projects ORDER BY id") == [
+        (3,),
+        (4,),
+        (4,),
+    ]
 
 
 async def test_runs_that_may_be_open_during_an_update_are_left_by_a_host_that_is_gone(
-    empty_place: str | Path,
+    empty_location: str | Path,
 ) -> None:
-    await _step(empty_place, "0013")
+    await _step(empty_location, "0013")
     stream = (
         "INSERT INTO streams (id, project_id, hash, secret, secret_digest, title, title_fold,"
         " description, created_us, updated_us, published, published_us, hidden, live, processing,"
@@ -299,21 +305,21 @@ async def test_runs_that_may_be_open_during_an_update_are_left_by_a_host_that_is
         " {published_us}, {hidden}, false, false, 0, NULL, false, 2, 9)"
     )
     run_sql(
-        empty_place,
+        empty_location,
         "INSERT INTO projects (id, key, name, created_us) VALUES (1, 'p1', 'One', 3)",
         stream.format(id=1, published_us=7, hidden="false"),
         stream.format(id=2, published_us="NULL", hidden="false"),  # it was never live
         stream.format(id=3, published_us="NULL", hidden="true"),  # it may have been, unpublished
     )
-    async with open_catalog(empty_place, migrate=True) as catalog:
+    async with open_catalog(empty_location, migrate=True) as catalog:
         host = await catalog.hosts.register("a", "ingest", None, "1")
         left = await catalog.owners.find_orphaned(host, 60)
         assert sorted((each.stream, each.generation) for each in left) == [(1, 0), (3, 0)]
         assert (await catalog.owners.claim(1, host, dead_seconds=60)).generation > 0
 
 
-async def test_jobs_that_were_over_go_and_the_queue_stays(empty_place: str | Path) -> None:
-    await _step(empty_place, "0007")
+async def test_jobs_that_were_over_go_and_the_queue_stays(empty_location: str | Path) -> None:
+    await _step(empty_location, "0007")
     video = (
         "INSERT INTO videos (id, project_id, hash, file_title, title_fold, description, name, size,"
         " length_us, width, height, state, phase, progress, eta, reason, warnings, created_us,"
@@ -330,7 +336,7 @@ async def test_jobs_that_were_over_go_and_the_queue_stays(empty_place: str | Pat
         " facts, created_us, updated_us) VALUES ({job}, 1, 'queued', 0, 0, 1, 1, 0, '\"s\"', 1, 1)"
     )
     run_sql(
-        empty_place,
+        empty_location,
         "INSERT INTO projects (id, key, name, created_us) VALUES (1, 'p1', 'One', 3)",
         *(video.format(id=number) for number in (1, 2, 3)),
         job.format(id=1, video=1, state="done", attempt=2),
@@ -339,7 +345,7 @@ async def test_jobs_that_were_over_go_and_the_queue_stays(empty_place: str | Pat
         job.format(id=4, video=3, state="queued", attempt=0),
         *(span.format(job=number) for number in (1, 2, 3)),
     )
-    async with open_catalog(empty_place, migrate=True) as catalog:
+    async with open_catalog(empty_location, migrate=True) as catalog:
         found = [await catalog.videos.find_status(video) for video in (1, 2, 3)]
         assert [each.attempt for each in found if each is not None] == [2, 4, 0]
         held = await catalog.jobs.lease("one", 2)
@@ -348,21 +354,21 @@ async def test_jobs_that_were_over_go_and_the_queue_stays(empty_place: str | Pat
         span_held = await catalog.spans.lease("one", 2)
         assert span_held is not None
         assert (span_held.job, span_held.video, span_held.project) == (3, 2, 1)
-    assert run_sql(empty_place, "SELECT id FROM jobs ORDER BY id") == [(3,), (4,)]
-    assert run_sql(empty_place, "SELECT job_id FROM spans") == [(3,)]
+    assert run_sql(empty_location, "SELECT id FROM jobs ORDER BY id") == [(3,), (4,)]
+    assert run_sql(empty_location, "SELECT job_id FROM spans") == [(3,)]
 
 
-async def test_a_step_that_fails_leaves_the_catalog_as_it_was(empty_place: str | Path) -> None:
-    run_sql(empty_place, "CREATE TABLE streams (id INTEGER)")
+async def test_a_step_that_fails_leaves_the_catalog_as_it_was(empty_location: str | Path) -> None:
+    run_sql(empty_location, "CREATE TABLE streams (id INTEGER)")
     with pytest.raises(CatalogError):
-        async with open_catalog(empty_place, migrate=True):
+        async with open_catalog(empty_location, migrate=True):
             pass
-    assert list(await _facts_of(empty_place)) == ["streams"]
+    assert list(await _facts_of(empty_location)) == ["streams"]
 
 
-async def test_a_catalog_in_use_is_not_migrated(empty_server_place: str) -> None:
-    await _step(empty_server_place, "0002")
-    url = database_url(empty_server_place)
+async def test_a_catalog_in_use_is_not_migrated(empty_postgres_url: str) -> None:
+    await _step(empty_postgres_url, "0002")
+    url = database_url(empty_postgres_url)
     async with open_database(url, create=False, busy_ms=200) as running:
         async with running.reading() as connection:
             await connection.execute(text("SELECT 1"))
@@ -376,16 +382,16 @@ async def test_a_catalog_in_use_is_not_migrated(empty_server_place: str) -> None
 
 
 async def test_a_catalog_that_needs_no_step_may_be_asked_for_while_it_is_used(
-    server_place: str,
+    postgres_url: str,
 ) -> None:
-    async with open_catalog(server_place, migrate=False) as running:
+    async with open_catalog(postgres_url, migrate=False) as running:
         await running.ping()
-        async with open_catalog(server_place, migrate=True) as catalog:
+        async with open_catalog(postgres_url, migrate=True) as catalog:
             await catalog.ping()
 
 
-async def test_processes_that_start_at_once_make_one_catalog(empty_place: str | Path) -> None:
-    answers = await run_together(*(3 * [(STARTER, str(empty_place))]))
+async def test_processes_that_start_at_once_make_one_catalog(empty_location: str | Path) -> None:
+    answers = await run_together(*(3 * [(STARTER, str(empty_location))]))
     words = [answer.split() for answer in answers]
     assert len({(key, broadcaster) for key, broadcaster, _ in words}) == 1
     assert sorted(new for _, _, new in words) == ["False", "False", "True"]

@@ -66,28 +66,28 @@ def test_a_step_that_changes_what_is_there_is_noticed(line: str) -> None:
 
 @pytest.mark.parametrize("migrating", [True, False])
 async def test_a_catalog_that_a_newer_version_has_added_to_is_used_as_it_is(
-    both_places: str | Path, migrating: bool
+    either_database: str | Path, migrating: bool
 ) -> None:
-    async with open_catalog(both_places, migrate=True) as catalog:
+    async with open_catalog(either_database, migrate=True) as catalog:
         await catalog.installation.first_start(1)
         run_sql(
-            both_places,
+            either_database,
             "CREATE TABLE more (id INTEGER)",
             "ALTER TABLE players ADD COLUMN more INTEGER",
             f"UPDATE alembic_version SET version_num = '{NEWER}'",
         )
         await catalog.ping()
-    async with open_catalog(both_places, migrate=migrating) as catalog:
+    async with open_catalog(either_database, migrate=migrating) as catalog:
         project = await catalog.projects.find("1")
         assert project is not None
         await catalog.ping()
-    assert run_sql(both_places, "SELECT version_num FROM alembic_version") == [(NEWER,)]
+    assert run_sql(either_database, "SELECT version_num FROM alembic_version") == [(NEWER,)]
 
 
-async def test_who_copies_all_tables_refuses_what_was_added(both_places: str | Path) -> None:
-    async with open_catalog(both_places, migrate=True):
-        run_sql(both_places, f"UPDATE alembic_version SET version_num = '{NEWER}'")
-    async with open_database(database_url(both_places), create=False) as database:
+async def test_who_copies_all_tables_refuses_what_was_added(either_database: str | Path) -> None:
+    async with open_catalog(either_database, migrate=True):
+        run_sql(either_database, f"UPDATE alembic_version SET version_num = '{NEWER}'")
+    async with open_database(database_url(either_database), create=False) as database:
         await check(database)
         with pytest.raises(SchemaNewer):
             await check(database, exactly=True)

@@ -25,8 +25,8 @@ def objects(tmp_path: Path) -> Generator[DiskObjects]:
 
 
 @pytest.fixture
-async def catalog(migrated_place: Path) -> AsyncGenerator[Catalog]:
-    async with open_catalog(migrated_place, migrate=True) as opened:
+async def catalog(sqlite_database: Path) -> AsyncGenerator[Catalog]:
+    async with open_catalog(sqlite_database, migrate=True) as opened:
         await opened.installation.first_start(NOW)
         yield opened
 
@@ -42,7 +42,7 @@ async def put(objects: DiskObjects, name: str, changed_us: int) -> None:
     os.utime(objects.path(addresses.upload(name)), ns=(changed_us * 1000, changed_us * 1000))
 
 
-async def left(objects: DiskObjects) -> set[str]:
+async def remaining_uploads(objects: DiskObjects) -> set[str]:
     return {place.rpartition("/")[2] for place in await objects.addresses(addresses.UPLOADS)}
 
 
@@ -58,7 +58,7 @@ async def test_what_is_over_goes_and_what_is_under_way_stays(
     now_us = NOW + 2 * HOUR
     assert AGE_US <= HOUR
     assert await remove_expired_uploads(objects, catalog.uploads, now_us) == 2
-    assert await left(objects) == {"going", "young"}
+    assert await remaining_uploads(objects) == {"going", "young"}
     assert await catalog.videos.find(over) is None
     assert await catalog.videos.find(going) is not None
     kinds = [event.kind for event in (await catalog.events.find_page(1)).items]
@@ -66,13 +66,13 @@ async def test_what_is_over_goes_and_what_is_under_way_stays(
     assert await remove_expired_uploads(objects, catalog.uploads, now_us) == 0
 
 
-class Stubborn(DiskObjects):
+class UndeletableDisk(DiskObjects):
     """A disk that cannot remove some uploads."""
 
     def __init__(self, root: Path, *names: str) -> None:
         super().__init__(root, reserve_bytes=0)
         self.stuck = {addresses.upload(name) for name in names}
-        self.asked = 0
+        self.calls = 0
 
     async def delete(self, address: str) -> None:
         self._refuse(address)
@@ -83,7 +83,7 @@ class Stubborn(DiskObjects):
         await super().move(source, target)
 
     def _refuse(self, address: str) -> None:
-        self.asked += 1
+        self.calls += 1
         if address in self.stuck:
             raise StoreFailed(address, "Input/output error")
 
@@ -91,7 +91,7 @@ class Stubborn(DiskObjects):
 async def test_what_cannot_be_removed_holds_nothing_up_and_is_reported_once(
     catalog: Catalog, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    objects = Stubborn(tmp_path / "stuck", "b", "n1")
+    objects = UndeletableDisk(tmp_path / "stuck", "b", "n1")
     with objects:
         for name in ("a", "b", "c"):
             await begin(catalog, objects, name, NOW + HOUR)
@@ -99,25 +99,25 @@ async def test_what_cannot_be_removed_holds_nothing_up_and_is_reported_once(
             await put(objects, name, NOW)
         later_us = NOW + 2 * HOUR
         assert await remove_expired_uploads(objects, catalog.uploads, later_us) == 3
-        assert await left(objects) == {"b", "n1"}
+        assert await remaining_uploads(objects) == {"b", "n1"}
         (line,) = [each for each in caplog.records if each.levelname == "WARNING"]
         assert line.getMessage() == "upload files not removed"
         assert line.__dict__["objects"] == 3  # `b` twice: with its row, and as one of no upload
         objects.stuck.clear()
         await remove_expired_uploads(objects, catalog.uploads, later_us)
-        assert await left(objects) == set()
+        assert await remaining_uploads(objects) == set()
 
 
 async def test_a_disk_that_removes_nothing_is_left_alone_soon(
     catalog: Catalog, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     names = [f"n{number}" for number in range(MAX_FAILURES + 5)]
-    objects = Stubborn(tmp_path / "stuck", *names)
+    objects = UndeletableDisk(tmp_path / "stuck", *names)
     with objects:
         for name in names:
             await put(objects, name, NOW)
         assert await remove_expired_uploads(objects, catalog.uploads, NOW + 2 * HOUR) == 0
-        assert objects.asked == MAX_FAILURES
+        assert objects.calls == MAX_FAILURES
         assert len([each for each in caplog.records if each.levelname == "WARNING"]) == 1
 
 
@@ -128,7 +128,7 @@ async def test_a_finished_upload_is_forgotten_and_its_video_stays(
     await catalog.uploads.claim("done", "w")
     await catalog.uploads.finish("done", "w", VideoFile(source="s/x/1", size=5), NOW, by=None)
     assert await remove_expired_uploads(objects, catalog.uploads, NOW + 2 * HOUR) == 1
-    assert await left(objects) == set()
+    assert await remaining_uploads(objects) == set()
     assert await catalog.uploads.find("done") is None
     found = await catalog.videos.find(video)
     assert found is not None

@@ -73,8 +73,10 @@ async def test_what_cannot_be_told_stays(tmp_path: Path) -> None:
     """Without a playlist of what plays, any folder may be a part of it."""
     with DiskObjects(tmp_path / "objects") as objects:
         async with open_catalog(migrated(tmp_path / "catalog.db"), migrate=True) as catalog:
-            world = await World.begun(catalog, objects, tmp_path / "catalog.db", random.Random(1))
-            hash_ = await world.video(state="completed", media="1-2")
+            random_catalog = await RandomCatalog.begun(
+                catalog, objects, tmp_path / "catalog.db", random.Random(1)
+            )
+            hash_ = await random_catalog.video(state="completed", media="1-2")
             await objects.put(f"videos/{hash_}/1-s1-1-1/360p/0.m4s", b"x")
             await objects.delete(f"videos/{hash_}/1-2/audio/index.m3u8")
             later_us = _now_us() + 2 * AGE_US
@@ -83,7 +85,7 @@ async def test_what_cannot_be_told_stays(tmp_path: Path) -> None:
             assert await remove_orphans(objects, catalog.references, later_us) == 1
 
 
-class Stubborn(DiskObjects):
+class UndeletableDisk(DiskObjects):
     """A disk that does not let go of what has a name."""
 
     def __init__(self, root: Path, name: str) -> None:
@@ -97,7 +99,7 @@ class Stubborn(DiskObjects):
 
 
 async def test_what_cannot_be_removed_keeps_nothing_else(tmp_path: Path) -> None:
-    with Stubborn(tmp_path / "objects", KEPT) as objects:
+    with UndeletableDisk(tmp_path / "objects", KEPT) as objects:
         async with open_catalog(migrated(tmp_path / "catalog.db"), migrate=True) as catalog:
             for room in ("sources", "videos", "live"):
                 for hash_ in (KEPT, GONE):
@@ -112,18 +114,18 @@ async def test_what_failed_imports_brought_goes(tmp_path: Path) -> None:
     file = tmp_path / "catalog.db"
     with DiskObjects(tmp_path / "objects") as objects:
         async with open_catalog(migrated(file), migrate=True) as catalog:
-            world = await World.begun(catalog, objects, file, random.Random(1))
+            random_catalog = await RandomCatalog.begun(catalog, objects, file, random.Random(1))
             for state, open_ in (("uploading", True), ("uploading", False), ("failed", True)):
-                hash_ = await world.video(state=state, media=None, open_=open_)
-                world.change("UPDATE videos SET source = NULL WHERE hash = ?", hash_)
-            hash_ = await world.video(state="failed", media=None)
-            world.change("UPDATE videos SET source = NULL WHERE hash = ?", hash_)
+                hash_ = await random_catalog.video(state=state, media=None, open_=open_)
+                random_catalog.change("UPDATE videos SET source = NULL WHERE hash = ?", hash_)
+            hash_ = await random_catalog.video(state="failed", media=None)
+            random_catalog.change("UPDATE videos SET source = NULL WHERE hash = ?", hash_)
             assert await remove_orphans(objects, catalog.references, _now_us()) == 0
             assert await remove_orphans(objects, catalog.references, _now_us() + 2 * AGE_US) == 1
             assert await objects.addresses(f"sources/{hash_}") == []
 
 
-class World:
+class RandomCatalog:
     """A catalog and objects of which it is known what is to stay (`kept`) and what is not."""
 
     def __init__(
@@ -140,7 +142,7 @@ class World:
     @classmethod
     async def begun(
         cls, catalog: Catalog, objects: DiskObjects, file: Path, chance: random.Random
-    ) -> "World":
+    ) -> "RandomCatalog":
         world = cls(catalog, objects, file, chance)
         world.project = (await catalog.projects.add("films", _now_us())).id
         return world
@@ -261,17 +263,17 @@ async def test_what_is_named_stays_and_the_rest_goes(tmp_path: Path, seed: int) 
     file = tmp_path / "catalog.db"
     with DiskObjects(tmp_path / "objects") as objects:
         async with open_catalog(migrated(file), migrate=True) as catalog:
-            world = await World.begun(catalog, objects, file, chance)
+            random_catalog = await RandomCatalog.begun(catalog, objects, file, chance)
             for _ in range(chance.randint(1, 8)):
-                await chance.choice((world.any_video, world.any_stream))()
-            await world.strangers()
+                await chance.choice((random_catalog.any_video, random_catalog.any_stream))()
+            await random_catalog.strangers()
             before = await _all(objects)
-            assert before == world.kept | world.gone
+            assert before == random_catalog.kept | random_catalog.gone
             assert await remove_orphans(objects, catalog.references, _now_us()) == 0
             assert await _all(objects) == before
             later_us = _now_us() + AGE_US + 60_000_000
             assert await remove_orphans(objects, catalog.references, later_us) > 0
-            assert await _all(objects) == world.kept
+            assert await _all(objects) == random_catalog.kept
             assert await remove_orphans(objects, catalog.references, later_us) == 0
 
 
@@ -381,7 +383,7 @@ async def test_the_trash_is_emptied_though_an_orphan_stays(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     now_us = _now_us() + 2 * AGE_US
-    with Stubborn(tmp_path / "objects", GONE) as objects:
+    with UndeletableDisk(tmp_path / "objects", GONE) as objects:
         async with open_catalog(migrated(tmp_path / "catalog.db"), migrate=True) as catalog:
             await objects.put(f"sources/{GONE}/1", b"x")
             await objects.put("trash/20200101T000000Z/sources/x", b"x")

@@ -16,7 +16,7 @@ from storage.edge.changes import (
 )
 from tests.support.media.timelines import (
     TimelineRun,
-    grown,
+    extended,
     part,
     timeline_runs,
     with_closed,
@@ -124,8 +124,8 @@ def test_a_message_with_another_byte_is_refused_or_harmless(data: st.DataObject)
 
 
 STATE = (
-    of(grown(with_closed(2), 3).open("init-0.mp4").with_part(part(5, 0)))
-    .with_timelines(FOLDER, {"audio": grown(EMPTY, 4)}, low_latency=True)
+    of(extended(with_closed(2), 3).open("init-0.mp4").with_part(part(5, 0)))
+    .with_timelines(FOLDER, {"audio": extended(EMPTY, 4)}, low_latency=True)
     .with_playlists({"live/abcdefABCDEF/index.m3u8": "#EXTM3U\n"})
 )
 
@@ -147,14 +147,14 @@ def test_a_state_crosses_whole_or_rendition_by_rendition() -> None:
 
 def test_nothing_of_a_run_is_left_in_the_next() -> None:
     newer = FOLDER[:-1] + "4"
-    state = STATE.with_timelines(newer, {"360p": grown(EMPTY, 1)}, low_latency=False)
+    state = STATE.with_timelines(newer, {"360p": extended(EMPTY, 1)}, low_latency=False)
     assert sent(STATE, state).applied(STATE) == state
     assert list(state.timelines) == ["360p"]
     assert state.playlists == STATE.playlists
 
 
 def test_a_state_has_ended_with_its_last_timeline() -> None:
-    one = EdgeState().with_timelines(FOLDER, {"a": grown(EMPTY, 1).end()}, low_latency=True)
+    one = EdgeState().with_timelines(FOLDER, {"a": extended(EMPTY, 1).end()}, low_latency=True)
     assert one.has_ended
     assert not EdgeState().has_ended
     assert not one.with_timelines(FOLDER, {"b": EMPTY}, low_latency=True).has_ended
@@ -162,12 +162,12 @@ def test_a_state_has_ended_with_its_last_timeline() -> None:
 
 def test_a_change_is_as_large_as_what_changed_however_long_the_window_is() -> None:
     """A part, a segment and a trimmed window of 12 h, in bytes as they cross."""
-    window = grown(with_closed(12 * 1800), 8)
+    window = extended(with_closed(12 * 1800), 8)
     following = window.open("init-0.mp4").with_part(part(window.next_msn, 0))
     assert len(EdgeMessage(1, 2, 0, sent(of(window), of(following))).encode()) < 250
-    closed = grown(window, 1).trimmed(1)
+    closed = extended(window, 1).trimmed(1)
     assert len(EdgeMessage(1, 2, 0, sent(of(window), of(closed))).encode()) < 500
-    paged = grown(window, PAGE_SEGMENTS).trimmed(PAGE_SEGMENTS)
+    paged = extended(window, PAGE_SEGMENTS).trimmed(PAGE_SEGMENTS)
     assert len(EdgeMessage(1, 2, 0, sent(of(window), of(paged))).encode()) < 20_000
     whole = EdgeMessage(1, 2, 0, sent(EdgeState(), of(window))).encode()
     assert len(whole) < 50 * window.count

@@ -15,7 +15,7 @@ from storage.edge.memory import MemoryEdge
 from storage.edge.publishing import MAX_CHANGES, PublishingEdge
 from storage.edge.redis import EdgeUnavailable, RedisEdgeStore, open_edge_store
 from storage.objects.disk import DiskObjects
-from tests.support.media.timelines import grown
+from tests.support.media.timelines import extended
 from tests.support.redis_server import RedisServer, redis_server
 from tests.support.storage.edge_runs import (
     FOLDER,
@@ -71,9 +71,9 @@ async def test_a_later_generation_is_published_whatever_its_run_is_named(
     store: RedisEdgeStore,
 ) -> None:
     edge = PublishingEdge(store)
-    older = {"720p": grown(Timeline(), 3)}
+    older = {"720p": extended(Timeline(), 3)}
     await edge.put_timelines(NEXT_RUN, older, low_latency=True, generation=1)
-    await put(edge, grown(Timeline(), 1), generation=2)
+    await put(edge, extended(Timeline(), 1), generation=2)
     await edge.put_timelines(NEXT_RUN, older, low_latency=True, generation=1)
     await edge.publish()
     assert (await published(store)).folder == FOLDER
@@ -113,7 +113,7 @@ async def test_a_run_is_published_as_it_is_in_memory(store: RedisEdgeStore, tmp_
 
 async def test_several_changes_between_two_writes_are_one(store: RedisEdgeStore) -> None:
     edge = PublishingEdge(store)
-    timeline = grown(Timeline(), 3)
+    timeline = extended(Timeline(), 3)
     await put(edge, timeline)
     await edge.publish()
     for _ in range(5):
@@ -144,9 +144,9 @@ async def test_another_run_replaces_the_one_before_and_is_not_replaced_by_it(
     store: RedisEdgeStore,
 ) -> None:
     edge = PublishingEdge(store)
-    await put(edge, grown(Timeline(), 3))
-    await edge.put_timelines(NEXT_RUN, {"360p": grown(Timeline(), 1)}, low_latency=False)
-    await put(edge, grown(Timeline(), 3).end())
+    await put(edge, extended(Timeline(), 3))
+    await edge.put_timelines(NEXT_RUN, {"360p": extended(Timeline(), 1)}, low_latency=False)
+    await put(edge, extended(Timeline(), 3).end())
     await edge.publish()
     state = await published(store)
     assert (state.folder, list(state.timelines), state.low_latency) == (NEXT_RUN, ["360p"], False)
@@ -176,7 +176,7 @@ async def test_a_new_generation_fences_the_old_one(
     store: RedisEdgeStore, caplog: pytest.LogCaptureFixture
 ) -> None:
     old, new = PublishingEdge(store), PublishingEdge(store)
-    before, after = grown(Timeline(), 2), grown(Timeline(), 3)
+    before, after = extended(Timeline(), 2), extended(Timeline(), 3)
     await put(old, before, generation=1)
     await old.publish()
     await put(new, after, generation=2)
@@ -184,7 +184,7 @@ async def test_a_new_generation_fences_the_old_one(
     name = f"{FOLDER}/720p/9.0.m4s"
     for number in range(2):
         await old.put_part(name, b"old")
-        await put(old, grown(before, 5 + number), generation=1)
+        await put(old, extended(before, 5 + number), generation=1)
         await old.publish()
     assert await store.read_part(name, 2) is None
     assert (await published(store)).timelines == {"720p": after}
@@ -193,7 +193,7 @@ async def test_a_new_generation_fences_the_old_one(
     # Its own viewers keep what they have, and it may make the stream again.
     assert old.local_part(name) == b"old"
     await put(old, before, generation=3)
-    await put(old, grown(before, 9), generation=1)  # of the run that it had
+    await put(old, extended(before, 9), generation=1)  # of the run that it had
     await old.publish()
     assert (await published(store)).timelines == {"720p": before}
 
@@ -202,11 +202,11 @@ async def test_a_state_that_another_process_wrote_is_replaced_as_a_whole(
     store: RedisEdgeStore,
 ) -> None:
     one, other = PublishingEdge(store), PublishingEdge(store)
-    await put(one, grown(Timeline(), 2))
+    await put(one, extended(Timeline(), 2))
     await one.publish()
-    await put(other, grown(Timeline(), 3))
+    await put(other, extended(Timeline(), 3))
     await other.publish()
-    after = grown(Timeline(), 4)
+    after = extended(Timeline(), 4)
     await put(one, after)
     for _ in range(2):  # the first finds out
         await one.publish()
@@ -242,8 +242,8 @@ async def test_viewers_of_the_process_notice_no_outage_and_memory_stays_bounded(
         await stack.enter_async_context(running(edge))
         timelines = [Timeline(), Timeline()]
         for number in range(60):
-            for place, each in enumerate((edge, beside)):
-                timelines[place] = await put_next_part(each, timelines[place], size=1000)
+            for index, each in enumerate((edge, beside)):
+                timelines[index] = await put_next_part(each, timelines[index], size=1000)
             if number == 20:
                 server.stop()
             await asyncio.sleep(0)
@@ -291,9 +291,9 @@ async def test_a_deleted_stream_and_an_ended_run_are_forgotten(store: RedisEdgeS
     assert edge.queued_bytes == 0
     await edge.publish()
     assert await store.read_state(HASH) is None
-    await put(edge, grown(Timeline(), 1).end())
+    await put(edge, extended(Timeline(), 1).end())
     await edge.publish()
-    after = grown(Timeline(), 2)
+    after = extended(Timeline(), 2)
     await edge.put_timelines(NEXT_RUN, {"720p": after}, low_latency=True)
     await edge.publish()
     assert (await published(store)).timelines == {"720p": after}

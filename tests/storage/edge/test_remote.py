@@ -15,7 +15,7 @@ from storage.edge.publishing import PublishingEdge
 from storage.edge.redis import EdgeWrite, RedisEdgeStore, open_edge_store
 from storage.edge.remote import RemoteEdge, open_remote_edge
 from storage.objects.disk import DiskObjects
-from tests.support.media.timelines import grown
+from tests.support.media.timelines import extended
 from tests.support.redis_server import RedisServer, redis_server
 from tests.support.storage.edge_runs import (
     FOLDER,
@@ -47,7 +47,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
         yield running
 
 
-class Hosts:
+class EdgePair:
     """A process that makes a stream, and another that serves it."""
 
     def __init__(self, server: RedisServer, store: RedisEdgeStore, remote: RemoteEdge) -> None:
@@ -70,16 +70,16 @@ class Hosts:
 
 
 @asynccontextmanager
-async def hosts_on(server: RedisServer, **options: float) -> AsyncGenerator[Hosts, None]:
+async def hosts_on(server: RedisServer, **options: float) -> AsyncGenerator[EdgePair, None]:
     async with (
         open_edge_store(server.url, namespace="one") as store,
         open_remote_edge(store, **options) as remote,
     ):
-        yield Hosts(server, store, remote)
+        yield EdgePair(server, store, remote)
 
 
 @pytest.fixture
-async def hosts(server: RedisServer) -> AsyncGenerator[Hosts, None]:
+async def hosts(server: RedisServer) -> AsyncGenerator[EdgePair, None]:
     server.command("FLUSHALL")
     server.command("CONFIG", "RESETSTAT")
     async with hosts_on(server) as found:
@@ -103,7 +103,7 @@ async def shows_the_same(remote: Edge, maker: Edge, names: Iterable[str]) -> Non
 
 
 async def test_every_playlist_of_a_run_is_the_same_in_both_processes(
-    hosts: Hosts, tmp_path: Path
+    hosts: EdgePair, tmp_path: Path
 ) -> None:
     """Also for one that begins to follow late, and the parts that the playlists list."""
     publication = await open_run(DiskObjects(tmp_path), hosts.maker, FakeClock())
@@ -133,8 +133,8 @@ async def test_every_playlist_of_a_run_is_the_same_in_both_processes(
         await shows_the_same(late, hosts.maker, maker.names)
 
 
-async def test_a_stream_is_not_known_before_it_is_followed(hosts: Hosts) -> None:
-    timeline = await put_next_part(hosts.maker, grown(Timeline(), 3))
+async def test_a_stream_is_not_known_before_it_is_followed(hosts: EdgePair) -> None:
+    timeline = await put_next_part(hosts.maker, extended(Timeline(), 3))
     await hosts.maker.put_playlists({VARIANTS: "#EXTM3U\n"})
     await hosts.maker.publish()
     assert not hosts.remote.knows(PLAYLIST)
@@ -149,7 +149,7 @@ async def test_a_stream_is_not_known_before_it_is_followed(hosts: Hosts) -> None
     assert hosts.reads("lrange") == 1
 
 
-async def test_a_stream_that_is_off_air_is_known_to_have_nothing(hosts: Hosts) -> None:
+async def test_a_stream_that_is_off_air_is_known_to_have_nothing(hosts: EdgePair) -> None:
     await hosts.remote.catch_up(PLAYLIST)
     assert hosts.remote.knows(PLAYLIST)
     assert hosts.remote.local_playlist(VARIANTS) is None
@@ -171,9 +171,9 @@ async def all_have(got: list[bytes | None]) -> None:
     await until(lambda: len(got) == READERS, within=20)
 
 
-async def test_a_thousand_readers_of_a_stream_cost_redis_one_read_a_part(hosts: Hosts) -> None:
+async def test_a_thousand_readers_of_a_stream_cost_redis_one_read_a_part(hosts: EdgePair) -> None:
     """Each waits for the next part, then requests it, as a player does."""
-    timeline = await put_next_part(hosts.maker, grown(Timeline(), 3))
+    timeline = await put_next_part(hosts.maker, extended(Timeline(), 3))
     await hosts.maker.publish()
     await hosts.remote.catch_up(PLAYLIST)
     before = hosts.reads()
@@ -188,9 +188,9 @@ async def test_a_thousand_readers_of_a_stream_cost_redis_one_read_a_part(hosts: 
     assert hosts.reads() - before == parts
 
 
-async def test_readers_at_the_same_time_share_one_read(hosts: Hosts) -> None:
+async def test_readers_at_the_same_time_share_one_read(hosts: EdgePair) -> None:
     """Also if nobody waits for parts, and one of them leaves."""
-    timeline = await put_next_part(hosts.maker, grown(Timeline(), 3))
+    timeline = await put_next_part(hosts.maker, extended(Timeline(), 3))
     await hosts.maker.publish()
     await hosts.remote.catch_up(PLAYLIST)
     await hosts.shows(timeline)
@@ -205,7 +205,7 @@ async def test_readers_at_the_same_time_share_one_read(hosts: Hosts) -> None:
     assert hosts.reads() - before == 1
 
 
-async def test_parts_that_nobody_wants_are_not_read(hosts: Hosts) -> None:
+async def test_parts_that_nobody_wants_are_not_read(hosts: EdgePair) -> None:
     timeline = await put_next_part(hosts.maker, Timeline())
     await hosts.maker.publish()
     await hosts.remote.catch_up(PLAYLIST)
@@ -217,7 +217,7 @@ async def test_parts_that_nobody_wants_are_not_read(hosts: Hosts) -> None:
     assert hosts.reads() == before
 
 
-async def test_a_segment_that_is_not_stored_is_joined_from_its_parts(hosts: Hosts) -> None:
+async def test_a_segment_that_is_not_stored_is_joined_from_its_parts(hosts: EdgePair) -> None:
     timeline = await put_next_part(hosts.maker, Timeline())
     timeline = await put_next_part(hosts.maker, timeline)
     timeline = timeline.close("0.m4s", 90_000)
@@ -231,9 +231,9 @@ async def test_a_segment_that_is_not_stored_is_joined_from_its_parts(hosts: Host
     assert hosts.remote.local_part(address) == data
 
 
-async def test_a_segment_that_cannot_be_stored_outlasts_its_parts(hosts: Hosts) -> None:
+async def test_a_segment_that_cannot_be_stored_outlasts_its_parts(hosts: EdgePair) -> None:
     address = f"{FOLDER}/720p/0.m4s"
-    await put(hosts.maker, grown(Timeline(), 1))
+    await put(hosts.maker, extended(Timeline(), 1))
     await hosts.maker.put_part(address, b"segment")
     hosts.clock.now += 6
     await hosts.maker.publish()
@@ -241,9 +241,9 @@ async def test_a_segment_that_cannot_be_stored_outlasts_its_parts(hosts: Hosts) 
 
 
 async def test_guesses_at_what_is_not_listed_reach_redis_a_few_times_a_second(
-    hosts: Hosts,
+    hosts: EdgePair,
 ) -> None:
-    await put_next_part(hosts.maker, grown(Timeline(), 3))
+    await put_next_part(hosts.maker, extended(Timeline(), 3))
     await hosts.maker.publish()
     await hosts.remote.catch_up(PLAYLIST)
     before = hosts.reads()
@@ -255,7 +255,7 @@ async def test_guesses_at_what_is_not_listed_reach_redis_a_few_times_a_second(
     assert await hosts.remote.get_part(f"{FOLDER}/720p/3.0.m4s") == part_data(3, 0)
 
 
-async def test_changes_that_were_missed_are_read(hosts: Hosts, server: RedisServer) -> None:
+async def test_changes_that_were_missed_are_read(hosts: EdgePair, server: RedisServer) -> None:
     timeline = await put_next_part(hosts.maker, Timeline())
     await hosts.maker.publish()
     await hosts.remote.catch_up(PLAYLIST)
@@ -266,7 +266,7 @@ async def test_changes_that_were_missed_are_read(hosts: Hosts, server: RedisServ
         await hosts.shows(timeline)
 
 
-async def test_the_next_run_replaces_one_whose_end_was_not_published(hosts: Hosts) -> None:
+async def test_the_next_run_replaces_one_whose_end_was_not_published(hosts: EdgePair) -> None:
     timeline = await put_next_part(hosts.maker, Timeline())
     await hosts.maker.publish()
     await hosts.remote.catch_up(PLAYLIST)
@@ -280,8 +280,8 @@ async def test_the_next_run_replaces_one_whose_end_was_not_published(hosts: Host
     assert answered == [1]
 
 
-async def test_a_run_that_ended_stays_for_its_viewers_beside_the_next(hosts: Hosts) -> None:
-    timeline = await put_next_part(hosts.maker, grown(Timeline(), 2))
+async def test_a_run_that_ended_stays_for_its_viewers_beside_the_next(hosts: EdgePair) -> None:
+    timeline = await put_next_part(hosts.maker, extended(Timeline(), 2))
     await hosts.maker.publish()
     await hosts.remote.catch_up(PLAYLIST)
     ended = timeline.close("2.m4s", 90_000).end()
@@ -293,9 +293,9 @@ async def test_a_run_that_ended_stays_for_its_viewers_beside_the_next(hosts: Hos
     assert hosts.remote.timeline(PLAYLIST) == ended
 
 
-async def test_viewers_follow_a_stream_to_its_next_owner(hosts: Hosts) -> None:
+async def test_viewers_follow_a_stream_to_its_next_owner(hosts: EdgePair) -> None:
     """Whose parts have the same names; the owner before it wakes up, and changes nothing."""
-    timeline = await put_next_part(hosts.maker, grown(Timeline(), 2), generation=1)
+    timeline = await put_next_part(hosts.maker, extended(Timeline(), 2), generation=1)
     await hosts.maker.publish()
     await hosts.remote.catch_up(PLAYLIST)
     await hosts.shows(timeline)
@@ -309,7 +309,7 @@ async def test_viewers_follow_a_stream_to_its_next_owner(hosts: Hosts) -> None:
     assert got == [part_data(2, 1)]
     stale = f"{FOLDER}/720p/2.2.m4s"
     await hosts.maker.put_part(stale, b"of the owner before")
-    await put(hosts.maker, grown(timeline.close("2.m4s", 90_000), 3), generation=1)
+    await put(hosts.maker, extended(timeline.close("2.m4s", 90_000), 3), generation=1)
     await hosts.maker.publish()
     newest = await put_next_part(next_maker, after, generation=2)
     await next_maker.publish()
@@ -317,9 +317,9 @@ async def test_viewers_follow_a_stream_to_its_next_owner(hosts: Hosts) -> None:
     assert await hosts.remote.get_part(stale) == part_data(2, 2)
 
 
-async def test_media_of_two_owners_are_never_mixed(hosts: Hosts) -> None:
+async def test_media_of_two_owners_are_never_mixed(hosts: EdgePair) -> None:
     """A segment that the owner before had begun is made anew, and longer, by the next one."""
-    begun = grown(Timeline(), 2)
+    begun = extended(Timeline(), 2)
     timeline = await put_next_part(hosts.maker, begun, size=7, generation=1)
     await hosts.maker.publish()
     await hosts.remote.catch_up(PLAYLIST)
@@ -536,7 +536,7 @@ async def test_a_redis_that_is_not_there_delays_the_first_viewer_by_a_bounded_ti
 
 
 async def test_a_state_of_another_form_is_no_state(
-    hosts: Hosts, caplog: pytest.LogCaptureFixture
+    hosts: EdgePair, caplog: pytest.LogCaptureFixture
 ) -> None:
     """While processes are replaced by those of another version."""
     state = EdgeState().with_playlists({VARIANTS: "#EXTM3U\n"})

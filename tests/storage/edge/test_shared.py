@@ -11,7 +11,7 @@ from storage.edge.publishing import PublishingEdge
 from storage.edge.redis import open_edge_store
 from storage.edge.remote import open_remote_edge
 from storage.edge.shared import SharedEdge
-from tests.support.media.timelines import grown
+from tests.support.media.timelines import extended
 from tests.support.redis_server import redis_server
 from tests.support.storage.edge_runs import (
     FOLDER,
@@ -26,7 +26,7 @@ from tests.support.storage.engine_reports import HASH
 from tests.support.waiting import until
 
 
-class Host:
+class EdgeHost:
     """A process that makes streams and serves all."""
 
     def __init__(self, own: PublishingEdge, edge: SharedEdge) -> None:
@@ -44,17 +44,17 @@ class Host:
 
 
 @asynccontextmanager
-async def host_on(url: str) -> AsyncGenerator[Host, None]:
+async def host_on(url: str) -> AsyncGenerator[EdgeHost, None]:
     async with (
         open_edge_store(url, namespace="one") as store,
         open_remote_edge(store) as remote,
     ):
         own = PublishingEdge(store)
-        yield Host(own, SharedEdge(own, remote))
+        yield EdgeHost(own, SharedEdge(own, remote))
 
 
 @pytest.fixture
-async def hosts(tmp_path: Path) -> AsyncGenerator[tuple[Host, Host], None]:
+async def hosts(tmp_path: Path) -> AsyncGenerator[tuple[EdgeHost, EdgeHost], None]:
     async with AsyncExitStack() as stack:
         url = stack.enter_context(redis_server(tmp_path)).url
         one, other = [await stack.enter_async_context(host_on(url)) for _ in range(2)]
@@ -62,10 +62,10 @@ async def hosts(tmp_path: Path) -> AsyncGenerator[tuple[Host, Host], None]:
 
 
 async def test_each_serves_its_own_streams_from_memory_and_the_others_from_redis(
-    hosts: tuple[Host, Host],
+    hosts: tuple[EdgeHost, EdgeHost],
 ) -> None:
     one, other = hosts
-    timeline = await put_next_part(one.edge, grown(Timeline(), 2))
+    timeline = await put_next_part(one.edge, extended(Timeline(), 2))
     await one.edge.put_playlists({VARIANTS: "#EXTM3U\n"})
     # Nothing is published yet, and no viewer of the process waits for that.
     assert one.edge.knows(PLAYLIST)
@@ -89,11 +89,11 @@ async def test_each_serves_its_own_streams_from_memory_and_the_others_from_redis
 
 
 async def test_viewers_of_the_owner_before_get_what_the_next_owner_makes(
-    hosts: tuple[Host, Host],
+    hosts: tuple[EdgeHost, EdgeHost],
 ) -> None:
     """Also if they were served from there before, and the owner before is not told."""
     one, other = hosts
-    timeline = await put_next_part(one.edge, grown(Timeline(), 2), generation=1)
+    timeline = await put_next_part(one.edge, extended(Timeline(), 2), generation=1)
     await one.own.publish()
     await other.shows(timeline)
     timeline = await put_next_part(other.edge, timeline, generation=2)
@@ -102,19 +102,21 @@ async def test_viewers_of_the_owner_before_get_what_the_next_owner_makes(
     await one.shows(timeline)
     timeline = await put_next_part(one.edge, timeline, generation=3)
     await one.own.publish()
-    await put_next_part(other.edge, grown(timeline.close("2.m4s", 90_000), 1), generation=2)
+    await put_next_part(other.edge, extended(timeline.close("2.m4s", 90_000), 1), generation=2)
     await other.own.publish()  # it finds out
     await other.shows(timeline)
 
 
-async def test_the_next_run_may_be_made_by_another_process(hosts: tuple[Host, Host]) -> None:
+async def test_the_next_run_may_be_made_by_another_process(
+    hosts: tuple[EdgeHost, EdgeHost],
+) -> None:
     one, other = hosts
-    ended = grown(Timeline(), 2).end()
+    ended = extended(Timeline(), 2).end()
     await put(one.edge, ended)
     await one.edge.put_playlists({VARIANTS: "of the run before"})
     await one.own.publish()
     await one.shows(ended)
-    timeline = grown(Timeline(), 1)
+    timeline = extended(Timeline(), 1)
     await other.edge.put_timelines(NEXT_RUN, {"720p": timeline}, low_latency=True, generation=1)
     await other.edge.put_playlists({VARIANTS: "of this run"})
     await other.own.publish()
@@ -125,10 +127,10 @@ async def test_the_next_run_may_be_made_by_another_process(hosts: tuple[Host, Ho
 
 
 async def test_a_deleted_stream_is_gone_here_and_comes_again_if_it_goes_on_elsewhere(
-    hosts: tuple[Host, Host],
+    hosts: tuple[EdgeHost, EdgeHost],
 ) -> None:
     one, other = hosts
-    timeline = await put_next_part(one.edge, grown(Timeline(), 2))
+    timeline = await put_next_part(one.edge, extended(Timeline(), 2))
     await one.own.publish()
     await other.shows(timeline)
     await other.edge.drop_folder(f"live/{HASH}")

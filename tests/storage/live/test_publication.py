@@ -29,49 +29,49 @@ NAMES = ("720p", "360p", "audio")
 
 
 @pytest.fixture
-def stage(tmp_path: Path) -> PublicationFixture:
+def publication_fixture(tmp_path: Path) -> PublicationFixture:
     return PublicationFixture(tmp_path)
 
 
 async def test_a_step_is_stored_in_all_renditions_at_once_and_only_when_all_have_it(
-    stage: PublicationFixture,
+    publication_fixture: PublicationFixture,
 ) -> None:
-    publication = await stage.open()
+    publication = await publication_fixture.open()
     studio = ReportMaker(TOP, LOW)
     assert (publication.run, publication.next_sequence, publication.end) == (RUN, 0, 0)
     await begin_epoch(publication, studio)
     first = studio.step()
     for report in first[:-1]:
         await append_all(publication, [report])
-        assert not list(stage.disk.root.rglob("*.m3u8"))
-        assert stage.edge.local_playlist(f"live/{HASH}/index.m3u8") is None
+        assert not list(publication_fixture.disk.root.rglob("*.m3u8"))
+        assert publication_fixture.edge.local_playlist(f"live/{HASH}/index.m3u8") is None
         assert publication.end == 0
         assert not publication.is_stored
     await append_all(publication, first[-1:])
     for name in NAMES:
-        assert stage.uris(name) == ["0.m4s"]
+        assert publication_fixture.uris(name) == ["0.m4s"]
     assert (publication.next_sequence, publication.end) == (1, 1_080_000)
     assert publication.is_stored
     # The media playlists first; then what leads to them.
-    told = [sorted(texts) for texts in stage.edge.published if texts]
+    told = [sorted(texts) for texts in publication_fixture.edge.published if texts]
     media = [[f"live/{HASH}/{RUN}/{name}/index.m3u8"] for name in NAMES]
     top = f"live/{HASH}/index.m3u8"
     assert told == [*media, [top, f"{top}?latency=normal"]]
-    await stage.same_everywhere()
+    await publication_fixture.same_everywhere()
 
 
 async def test_viewers_get_a_part_and_a_segment_before_anything_is_stored(
-    stage: PublicationFixture,
+    publication_fixture: PublicationFixture,
 ) -> None:
-    publication = await stage.open()
+    publication = await publication_fixture.open()
     studio = ReportMaker(TOP, LOW)
     await begin_epoch(publication, studio)
     folder = f"live/{HASH}/{RUN}/720p"
     start, first, second, whole, *_ = studio.step()
     await publication.append(start)
-    assert stage.edge.local_playlist(f"{folder}/index.m3u8", low_latency=True) is None
+    assert publication_fixture.edge.local_playlist(f"{folder}/index.m3u8", low_latency=True) is None
     await publication.append(first)
-    shown = stage.edge.local_playlist(f"{folder}/index.m3u8", low_latency=True)
+    shown = publication_fixture.edge.local_playlist(f"{folder}/index.m3u8", low_latency=True)
     assert shown is not None
     assert shown.body.decode().splitlines()[-4:] == [
         '#EXT-X-MAP:URI="init-0.mp4"',
@@ -79,18 +79,20 @@ async def test_viewers_get_a_part_and_a_segment_before_anything_is_stored(
         '#EXT-X-PART:DURATION=1.000000,URI="0.0.m4s",INDEPENDENT=YES',
         '#EXT-X-PRELOAD-HINT:TYPE=PART,URI="0.1.m4s"',
     ]
-    assert stage.edge.local_playlist(f"{folder}/index.m3u8") is None  # no closed segment
+    assert (
+        publication_fixture.edge.local_playlist(f"{folder}/index.m3u8") is None
+    )  # no closed segment
     for report in (second, whole):
         await publication.append(report)
-    plain = stage.edge.local_playlist(f"{folder}/index.m3u8")
+    plain = publication_fixture.edge.local_playlist(f"{folder}/index.m3u8")
     assert plain is not None
     assert plain.body.decode().splitlines()[-1] == "0.m4s"
-    assert await stage.edge.get_part(f"{folder}/0.m4s") is not None
-    assert not stage.disk.path(f"{folder}/0.m4s").exists()
+    assert await publication_fixture.edge.get_part(f"{folder}/0.m4s") is not None
+    assert not publication_fixture.disk.path(f"{folder}/0.m4s").exists()
     await publication.store_pending()
-    assert stage.disk.path(f"{folder}/0.m4s").is_file()
-    assert await stage.edge.get_part(f"{folder}/0.m4s") is None
-    assert await stage.edge.get_part(f"{folder}/0.1.m4s") is not None
+    assert publication_fixture.disk.path(f"{folder}/0.m4s").is_file()
+    assert await publication_fixture.edge.get_part(f"{folder}/0.m4s") is None
+    assert await publication_fixture.edge.get_part(f"{folder}/0.1.m4s") is not None
 
 
 @pytest.mark.parametrize(
@@ -104,9 +106,9 @@ async def test_viewers_get_a_part_and_a_segment_before_anything_is_stored(
     ],
 )
 async def test_hints_name_the_next_part_where_two_sources_share_a_segment(
-    stage: PublicationFixture, usual: int, told: bool, wrong: list[str]
+    publication_fixture: PublicationFixture, usual: int, told: bool, wrong: list[str]
 ) -> None:
-    publication = await stage.open()
+    publication = await publication_fixture.open()
     studio = ReportMaker(TOP)
     await begin_epoch(publication, studio)
     found: list[str] = []
@@ -121,78 +123,84 @@ async def test_hints_name_the_next_part_where_two_sources_share_a_segment(
                 found.append(f"{hint} for {name}".replace(".m4s", ""))
             if told and length != usual and report.index == 1:
                 publication.expect_length(report.sequence, length)
-            timeline = stage.edge.timeline(f"live/{HASH}/{RUN}/720p/index.m3u8")
+            timeline = publication_fixture.edge.timeline(f"live/{HASH}/{RUN}/720p/index.m3u8")
             assert timeline is not None
             hint = timeline.hint or ""
     assert found == wrong
 
 
-async def test_renditions_that_run_ahead_wait_for_the_slowest(stage: PublicationFixture) -> None:
-    publication = await stage.open()
+async def test_renditions_that_run_ahead_wait_for_the_slowest(
+    publication_fixture: PublicationFixture,
+) -> None:
+    publication = await publication_fixture.open()
     studio = ReportMaker(TOP, LOW)
     await begin_epoch(publication, studio)
     reports = [report for _ in range(3) for report in studio.step()]
     late = [report for report in reports if report.rendition == "360p"]
     await append_all(publication, [report for report in reports if report.rendition != "360p"])
     assert publication.next_sequence == 0
-    assert not list(stage.disk.root.rglob("*.m3u8"))
+    assert not list(publication_fixture.disk.root.rglob("*.m3u8"))
     for number, report in enumerate(late):
         await append_all(publication, [report])
         assert publication.next_sequence == (number + 1) // 4
-    await stage.same_everywhere()
+    await publication_fixture.same_everywhere()
 
 
 async def test_a_segment_is_its_parts_joined_and_parts_are_read_by_name_at_the_edge(
-    stage: PublicationFixture,
+    publication_fixture: PublicationFixture,
 ) -> None:
-    publication = await stage.open()
+    publication = await publication_fixture.open()
     studio = ReportMaker(TOP)
     await begin_epoch(publication, studio)
     for _ in range(12):
         await append_all(publication, studio.step())
     folder = f"live/{HASH}/{RUN}/720p"
-    parts = [await stage.edge.get_part(f"{folder}/11.{index}.m4s") for index in range(2)]
-    whole = await stage.objects.get(f"{folder}/11.m4s")
+    parts = [
+        await publication_fixture.edge.get_part(f"{folder}/11.{index}.m4s") for index in range(2)
+    ]
+    whole = await publication_fixture.objects.get(f"{folder}/11.m4s")
     assert whole == b"".join(part or b"" for part in parts)
-    assert await stage.objects.get(f"{folder}/init-0.mp4") == b"init 720p 0 "
-    kept = [n for n in range(12) if await stage.edge.get_part(f"{folder}/{n}.0.m4s")]
+    assert await publication_fixture.objects.get(f"{folder}/init-0.mp4") == b"init 720p 0 "
+    kept = [n for n in range(12) if await publication_fixture.edge.get_part(f"{folder}/{n}.0.m4s")]
     assert kept == list(range(4, 12))
 
 
 async def test_the_window_slides_and_media_stay_for_longer_than_they_are_listed(
-    stage: PublicationFixture,
+    publication_fixture: PublicationFixture,
 ) -> None:
-    publication = await stage.open()
+    publication = await publication_fixture.open()
     studio = ReportMaker(TOP, LOW)
     await begin_epoch(publication, studio)
     left_at: dict[str, float] = {}
     for _ in range(40):
-        before = stage.uris("720p") if studio.sequence else []
+        before = publication_fixture.uris("720p") if studio.sequence else []
         await append_all(publication, studio.step())
-        after = stage.uris("720p")
-        left_at |= dict.fromkeys(set(before) - set(after), stage.clock.now)
-        there = {path.name for path in stage.disk.path(f"live/{HASH}/{RUN}/720p").iterdir()}
+        after = publication_fixture.uris("720p")
+        left_at |= dict.fromkeys(set(before) - set(after), publication_fixture.clock.now)
+        there = {
+            path.name for path in publication_fixture.disk.path(f"live/{HASH}/{RUN}/720p").iterdir()
+        }
         assert set(after) <= there
         for uri, left in left_at.items():
-            assert (uri in there) == (stage.clock.now - left < 16.0)
-        stage.clock.now += 2.0
-    playlist = on_disk(stage.disk, "720p")
+            assert (uri in there) == (publication_fixture.clock.now - left < 16.0)
+        publication_fixture.clock.now += 2.0
+    playlist = on_disk(publication_fixture.disk, "720p")
     assert (len(playlist.segments), playlist.sequence) == (6, 34)
-    await stage.same_everywhere()
+    await publication_fixture.same_everywhere()
 
 
 async def test_init_sections_go_when_no_segment_on_disk_needs_them(
-    stage: PublicationFixture,
+    publication_fixture: PublicationFixture,
 ) -> None:
-    publication = await stage.open()
+    publication = await publication_fixture.open()
     studio = ReportMaker(TOP)
     for epoch in range(6):
         studio.epoch = epoch
         await begin_epoch(publication, studio)
         for number in range(5):
             await append_all(publication, studio.step(discontinuity=epoch > 0 and number == 0))
-            stage.clock.now += 2.0
-    folder = stage.disk.path(f"live/{HASH}/{RUN}/720p")
+            publication_fixture.clock.now += 2.0
+    folder = publication_fixture.disk.path(f"live/{HASH}/{RUN}/720p")
     there = sorted(path.name for path in folder.glob("init-*"))
     needed = {f"init-{int(path.stem) // 5}.mp4" for path in folder.glob("*.m4s")}
     assert set(there) == needed
@@ -201,9 +209,9 @@ async def test_init_sections_go_when_no_segment_on_disk_needs_them(
 
 
 async def test_a_new_source_is_a_discontinuity_everywhere_and_tells_its_own_wall_clock(
-    stage: PublicationFixture,
+    publication_fixture: PublicationFixture,
 ) -> None:
-    publication = await stage.open()
+    publication = await publication_fixture.open()
     studio = ReportMaker(TOP, LOW)
     await begin_epoch(publication, studio)
     await append_all(publication, [*studio.step(), *studio.step()])
@@ -211,17 +219,19 @@ async def test_a_new_source_is_a_discontinuity_everywhere_and_tells_its_own_wall
     studio.start += 45_000  # the output clock goes on through a hole
     await begin_epoch(publication, studio, NOON_US + 60_000_000)
     await append_all(publication, [*studio.step(discontinuity=True), *studio.step()])
-    segments = on_disk(stage.disk, "360p").segments
+    segments = on_disk(publication_fixture.disk, "360p").segments
     assert [segment.discontinuity for segment in segments] == [False, False, True, False]
     assert [segment.map_uri for segment in segments] == ["init-0.mp4"] * 2 + ["init-1.mp4"] * 2
     walls = [(segment.wall_us or 0) - NOON_US for segment in segments]
     assert walls == [0, 2_000_000, 60_000_000, 62_000_000]
     assert publication.epochs == 2
-    await stage.same_everywhere()
+    await publication_fixture.same_everywhere()
 
 
-async def test_times_follow_each_renditions_own_first_sample(stage: PublicationFixture) -> None:
-    publication = await stage.open()
+async def test_times_follow_each_renditions_own_first_sample(
+    publication_fixture: PublicationFixture,
+) -> None:
+    publication = await publication_fixture.open()
     studio = ReportMaker(TOP)
     await begin_epoch(publication, studio)
     for report in studio.step():
@@ -230,15 +240,15 @@ async def test_times_follow_each_renditions_own_first_sample(stage: PublicationF
             await append_all(publication, [late])
         else:
             await append_all(publication, [report])
-    (picture,) = on_disk(stage.disk, "720p").segments
-    (sound,) = on_disk(stage.disk, "audio").segments
+    (picture,) = on_disk(publication_fixture.disk, "720p").segments
+    (sound,) = on_disk(publication_fixture.disk, "audio").segments
     assert (picture.wall_us, sound.wall_us) == (NOON_US, NOON_US + 10_000)
 
 
 async def test_what_a_dead_engine_sent_is_closed_and_the_next_goes_on_with_the_numbers(
-    stage: PublicationFixture,
+    publication_fixture: PublicationFixture,
 ) -> None:
-    publication = await stage.open()
+    publication = await publication_fixture.open()
     studio = ReportMaker(TOP, LOW)
     await begin_epoch(publication, studio)
     await append_all(publication, studio.step())
@@ -251,24 +261,28 @@ async def test_what_a_dead_engine_sent_is_closed_and_the_next_goes_on_with_the_n
     await begin_epoch(publication, second)
     await append_all(publication, second.step(discontinuity=True))
     for name in NAMES:
-        assert stage.uris(name) == ["0.m4s", "1.m4s", "2.m4s"]
-        marks = [one.discontinuity for one in on_disk(stage.disk, name).segments]
+        assert publication_fixture.uris(name) == ["0.m4s", "1.m4s", "2.m4s"]
+        marks = [one.discontinuity for one in on_disk(publication_fixture.disk, name).segments]
         assert marks == [False, False, True]
-    data = await stage.objects.get(f"live/{HASH}/{RUN}/360p/1.m4s")
+    data = await publication_fixture.objects.get(f"live/{HASH}/{RUN}/360p/1.m4s")
     assert data.startswith(b"360p 1.0 ")
     assert len(data) == 500
-    assert [one.duration for one in on_disk(stage.disk, "360p").segments] == [TWO, TWO // 2, TWO]
+    assert [one.duration for one in on_disk(publication_fixture.disk, "360p").segments] == [
+        TWO,
+        TWO // 2,
+        TWO,
+    ]
     # The rendition of which no part came has a gap as long as the others.
-    assert stage.gaps("audio") == [1]
-    assert on_disk(stage.disk, "audio").segments[1].duration == TWO
-    assert b"again" in await stage.objects.get(f"live/{HASH}/{RUN}/720p/2.m4s")
-    await stage.same_everywhere()
+    assert publication_fixture.gaps("audio") == [1]
+    assert on_disk(publication_fixture.disk, "audio").segments[1].duration == TWO
+    assert b"again" in await publication_fixture.objects.get(f"live/{HASH}/{RUN}/720p/2.m4s")
+    await publication_fixture.same_everywhere()
 
 
 async def test_a_step_that_nobody_saw_a_part_of_is_not_listed_when_its_engine_dies(
-    stage: PublicationFixture,
+    publication_fixture: PublicationFixture,
 ) -> None:
-    publication = await stage.open()
+    publication = await publication_fixture.open()
     studio = ReportMaker(TOP, LOW)
     await begin_epoch(publication, studio)
     await append_all(publication, [*studio.step(), *studio.step()[:1]])
@@ -277,49 +291,51 @@ async def test_a_step_that_nobody_saw_a_part_of_is_not_listed_when_its_engine_di
 
 
 async def test_the_end_is_written_into_all_playlists_and_the_way_to_them_stays(
-    stage: PublicationFixture,
+    publication_fixture: PublicationFixture,
 ) -> None:
-    publication = await stage.open()
+    publication = await publication_fixture.open()
     studio = ReportMaker(TOP, LOW)
     await begin_epoch(publication, studio)
     await append_all(publication, [*studio.step(), *studio.step()[:5]])
     await publication.finish()
     for name in NAMES:
-        playlist = on_disk(stage.disk, name)
+        playlist = on_disk(publication_fixture.disk, name)
         assert playlist.ended
         assert len(playlist.segments) == 2  # with what the second had so far
-    assert variants(stage.disk).variants[0].uri.startswith(RUN)
-    await stage.same_everywhere()
+    assert variants(publication_fixture.disk).variants[0].uri.startswith(RUN)
+    await publication_fixture.same_everywhere()
 
 
-async def test_a_run_without_a_part_leaves_nothing(stage: PublicationFixture) -> None:
-    publication = await stage.open()
+async def test_a_run_without_a_part_leaves_nothing(publication_fixture: PublicationFixture) -> None:
+    publication = await publication_fixture.open()
     studio = ReportMaker(TOP)
     await begin_epoch(publication, studio)
     await append_all(publication, studio.step()[:1])
     await publication.finish()
-    assert await stage.objects.addresses("live") == []
-    assert not any(stage.edge.published)
+    assert await publication_fixture.objects.addresses("live") == []
+    assert not any(publication_fixture.edge.published)
 
 
-async def test_a_run_of_sound_alone_has_one_variant(stage: PublicationFixture) -> None:
-    publication = await stage.open()
+async def test_a_run_of_sound_alone_has_one_variant(
+    publication_fixture: PublicationFixture,
+) -> None:
+    publication = await publication_fixture.open()
     studio = ReportMaker()
     await begin_epoch(publication, studio)
     await append_all(publication, studio.step(size=32_000))
-    found = variants(stage.disk)
+    found = variants(publication_fixture.disk)
     assert found.sounds == ()
     (variant,) = found.variants
     assert variant.uri == f"{RUN}/audio/index.m3u8"
     assert (variant.codecs, variant.bandwidth) == (("mp4a.40.2",), 150_000)
 
 
-async def test_the_variants_say_what_the_media_are(stage: PublicationFixture) -> None:
-    publication = await stage.open()
+async def test_the_variants_say_what_the_media_are(publication_fixture: PublicationFixture) -> None:
+    publication = await publication_fixture.open()
     studio = ReportMaker(TOP, LOW)
     await begin_epoch(publication, studio)
     await append_all(publication, studio.step(size=500_000))
-    found = variants(stage.disk)
+    found = variants(publication_fixture.disk)
     # Nearest to 2 Mbit/s by its ceiling: 720p is 0.8 off, 360p 1.2.
     assert [variant.uri for variant in found.variants] == [
         f"{RUN}/720p/index.m3u8",
@@ -334,21 +350,21 @@ async def test_the_variants_say_what_the_media_are(stage: PublicationFixture) ->
 
 
 async def test_the_variants_are_written_again_only_when_they_would_mislead(
-    stage: PublicationFixture,
+    publication_fixture: PublicationFixture,
 ) -> None:
-    publication = await stage.open()
+    publication = await publication_fixture.open()
     studio = ReportMaker(TOP)
     await begin_epoch(publication, studio, reused="720p")
     sizes = [100_000, 99_000, 98_000, 100_000, 97_500, 160_000, 99_000, 98_000]
     written: list[int] = []
     for number, size in enumerate(sizes):
-        count = len(stage.edge.published)
+        count = len(publication_fixture.edge.published)
         await append_all(publication, studio.step(size=size))
-        told = [text for texts in stage.edge.published[count:] for text in texts]
+        told = [text for texts in publication_fixture.edge.published[count:] for text in texts]
         if f"live/{HASH}/index.m3u8" in told:
             written.append(number)
     assert written == [0, 5]
-    assert variants(stage.disk).variants[0].bandwidth == 1_440_000
+    assert variants(publication_fixture.disk).variants[0].bandwidth == 1_440_000
 
 
 @pytest.mark.parametrize(("listed", "kept"), [(11.9, 60.0), (30.0, 33.0)])
@@ -358,10 +374,10 @@ def test_a_window_that_the_standard_forbids_is_refused(listed: float, kept: floa
 
 
 async def test_the_variants_name_a_decoder_of_all_that_is_listed(
-    stage: PublicationFixture,
+    publication_fixture: PublicationFixture,
 ) -> None:
     """They name it before the media come that need it (RFC 8216bis, 4.4.6.2)."""
-    publication = await stage.open()
+    publication = await publication_fixture.open()
     studio = ReportMaker(TOP)
     await begin_epoch(publication, studio)
     await append_all(publication, studio.step(size=500_000))
@@ -370,7 +386,7 @@ async def test_the_variants_name_a_decoder_of_all_that_is_listed(
         number = publication.next_inits[TOP.name]
         init = InitSection(rendition=TOP.name, number=number, codecs=codecs, data=b"init")
         await publication.append(init)
-        edge = stage.edge.local_playlist(f"live/{HASH}/index.m3u8")
+        edge = publication_fixture.edge.local_playlist(f"live/{HASH}/index.m3u8")
         assert edge is not None
         found = m3u8.parse(edge.body.decode())
         assert isinstance(found, MultivariantPlaylist)
@@ -380,16 +396,18 @@ async def test_the_variants_name_a_decoder_of_all_that_is_listed(
     assert await named("avc1.42C01E") == ("avc1.640028", "mp4a.40.2")
 
 
-async def test_it_is_known_when_what_is_stored_arrived(stage: PublicationFixture) -> None:
-    publication = await stage.open()
+async def test_it_is_known_when_what_is_stored_arrived(
+    publication_fixture: PublicationFixture,
+) -> None:
+    publication = await publication_fixture.open()
     studio = ReportMaker(TOP, LOW)
     await begin_epoch(publication, studio)
     assert publication.stored_until_us is None
     await append_all(publication, studio.step())
     assert publication.stored_until_us == NOON_US + 2_000_000
-    stage.objects.full.add("state.json")
+    publication_fixture.objects.full.add("state.json")
     assert await append_until_full(publication, studio.step()) > 0
     assert publication.stored_until_us == NOON_US + 2_000_000
-    stage.objects.full.clear()
+    publication_fixture.objects.full.clear()
     await append_all(publication, studio.step())
     assert publication.stored_until_us == NOON_US + 6_000_000

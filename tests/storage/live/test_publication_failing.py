@@ -23,7 +23,7 @@ from tests.support.storage.engine_reports import (
 
 
 @pytest.fixture
-def stage(tmp_path: Path) -> PublicationFixture:
+def publication_fixture(tmp_path: Path) -> PublicationFixture:
     return PublicationFixture(tmp_path)
 
 
@@ -37,60 +37,60 @@ def stage(tmp_path: Path) -> PublicationFixture:
     ],
 )
 async def test_a_step_that_could_not_be_stored_keeps_its_number_and_the_run_goes_on(
-    stage: PublicationFixture, lost: tuple[str, ...], failures: int
+    publication_fixture: PublicationFixture, lost: tuple[str, ...], failures: int
 ) -> None:
-    publication = await stage.open()
+    publication = await publication_fixture.open()
     studio = ReportMaker(TOP, LOW)
     await begin_epoch(publication, studio)
     await append_all(publication, studio.step())
-    stage.objects.full = set(lost)
+    publication_fixture.objects.full = set(lost)
     assert await append_until_full(publication, studio.step()) == failures
     assert publication.next_sequence == 2
-    stage.objects.full = set()
+    publication_fixture.objects.full = set()
     await append_all(publication, [*studio.step(), *studio.step()])
-    assert stage.uris("360p") == ["0.m4s", "1.m4s", "2.m4s", "3.m4s"]
-    segments = on_disk(stage.disk, "audio").segments
+    assert publication_fixture.uris("360p") == ["0.m4s", "1.m4s", "2.m4s", "3.m4s"]
+    segments = on_disk(publication_fixture.disk, "audio").segments
     assert not any(segment.discontinuity for segment in segments)
     for name in ("720p", "360p", "audio"):
         address = f"live/{HASH}/{RUN}/{name}/1.m4s"
         unstored = any(address.endswith(end) for end in lost)
-        assert stage.gaps(name) == ([1] if unstored else [])
-        assert stage.disk.path(address).exists() is not unstored
+        assert publication_fixture.gaps(name) == ([1] if unstored else [])
+        assert publication_fixture.disk.path(address).exists() is not unstored
         # Viewers have it from memory.
-        assert (await stage.edge.get_part(address) is not None) is unstored
-    await stage.same_everywhere()
+        assert (await publication_fixture.edge.get_part(address) is not None) is unstored
+    await publication_fixture.same_everywhere()
 
 
 @pytest.mark.parametrize("name", ["720p", "360p", "audio"])
 async def test_a_segment_that_could_not_be_stored_is_a_gap_of_its_rendition_alone(
-    stage: PublicationFixture, name: str
+    publication_fixture: PublicationFixture, name: str
 ) -> None:
-    publication = await stage.open()
+    publication = await publication_fixture.open()
     studio = ReportMaker(TOP, LOW)
     await begin_epoch(publication, studio)
     await append_all(publication, studio.step())
-    stage.objects.full = {f"{name}/1.m4s"}
+    publication_fixture.objects.full = {f"{name}/1.m4s"}
     assert await append_until_full(publication, studio.step()) == 1
     await append_all(publication, studio.step())
     for each in ("720p", "360p", "audio"):
-        assert stage.uris(each) == ["0.m4s", "1.m4s", "2.m4s"]
-        assert stage.gaps(each) == ([1] if each == name else [])
-        segments = on_disk(stage.disk, each).segments
+        assert publication_fixture.uris(each) == ["0.m4s", "1.m4s", "2.m4s"]
+        assert publication_fixture.gaps(each) == ([1] if each == name else [])
+        segments = on_disk(publication_fixture.disk, each).segments
         assert not any(segment.discontinuity for segment in segments)
-    await stage.same_everywhere()
+    await publication_fixture.same_everywhere()
 
 
 async def test_in_a_run_of_sound_alone_a_step_that_could_not_be_stored_is_a_gap(
-    stage: PublicationFixture,
+    publication_fixture: PublicationFixture,
 ) -> None:
-    publication = await stage.open()
+    publication = await publication_fixture.open()
     studio = ReportMaker()
     await begin_epoch(publication, studio)
     await append_all(publication, studio.step())
-    stage.objects.full = {"audio/1.m4s"}
+    publication_fixture.objects.full = {"audio/1.m4s"}
     assert await append_until_full(publication, studio.step()) == 1
     await append_all(publication, studio.step())
-    segments = on_disk(stage.disk, "audio").segments
+    segments = on_disk(publication_fixture.disk, "audio").segments
     assert [(one.uri, one.gap, one.discontinuity) for one in segments] == [
         ("0.m4s", False, False),
         ("1.m4s", True, False),
@@ -99,76 +99,78 @@ async def test_in_a_run_of_sound_alone_a_step_that_could_not_be_stored_is_a_gap(
 
 
 async def test_a_rendition_whose_init_section_found_no_room_is_a_gap_until_it_does(
-    stage: PublicationFixture,
+    publication_fixture: PublicationFixture,
 ) -> None:
-    publication = await stage.open()
+    publication = await publication_fixture.open()
     studio = ReportMaker(TOP, LOW)
-    stage.objects.full = {"720p/init-0.mp4"}
+    publication_fixture.objects.full = {"720p/init-0.mp4"}
     await publication.prepare(0, studio.renditions, NOON_US)
     assert await append_until_full(publication, studio.begin()) == 1
     for _ in range(2):
         assert await append_until_full(publication, studio.step()) == 1
-    assert stage.gaps("720p") == [0, 1]
-    assert [one.height for one in variants(stage.disk).variants] == [360]
-    stage.objects.full = set()
+    assert publication_fixture.gaps("720p") == [0, 1]
+    assert [one.height for one in variants(publication_fixture.disk).variants] == [360]
+    publication_fixture.objects.full = set()
     await append_all(publication, studio.step())
-    assert stage.gaps("720p") == [0, 1]
-    assert on_disk(stage.disk, "720p").segments[2].map_uri == "init-0.mp4"
-    assert [one.height for one in variants(stage.disk).variants] == [720, 360]
-    await stage.same_everywhere()
+    assert publication_fixture.gaps("720p") == [0, 1]
+    assert on_disk(publication_fixture.disk, "720p").segments[2].map_uri == "init-0.mp4"
+    assert [one.height for one in variants(publication_fixture.disk).variants] == [720, 360]
+    await publication_fixture.same_everywhere()
 
 
 @pytest.mark.parametrize("full", ["/state.json", ".m3u8", ".m4s", ""])
 async def test_what_left_the_playlists_is_deleted_while_nothing_can_be_stored(
-    stage: PublicationFixture, full: str
+    publication_fixture: PublicationFixture, full: str
 ) -> None:
-    publication = await stage.open()
+    publication = await publication_fixture.open()
     studio = ReportMaker(TOP, LOW)
     await begin_epoch(publication, studio)
     for _ in range(20):
         await append_all(publication, studio.step())
-        stage.clock.now += 2.0
-    folder = stage.disk.path(f"live/{HASH}/{RUN}/720p")
-    listed = {segment.uri for segment in on_disk(stage.disk, "720p").segments}
+        publication_fixture.clock.now += 2.0
+    folder = publication_fixture.disk.path(f"live/{HASH}/{RUN}/720p")
+    listed = {segment.uri for segment in on_disk(publication_fixture.disk, "720p").segments}
     assert {path.name for path in folder.glob("*.m4s")} > listed
-    stage.objects.full = {full}
+    publication_fixture.objects.full = {full}
     for _ in range(10):
         assert await append_until_full(publication, studio.step()) > 0
-        stage.clock.now += 2.0
+        publication_fixture.clock.now += 2.0
     there = {path.name for path in folder.glob("*.m4s")}
-    listed = {one.uri for one in on_disk(stage.disk, "720p").segments if not one.gap}
+    listed = {one.uri for one in on_disk(publication_fixture.disk, "720p").segments if not one.gap}
     assert there >= listed
     old = {f"{number}.m4s" for number in range(14)}  # they had left the playlists before
     assert there & old == set()
     if full in {".m4s", ""}:  # nothing new came
         assert there <= {f"{number}.m4s" for number in range(20)}
-    stage.objects.full = set()
+    publication_fixture.objects.full = set()
     await append_all(publication, studio.step())
-    await stage.same_everywhere()
+    await publication_fixture.same_everywhere()
 
 
 async def test_after_a_restart_on_a_full_disk_room_is_made_without_a_single_write(
-    stage: PublicationFixture,
+    publication_fixture: PublicationFixture,
 ) -> None:
-    publication = await stage.open()
+    publication = await publication_fixture.open()
     studio = ReportMaker(TOP, LOW)
     await begin_epoch(publication, studio)
     for _ in range(20):
         await append_all(publication, studio.step())
-        stage.clock.now += 2.0
-    stage.objects.full = {""}
-    again = await resume_run(stage.objects, stage.edge, stage.clock)
+        publication_fixture.clock.now += 2.0
+    publication_fixture.objects.full = {""}
+    again = await resume_run(
+        publication_fixture.objects, publication_fixture.edge, publication_fixture.clock
+    )
     assert again is not None
     second = ReportMaker.continuing(again, salt="again")
     await again.prepare(second.epoch, second.renditions, NOON_US)
     await append_until_full(again, second.begin())
-    folder = stage.disk.path(f"live/{HASH}/{RUN}/720p")
-    listed = set(stage.uris("720p"))
+    folder = publication_fixture.disk.path(f"live/{HASH}/{RUN}/720p")
+    listed = set(publication_fixture.uris("720p"))
     counts: list[int] = []
     for _ in range(10):
         await append_until_full(again, second.step(discontinuity=True))
         counts.append(len({path.name for path in folder.glob("*.m4s")} - listed))
-        stage.clock.now += 2.0
+        publication_fixture.clock.now += 2.0
     # All that was kept stays for its time, then it goes; only the step that left last may still
     # be named by playlists that were not replaced, for all the notes know.
     assert counts == [8] * 8 + [1] * 2
@@ -176,98 +178,104 @@ async def test_after_a_restart_on_a_full_disk_room_is_made_without_a_single_writ
 
 
 async def test_a_run_ends_at_the_edge_and_the_next_one_ends_it_on_disk(
-    stage: PublicationFixture,
+    publication_fixture: PublicationFixture,
 ) -> None:
-    publication = await stage.open()
+    publication = await publication_fixture.open()
     studio = ReportMaker(TOP, LOW)
     await begin_epoch(publication, studio)
     await append_all(publication, studio.step())
-    stage.objects.full = {""}
+    publication_fixture.objects.full = {""}
     await publication.finish()
-    text = stage.edge.local_playlist(f"live/{HASH}/{RUN}/720p/index.m3u8")
+    text = publication_fixture.edge.local_playlist(f"live/{HASH}/{RUN}/720p/index.m3u8")
     assert text is not None
     assert text.body.endswith(b"#EXT-X-ENDLIST\n")
-    assert not on_disk(stage.disk, "720p").ended
-    await stage.open(NOON_US + 60_000_000)
-    assert not on_disk(stage.disk, "720p").ended
-    stage.objects.full = set()
-    await stage.open(NOON_US + 120_000_000)
-    assert on_disk(stage.disk, "720p").ended
+    assert not on_disk(publication_fixture.disk, "720p").ended
+    await publication_fixture.open(NOON_US + 60_000_000)
+    assert not on_disk(publication_fixture.disk, "720p").ended
+    publication_fixture.objects.full = set()
+    await publication_fixture.open(NOON_US + 120_000_000)
+    assert on_disk(publication_fixture.disk, "720p").ended
 
 
-async def test_a_run_is_gone_on_with_on_a_full_disk(stage: PublicationFixture) -> None:
-    publication = await stage.open()
+async def test_a_run_is_gone_on_with_on_a_full_disk(
+    publication_fixture: PublicationFixture,
+) -> None:
+    publication = await publication_fixture.open()
     studio = ReportMaker(TOP, LOW)
     await begin_epoch(publication, studio)
     await append_all(publication, studio.step())
-    stage.objects.full = {".m3u8"}
+    publication_fixture.objects.full = {".m3u8"}
     assert await append_until_full(publication, studio.step()) == 1
-    stage.objects.full = {""}
-    again = await resume_run(stage.objects, stage.edge, stage.clock)
+    publication_fixture.objects.full = {""}
+    again = await resume_run(
+        publication_fixture.objects, publication_fixture.edge, publication_fixture.clock
+    )
     assert again is not None
     assert again.next_sequence == 3  # the second may have been begun
-    text = stage.edge.local_playlist(f"live/{HASH}/{RUN}/720p/index.m3u8")
+    text = publication_fixture.edge.local_playlist(f"live/{HASH}/{RUN}/720p/index.m3u8")
     assert text is not None
     assert b"\n1.m4s\n" in text.body
-    assert stage.uris("720p") == ["0.m4s"]
-    stage.objects.full = set()
+    assert publication_fixture.uris("720p") == ["0.m4s"]
+    publication_fixture.objects.full = set()
     second = ReportMaker.continuing(again, salt="again")
     await begin_epoch(again, second)
     await append_all(again, second.step(discontinuity=True))
-    assert stage.uris("720p") == ["0.m4s", "1.m4s", "2.m4s", "3.m4s"]
-    assert stage.gaps("720p") == [2]
-    await stage.same_everywhere()
+    assert publication_fixture.uris("720p") == ["0.m4s", "1.m4s", "2.m4s", "3.m4s"]
+    assert publication_fixture.gaps("720p") == [2]
+    await publication_fixture.same_everywhere()
 
 
 async def test_an_init_section_that_found_no_room_is_stored_with_its_first_segment(
-    stage: PublicationFixture,
+    publication_fixture: PublicationFixture,
 ) -> None:
-    publication = await stage.open()
+    publication = await publication_fixture.open()
     studio = ReportMaker(TOP)
     await publication.prepare(0, studio.renditions, NOON_US)
-    stage.objects.full = {"720p/init-0.mp4"}
+    publication_fixture.objects.full = {"720p/init-0.mp4"}
     sections = list(studio.begin())
     assert await append_until_full(publication, sections) == 1
-    stage.objects.full = set()
+    publication_fixture.objects.full = set()
     await append_all(publication, studio.step())
-    assert stage.uris("720p") == ["0.m4s"]
+    assert publication_fixture.uris("720p") == ["0.m4s"]
 
 
 async def test_playlists_that_find_no_room_are_still_told_at_the_edge(
-    stage: PublicationFixture,
+    publication_fixture: PublicationFixture,
 ) -> None:
-    publication = await stage.open()
+    publication = await publication_fixture.open()
     studio = ReportMaker(TOP, LOW)
     await begin_epoch(publication, studio)
     await append_all(publication, studio.step())
-    stage.objects.full = {"audio/index.m3u8"}
+    publication_fixture.objects.full = {"audio/index.m3u8"}
     assert await append_until_full(publication, studio.step()) == 1
-    text = stage.edge.local_playlist(f"live/{HASH}/{RUN}/audio/index.m3u8")
+    text = publication_fixture.edge.local_playlist(f"live/{HASH}/{RUN}/audio/index.m3u8")
     assert text is not None
     assert b"\n1.m4s\n" in text.body
-    stage.objects.full = set()
+    publication_fixture.objects.full = set()
     await append_all(publication, studio.step())
-    assert stage.uris("audio") == ["0.m4s", "1.m4s", "2.m4s"]
-    await stage.same_everywhere()
+    assert publication_fixture.uris("audio") == ["0.m4s", "1.m4s", "2.m4s"]
+    await publication_fixture.same_everywhere()
 
 
 async def test_the_way_to_the_playlists_is_written_as_soon_as_there_is_room(
-    stage: PublicationFixture,
+    publication_fixture: PublicationFixture,
 ) -> None:
-    publication = await stage.open()
+    publication = await publication_fixture.open()
     studio = ReportMaker(TOP, LOW)
     await begin_epoch(publication, studio)
     top = f"live/{HASH}/index.m3u8"
-    stage.objects.full = {top}
+    publication_fixture.objects.full = {top}
     assert await append_until_full(publication, studio.step()) == 1
-    assert stage.edge.local_playlist(top) is not None
-    stage.objects.full = set()
+    assert publication_fixture.edge.local_playlist(top) is not None
+    publication_fixture.objects.full = set()
     await append_all(publication, studio.step())
-    assert variants(stage.disk).variants[0].uri.startswith(RUN)
+    assert variants(publication_fixture.disk).variants[0].uri.startswith(RUN)
 
 
-async def test_reports_that_do_not_fit_are_the_engines_fault(stage: PublicationFixture) -> None:
-    publication = await stage.open()
+async def test_reports_that_do_not_fit_are_the_engines_fault(
+    publication_fixture: PublicationFixture,
+) -> None:
+    publication = await publication_fixture.open()
     studio = ReportMaker(TOP)
     sections = list(studio.begin())
     start, part, other, segment, *_ = studio.step()
@@ -295,8 +303,8 @@ async def test_reports_that_do_not_fit_are_the_engines_fault(stage: PublicationF
         await publication.append(studio.step()[0])
 
 
-async def test_a_run_keeps_its_renditions(stage: PublicationFixture) -> None:
-    publication = await stage.open()
+async def test_a_run_keeps_its_renditions(publication_fixture: PublicationFixture) -> None:
+    publication = await publication_fixture.open()
     await publication.prepare(0, (LOW,), NOON_US)  # nobody has seen anything yet
     studio = ReportMaker(TOP, LOW)
     await begin_epoch(publication, studio)

@@ -35,7 +35,7 @@ NAMES = (*RUNGS, AUDIO_RENDITION)
 GAP = frozenset({TOP.name})
 
 
-class Move(msgspec.Struct, frozen=True):
+class EngineStep(msgspec.Struct, frozen=True):
     """A step of the engine, and what goes wrong meanwhile.
 
     `full` are ends of addresses that cannot be written; `cut` is how many reports the engine gives
@@ -55,7 +55,7 @@ ENDS = (
     *(f"{name}/#" for name in NAMES), *(f"{name}/init" for name in NAMES), "",
 )  # fmt: skip
 moves = st.builds(
-    Move,
+    EngineStep,
     gaps=st.just(frozenset[str]()) | st.frozensets(st.sampled_from(RUNGS), max_size=1),
     full=st.just(frozenset[str]()) | st.frozensets(st.sampled_from(ENDS), max_size=4),
     cut=st.none() | st.none() | st.integers(0, 8),
@@ -83,7 +83,7 @@ class FaultyObjects(FailingObjects):
             self.full = before
 
 
-class Life:
+class StreamLifetime:
     """A stream's life on one disk."""
 
     def __init__(self, folder: Path) -> None:
@@ -93,14 +93,14 @@ class Life:
         self.births = 0
         self.viewers = PlaylistViewers(self.stage, self.clock)
 
-    async def play(self, script: list[Move]) -> None:
+    async def play(self, script: list[EngineStep]) -> None:
         await self.begin_anew()
         for move in script:
             await self.move(move)
             await self.viewers.check_playlists(self.publication)
         self.stage.objects.full = set()
         for _ in range(2):  # there is room again
-            await self.move(Move())
+            await self.move(EngineStep())
             await self.viewers.check_playlists(self.publication)
         await self.viewers.check_recovered(self.publication)
         await self.publication.finish()
@@ -138,7 +138,7 @@ class Life:
         await append_until_full(self.publication, self.studio.begin())
         self.fresh = True
 
-    async def move(self, move: Move) -> None:
+    async def move(self, move: EngineStep) -> None:
         self.stage.objects.full = set(move.full)
         if move.source:
             self.studio.epoch += 1
@@ -155,11 +155,17 @@ class Life:
             await self.begin_engine()
 
 
-@example([*[Move()] * 4, Move(full=frozenset({""})), Move(gaps=GAP, cut=1, restart=True)])
+@example(
+    [
+        *[EngineStep()] * 4,
+        EngineStep(full=frozenset({""})),
+        EngineStep(gaps=GAP, cut=1, restart=True),
+    ]
+)
 @settings(max_examples=60)
 @given(st.lists(moves, max_size=30))
-def test_whatever_fails_viewers_are_told_what_is_there(script: list[Move]) -> None:
+def test_whatever_fails_viewers_are_told_what_is_there(script: list[EngineStep]) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        life = Life(Path(folder))
+        life = StreamLifetime(Path(folder))
         with life.stage.disk:
             asyncio.run(life.play(script))

@@ -42,18 +42,21 @@ def disk(tmp_path: Path) -> Generator[SmallDisk]:
 
 
 @pytest.fixture
-def stage(disk: SmallDisk) -> Generator[PublicationFixture]:
+def publication_fixture(disk: SmallDisk) -> Generator[PublicationFixture]:
     made = PublicationFixture(disk.folder, reserve_bytes=RESERVE)
     yield made
     made.disk.close()
 
 
 def test_a_disk_that_fills_up_costs_the_largest_rungs_and_heals_by_itself(
-    disk: SmallDisk, stage: PublicationFixture
+    disk: SmallDisk, publication_fixture: PublicationFixture
 ) -> None:
     async def go() -> None:
-        publication = await stage.open()
-        studio, viewers = ReportMaker(TOP, LOW), PlaylistViewers(stage, stage.clock)
+        publication = await publication_fixture.open()
+        studio, viewers = (
+            ReportMaker(TOP, LOW),
+            PlaylistViewers(publication_fixture, publication_fixture.clock),
+        )
         publication.add_observer(viewers)
         await begin_epoch(publication, studio)
         for leave, steps in ((None, 16), (150_000, 12), (0, 12), (None, 16)):
@@ -61,16 +64,25 @@ def test_a_disk_that_fills_up_costs_the_largest_rungs_and_heals_by_itself(
                 if leave is not None:
                     disk.fill(leave)
                 await append_until_full(publication, studio.step(size=SIZES))
-                stage.clock.now += 2.0
+                publication_fixture.clock.now += 2.0
                 await viewers.check_playlists(publication)
             if leave == 150_000:
-                assert [variant.height for variant in variants(stage.disk).variants] == [360]
-                assert len(stage.gaps(TOP.name)) == 6
-                assert stage.gaps(LOW.name) == stage.gaps(AUDIO_RENDITION) == []
+                assert [
+                    variant.height for variant in variants(publication_fixture.disk).variants
+                ] == [360]
+                assert len(publication_fixture.gaps(TOP.name)) == 6
+                assert (
+                    publication_fixture.gaps(LOW.name)
+                    == publication_fixture.gaps(AUDIO_RENDITION)
+                    == []
+                )
             disk.empty()
         await viewers.check_recovered(publication)
-        assert stage.gaps(TOP.name) == []
-        assert [variant.height for variant in variants(stage.disk).variants] == [720, 360]
+        assert publication_fixture.gaps(TOP.name) == []
+        assert [variant.height for variant in variants(publication_fixture.disk).variants] == [
+            720,
+            360,
+        ]
         await publication.finish()
         await viewers.check_ended(publication)
 
@@ -78,7 +90,7 @@ def test_a_disk_that_fills_up_costs_the_largest_rungs_and_heals_by_itself(
 
 
 def test_somebody_who_fills_and_frees_the_disk_at_any_moment_does_not_make_us_lie(
-    disk: SmallDisk, stage: PublicationFixture
+    disk: SmallDisk, publication_fixture: PublicationFixture
 ) -> None:
     stop = threading.Event()
 
@@ -92,8 +104,11 @@ def test_somebody_who_fills_and_frees_the_disk_at_any_moment_does_not_make_us_li
         disk.empty()
 
     async def go() -> None:
-        publication = await stage.open()
-        studio, viewers = ReportMaker(TOP, LOW), PlaylistViewers(stage, stage.clock)
+        publication = await publication_fixture.open()
+        studio, viewers = (
+            ReportMaker(TOP, LOW),
+            PlaylistViewers(publication_fixture, publication_fixture.clock),
+        )
         publication.add_observer(viewers)
         await begin_epoch(publication, studio)
         other = threading.Thread(target=fill_and_free)
@@ -102,7 +117,7 @@ def test_somebody_who_fills_and_frees_the_disk_at_any_moment_does_not_make_us_li
             failures = 0
             for _ in range(150):
                 failures += await append_until_full(publication, studio.step(size=SIZES))
-                stage.clock.now += 2.0
+                publication_fixture.clock.now += 2.0
                 await viewers.check_playlists(publication)
             assert failures > 0
         finally:
@@ -175,12 +190,17 @@ def test_a_process_that_is_killed_on_a_full_disk_leaves_what_the_next_goes_on_wi
         child.kill()
 
     async def go() -> None:
-        stage = PublicationFixture(disk.folder, reserve_bytes=RESERVE)
-        viewers = PlaylistViewers(stage, stage.clock)
-        again = await resume_run(stage.objects, stage.edge, stage.clock, now_us=NOON_US)
+        publication_fixture = PublicationFixture(disk.folder, reserve_bytes=RESERVE)
+        viewers = PlaylistViewers(publication_fixture, publication_fixture.clock)
+        again = await resume_run(
+            publication_fixture.objects,
+            publication_fixture.edge,
+            publication_fixture.clock,
+            now_us=NOON_US,
+        )
         assert again is not None
         again.add_observer(viewers)
-        assert (again.run, stage.disk.path(f"live/{HASH}").name) == (RUN, HASH)
+        assert (again.run, publication_fixture.disk.path(f"live/{HASH}").name) == (RUN, HASH)
         await viewers.check_playlists(again)
         studio = ReportMaker.continuing(again, salt="again")
         await again.prepare(studio.epoch, studio.renditions, NOON_US)
@@ -190,10 +210,10 @@ def test_a_process_that_is_killed_on_a_full_disk_leaves_what_the_next_goes_on_wi
                 disk.empty()
             made = studio.step(size=SIZES, discontinuity=number == 0)
             await append_until_full(again, made)
-            stage.clock.now += 2.0
+            publication_fixture.clock.now += 2.0
             await viewers.check_playlists(again)
         await viewers.check_recovered(again)
-        stage.disk.close()
+        publication_fixture.disk.close()
 
     asyncio.run(go())
 

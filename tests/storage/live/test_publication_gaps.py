@@ -26,97 +26,106 @@ from tests.support.storage.engine_reports import (
 
 
 @pytest.fixture
-def stage(tmp_path: Path) -> PublicationFixture:
+def publication_fixture(tmp_path: Path) -> PublicationFixture:
     return PublicationFixture(tmp_path)
 
 
-def heights(stage: PublicationFixture) -> list[int]:
-    return [variant.height for variant in variants(stage.disk).variants]
+def heights(publication_fixture: PublicationFixture) -> list[int]:
+    return [variant.height for variant in variants(publication_fixture.disk).variants]
 
 
 async def test_a_rung_that_goes_and_returns_is_a_gap_and_no_discontinuity(
-    stage: PublicationFixture,
+    publication_fixture: PublicationFixture,
 ) -> None:
-    publication = await stage.open()
+    publication = await publication_fixture.open()
     studio = ReportMaker(TOP, LOW)
     await begin_epoch(publication, studio)
     for gaps in ((), ("720p",), ("720p",), ()):
         await append_all(publication, studio.step(gaps=gaps))
-        await stage.same_everywhere()
-    assert stage.gaps("720p") == [1, 2]
-    assert stage.gaps("360p") == stage.gaps("audio") == []
-    top = on_disk(stage.disk, "720p").segments
+        await publication_fixture.same_everywhere()
+    assert publication_fixture.gaps("720p") == [1, 2]
+    assert publication_fixture.gaps("360p") == publication_fixture.gaps("audio") == []
+    top = on_disk(publication_fixture.disk, "720p").segments
     assert [one.uri for one in top] == ["0.m4s", "1.m4s", "2.m4s", "3.m4s"]
     assert [one.duration for one in top] == [180_000] * 4
     assert not any(one.discontinuity for one in top)
     # What viewers may ask for is there, and the gaps are not.
-    folder = stage.disk.path(f"live/{HASH}/{RUN}/720p")
+    folder = publication_fixture.disk.path(f"live/{HASH}/{RUN}/720p")
     assert sorted(path.name for path in folder.glob("*.m4s")) == ["0.m4s", "3.m4s"]
 
 
-async def test_only_rungs_that_are_there_are_variants(stage: PublicationFixture) -> None:
-    publication = await stage.open()
+async def test_only_rungs_that_are_there_are_variants(
+    publication_fixture: PublicationFixture,
+) -> None:
+    publication = await publication_fixture.open()
     studio = ReportMaker(TOP, LOW)
     await begin_epoch(publication, studio)
     shown: list[list[int]] = []
     for gaps in (("720p",), (), ("360p",), ("720p",), ()):
         await append_all(publication, studio.step(gaps=gaps))
-        shown.append(heights(stage))
+        shown.append(heights(publication_fixture))
     assert shown == [[360], [720, 360], [720], [360], [720, 360]]
 
 
 async def test_the_variants_tell_the_same_of_a_rung_that_was_away(
-    stage: PublicationFixture,
+    publication_fixture: PublicationFixture,
 ) -> None:
-    publication = await stage.open()
+    publication = await publication_fixture.open()
     studio = ReportMaker(TOP, LOW)
     await begin_epoch(publication, studio)
     for _ in range(3):
         await append_all(publication, studio.step(size=500_000))
-    before = variants(stage.disk)
+    before = variants(publication_fixture.disk)
     for _ in range(20):  # longer than the window
         await append_all(publication, studio.step(size=500_000, gaps=("720p",)))
-        stage.clock.now += 2.0
-    assert heights(stage) == [360]
+        publication_fixture.clock.now += 2.0
+    assert heights(publication_fixture) == [360]
     await append_all(publication, studio.step(size=500_000))
-    assert variants(stage.disk) == before
+    assert variants(publication_fixture.disk) == before
 
 
-async def test_the_variants_are_told_in_the_same_go_as_the_step(stage: PublicationFixture) -> None:
-    publication = await stage.open()
+async def test_the_variants_are_told_in_the_same_go_as_the_step(
+    publication_fixture: PublicationFixture,
+) -> None:
+    publication = await publication_fixture.open()
     studio = ReportMaker(TOP, LOW)
     await begin_epoch(publication, studio)
     top: list[bool] = []
     for gaps in ((), (), ("720p",), ("720p",), (), ()):
-        published = len(stage.edge.published)
+        published = len(publication_fixture.edge.published)
         await append_all(publication, studio.step(gaps=gaps))
         top.append(
-            any(f"live/{HASH}/index.m3u8" in texts for texts in stage.edge.published[published:])
+            any(
+                f"live/{HASH}/index.m3u8" in texts
+                for texts in publication_fixture.edge.published[published:]
+            )
         )
     assert top == [True, False, True, False, True, False]
 
 
-async def test_a_rung_returns_with_the_init_section_that_it_had(stage: PublicationFixture) -> None:
-    publication = await stage.open()
+async def test_a_rung_returns_with_the_init_section_that_it_had(
+    publication_fixture: PublicationFixture,
+) -> None:
+    publication = await publication_fixture.open()
     studio = ReportMaker(TOP, LOW)
     await begin_epoch(publication, studio)
     await append_all(publication, studio.step())
     for _ in range(40):
         await append_all(publication, studio.step(gaps=("720p",)))
-        stage.clock.now += 2.0
-    folder = stage.disk.path(f"live/{HASH}/{RUN}/720p")
+        publication_fixture.clock.now += 2.0
+    folder = publication_fixture.disk.path(f"live/{HASH}/{RUN}/720p")
     assert not list(folder.glob("*.m4s"))
     await append_all(publication, studio.step())
-    (*gaps, last) = on_disk(stage.disk, "720p").segments
+    (*gaps, last) = on_disk(publication_fixture.disk, "720p").segments
     assert all(one.gap and one.map_uri is None for one in gaps)
     assert last.map_uri == "init-0.mp4"
     assert (folder / "init-0.mp4").read_bytes() == b"init 720p 0 "
 
 
 async def test_older_init_sections_go_and_numbers_are_used_once_over_a_long_gap(
-    stage: PublicationFixture,
+    publication_fixture: PublicationFixture,
 ) -> None:
-    publication = await stage.open()
+    publication = await publication_fixture.open()
     studio = ReportMaker(TOP, LOW)
     for epoch in range(3):
         studio.epoch = epoch
@@ -124,11 +133,13 @@ async def test_older_init_sections_go_and_numbers_are_used_once_over_a_long_gap(
         await append_all(publication, studio.step(discontinuity=epoch > 0))
     for _ in range(40):
         await append_all(publication, studio.step(gaps=("720p",)))
-        stage.clock.now += 2.0
-    folder = stage.disk.path(f"live/{HASH}/{RUN}/720p")
+        publication_fixture.clock.now += 2.0
+    folder = publication_fixture.disk.path(f"live/{HASH}/{RUN}/720p")
     assert [path.name for path in folder.glob("init*")] == ["init-2.mp4"]
     # After a restart nobody but the notes knows of it.
-    again = await resume_run(stage.objects, stage.edge, stage.clock)
+    again = await resume_run(
+        publication_fixture.objects, publication_fixture.edge, publication_fixture.clock
+    )
     assert again is not None
     assert again.next_inits == {"720p": 3, "360p": 3, "audio": 3}
     # The new engine does not make the rung at first, and says that it has no init section.
@@ -142,96 +153,104 @@ async def test_older_init_sections_go_and_numbers_are_used_once_over_a_long_gap(
             for one in made
         ]
         await append_all(again, unknown)
-        stage.clock.now += 2.0
-    third = await resume_run(stage.objects, stage.edge, stage.clock)
+        publication_fixture.clock.now += 2.0
+    third = await resume_run(
+        publication_fixture.objects, publication_fixture.edge, publication_fixture.clock
+    )
     assert third is not None
     assert third.next_inits["720p"] == 3
 
 
-async def test_a_rung_that_was_never_made_has_a_playlist_of_gaps(stage: PublicationFixture) -> None:
-    publication = await stage.open()
+async def test_a_rung_that_was_never_made_has_a_playlist_of_gaps(
+    publication_fixture: PublicationFixture,
+) -> None:
+    publication = await publication_fixture.open()
     studio = ReportMaker(TOP, LOW)
     await publication.prepare(0, studio.renditions, NOON_US)
     await append_all(publication, studio.begin("360p", "audio"))
     await append_all(publication, [*studio.step(gaps=("720p",)), *studio.step(gaps=("720p",))])
     address = f"live/{HASH}/{RUN}/720p/index.m3u8"
-    text = stage.disk.path(address).read_text()
+    text = publication_fixture.disk.path(address).read_text()
     assert "EXT-X-MAP" not in text
     assert named_addresses(address, text) == ()
-    assert heights(stage) == [360]
-    await stage.same_everywhere()
+    assert heights(publication_fixture) == [360]
+    await publication_fixture.same_everywhere()
 
 
 async def test_a_step_without_a_picture_is_a_gap_in_all_rungs_and_the_variants_stay(
-    stage: PublicationFixture,
+    publication_fixture: PublicationFixture,
 ) -> None:
-    publication = await stage.open()
+    publication = await publication_fixture.open()
     studio = ReportMaker(TOP, LOW)
     await begin_epoch(publication, studio)
     await append_all(publication, studio.step(gaps=("360p",)))
     await append_all(publication, studio.step(gaps=("720p", "360p")))
-    assert heights(stage) == [720]
-    assert stage.uris("audio") == ["0.m4s", "1.m4s"]
+    assert heights(publication_fixture) == [720]
+    assert publication_fixture.uris("audio") == ["0.m4s", "1.m4s"]
     await append_all(publication, studio.step(gaps=("360p",)))
-    assert stage.uris("audio") == ["0.m4s", "1.m4s", "2.m4s"]
-    assert stage.gaps("audio") == []
-    assert stage.gaps("720p") == [1]
-    assert not any(one.discontinuity for one in on_disk(stage.disk, "audio").segments)
-    assert heights(stage) == [720]
+    assert publication_fixture.uris("audio") == ["0.m4s", "1.m4s", "2.m4s"]
+    assert publication_fixture.gaps("audio") == []
+    assert publication_fixture.gaps("720p") == [1]
+    assert not any(one.discontinuity for one in on_disk(publication_fixture.disk, "audio").segments)
+    assert heights(publication_fixture) == [720]
 
 
 async def test_a_run_that_begins_without_a_picture_is_announced_with_the_first_one(
-    stage: PublicationFixture,
+    publication_fixture: PublicationFixture,
 ) -> None:
-    publication = await stage.open()
+    publication = await publication_fixture.open()
     studio = ReportMaker(TOP, LOW)
     await begin_epoch(publication, studio)
     await append_all(publication, studio.step(gaps=("720p", "360p")))
     assert not publication.is_stored
     await append_all(publication, studio.step())
-    playlist = on_disk(stage.disk, "720p")
+    playlist = on_disk(publication_fixture.disk, "720p")
     assert publication.is_stored
-    assert (playlist.sequence, stage.uris("audio")) == (0, ["0.m4s", "1.m4s"])
-    assert stage.gaps("720p") == [0]
+    assert (playlist.sequence, publication_fixture.uris("audio")) == (0, ["0.m4s", "1.m4s"])
+    assert publication_fixture.gaps("720p") == [0]
     assert not any(one.discontinuity for one in playlist.segments)
-    await stage.same_everywhere()
+    await publication_fixture.same_everywhere()
 
 
 async def test_sound_that_is_missing_is_a_gap_and_stays_announced(
-    stage: PublicationFixture,
+    publication_fixture: PublicationFixture,
 ) -> None:
-    publication = await stage.open()
+    publication = await publication_fixture.open()
     studio = ReportMaker(TOP, LOW)
     await publication.prepare(0, studio.renditions, NOON_US)
     await append_all(publication, studio.begin("720p", "360p"))
     await append_all(publication, studio.step(gaps=(AUDIO_RENDITION,)))
-    assert stage.gaps("audio") == [0]
-    (first, _) = variants(stage.disk).variants
+    assert publication_fixture.gaps("audio") == [0]
+    (first, _) = variants(publication_fixture.disk).variants
     assert first.codecs == ("avc1.64001F",)
     await append_all(publication, studio.begin("audio"))
     await append_all(publication, studio.step())
-    (first, _) = variants(stage.disk).variants
+    (first, _) = variants(publication_fixture.disk).variants
     assert first.codecs == ("avc1.64001F", "mp4a.40.2")
-    assert len(variants(stage.disk).sounds) == 1
+    assert len(variants(publication_fixture.disk).sounds) == 1
 
 
 async def test_a_run_with_gaps_is_whole_and_goes_on_after_a_restart(
-    stage: PublicationFixture,
+    publication_fixture: PublicationFixture,
 ) -> None:
-    publication = await stage.open()
+    publication = await publication_fixture.open()
     studio = ReportMaker(TOP, LOW)
     await begin_epoch(publication, studio)
     await append_all(publication, [*studio.step(), *studio.step(gaps=("720p",))])
-    again = await resume_run(stage.objects, stage.edge, stage.clock)
+    again = await resume_run(
+        publication_fixture.objects, publication_fixture.edge, publication_fixture.clock
+    )
     assert again is not None
-    assert heights(stage) == [360]
-    assert stage.gaps("720p") == [1, 2]  # the second may have been begun
-    assert stage.gaps("360p") == [2]
-    await stage.same_everywhere()
+    assert heights(publication_fixture) == [360]
+    assert publication_fixture.gaps("720p") == [1, 2]  # the second may have been begun
+    assert publication_fixture.gaps("360p") == [2]
+    await publication_fixture.same_everywhere()
 
 
-async def test_a_gap_that_has_media_is_the_engines_fault(stage: PublicationFixture) -> None:
-    publication = await stage.open()
+async def test_a_gap_that_has_media_is_the_engines_fault(
+    publication_fixture: PublicationFixture,
+) -> None:
+    publication = await publication_fixture.open()
     studio = ReportMaker(TOP)
     await begin_epoch(publication, studio)
     (gap, *_) = studio.step(gaps=("720p",))

@@ -74,10 +74,10 @@ def shown(edge: CheckedEdge, disk: DiskObjects) -> Shown:
             if not isinstance(playlist, MediaPlaylist):
                 continue
             name = address.split("/")[-2]
-            for place, segment in enumerate(playlist.segments):
+            for index, segment in enumerate(playlist.segments):
                 path = disk.path(f"live/{HASH}/{RUN}/{name}/{segment.uri}")
                 data = path.read_bytes() if path.is_file() else b""
-                known = found.setdefault((name, playlist.sequence + place), (segment.uri, data))
+                known = found.setdefault((name, playlist.sequence + index), (segment.uri, data))
                 assert known[0] == segment.uri
     return found
 

@@ -37,7 +37,7 @@ LONG = LiveWindow(listed_seconds=150.0, kept_seconds=154.0)  # 75 steps
 NAMES = ("720p", "audio")
 
 
-class CountingObjects(FailingObjects):
+class StepBytesDisk(FailingObjects):
     """A disk that counts the bytes of what is no media, by step."""
 
     def __init__(self, disk: DiskObjects) -> None:
@@ -83,7 +83,7 @@ def uris(first: int, following: int) -> list[str]:
 async def test_the_bytes_of_a_step_do_not_depend_on_the_length_of_the_window(
     tmp_path: Path,
 ) -> None:
-    objects, clock = CountingObjects(DiskObjects(tmp_path)), FakeClock()
+    objects, clock = StepBytesDisk(DiskObjects(tmp_path)), FakeClock()
     window = LiveWindow(listed_seconds=2000.0, kept_seconds=2004.0)
     publication = await open_run(objects, CheckedEdge(objects.disk), clock, window=window)
     studio = ReportMaker(TOP)

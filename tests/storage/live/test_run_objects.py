@@ -134,7 +134,7 @@ async def test_who_finds_a_later_owner_as_it_takes_a_run_over_learns_that_it_is_
     assert losses == [True, True]
 
 
-class Careless(DiskObjects):
+class NonConformingStore(DiskObjects):
     """A store that replaces whatever there is, nothing that is there, or any version."""
 
     refuses: bool = False
@@ -158,7 +158,7 @@ class Careless(DiskObjects):
 async def test_a_store_that_does_not_know_versions_is_not_shared(
     tmp_path: Path, fault: str
 ) -> None:
-    store = Careless(tmp_path)
+    store = NonConformingStore(tmp_path)
     store.refuses, store.any_version = fault == "refuses", fault == "any_version"
     with store:
         with pytest.raises(StoreFailed, match="cannot share it"):

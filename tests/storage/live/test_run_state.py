@@ -67,7 +67,7 @@ def test_what_is_no_state_is_refused(text: bytes) -> None:
 
 def steps_from(first: int, count: int) -> tuple[Step, ...]:
     one = step_of(top=True)
-    return tuple(msgspec.structs.replace(one, sequence=first + place) for place in range(count))
+    return tuple(msgspec.structs.replace(one, sequence=first + index) for index in range(count))
 
 
 @pytest.mark.parametrize(

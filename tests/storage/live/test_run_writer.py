@@ -37,19 +37,19 @@ class Observer:
 
 
 @pytest.fixture
-def stage(tmp_path: Path) -> PublicationFixture:
+def publication_fixture(tmp_path: Path) -> PublicationFixture:
     return PublicationFixture(tmp_path)
 
 
-def state(stage: PublicationFixture) -> RunState:
-    path = stage.disk.path(f"live/{HASH}/{RUN}/state.json")
+def state(publication_fixture: PublicationFixture) -> RunState:
+    path = publication_fixture.disk.path(f"live/{HASH}/{RUN}/state.json")
     return msgspec.json.decode(path.read_bytes(), type=RunState)
 
 
 async def test_an_observer_hears_of_steps_with_media_and_of_the_holes_between_them(
-    stage: PublicationFixture,
+    publication_fixture: PublicationFixture,
 ) -> None:
-    publication = await stage.open()
+    publication = await publication_fixture.open()
     observer = Observer()
     publication.add_observer(observer)
     studio = ReportMaker(TOP, LOW)
@@ -65,46 +65,54 @@ async def test_an_observer_hears_of_steps_with_media_and_of_the_holes_between_th
 
 
 async def test_a_step_is_reported_although_its_notes_cannot_be_written(
-    stage: PublicationFixture,
+    publication_fixture: PublicationFixture,
 ) -> None:
-    publication = await stage.open()
+    publication = await publication_fixture.open()
     observer = Observer()
     publication.add_observer(observer)
     studio = ReportMaker(TOP, LOW)
     await begin_epoch(publication, studio)
-    stage.objects.full = {"/state.json"}
+    publication_fixture.objects.full = {"/state.json"}
     assert await append_until_full(publication, studio.step()) == 1
     assert observer.steps == [0]
 
 
 async def test_the_state_counts_on_one_more_step_than_is_stored_while_the_run_goes_on(
-    stage: PublicationFixture,
+    publication_fixture: PublicationFixture,
 ) -> None:
-    publication = await stage.open()
+    publication = await publication_fixture.open()
     studio = ReportMaker(TOP, LOW)
     await begin_epoch(publication, studio)
     await append_all(publication, studio.step())
-    assert (state(stage).next_sequence, state(stage).opened) == (1, 2)
+    assert (state(publication_fixture).next_sequence, state(publication_fixture).opened) == (1, 2)
     await append_all(publication, studio.step()[:3])
     await append_all(publication, studio.step()[:0])
     await publication.suspend()  # closes what had begun
-    assert (state(stage).next_sequence, state(stage).opened) == (2, 2)
+    assert (state(publication_fixture).next_sequence, state(publication_fixture).opened) == (2, 2)
 
 
-async def test_resuming_again_and_again_loses_no_number(stage: PublicationFixture) -> None:
-    publication = await stage.open()
+async def test_resuming_again_and_again_loses_no_number(
+    publication_fixture: PublicationFixture,
+) -> None:
+    publication = await publication_fixture.open()
     studio = ReportMaker(TOP, LOW)
     await begin_epoch(publication, studio)
     await append_all(publication, studio.step())
     for _ in range(2):
-        idle = await resume_run(stage.objects, stage.edge, stage.clock)
+        idle = await resume_run(
+            publication_fixture.objects, publication_fixture.edge, publication_fixture.clock
+        )
         assert idle is not None
         assert idle.next_sequence == 2
-    again = await resume_run(stage.objects, stage.edge, stage.clock)
+    again = await resume_run(
+        publication_fixture.objects, publication_fixture.edge, publication_fixture.clock
+    )
     assert again is not None
     # Once it has a source, viewers may see what a next restart must not use again.
     await again.prepare(1, studio.renditions, 0)
     await again.store_pending()
-    last = await resume_run(stage.objects, stage.edge, stage.clock)
+    last = await resume_run(
+        publication_fixture.objects, publication_fixture.edge, publication_fixture.clock
+    )
     assert last is not None
     assert last.next_sequence == 3

@@ -31,7 +31,7 @@ LONG = LiveWindow(listed_seconds=150.0, kept_seconds=154.0)  # 75 steps: more th
 
 
 @pytest.fixture
-def stage(tmp_path: Path) -> PublicationFixture:
+def publication_fixture(tmp_path: Path) -> PublicationFixture:
     return PublicationFixture(tmp_path)
 
 
@@ -45,8 +45,8 @@ async def whole(stored: StoredPlaylists, name: str) -> MediaPlaylist:
     return found
 
 
-def at_edge(stage: PublicationFixture, name: str) -> MediaPlaylist:
-    text = stage.edge.local_playlist(address(name))
+def at_edge(publication_fixture: PublicationFixture, name: str) -> MediaPlaylist:
+    text = publication_fixture.edge.local_playlist(address(name))
     assert text is not None
     found = parse(text.body.decode())
     assert isinstance(found, MediaPlaylist)
@@ -54,31 +54,39 @@ def at_edge(stage: PublicationFixture, name: str) -> MediaPlaylist:
 
 
 async def broadcast(
-    stage: PublicationFixture, publication: Publication, studio: ReportMaker, steps: int
+    publication_fixture: PublicationFixture,
+    publication: Publication,
+    studio: ReportMaker,
+    steps: int,
 ) -> None:
     for _ in range(steps):
         gaps = ("720p",) if studio.sequence % 10 == 3 else ()
         await append_all(publication, studio.step(gaps=gaps))
-        stage.clock.now += 2.0
+        publication_fixture.clock.now += 2.0
 
 
 async def test_a_window_on_disk_is_the_one_at_the_edge_while_it_grows_and_slides(
-    stage: PublicationFixture,
+    publication_fixture: PublicationFixture,
 ) -> None:
-    publication = await open_run(stage.objects, stage.edge, stage.clock, window=LONG)
-    studio, stored = ReportMaker(TOP, LOW), StoredPlaylists(stage.disk)
+    publication = await open_run(
+        publication_fixture.objects,
+        publication_fixture.edge,
+        publication_fixture.clock,
+        window=LONG,
+    )
+    studio, stored = ReportMaker(TOP, LOW), StoredPlaylists(publication_fixture.disk)
     for epoch in range(6):
         studio.epoch = epoch
         await begin_epoch(publication, studio, NOON_US + epoch * 1_000_000)
         await append_all(publication, studio.step(discontinuity=epoch > 0))
         for _ in range(5):
-            await broadcast(stage, publication, studio, 5)
+            await broadcast(publication_fixture, publication, studio, 5)
             for name in NAMES:
                 found = await whole(stored, name)
-                assert found == at_edge(stage, name)
-                assert found == await whole(StoredPlaylists(stage.disk), name)
+                assert found == at_edge(publication_fixture, name)
+                assert found == await whole(StoredPlaylists(publication_fixture.disk), name)
                 text = await stored.read(address(name))
-                check_named_addresses(stage.disk, address(name), text)
+                check_named_addresses(publication_fixture.disk, address(name), text)
     found = await whole(stored, "audio")
     assert len(found.segments) == 75
     assert found.sequence == 6 * 26 - 75
@@ -88,17 +96,22 @@ async def test_a_window_on_disk_is_the_one_at_the_edge_while_it_grows_and_slides
 
 
 async def test_the_file_is_a_playlist_of_the_newest_segments_by_itself(
-    stage: PublicationFixture,
+    publication_fixture: PublicationFixture,
 ) -> None:
-    publication = await open_run(stage.objects, stage.edge, stage.clock, window=LONG)
+    publication = await open_run(
+        publication_fixture.objects,
+        publication_fixture.edge,
+        publication_fixture.clock,
+        window=LONG,
+    )
     studio = ReportMaker(TOP, LOW)
     for epoch in range(2):
         studio.epoch = epoch
         await begin_epoch(publication, studio)
         await append_all(publication, studio.step(discontinuity=epoch > 0))
-        await broadcast(stage, publication, studio, 44)
+        await broadcast(publication_fixture, publication, studio, 44)
     for name in NAMES:
-        alone, edge = on_disk(stage.disk, name), at_edge(stage, name)
+        alone, edge = on_disk(publication_fixture.disk, name), at_edge(publication_fixture, name)
         assert PAGE_STEPS <= len(alone.segments) < 2 * PAGE_STEPS
         assert alone.segments == edge.segments[-len(alone.segments) :]
         assert alone.sequence + len(alone.segments) == edge.sequence + len(edge.segments) == 90
@@ -106,24 +119,34 @@ async def test_the_file_is_a_playlist_of_the_newest_segments_by_itself(
 
 
 async def test_without_a_page_of_the_log_the_newest_segments_are_left(
-    stage: PublicationFixture,
+    publication_fixture: PublicationFixture,
 ) -> None:
-    publication = await open_run(stage.objects, stage.edge, stage.clock, window=LONG)
-    studio, stored = ReportMaker(TOP, LOW), StoredPlaylists(stage.disk)
+    publication = await open_run(
+        publication_fixture.objects,
+        publication_fixture.edge,
+        publication_fixture.clock,
+        window=LONG,
+    )
+    studio, stored = ReportMaker(TOP, LOW), StoredPlaylists(publication_fixture.disk)
     await begin_epoch(publication, studio)
-    await broadcast(stage, publication, studio, 60)
-    stage.disk.path(f"live/{HASH}/{RUN}/log/1.json").write_bytes(b"")
-    assert await whole(stored, "audio") == on_disk(stage.disk, "audio")
+    await broadcast(publication_fixture, publication, studio, 60)
+    publication_fixture.disk.path(f"live/{HASH}/{RUN}/log/1.json").write_bytes(b"")
+    assert await whole(stored, "audio") == on_disk(publication_fixture.disk, "audio")
 
 
-async def test_a_playlist_of_another_kind_is_read_as_it_is(stage: PublicationFixture) -> None:
-    publication = await stage.open()
+async def test_a_playlist_of_another_kind_is_read_as_it_is(
+    publication_fixture: PublicationFixture,
+) -> None:
+    publication = await publication_fixture.open()
     studio = ReportMaker(TOP, LOW)
     await begin_epoch(publication, studio)
-    await broadcast(stage, publication, studio, 40)
-    stored = StoredPlaylists(stage.disk)
-    for path in stage.disk.root.rglob("index.m3u8"):
-        assert await stored.read(path.relative_to(stage.disk.root).as_posix()) == path.read_text()
+    await broadcast(publication_fixture, publication, studio, 40)
+    stored = StoredPlaylists(publication_fixture.disk)
+    for path in publication_fixture.disk.root.rglob("index.m3u8"):
+        assert (
+            await stored.read(path.relative_to(publication_fixture.disk.root).as_posix())
+            == path.read_text()
+        )
 
 
 def test_a_tail_counts_the_discontinuities_of_what_it_dropped() -> None:

@@ -97,7 +97,7 @@ def test_a_new_source_is_measured_by_itself_once_there_is_enough_of_it() -> None
     assert frame_rate(measure, 30_000) == 60_000
 
 
-def say(
+def variants_for(
     size: int, before: MultivariantPlaylist | None = None, *, peak: int = 0
 ) -> MultivariantPlaylist:
     picture = measured(*[(size, 2000)] * 10, *([(peak, 2000)] if peak else []))
@@ -107,13 +107,13 @@ def say(
 
 
 def test_the_first_variant_is_near_2_megabits_and_the_others_follow_from_the_top() -> None:
-    assert [variant.uri for variant in say(500_000).variants] == [
+    assert [variant.uri for variant in variants_for(500_000).variants] == [
         f"run/{name}/index.m3u8" for name in ("480p", "1080p", "720p", "360p")
     ]
 
 
 def test_rates_are_with_the_sound_and_rounded_to_three_digits_peaks_upwards() -> None:
-    variant = say(500_400, peak=600_100).variants[0]
+    variant = variants_for(500_400, peak=600_100).variants[0]
     assert (variant.bandwidth, variant.average) == (2_530_000, 2_170_000)
 
 
@@ -127,12 +127,12 @@ def test_rates_are_with_the_sound_and_rounded_to_three_digits_peaks_upwards() ->
     ],
 )
 def test_it_is_said_anew_when_it_would_mislead(size: int, peak: int, news: bool) -> None:
-    before = say(500_000)
-    assert (say(size, before, peak=peak) is not before) is news
+    before = variants_for(500_000)
+    assert (variants_for(size, before, peak=peak) is not before) is news
 
 
 def test_another_coding_or_size_is_said_at_once() -> None:
-    before = say(500_000)
+    before = variants_for(500_000)
     measures = dict.fromkeys(CODECS, measured((500_000, 2000)))
     other = build_multivariant("run", RUNGS, measures, {**CODECS, "720p": "y"}, before)
     assert other is not before

@@ -47,7 +47,7 @@ async def filled(disk: DiskObjects) -> DiskObjects:
     return disk
 
 
-def found(disk: DiskObjects) -> dict[str, bytes]:
+def stored_files(disk: DiskObjects) -> dict[str, bytes]:
     files = [each for each in disk.root.rglob("[!.]*") if each.is_file()]
     names = {each.relative_to(disk.root).as_posix(): each.read_bytes() for each in files}
     return {name: data for name, data in names.items() if not name.startswith(".temporary/")}
@@ -73,10 +73,12 @@ async def test_there_and_back_every_object_is_the_same(
     with DiskObjects(tmp_path / "back") as back:
         again = await copy_objects(ToFolder(bucket_store, back))
         assert again == done
-        assert found(back) == objects
+        assert stored_files(back) == objects
         stat = await bucket_store.stat(SEGMENT)
         assert await back.stat(SEGMENT) == stat, "it keeps its age"
-    assert found(filled).keys() == {*objects, *ARRIVING, "installation"}, "nothing is removed"
+    assert stored_files(filled).keys() == {*objects, *ARRIVING, "installation"}, (
+        "nothing is removed"
+    )
 
 
 @pytest.mark.parametrize(
@@ -141,4 +143,4 @@ async def test_the_room_that_must_stay_free_stays(
     with DiskObjects(tmp_path / "back") as back:
         with pytest.raises(StoreFull, match="No space left"):
             await copy_objects(ToFolder(bucket_store, back, min_free_bytes=1 << 60))
-        assert found(back) == {}
+        assert stored_files(back) == {}

@@ -13,7 +13,7 @@ from tests.support.storage.full_disk import KIB, MIB, small_disk
 pytestmark = pytest.mark.anyio
 
 
-def everything(folder: Path) -> list[Path]:
+def all_paths(folder: Path) -> list[Path]:
     return sorted(folder.rglob("*"))
 
 
@@ -22,9 +22,9 @@ async def test_a_disk_that_is_there_is_well_and_stays_as_it_is(
     tmp_path: Path, *, thorough: bool
 ) -> None:
     with DiskObjects(tmp_path) as objects:
-        before = everything(tmp_path)
+        before = all_paths(tmp_path)
         await objects.check(min_free_bytes=1, thorough=thorough)
-        assert everything(tmp_path) == before
+        assert all_paths(tmp_path) == before
 
 
 async def test_a_disk_without_the_room_that_is_to_stay_free_is_full(tmp_path: Path) -> None:

@@ -53,17 +53,17 @@ async def test_no_more_threads_than_the_pool_has_work_at_once() -> None:
         with lock:
             at_work -= 1
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with asyncio.TaskGroup() as tasks:
             for _ in range(20):
                 tasks.create_task(threads.run(work))
 
-    await story()
+    await scenario()
     assert most == 3
 
 
 async def test_a_live_segment_is_stored_while_uploads_occupy_their_threads(tmp_path: Path) -> None:
-    async def story() -> float:
+    async def scenario() -> float:
         with DiskObjects(tmp_path) as objects:
             live = objects.using(LIVE)
             async with asyncio.TaskGroup() as tasks, asyncio.timeout(20):
@@ -76,4 +76,4 @@ async def test_a_live_segment_is_stored_while_uploads_occupy_their_threads(tmp_p
             assert await objects.get("live/Ab3dEf6hIj9l/run/720p/0.m4s") == b"segment"
             return took
 
-    assert await story() < 1.0
+    assert await scenario() < 1.0

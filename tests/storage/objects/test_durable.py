@@ -29,10 +29,10 @@ async def _add(catalog: Catalog) -> None:
 
 
 async def test_an_upload_is_on_the_disk_before_its_row(
-    migrated_place: Path, tmp_path: Path
+    sqlite_database: Path, tmp_path: Path
 ) -> None:
     root = tmp_path / "objects"
-    async with open_catalog(migrated_place, migrate=False) as catalog:
+    async with open_catalog(sqlite_database, migrate=False) as catalog:
         await catalog.installation.first_start(NOW)
         with DiskObjects(root, reserve_bytes=0) as objects, traced_disk(root) as trace:
             async with open_incoming_file(objects, max_bytes=10) as file:
@@ -46,10 +46,10 @@ async def test_an_upload_is_on_the_disk_before_its_row(
 
 
 async def test_a_resumable_upload_is_on_the_disk_before_its_row(
-    migrated_place: Path, tmp_path: Path
+    sqlite_database: Path, tmp_path: Path
 ) -> None:
     root = tmp_path / "objects"
-    async with open_catalog(migrated_place, migrate=False) as catalog:
+    async with open_catalog(sqlite_database, migrate=False) as catalog:
         await catalog.installation.first_start(NOW)
         with DiskObjects(root, reserve_bytes=0) as objects:
             async with open_resumable_file(objects, "uploads/one", SOURCE) as file:

@@ -19,7 +19,7 @@ def write(path: Path, size: int) -> None:
     path.write_bytes(bytes(size))
 
 
-class Origin:
+class CountingSource:
     """What copies are made of: an object is as many bytes long as its name says."""
 
     def __init__(self, folder: Path, most: int = 100) -> None:
@@ -54,7 +54,7 @@ class Origin:
 
 
 async def test_a_copy_is_made_once_however_many_ask(tmp_path: Path) -> None:
-    origin = Origin(tmp_path)
+    origin = CountingSource(tmp_path)
     origin.may_go_on.clear()
     async with asyncio.TaskGroup() as group:
         asking = [group.create_task(origin.fetch("a/10")) for _ in range(9)]
@@ -66,7 +66,7 @@ async def test_a_copy_is_made_once_however_many_ask(tmp_path: Path) -> None:
 
 
 async def test_all_who_ask_learn_that_there_is_none(tmp_path: Path) -> None:
-    origin = Origin(tmp_path)
+    origin = CountingSource(tmp_path)
     origin.may_go_on.clear()
 
     async def ask() -> None:
@@ -82,7 +82,7 @@ async def test_all_who_ask_learn_that_there_is_none(tmp_path: Path) -> None:
 
 
 async def test_whoever_waits_goes_on_when_the_first_one_leaves(tmp_path: Path) -> None:
-    origin = Origin(tmp_path)
+    origin = CountingSource(tmp_path)
     origin.may_go_on.clear()
     async with asyncio.TaskGroup() as group:
         first = group.create_task(origin.fetch("a/10"))
@@ -96,7 +96,7 @@ async def test_whoever_waits_goes_on_when_the_first_one_leaves(tmp_path: Path) -
 
 
 async def test_the_oldest_copies_go_where_there_are_too_many_bytes(tmp_path: Path) -> None:
-    origin = Origin(tmp_path)
+    origin = CountingSource(tmp_path)
     for address in ("a/40", "b/40", "a/20", "b/30"):
         await origin.fetch(address)
     assert origin.kept() == ["a/20", "b/30", "b/40"]
@@ -107,7 +107,7 @@ async def test_the_oldest_copies_go_where_there_are_too_many_bytes(tmp_path: Pat
 
 
 async def test_a_lent_copy_stays(tmp_path: Path) -> None:
-    origin = Origin(tmp_path)
+    origin = CountingSource(tmp_path)
     async with origin.cache.lend("a/90") as path, origin.cache.lend("a/90"):
         await origin.fetch("b/90")
         await origin.fetch("c/90")
@@ -121,7 +121,7 @@ async def test_a_lent_copy_stays(tmp_path: Path) -> None:
 
 
 async def test_copies_are_dropped_with_their_objects(tmp_path: Path) -> None:
-    origin = Origin(tmp_path)
+    origin = CountingSource(tmp_path)
     for address in ("a/1", "a/b/2", "ab/3"):
         await origin.fetch(address)
     await origin.cache.drop(["a/1", "none/1"])
@@ -131,7 +131,7 @@ async def test_copies_are_dropped_with_their_objects(tmp_path: Path) -> None:
 
 
 async def test_a_received_file_is_a_copy_at_once(tmp_path: Path) -> None:
-    origin = Origin(tmp_path)
+    origin = CountingSource(tmp_path)
     (tmp_path / "received").write_bytes(b"a film")
     for _ in range(2):
         await origin.cache.add("sources/a/6", tmp_path / "received")
@@ -147,7 +147,7 @@ async def test_an_object_that_changes_is_read_anew_soon(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("storage.objects.file_cache._CHANGING_SECONDS", 0.05)
-    origin = Origin(tmp_path)
+    origin = CountingSource(tmp_path)
     await origin.fetch("live/a/10")
     await origin.fetch("videos/a/10")
     await until(lambda: origin.kept() == ["videos/a/10"])
@@ -157,7 +157,7 @@ async def test_an_object_that_changes_is_read_anew_soon(
 
 async def test_a_copy_that_is_deleted_is_made_anew_when_its_file_is_gone(tmp_path: Path) -> None:
     """However long the disk takes for that."""
-    origin, gate = Origin(tmp_path), threading.Event()
+    origin, gate = CountingSource(tmp_path), threading.Event()
     await origin.fetch("a/10")
     threads = DiskThreads("slow", 1)
     origin.cache = FileCache(tmp_path / "slow", origin.copy, most_bytes=100, threads=threads)
@@ -176,7 +176,7 @@ async def test_a_copy_that_is_deleted_is_made_anew_when_its_file_is_gone(tmp_pat
 
 
 async def test_what_was_replaced_while_it_was_copied_is_copied_again(tmp_path: Path) -> None:
-    origin = Origin(tmp_path)
+    origin = CountingSource(tmp_path)
     origin.may_go_on.clear()
     async with asyncio.TaskGroup() as group:
         group.create_task(origin.fetch("a/10"))
@@ -188,7 +188,7 @@ async def test_what_was_replaced_while_it_was_copied_is_copied_again(tmp_path: P
 
 
 async def test_a_caller_that_leaves_leaves_no_copy_behind(tmp_path: Path) -> None:
-    origin = Origin(tmp_path)
+    origin = CountingSource(tmp_path)
 
     async def copy(address: str, path: Path, make_room: MakeRoom) -> int:
         size = await origin.copy(address, path, make_room)

@@ -20,7 +20,7 @@ from storage.objects.incoming_file import (
 )
 
 
-def left(root: Path) -> list[Path]:
+def remaining_files(root: Path) -> list[Path]:
     """Return every file below the root, but for the reserve."""
     return [path for path in root.rglob("*") if path.is_file() and path.name != "reserve"]
 
@@ -34,7 +34,7 @@ async def test_what_is_kept_stands_whole_at_its_address(tmp_path: Path) -> None:
             assert inflow.size == len(whole)
             await inflow.keep("sources/a/1")
         assert await objects.get("sources/a/1") == whole
-        assert left(tmp_path) == [tmp_path / "sources/a/1"]
+        assert remaining_files(tmp_path) == [tmp_path / "sources/a/1"]
 
 
 async def test_a_flushed_file_can_be_read_before_it_is_kept(tmp_path: Path) -> None:
@@ -62,7 +62,7 @@ async def test_one_byte_too_many_leaves_nothing(tmp_path: Path, most: int) -> No
             async with open_incoming_file(objects, max_bytes=most) as inflow:
                 await inflow.write(b"x" * most)
                 await inflow.write(b"x")
-        assert left(tmp_path) == []
+        assert remaining_files(tmp_path) == []
 
 
 async def test_whatever_ends_the_block_leaves_nothing(tmp_path: Path) -> None:
@@ -75,14 +75,14 @@ async def test_whatever_ends_the_block_leaves_nothing(tmp_path: Path) -> None:
         with pytest.raises(ZeroDivisionError):
             async with open_incoming_file(objects, max_bytes=1 << 30) as inflow:
                 await inflow.write(b"x" * 2 * PIECE_BYTES)
-                assert left(tmp_path)
+                assert remaining_files(tmp_path)
                 raise ZeroDivisionError
-        assert left(tmp_path) == []
+        assert remaining_files(tmp_path) == []
         for moment in (0.0, 0.001, 0.01, 0.05):
             with pytest.raises(TimeoutError):
                 async with asyncio.timeout(moment):
                     await endless(objects)
-        assert left(tmp_path) == []
+        assert remaining_files(tmp_path) == []
 
 
 async def test_room_that_is_to_stay_free_is_not_taken(tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ async def test_room_that_is_to_stay_free_is_not_taken(tmp_path: Path) -> None:
             async with open_incoming_file(objects, max_bytes=10, min_free_bytes=1 << 60) as inflow:
                 await inflow.write(b"x")
                 await inflow.flush()
-        assert left(tmp_path) == []
+        assert remaining_files(tmp_path) == []
 
 
 async def test_a_disk_that_is_full_says_so(tmp_path: Path) -> None:
@@ -114,7 +114,7 @@ async def test_an_address_that_cannot_be_made_leaves_nothing(tmp_path: Path) -> 
                 await inflow.write(b"x")
                 await inflow.keep("sources/a/1")
         assert caught.value.reason in (os.strerror(errno.ENOTDIR), os.strerror(errno.EEXIST))
-        assert left(tmp_path) == [tmp_path / "sources"]
+        assert remaining_files(tmp_path) == [tmp_path / "sources"]
 
 
 async def test_a_killed_process_leaves_nothing_once_the_store_is_opened_again(
@@ -136,9 +136,9 @@ async def test_a_killed_process_leaves_nothing_once_the_store_is_opened_again(
     """
     command = [sys.executable, "-c", textwrap.dedent(script), str(tmp_path)]
     await asyncio.to_thread(subprocess.run, command, timeout=60, check=False)
-    assert left(tmp_path)
+    assert remaining_files(tmp_path)
     with DiskObjects(tmp_path):
-        assert left(tmp_path) == []
+        assert remaining_files(tmp_path) == []
 
 
 def test_bytes_go_where_they_belong_in_a_file(tmp_path: Path) -> None:

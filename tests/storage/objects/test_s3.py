@@ -84,11 +84,11 @@ async def test_a_copy_is_as_old_as_its_object(
     bucket_store: S3Objects, s3_server: S3Server, tmp_path: Path
 ) -> None:
     """So that all hosts tell viewers the same entity tag."""
-    place = s3_server.new_bucket()
+    bucket = s3_server.new_bucket()
     found: list[int] = []
     for name in ("one", "two"):
         with DiskObjects(tmp_path / name) as scratch:
-            host = S3Objects(place, scratch, cache_bytes=1 << 20)
+            host = S3Objects(bucket, scratch, cache_bytes=1 << 20)
             if not found:
                 await host.put("videos/a/1.m4s", b"one")
             assert await has(host, "videos/a/1.m4s")
@@ -121,9 +121,9 @@ async def test_the_copies_are_bounded(bucket_store: S3Objects) -> None:
 async def test_a_large_object_is_not_copied_to_a_disk_that_is_nearly_full(
     s3_server: S3Server, bucket_store: S3Objects, tmp_path: Path
 ) -> None:
-    place = s3_server.new_bucket()
+    bucket = s3_server.new_bucket()
     with DiskObjects(tmp_path / "small") as scratch:
-        host = S3Objects(place, scratch, cache_bytes=1 << 30, min_free_bytes=1 << 60)
+        host = S3Objects(bucket, scratch, cache_bytes=1 << 30, min_free_bytes=1 << 60)
         await host.put_all({"videos/a/1.m4s": b"one", "sources/a/1": bytes(PIECE_BYTES + 1)})
         assert await has(host, "videos/a/1.m4s")
         with pytest.raises(StoreFull):
@@ -141,11 +141,11 @@ async def test_the_store_is_the_same_through_other_threads(bucket_store: S3Objec
 async def test_a_poster_that_is_missing_is_asked_for_once_in_a_while(
     s3_server: S3Server, bucket_store: S3Objects, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place = s3_server.new_bucket()
+    bucket = s3_server.new_bucket()
     poster, picture = (addresses.live_poster(HASH, label) for label in ("720p", "480p"))
     segment = addresses.live_segment(HASH, "run", "720p", 1)
     with DiskObjects(tmp_path / "one") as one, DiskObjects(tmp_path / "two") as two:
-        host, other = (S3Objects(place, each, cache_bytes=1 << 20) for each in (one, two))
+        host, other = (S3Objects(bucket, each, cache_bytes=1 << 20) for each in (one, two))
         monkeypatch.setattr("storage.objects.s3._ABSENT_SECONDS", 600.0)
         for address in (poster, segment):
             assert not await has(host, address)

@@ -31,9 +31,9 @@ LARGE = 40_000_001  # bytes: two whole pieces, and a part of one
     ],
 )
 def test_a_place_is_a_bucket_and_a_prefix(url: str, bucket: str, prefix: str) -> None:
-    place = S3Place.parse(url)
-    assert (place.bucket, place.prefix) == (bucket, prefix)
-    assert str(place) == url.rstrip("/")
+    bucket_place = S3Place.parse(url)
+    assert (bucket_place.bucket, bucket_place.prefix) == (bucket, prefix)
+    assert str(bucket_place) == url.rstrip("/")
 
 
 async def test_a_large_object_goes_and_comes_in_pieces(
@@ -130,8 +130,8 @@ async def test_a_server_is_replaced_by_one_that_knows_tags_in_another_form(
 async def test_an_object_that_is_too_large_for_one_copy_moves_all_the_same(
     bucket_store: S3Objects, s3_server: S3Server, tmp_path: Path
 ) -> None:
-    place = s3_server.new_bucket()
-    bucket = S3Bucket(place, copy_bytes=1000)
+    bucket_place = s3_server.new_bucket()
+    bucket = S3Bucket(bucket_place, copy_bytes=1000)
     data = random.Random(8).randbytes(LARGE)
     (tmp_path / "film").write_bytes(data)
     await bucket.send(tmp_path / "film", "sources/a/1")
@@ -181,10 +181,10 @@ def test_signed_addresses_lead_to_the_server_of_the_bucket() -> None:
 async def test_prefixes_of_one_bucket_are_apart(
     bucket_store: S3Objects, s3_server: S3Server
 ) -> None:
-    place = s3_server.new_bucket("one")
-    one = S3Bucket(place)
-    other = S3Bucket(msgspec.structs.replace(place, prefix="one-more"))
-    whole = S3Bucket(msgspec.structs.replace(place, prefix=""))
+    bucket = s3_server.new_bucket("one")
+    one = S3Bucket(bucket)
+    other = S3Bucket(msgspec.structs.replace(bucket, prefix="one-more"))
+    whole = S3Bucket(msgspec.structs.replace(bucket, prefix=""))
     await one.put("live/a", b"1")
     await other.put("live/a", b"2")
     assert await one.get("live/a") == b"1"

@@ -70,7 +70,7 @@ async def test_nothing_in_the_trash_is_replaced(objects: DiskObjects) -> None:
     assert await objects.get("videos/a/x") == b"two"
 
 
-class Stubborn(DiskObjects):
+class UndeletableDisk(DiskObjects):
     """A disk that keeps one folder."""
 
     async def delete_tree(self, prefix: str) -> None:
@@ -80,7 +80,7 @@ class Stubborn(DiskObjects):
 
 
 async def test_what_cannot_be_deleted_keeps_nothing_else(tmp_path: Path) -> None:
-    with Stubborn(tmp_path) as objects:
+    with UndeletableDisk(tmp_path) as objects:
         for later in range(3):
             await objects.put(f"videos/{later}/x", b"x")
             await discard(objects, f"videos/{later}", NOW_US + later * DAY_US)

@@ -38,7 +38,7 @@ class Rows:
         file.recorded()
 
 
-class Host:
+class PieceHost:
     """A process that receives uploads."""
 
     def __init__(self, store: MediaStore, rows: Rows, *, piece_bytes: int = 300) -> None:
@@ -64,7 +64,7 @@ class Host:
 
 async def test_three_hosts_receive_one_file_and_the_last_makes_it(media_store: MediaStore) -> None:
     rows = Rows()
-    first, second, third = (Host(media_store, rows) for _ in range(3))
+    first, second, third = (PieceHost(media_store, rows) for _ in range(3))
     assert await first.append(DATA[:400]) == 400
     assert await second.append(DATA[400:410]) == 410
     assert await first.append(DATA[410:700]) == 700
@@ -81,30 +81,30 @@ async def test_three_hosts_receive_one_file_and_the_last_makes_it(media_store: M
 
 async def test_a_host_that_received_all_fetches_nothing(media_store: MediaStore) -> None:
     rows = Rows()
-    host = Host(media_store, rows)
+    host = PieceHost(media_store, rows)
     await host.append(DATA[:500])
     await host.append(DATA[500:])
     await media_store.delete_tree(upload_pieces(NAME))
     assert await host.gathered() == DATA
     with pytest.raises(ObjectMissing):  # another one has to
-        await Host(media_store, rows).gathered()
+        await PieceHost(media_store, rows).gathered()
 
 
 async def test_what_no_row_names_changes_nothing(media_store: MediaStore) -> None:
     """A host went on that had lost the upload, and did not know it."""
     rows = Rows()
-    late, present = Host(media_store, rows), Host(media_store, rows)
+    late, present = PieceHost(media_store, rows), PieceHost(media_store, rows)
     await late.append(DATA[:300])
     await late.append(bytes(500), recorded=False)
     assert await present.append(DATA[300:]) == 1000
     assert await late.append(b"") == 1000
-    for host in (late, present, Host(media_store, rows)):
+    for host in (late, present, PieceHost(media_store, rows)):
         assert await host.gathered() == DATA
 
 
 async def test_bytes_that_are_given_up_are_taken_back(media_store: MediaStore) -> None:
     rows = Rows()
-    host = Host(media_store, rows)
+    host = PieceHost(media_store, rows)
     await host.append(DATA[:100])
     async with host.pieces.open(rows, NAME, wait_seconds=1) as file:
         digest = hashlib.sha256()
@@ -123,14 +123,14 @@ async def test_bytes_that_are_given_up_are_taken_back(media_store: MediaStore) -
 
 
 async def test_an_upload_that_was_never_in_pieces_begins_anew(media_store: MediaStore) -> None:
-    async with Host(media_store, Rows()).pieces.open(Rows(), NAME, wait_seconds=1) as file:
+    async with PieceHost(media_store, Rows()).pieces.open(Rows(), NAME, wait_seconds=1) as file:
         assert await file.truncate(500) == 0
         assert await file.gather() == 0
 
 
 async def test_one_request_of_a_process_has_it_at_a_time(tmp_path: Path) -> None:
     with DiskObjects(tmp_path) as objects:
-        host = Host(objects, Rows())
+        host = PieceHost(objects, Rows())
         async with host.pieces.open(host.rows, NAME, wait_seconds=1):
             with pytest.raises(FileStillLocked):
                 async with host.pieces.open(host.rows, NAME, wait_seconds=0.05):
@@ -153,12 +153,12 @@ async def test_a_disk_without_room_receives_and_cannot_gather(tmp_path: Path) ->
             assert not file.path.exists()
             with pytest.raises(StoreFull):
                 await file.gather()
-        assert await Host(objects, rows).gathered() == DATA
+        assert await PieceHost(objects, rows).gathered() == DATA
 
 
 async def test_a_hole_is_noticed(media_store: MediaStore) -> None:
     rows = Rows()
-    host = Host(media_store, rows)
+    host = PieceHost(media_store, rows)
     await host.append(DATA)
     del rows.pieces[1]
     with pytest.raises(StoreFailed, match="there is no piece at 350"):

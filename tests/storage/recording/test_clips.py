@@ -63,7 +63,7 @@ async def more(
         made.clock.now += 2.0
 
 
-async def found(made: RecorderFixture, wanted: TimeRange) -> ClipSource:
+async def find_clip(made: RecorderFixture, wanted: TimeRange) -> ClipSource:
     return await find_source(made.objects, made.catalog.clips, await stream_of(made), HASH, wanted)
 
 
@@ -74,7 +74,7 @@ async def stream_of(made: RecorderFixture) -> int:
 
 async def cut(made: RecorderFixture, wanted: TimeRange, hash_: str = CLIP) -> WholeVideo:
     """Make a clip and its video."""
-    source = await found(made, wanted)
+    source = await find_clip(made, wanted)
     clip = NewClip(
         hash=hash_,
         made=await make_clip(made.objects, source, hash_),
@@ -167,7 +167,7 @@ async def test_what_the_window_has_not_all_of_is_refused_with_what_there_is(
     async with run_recorder(tmp_path) as made:
         await go_live(made, 10, recorded=False)
         with pytest.raises(NotAvailable) as refused:
-            await found(made, wanted)
+            await find_clip(made, wanted)
         assert refused.value.available == (time(8, 20),)
 
 
@@ -199,14 +199,14 @@ async def test_clips_of_a_long_window_that_is_not_recorded(
         # What left the window is still there, and goes soon.
         assert made.disk.path(f"live/{HASH}/{RUN}/{TOP.name}/9.m4s").exists()
         with pytest.raises(NotAvailable) as refused:
-            await found(made, time(18, 30))
+            await find_clip(made, time(18, 30))
         assert refused.value.available == (time(20, 140),)
 
 
 async def test_a_stream_that_was_never_live_has_nothing(tmp_path: Path) -> None:
     async with run_recorder(tmp_path) as made:
         with pytest.raises(NotAvailable) as refused:
-            await found(made, time(0, 10))
+            await find_clip(made, time(0, 10))
         assert refused.value.available == ()
 
 
@@ -226,7 +226,7 @@ async def test_clips_of_a_run_that_is_recorded_may_begin_before_the_window(
         }
         await are_exactly(made, subtests, cases)
         with pytest.raises(NotAvailable) as refused:
-            await found(made, time(-1, 100))
+            await find_clip(made, time(-1, 100))
         assert refused.value.available == (time(0, 100),)
 
 
@@ -238,7 +238,7 @@ async def test_a_clip_of_a_finished_recording_outlives_it(tmp_path: Path) -> Non
         video = await cut(made, time(21, 40))
         numbers = list(range(10, 20))
         await is_exactly(made, video, numbers)
-        source = await found(made, time(21, 40))
+        source = await find_clip(made, time(21, 40))
         assert source.video == recording.id
         await made.catalog.videos.remove(recording.id, NOON_US, by=None)
         await made.disk.delete_tree(f"videos/{recording.hash}")
@@ -246,7 +246,7 @@ async def test_a_clip_of_a_finished_recording_outlives_it(tmp_path: Path) -> Non
         # The window of the run that was the last is still there.
         await is_exactly(made, await cut(made, time(70, 80), "abcdefCLIP02"), list(range(35, 40)))
         with pytest.raises(NotAvailable) as refused:
-            await found(made, time(21, 40))
+            await find_clip(made, time(21, 40))
         assert refused.value.available == (time(68, 80),)
 
 
@@ -257,12 +257,12 @@ async def test_the_recordings_that_have_not_all_of_a_time_are_named(tmp_path: Pa
         await made.all_over()
         await made.disk.delete_tree(f"live/{HASH}")
         with pytest.raises(NotAvailable) as refused:
-            await found(made, time(10, 21))
+            await find_clip(made, time(10, 21))
         assert refused.value.available == (time(0, 20),)
         (recording,) = await made.videos()
         await made.catalog.videos.remove(recording.id, NOON_US, by=None)
         with pytest.raises(NotAvailable) as refused:
-            await found(made, time(10, 20))
+            await find_clip(made, time(10, 20))
         assert refused.value.available == ()
 
 
@@ -296,7 +296,7 @@ async def test_the_segment_that_is_being_made_is_not_part_of_it(tmp_path: Path) 
             await publication.append(report)
         await publication.store_pending()
         with pytest.raises(NotAvailable) as refused:
-            await found(made, time(8, 13))
+            await find_clip(made, time(8, 13))
         assert refused.value.available == (time(0, 12),)
         await is_exactly(made, await cut(made, time(8, 12)), [4, 5])
 
@@ -304,7 +304,7 @@ async def test_the_segment_that_is_being_made_is_not_part_of_it(tmp_path: Path) 
 async def test_media_that_went_meanwhile_leave_nothing_of_a_clip(tmp_path: Path) -> None:
     async with run_recorder(tmp_path) as made:
         await go_live(made, 6, recorded=False)
-        source = await found(made, time(0, 12))
+        source = await find_clip(made, time(0, 12))
         await made.disk.delete(f"live/{HASH}/{RUN}/{LOW.name}/4.m4s")
         with pytest.raises(ObjectMissing):
             await make_clip(made.objects, source, CLIP)
@@ -314,7 +314,7 @@ async def test_media_that_went_meanwhile_leave_nothing_of_a_clip(tmp_path: Path)
 async def test_a_clip_that_was_killed_leaves_what_the_cleanup_removes(tmp_path: Path) -> None:
     async with run_recorder(tmp_path) as made:
         await go_live(made, 6, recorded=False)
-        source = await found(made, time(0, 12))
+        source = await find_clip(made, time(0, 12))
         before = made.objects.writes
         await make_clip(made.objects, source, CLIP)
         writes = made.objects.writes - before

@@ -250,7 +250,7 @@ async def test_media_are_linked_from_the_first_folder_that_has_them(objects: Dis
     assert isinstance(await store.append(listed_of(2, here, there)), ObjectMissing)
 
 
-class SlowObjects(DiskObjects):
+class NetworkDisk(DiskObjects):
     """A disk on which links wait for each other, as for a network."""
 
     def __init__(self, root: Path) -> None:
@@ -268,7 +268,7 @@ class SlowObjects(DiskObjects):
 
 
 async def test_many_steps_are_linked_some_at_a_time_and_kept_in_order(tmp_path: Path) -> None:
-    objects = SlowObjects(tmp_path)
+    objects = NetworkDisk(tmp_path)
     with objects:
         steps = [await listed(objects, number) for number in range(40)]
         await objects.delete(live_segment(HASH, RUN, TOP.name, 7))

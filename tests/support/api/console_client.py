@@ -16,14 +16,14 @@ _ACT: Final = {**SAME_ORIGIN, "X-Headend-Console": "1"}
 class Browser:
     """A browser session; it stores the cookie itself, since that is marked Secure."""
 
-    def __init__(self, house: ApiService) -> None:
-        self._client = house.client
-        self._house = house
+    def __init__(self, api_service: ApiService) -> None:
+        self._client = api_service.client
+        self._service = api_service
         self.secret: str | None = None
 
     async def sign_in(self, token: str | None = None, **fields: str) -> Response:
         """Submit the sign-in form, by default with the owner's token."""
-        owner = self._house.owner["Authorization"].removeprefix("Bearer ")
+        owner = self._service.owner["Authorization"].removeprefix("Bearer ")
         return await self.send("/console/sign-in", {"token": token or owner, **fields})
 
     async def send(

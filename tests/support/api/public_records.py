@@ -105,7 +105,7 @@ def serving_pages(
 ) -> Generator[Client]:
     """Serve pages, documents and descriptions of the records for the length of the block."""
     at = where or addresses()
-    verdicts = VisibilityCache(records, records.is_owner, records.country, clock=_Later())
+    verdicts = VisibilityCache(records, records.is_owner, records.country, clock=_AdvancingClock())
     handlers = [
         *page_handlers(verdicts, at, latency=latency, media_origin=media_origin),
         *document_handlers(verdicts, OneProject(), at),
@@ -115,7 +115,7 @@ def serving_pages(
         yield client
 
 
-class _Later:
+class _AdvancingClock:
     """A clock that advances an hour at each reading, so that nothing is cached."""
 
     def __init__(self) -> None:

@@ -63,12 +63,12 @@ class PusherService(msgspec.Struct, frozen=True):
         )
         return await self.client.post(f"{path}?{query}", content=body if sent is None else sent)
 
-    async def told(self) -> tuple[OutboxRecord, ...]:
+    async def notices(self) -> tuple[OutboxRecord, ...]:
         """Return all queued notices."""
         found, _ = await self.catalog.outbox.read_after(0, 1000)
         return found
 
-    async def ask(
+    async def authorise(
         self, channel: str, *, token: str | None = None, path: str = "/broadcasting/auth"
     ) -> httpx.Response:
         """Authorize a private channel as clients do; an empty token is not sent."""

@@ -27,14 +27,14 @@ def path_of(answer: httpx.Response) -> str:
 
 
 async def create(
-    house: ApiService, length: int | None = None, *, path: str = UPLOADS, **headers: str
+    api_service: ApiService, length: int | None = None, *, path: str = UPLOADS, **headers: str
 ) -> str:
     """Create an upload of a clip, and return its path."""
     said = {"Upload-Length": str(len(clip()) if length is None else length)}
-    answer = await house.client.post(
+    answer = await api_service.client.post(
         path,
         headers={
-            **house.owner,
+            **api_service.owner,
             **TUS,
             **said,
             **{k.replace("_", "-"): v for k, v in headers.items()},
@@ -45,7 +45,7 @@ async def create(
 
 
 async def send(
-    house: ApiService,
+    api_service: ApiService,
     path: str,
     offset: int,
     data: bytes,
@@ -53,5 +53,5 @@ async def send(
     **asked: Any,  # Any: what httpx takes
 ) -> httpx.Response:
     """Append bytes."""
-    said = {**house.owner, **TUS, **OFFSETS, "Upload-Offset": str(offset), **(headers or {})}
-    return await house.client.patch(path, headers=said, content=data, **asked)
+    said = {**api_service.owner, **TUS, **OFFSETS, "Upload-Offset": str(offset), **(headers or {})}
+    return await api_service.client.patch(path, headers=said, content=data, **asked)

@@ -40,7 +40,7 @@ def picture(kind: str = "png", size: str = "320x240") -> bytes:
 
 
 async def upload(
-    house: ApiService,
+    api_service: ApiService,
     *,
     name: str = "clip.mp4",
     data: bytes | None = None,
@@ -49,11 +49,11 @@ async def upload(
     path: str = VIDEOS,
 ) -> Json:
     """Upload a clip and return its record."""
-    answer = await house.client.post(
+    answer = await api_service.client.post(
         path,
         files={"video": (name, data or clip(), "video/mp4"), **(files or {})},
         data=texts or {},
-        headers=house.owner,
+        headers=api_service.owner,
     )
     assert answer.status_code == 201, answer.text
     return answer.json()

@@ -31,7 +31,7 @@ TLS_HELLO = bytes.fromhex("16030100c8010000c40303") + bytes(190)
 def _greets(data: bytes, *, secure: bool = False) -> Run:
     def run(target: Target) -> None:
         with target.dial(secure=secure) as line:
-            line.say(data)
+            line.send_bytes(data)
             line.must_close(AT_ONCE)
             assert secure or line.read == b""  # a peer with another protocol gets no response
 
@@ -41,14 +41,14 @@ def _greets(data: bytes, *, secure: bool = False) -> Run:
 # -- broken RTMP ----------------------------------------------------------------------------------
 
 
-def _says(*said: bytes, within: float = AT_ONCE) -> Run:
+def _sends_and_is_closed(*said: bytes, within: float = AT_ONCE) -> Run:
     """Send the handshake and `data`, and expect to be disconnected."""
 
     def run(target: Target) -> None:
         with target.dial() as line:
-            line.say(HANDSHAKE)
+            line.send_bytes(HANDSHAKE)
             for data in said:
-                if not line.say(data):
+                if not line.send_bytes(data):
                     break
             line.must_close(within)
 
@@ -60,8 +60,8 @@ def one_byte_chunks(target: Target) -> None:
     tiny = whole(2, MessageType.SET_CHUNK_SIZE, struct.pack(">I", 1))
     first = head(0, 6) + header(VIDEO, 8_000_000) + b"x"
     with target.dial() as line:
-        line.say(HANDSHAKE + connect() + tiny + first)
-        line.pour(
+        line.send_bytes(HANDSHAKE + connect() + tiny + first)
+        line.send_at_rate(
             itertools.repeat((head(3, 6) + b"x") * 20_000),
             seconds=10 * SCALE,
             bytes_per_second=1_000_000,
@@ -73,38 +73,38 @@ def interleaved_giants(target: Target) -> None:
     """63 chunk streams at once, each with the header of a message of maximum length."""
     piece = bytes(65_536)
     with target.dial() as line:
-        line.say(HANDSHAKE + connect() + bad_media.LARGE_CHUNKS)
+        line.send_bytes(HANDSHAKE + connect() + bad_media.LARGE_CHUNKS)
         for turn, number in itertools.product(range(128), range(3, 66)):
             first = head(3, number) if turn else head(0, number) + header(VIDEO, 8 << 20)
-            if not line.say(first + piece):
+            if not line.send_bytes(first + piece):
                 break
         line.must_close(10)
 
 
-def deaf(target: Target) -> None:
+def never_reads(target: Target) -> None:
     """Read nothing, while every packet makes the service respond."""
     window = whole(2, MessageType.WINDOW_SIZE, struct.pack(">I", 1))
     sound = rtmp_peer.audio(rtmp_peer.audio_body(b"x"))
     with target.dial(room=4096) as line:
-        line.say(rtmp_peer.opening(name=target.key))
+        line.send_bytes(rtmp_peer.opening(name=target.key))
         line.wait_for_leave()
-        line.say(window)
+        line.send_bytes(window)
         deadline = time.monotonic() + 30 * SCALE
-        while line.say(sound):
+        while line.send_bytes(sound):
             assert time.monotonic() < deadline, "still open"
             select.select([], [], [], 0.0002)  # so that each is read and answered separately
 
 
-def deaf_and_slow(target: Target) -> None:
+def never_reads_and_slow(target: Target) -> None:
     """The same with few responses: the kernel closes the connection."""
     window = whole(2, MessageType.WINDOW_SIZE, struct.pack(">I", 1))
     with target.dial(room=4096) as line:
-        line.say(rtmp_peer.opening(name=target.key))
+        line.send_bytes(rtmp_peer.opening(name=target.key))
         line.wait_for_leave()
-        line.say(window + rtmp_peer.MEDIA)
+        line.send_bytes(window + rtmp_peer.MEDIA)
         sound = rtmp_peer.audio(rtmp_peer.audio_body(b"x"))
         deadline = line.began + (LIMITS.silence_seconds + 20) * SCALE
-        while line.say(sound):
+        while line.send_bytes(sound):
             assert time.monotonic() < deadline, "still open"
             select.select([], [], [], 0.01)
 
@@ -113,7 +113,9 @@ def acknowledgements(target: Target) -> None:
     """Send endless acknowledgements of bytes that were never sent."""
     ack = whole(2, MessageType.ACKNOWLEDGEMENT, bytes(4))
     with target.publishing() as line:
-        line.pour(itertools.repeat(ack * 4_000), seconds=20 * SCALE, bytes_per_second=2_000_000)
+        line.send_at_rate(
+            itertools.repeat(ack * 4_000), seconds=20 * SCALE, bytes_per_second=2_000_000
+        )
         assert line.closed
 
 
@@ -121,8 +123,8 @@ def early_media(target: Target) -> None:
     """Send pictures without a publish command."""
     picture = rtmp_peer.video(rtmp_peer.video_body(bytes(30_000), key=True))
     with target.dial() as line:
-        line.say(HANDSHAKE + connect() + command("createStream", 2.0, None))
-        line.pour(itertools.repeat(picture), seconds=10 * SCALE, bytes_per_second=5_000_000)
+        line.send_bytes(HANDSHAKE + connect() + command("createStream", 2.0, None))
+        line.send_at_rate(itertools.repeat(picture), seconds=10 * SCALE, bytes_per_second=5_000_000)
         assert line.closed
 
 
@@ -135,16 +137,16 @@ def wrong_keys(target: Target) -> None:
     deadline = time.monotonic() + 20 * SCALE
     while True:
         with target.dial() as line:
-            line.say(rtmp_peer.opening(name=f"zzzzzzzzzzzz_{WRONG}"))
+            line.send_bytes(rtmp_peer.opening(name=f"zzzzzzzzzzzz_{WRONG}"))
             if told == LIMITS.wrong_keys_per_minute:
-                line.hear(2.0)
+                line.receive_for(2.0)
                 if not line.closed:
                     break
             line.must_close(AT_ONCE)
             if b"no stream has this key" in line.read:
                 told += 1
             else:  # more than ten connections in a second
-                line.hear(0.0)
+                line.receive_for(0.0)
         assert time.monotonic() < deadline
     assert told == LIMITS.wrong_keys_per_minute
 
@@ -178,7 +180,7 @@ def connections(target: Target) -> None:
 def slow_handshake(target: Target) -> None:
     """Send one byte a second."""
     with target.dial() as line:
-        while line.say(b"\x03") and line.hear(1.0):
+        while line.send_bytes(b"\x03") and line.receive_for(1.0):
             pass
         line.must_close(LIMITS.handshake_seconds + TICK, not_before=LIMITS.handshake_seconds)
 
@@ -194,12 +196,12 @@ def silent_tls(target: Target) -> None:
         line.must_close(seconds + TICK, not_before=seconds)
 
 
-def never_asks(target: Target) -> None:
+def never_publishes(target: Target) -> None:
     """Send pings and some pictures, but never a publish command."""
     with target.dial() as line:
-        line.say(HANDSHAKE + connect() + command("createStream", 2.0, None))
+        line.send_bytes(HANDSHAKE + connect() + command("createStream", 2.0, None))
         picture = rtmp_peer.video(rtmp_peer.video_body(b"x", key=True))
-        while line.say(picture) and line.hear(1.0):
+        while line.send_bytes(picture) and line.receive_for(1.0):
             pass
         line.must_close(LIMITS.publish_seconds + TICK, not_before=LIMITS.publish_seconds)
 
@@ -208,7 +210,7 @@ def never_sends(target: Target) -> None:
     """Publish, answer every ping, and send no media."""
     with target.publishing() as line:
         pong = whole(2, MessageType.USER_CONTROL, b"\0\x07\0\0\0\0")
-        while line.say(pong) and line.hear(1.0):
+        while line.send_bytes(pong) and line.receive_for(1.0):
             pass
         seconds = LIMITS.first_media_seconds
         line.must_close(seconds + TICK + AT_ONCE, not_before=seconds)
@@ -217,7 +219,7 @@ def never_sends(target: Target) -> None:
 def falls_silent(target: Target) -> None:
     """Send some media, then nothing, like a peer that lost its network."""
     with target.publishing() as line:
-        line.say(rtmp_peer.MEDIA)
+        line.send_bytes(rtmp_peer.MEDIA)
         seconds = LIMITS.idle_media_seconds
         line.must_close(seconds + TICK + AT_ONCE, not_before=seconds)
 
@@ -241,40 +243,56 @@ QUICK = (
     Attack("RTMP on the TLS port", _greets(HANDSHAKE, secure=True), "TLS handshake"),
     Attack("HTTP on the TLS port", _greets(b"GET / HTTP/1.1\r\n\r\n", secure=True), "TLS hand"),
     Attack("version 6", _greets(b"\x06" + bytes(3072)), "version 6"),
-    Attack("chunk size 0", _says(connect(), whole(2, _SIZE, bytes(4))), "chunk size 0"),
     Attack(
-        "chunk size 2^31", _says(connect(), whole(2, _SIZE, b"\x80\0\0\0")), "chunk size 2147483648"
+        "chunk size 0", _sends_and_is_closed(connect(), whole(2, _SIZE, bytes(4))), "chunk size 0"
+    ),
+    Attack(
+        "chunk size 2^31",
+        _sends_and_is_closed(connect(), whole(2, _SIZE, b"\x80\0\0\0")),
+        "chunk size 2147483648",
     ),
     Attack("one-byte chunks", one_byte_chunks, "chunks a second"),
-    Attack("16 MB messages", _says(connect(), _HUGE), "more than 8,388,608"),
+    Attack("16 MB messages", _sends_and_is_closed(connect(), _HUGE), "more than 8,388,608"),
     Attack("63 giants at once", interleaved_giants, "unfinished"),
-    Attack("form 3 on a fresh chunk stream", _says(connect(), head(3, 9) + b"x"), "chunk stream 9"),
+    Attack(
+        "form 3 on a fresh chunk stream",
+        _sends_and_is_closed(connect(), head(3, 9) + b"x"),
+        "chunk stream 9",
+    ),
     Attack(
         "AMF nested 5000 deep",
-        _says(message(3, MessageType.COMMAND, amf0.encode("connect", 1.0) + b"\x03\0\x01a" * 5000)),
+        _sends_and_is_closed(
+            message(3, MessageType.COMMAND, amf0.encode("connect", 1.0) + b"\x03\0\x01a" * 5000)
+        ),
         "AMF",
     ),
     Attack(
         "an array of 2^32-1",
-        _says(message(3, MessageType.COMMAND, amf0.encode("connect", 1.0) + b"\x0a" + b"\xff" * 4)),
+        _sends_and_is_closed(
+            message(3, MessageType.COMMAND, amf0.encode("connect", 1.0) + b"\x0a" + b"\xff" * 4)
+        ),
         "AMF",
     ),
     Attack(
         "a string cut off",
-        _says(message(3, MessageType.COMMAND, amf0.encode("connect", 1.0) + b"\x02\xff\xffshort")),
+        _sends_and_is_closed(
+            message(3, MessageType.COMMAND, amf0.encode("connect", 1.0) + b"\x02\xff\xffshort")
+        ),
         "AMF",
     ),
-    Attack("1000 connects", _says(connect() * 1000), "connect while"),
+    Attack("1000 connects", _sends_and_is_closed(connect() * 1000), "connect while"),
     Attack(
         "a flood of pings",
-        _says(connect(), whole(2, MessageType.USER_CONTROL, b"\0\x06\0\0\0\1") * 1000),
+        _sends_and_is_closed(
+            connect(), whole(2, MessageType.USER_CONTROL, b"\0\x06\0\0\0\1") * 1000
+        ),
         "commands before publish",
     ),
     Attack("media before publish", early_media, "before leave"),
     Attack("wrong keys", wrong_keys, "wrong key"),
     Attack("300 connections", connections, "too many new connections"),
     Attack("a flood of acknowledgements", acknowledgements, "a second", key=True),
-    Attack("reads nothing", deaf, "left unread", key=True),
+    Attack("reads nothing", never_reads, "left unread", key=True),
     Attack("aggregate bombs", bad_media.aggregate_bombs, "messages in an aggregate", key=True),
     Attack("huge metadata", bad_media.huge_metadata, "more than 65,536", key=True),
     Attack("five times too much", bad_media.too_much, "bits a second", key=True),
@@ -292,8 +310,8 @@ SLOW = (
     Attack("a byte a second", slow_handshake, "no handshake for 5 s"),
     Attack("silent", silent, "no handshake for 5 s"),
     Attack("silent on the TLS port", silent_tls, "TLS handshake"),
-    Attack("never asks to publish", never_asks, "no publish for 15 s"),
+    Attack("never asks to publish", never_publishes, "no publish for 15 s"),
     Attack("never sends media", never_sends, "no first packet for 20 s", key=True),
-    Attack("reads nothing, slowly", deaf_and_slow, "", key=True),
+    Attack("reads nothing, slowly", never_reads_and_slow, "", key=True),
     Attack("falls silent", falls_silent, "no packet for 10 s", key=True),
 )

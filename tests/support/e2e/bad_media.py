@@ -57,7 +57,11 @@ def sends(pieces: Callable[[], Iterator[bytes]], *, seconds: float) -> Run:
         with target.publishing() as line:
             deadline = time.monotonic() + seconds
             for piece in pieces():
-                if not line.say(piece) or not line.hear(0.033) or time.monotonic() > deadline:
+                if (
+                    not line.send_bytes(piece)
+                    or not line.receive_for(0.033)
+                    or time.monotonic() > deadline
+                ):
                     break
 
     return run
@@ -104,8 +108,10 @@ def too_much(target: Target) -> None:
     body = rtmp_peer.video_body(bytes((0, 0, 0xEA, 0x5C, 0x41)) + bytes(59_995))
     picture = message(6, VIDEO, body, stream=1, size=65_536)
     with target.publishing() as line:
-        line.say(rtmp_peer.video(rtmp_peer.video_config()) + LARGE_CHUNKS)
-        line.pour(itertools.repeat(picture), seconds=30 * SCALE, bytes_per_second=25_000_000)
+        line.send_bytes(rtmp_peer.video(rtmp_peer.video_config()) + LARGE_CHUNKS)
+        line.send_at_rate(
+            itertools.repeat(picture), seconds=30 * SCALE, bytes_per_second=25_000_000
+        )
         assert line.closed
 
 
@@ -116,10 +122,10 @@ def aggregate_bombs(target: Target) -> None:
     body = tag * ((8 << 20) // len(tag))
     bomb = head(0, 7) + header(MessageType.AGGREGATE, len(body), stream=1) + body
     with target.publishing() as line:
-        line.say(size + rtmp_peer.audio(rtmp_peer.audio_config()))
+        line.send_bytes(size + rtmp_peer.audio(rtmp_peer.audio_config()))
         for _ in range(4):
-            line.say(bomb)
-        assert line.closed or not line.hear(AT_ONCE * SCALE)
+            line.send_bytes(bomb)
+        assert line.closed or not line.receive_for(AT_ONCE * SCALE)
 
 
 def huge_metadata(target: Target) -> None:
@@ -128,7 +134,7 @@ def huge_metadata(target: Target) -> None:
         for turn in range(100):
             values: dict[str, Amf] = {f"{turn} {number}": float(number) for number in range(2_000)}
             body = amf0.encode("@setDataFrame", "onMetaData", values)[:60_000]
-            line.say(message(4, DATA, body, stream=1))
-        assert line.hear(0.3)
-        line.say(head(0, 4) + header(DATA, 70_000, stream=1) + bytes(128))
+            line.send_bytes(message(4, DATA, body, stream=1))
+        assert line.receive_for(0.3)
+        line.send_bytes(head(0, 4) + header(DATA, 70_000, stream=1) + bytes(128))
         line.must_close(10)

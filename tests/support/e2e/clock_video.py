@@ -20,7 +20,7 @@ import imageio_ffmpeg
 import msgspec
 from av import VideoFrame
 
-from tests.support.e2e.hls_reader import Collected, collect, multivariant
+from tests.support.e2e.hls_reader import CollectedRendition, collect, multivariant
 from tests.support.e2e.publishers import tool
 from tests.support.e2e.strict_player import timeline
 
@@ -31,13 +31,13 @@ __all__ = [
     "TWO_RUNGS",
     "WRAP_MS",
     "X264",
-    "Joint",
-    "Keeper",
-    "Shown",
+    "ClockJump",
+    "PlaylistArchive",
+    "ReceivedPicture",
     "apart",
+    "archiving",
+    "clock_jumps",
     "encoder",
-    "joints",
-    "keeping",
     "lags",
     "longest_gap",
     "middle",
@@ -109,7 +109,7 @@ def encoder(
     ]  # fmt: skip
 
 
-class Shown(msgspec.Struct, frozen=True, kw_only=True):
+class ReceivedPicture(msgspec.Struct, frozen=True, kw_only=True):
     """A picture as a viewer receives it.
 
     `at` is its position (seconds) on the playlist's timeline, `time` (seconds) its media time;
@@ -153,11 +153,11 @@ def apart(stamp: int, other: int) -> int:
     return (stamp - other + WRAP_MS // 2) % WRAP_MS - WRAP_MS // 2
 
 
-class Keeper:
+class PlaylistArchive:
     """Stores everything that a stream's playlists list, and when it was first listed."""
 
     def __init__(self, url: str, *, patient: bool = False) -> None:
-        self.held: dict[str, Collected] = {}
+        self.held: dict[str, CollectedRendition] = {}
         self.named: dict[str, dict[int, float]] = {}  # rendition, segment number: time of day
         self.fault: Exception | None = None
         self._url = url
@@ -168,11 +168,11 @@ class Keeper:
         """Poll every 0.2 s until `stop`."""
         while not self._over.wait(0.2):
             try:
-                self.look()
+                self.refresh()
             except (AssertionError, OSError) as error:
                 self.fault = self.fault or error
 
-    def look(self) -> None:
+    def refresh(self) -> None:
         """Fetch new segments."""
         now = time.time()
         if self._patient and multivariant(self._url) is None:
@@ -208,11 +208,11 @@ class Keeper:
                 found.append((start - end) / scale)
         return found
 
-    def pictures(self, rendition: str, folder: Path) -> list[Shown]:
+    def pictures(self, rendition: str, folder: Path) -> list[ReceivedPicture]:
         """Decode all stored segments of a rendition, in presentation order."""
         held = self.held[rendition]
         folder.mkdir(exist_ok=True)
-        found: list[Shown] = []
+        found: list[ReceivedPicture] = []
         files = held.stretches(folder / f"{rendition}.mp4")
         for path, numbers in zip(files, _stretches(held), strict=True):
             place = found[-1].at + 1 / 30 if found else 0.0
@@ -229,15 +229,15 @@ class Keeper:
         )
 
 
-def _scale(held: Collected) -> int:
+def _scale(held: CollectedRendition) -> int:
     """Return the timescale of a rendition's media."""
     data = next(iter(held.inits.values()))
-    place = data.index(b"mdhd") + 4
-    return int.from_bytes(data[place + 12 : place + 16], "big")
+    offset = data.index(b"mdhd") + 4
+    return int.from_bytes(data[offset + 12 : offset + 16], "big")
 
 
-def _stretches(held: Collected) -> list[list[int]]:
-    """Return the segment numbers between discontinuities, as in `Collected.stretches`."""
+def _stretches(held: CollectedRendition) -> list[list[int]]:
+    """Return the segment numbers between discontinuities, as in `CollectedRendition.stretches`."""
     found: list[list[int]] = []
     init, last = "", 0
     for number in sorted(held.segments):
@@ -249,7 +249,9 @@ def _stretches(held: Collected) -> list[list[int]]:
     return found
 
 
-def _decoded(path: Path, held: Collected, numbers: list[int], place: float) -> Iterator[Shown]:
+def _decoded(
+    path: Path, held: CollectedRendition, numbers: list[int], place: float
+) -> Iterator[ReceivedPicture]:
     """Yield the pictures of consecutive segments; the first one is at `place`."""
     scale = _scale(held)
     starts = [timeline(held.segments[number].data)[0] / scale for number in numbers]
@@ -260,7 +262,7 @@ def _decoded(path: Path, held: Collected, numbers: list[int], place: float) -> I
             first = frame.time if first is None else first
             index = sum(start <= frame.time + 0.001 for start in starts) - 1
             stamp, bright = read(frame)
-            yield Shown(
+            yield ReceivedPicture(
                 at=place + frame.time - first,
                 time=frame.time,
                 stamp=stamp,
@@ -270,58 +272,60 @@ def _decoded(path: Path, held: Collected, numbers: list[int], place: float) -> I
 
 
 @contextmanager
-def keeping(url: str, *, patient: bool = False) -> Generator[Keeper]:
+def archiving(url: str, *, patient: bool = False) -> Generator[PlaylistArchive]:
     """Archive a stream for the length of the block; every listed object must exist.
 
     With `patient`, the stream may have no playlist at first.
     """
-    keeper = Keeper(url, patient=patient)
-    thread = threading.Thread(target=keeper.run, name="keeper")
+    archive = PlaylistArchive(url, patient=patient)
+    thread = threading.Thread(target=archive.run, name="keeper")
     thread.start()
     try:
-        yield keeper
+        yield archive
     finally:
-        keeper.stop()
+        archive.stop()
         thread.join()
-    assert keeper.fault is None, keeper.fault
+    assert archive.fault is None, archive.fault
 
 
-class Joint(msgspec.Struct, frozen=True, kw_only=True):
+class ClockJump(msgspec.Struct, frozen=True, kw_only=True):
     """A jump of the clock: a positive `gap_ms` is lost time, a negative one repeated time."""
 
-    before: Shown
-    after: Shown
+    before: ReceivedPicture
+    after: ReceivedPicture
     gap_ms: int
 
 
-def joints(pictures: Iterable[Shown], *, fps: int = 30) -> list[Joint]:
+def clock_jumps(pictures: Iterable[ReceivedPicture], *, fps: int = 30) -> list[ClockJump]:
     """Return where clock and media time differ by more than half a picture.
 
     A missing picture is no jump if the next one has the right time: see `longest_gap`.
     """
     clocked = [one for one in pictures if one.stamp is not None]
-    found: list[Joint] = []
+    found: list[ClockJump] = []
     for before, after in itertools.pairwise(clocked):
         assert before.stamp is not None
         assert after.stamp is not None
         gap = apart(after.stamp, before.stamp) - 1000 * (after.at - before.at)
         if abs(gap) > 500 / fps:
-            found.append(Joint(before=before, after=after, gap_ms=round(gap)))
+            found.append(ClockJump(before=before, after=after, gap_ms=round(gap)))
     return found
 
 
-def longest_gap(pictures: Iterable[Shown]) -> float:
+def longest_gap(pictures: Iterable[ReceivedPicture]) -> float:
     """Return the longest time (seconds) that one picture is shown, in media time."""
     return max(after.at - before.at for before, after in itertools.pairwise(pictures))
 
 
-def lags(keeper: Keeper, rendition: str, pictures: Iterable[Shown]) -> dict[float, float]:
+def lags(
+    archive: PlaylistArchive, rendition: str, pictures: Iterable[ReceivedPicture]
+) -> dict[float, float]:
     """Return the age of each segment's newest picture, by the time of day it was listed."""
     newest: dict[int, int] = {}
     for one in pictures:
         if one.stamp is not None:
             newest[one.segment] = one.stamp
-    named = keeper.named[rendition]
+    named = archive.named[rendition]
     return {
         named[number]: apart(int(named[number] * 1000) % WRAP_MS, stamp) / 1000
         for number, stamp in sorted(newest.items())
@@ -329,16 +333,21 @@ def lags(keeper: Keeper, rendition: str, pictures: Iterable[Shown]) -> dict[floa
 
 
 def offsets(
-    keeper: Keeper, rendition: str, pictures: list[Shown], folder: Path, *, since: float
+    archive: PlaylistArchive,
+    rendition: str,
+    pictures: list[ReceivedPicture],
+    folder: Path,
+    *,
+    since: float,
 ) -> list[float]:
     """Return the delay (seconds) of each beep after its flash.
 
     Only in segments listed since a time of day, after the last switch. A flash without a beep,
     where the sound pauses, is skipped.
     """
-    named = keeper.named[rendition]
+    named = archive.named[rendition]
     start = min(number for number, at in named.items() if at >= since)
-    heard = _beeps(keeper.held["audio"].stretches(folder / "sound.mp4")[-1])
+    heard = _beeps(archive.held["audio"].stretches(folder / "sound.mp4")[-1])
     found: list[float] = []
     for before, after in itertools.pairwise(one for one in pictures if one.segment >= start):
         if after.bright and not before.bright:
@@ -356,9 +365,9 @@ def _beeps(path: Path) -> list[float]:
         for sound in container.decode(audio=0):
             start = float(sound.time or 0)
             levels = memoryview(bytes(sound.planes[0])).cast("f").tolist()
-            for place, level in enumerate(levels):
+            for index, level in enumerate(levels):
                 if abs(level) > _LOUD:
-                    at = start + place / sound.sample_rate
+                    at = start + index / sound.sample_rate
                     if at - last > 0.3:
                         found.append(at)
                     last = at

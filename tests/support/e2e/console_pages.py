@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Final, cast
 
 from tests.support.browser import Chromium, Viewer
-from tests.support.e2e.service import Running
+from tests.support.e2e.service import ServiceProcess
 
 __all__ = [
     "HEIGHT",
@@ -117,7 +117,7 @@ def value(viewer: Viewer, selector: str) -> str:
 
 
 def sign_in(
-    browser: Chromium, headend: Running, page: str = "/console", *, token: str | None = None
+    browser: Chromium, headend: ServiceProcess, page: str = "/console", *, token: str | None = None
 ) -> Viewer:
     """Sign in, with the owner's token if no other is given, and open a page."""
     viewer = browser.open(f"{headend.http}{page}", width=WIDTH, height=HEIGHT)

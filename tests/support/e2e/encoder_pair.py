@@ -4,17 +4,17 @@ from typing import Any, cast
 
 import msgspec
 
-from tests.support.e2e.service import Running, fetch
+from tests.support.e2e.service import ServiceProcess, fetch
 
-__all__ = ["Json", "Pair", "pair"]
+__all__ = ["EncoderPair", "Json", "pair"]
 
 Json = dict[str, Any]  # Any: what the API answers
 
 
-class Pair(msgspec.Struct, frozen=True, kw_only=True):
+class EncoderPair(msgspec.Struct, frozen=True, kw_only=True):
     """A stream with one backup."""
 
-    headend: Running
+    headend: ServiceProcess
     number: int
     hash: str
     key: str
@@ -67,7 +67,7 @@ class Pair(msgspec.Struct, frozen=True, kw_only=True):
         answer = fetch(address, method="PUT", token=self.headend.token, body=body)
         assert answer.status == 200, answer.text
 
-    def told(self, *kinds: str) -> list[Json]:
+    def listed_events(self, *kinds: str) -> list[Json]:
         """Return the stream's events (of these kinds, if any), oldest first."""
         found: list[Json] = []
         address = f"{self.headend.http}/api/projects/1/events?stream={self.number}"
@@ -84,10 +84,10 @@ class Pair(msgspec.Struct, frozen=True, kw_only=True):
         return [each for each in chosen if not kinds or each["type"] in kinds]
 
 
-def pair(headend: Running, title: str = "Two encoders") -> Pair:
+def pair(headend: ServiceProcess, title: str = "Two encoders") -> EncoderPair:
     """Add a stream."""
     stream = headend.add_stream(title)
-    return Pair(
+    return EncoderPair(
         headend=headend,
         number=cast("int", stream["id"]),
         hash=cast("str", stream["hash"]),

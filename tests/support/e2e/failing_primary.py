@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 import msgspec
 
 from tests.support.e2e import clock_video
-from tests.support.e2e.encoder_pair import Json, Pair
+from tests.support.e2e.encoder_pair import EncoderPair, Json
 from tests.support.e2e.publishers import publishing
 from tests.support.e2e.tcp_relay import Relay, relaying
 from tests.support.waiting import poll
@@ -92,7 +92,7 @@ class Switch(msgspec.Struct, frozen=True):
 
 
 @contextmanager
-def primary_of(stream: Pair, *, size: str = clock_video.TWO_RUNGS) -> Generator[Primary]:
+def primary_of(stream: EncoderPair, *, size: str = clock_video.TWO_RUNGS) -> Generator[Primary]:
     """Run the primary encoder through a relay for the length of the block."""
     port = stream.headend.port_of(stream.headend.server)
     with relaying(port) as relay:
@@ -105,7 +105,7 @@ def primary_of(stream: Pair, *, size: str = clock_video.TWO_RUNGS) -> Generator[
 
 
 def next_switch(
-    stream: Pair, cause: str, number: int, within: float, primary: Primary | None = None
+    stream: EncoderPair, cause: str, number: int, within: float, primary: Primary | None = None
 ) -> Switch:
     """Wait for a stream's `number`-th switch (from 1); odd ones are to the backup."""
     began = time.time()
@@ -118,13 +118,13 @@ def next_switch(
 
     poll(moved, within=within, what=f"switch {number}, {cause}")
     at = time.time()
-    told = stream.told("switched")
+    told = stream.listed_events("switched")
     assert len(told) == number, told
     return Switch(cause, began, at, told[-1]["facts"])
 
 
 def fail_once(
-    stream: Pair, primary: Primary, cause: Cause, switches: list[Switch], *, detect: float
+    stream: EncoderPair, primary: Primary, cause: Cause, switches: list[Switch], *, detect: float
 ) -> None:
     """Make the primary fail and recover, and check both switches."""
     began = time.monotonic()

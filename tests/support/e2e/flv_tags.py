@@ -48,13 +48,13 @@ class Tag(msgspec.Struct, frozen=True):
 
 def read(path: Path) -> list[Tag]:
     """Return the audio and video tags of a file in order."""
-    data, place, tags = path.read_bytes(), 13, list[Tag]()
-    while place + 11 <= len(data):
-        size = int.from_bytes(data[place + 1 : place + 4], "big")
-        stamp = int.from_bytes(data[place + 4 : place + 7], "big") | data[place + 7] << 24
-        if data[place] in {AUDIO, VIDEO} and size:
-            tags.append(Tag(data[place], stamp, data[place + 11 : place + 11 + size]))
-        place += 15 + size
+    data, offset, tags = path.read_bytes(), 13, list[Tag]()
+    while offset + 11 <= len(data):
+        size = int.from_bytes(data[offset + 1 : offset + 4], "big")
+        stamp = int.from_bytes(data[offset + 4 : offset + 7], "big") | data[offset + 7] << 24
+        if data[offset] in {AUDIO, VIDEO} and size:
+            tags.append(Tag(data[offset], stamp, data[offset + 11 : offset + 11 + size]))
+        offset += 15 + size
     return tags
 
 

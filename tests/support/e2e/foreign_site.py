@@ -16,7 +16,7 @@ def site(pages: Mapping[str, str], headers: Mapping[str, str] | None = None) -> 
     """Serve pages by path for the length of the block, and yield the site's URL."""
     sent = dict(headers or {})
 
-    class Handler(BaseHTTPRequestHandler):
+    class PageHandler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:  # the name is the library's
             page = pages.get(self.path)
             body = (page or "not found").encode()
@@ -30,7 +30,7 @@ def site(pages: Mapping[str, str], headers: Mapping[str, str] | None = None) -> 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # as above
             """Log nothing."""
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+    with ThreadingHTTPServer(("127.0.0.1", 0), PageHandler) as server:
         thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()
         try:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.support.e2e.service import SCALE, Running
+from tests.support.e2e.service import SCALE, ServiceProcess
 from tests.support.waiting import poll
 
 PAGE = Path(__file__).parents[3] / "docs" / "deploy.md"
@@ -62,7 +62,7 @@ class Front:
 
 
 @contextmanager
-def front(folder: Path, headend: Running) -> Generator[Front]:
+def front(folder: Path, headend: ServiceProcess) -> Generator[Front]:
     """Run nginx on a free port in front of the service, with its own certificate."""
     (folder / "temporary").mkdir(parents=True)
     subprocess.run(

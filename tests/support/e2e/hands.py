@@ -8,7 +8,7 @@ from typing import Final, Protocol
 
 from tests.support.browser import Viewer
 
-__all__ = ["Hands", "Keyboard", "Mouse"]
+__all__ = ["Keyboard", "Mouse", "UserInput"]
 
 # More Tab stops than any page of the console has; after the last one, the first follows.
 _MOST_STOPS: Final = 250
@@ -34,7 +34,7 @@ _UNSEEN: Final = """async () => {
 }"""
 
 
-class Hands(Protocol):
+class UserInput(Protocol):
     """A user's actions on a page; each applies to the first match of a selector."""
 
     viewer: Viewer

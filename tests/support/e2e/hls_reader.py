@@ -47,11 +47,11 @@ def addresses(url: str) -> dict[str, str]:
 
 
 @dataclass
-class Collected:
+class CollectedRendition:
     """All media that a rendition's playlist has listed, in order."""
 
     inits: dict[str, bytes] = field(default_factory=dict[str, bytes])
-    segments: dict[int, "Held"] = field(default_factory=dict[int, "Held"])
+    segments: dict[int, "CollectedSegment"] = field(default_factory=dict[int, "CollectedSegment"])
 
     def file(self, path: Path) -> Path:
         """Write init sections and segments to one file, in order."""
@@ -82,7 +82,7 @@ class Collected:
 
 
 @dataclass(frozen=True)
-class Held:
+class CollectedSegment:
     """A segment and its playlist entry."""
 
     init: str
@@ -92,10 +92,10 @@ class Held:
     data: bytes
 
 
-def collect(url: str, into: dict[str, Collected]) -> None:
+def collect(url: str, into: dict[str, CollectedRendition]) -> None:
     """Fetch the listed objects that are new; every listed object must exist."""
     for rendition, address in addresses(url).items():
-        held = into.setdefault(rendition, Collected())
+        held = into.setdefault(rendition, CollectedRendition())
         playlist = media(address)
         for number, segment in enumerate(playlist.segments, playlist.sequence):
             if number in held.segments or segment.gap:
@@ -105,7 +105,7 @@ def collect(url: str, into: dict[str, Collected]) -> None:
             if init not in held.inits:
                 held.inits[init] = _bytes(init)
             data = _bytes(urljoin(address, segment.uri))
-            held.segments[number] = Held(
+            held.segments[number] = CollectedSegment(
                 init, segment.duration, segment.discontinuity, segment.wall_us, data
             )
 
@@ -116,7 +116,7 @@ def _bytes(url: str) -> bytes:
     return answer.body
 
 
-def complaints(path: Path) -> str:
+def decoder_errors(path: Path) -> str:
     """Return ffmpeg's messages while it decodes a file; empty if it finds no error."""
     result = subprocess.run(
         # The default time base is one over the frame rate, too coarse for a variable rate.

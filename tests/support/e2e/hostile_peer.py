@@ -23,7 +23,9 @@ class Target:
     key: str = ""
 
     @contextmanager
-    def dial(self, *, secure: bool = False, room: int | None = None) -> Generator["Line"]:
+    def dial(
+        self, *, secure: bool = False, room: int | None = None
+    ) -> Generator["HostileConnection"]:
         """Connect; `room` is the size of the kernel's receive buffer."""
         with socket.socket() as sock:
             if room is not None:
@@ -32,18 +34,18 @@ class Target:
             sock.bind((self.home, 0))
             sock.connect(("127.0.0.1", self.secure_port if secure else self.port))
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            yield Line(sock)
+            yield HostileConnection(sock)
 
     @contextmanager
-    def publishing(self) -> Generator["Line"]:
+    def publishing(self) -> Generator["HostileConnection"]:
         """Connect and publish."""
         with self.dial() as line:
-            line.say(rtmp_peer.opening(name=self.key))
+            line.send_bytes(rtmp_peer.opening(name=self.key))
             line.wait_for_leave()
             yield line
 
 
-class Line:
+class HostileConnection:
     """The attacker's end of a connection."""
 
     def __init__(self, sock: socket.socket) -> None:
@@ -52,7 +54,7 @@ class Line:
         self.closed = False
         self.began = time.monotonic()
 
-    def say(self, data: bytes) -> bool:
+    def send_bytes(self, data: bytes) -> bool:
         """Send; return whether the connection is still open."""
         try:
             self.sock.sendall(data)
@@ -60,7 +62,7 @@ class Line:
             self.closed = True
         return not self.closed
 
-    def hear(self, seconds: float) -> bool:
+    def receive_for(self, seconds: float) -> bool:
         """Read for so many seconds; return whether the connection is still open."""
         deadline = time.monotonic() + seconds
         while not self.closed:
@@ -80,31 +82,33 @@ class Line:
         deadline = time.monotonic() + within * SCALE
         while words not in self.read:
             assert time.monotonic() < deadline, f"not told {words!r}: {self.read[-300:]!r}"
-            assert self.hear(0.05) or words in self.read, f"closed: {self.read[-300:]!r}"
+            assert self.receive_for(0.05) or words in self.read, f"closed: {self.read[-300:]!r}"
 
     def wait_for_leave(self) -> None:
         """Read until publishing is accepted. (The answer to FCPublish has the same words.)"""
         self.wait_for(b"onStatus", AT_ONCE)
-        self.hear(0.02)
+        self.receive_for(0.02)
         (status,) = rtmp_peer.statuses(self.read)
         assert status == (1, "status", "NetStream.Publish.Start")
 
     def must_close(self, within: float, *, not_before: float = 0.0) -> None:
         """Read to the end, which must come within so many seconds of the connect."""
         deadline = self.began + within * SCALE
-        while self.hear(max(0.0, deadline - time.monotonic())):
+        while self.receive_for(max(0.0, deadline - time.monotonic())):
             assert time.monotonic() < deadline, f"still open after {within} s"
         lasted = time.monotonic() - self.began
         assert lasted >= not_before - 0.1, f"closed after {lasted:.1f} s"
 
-    def pour(self, pieces: Iterator[bytes], *, seconds: float, bytes_per_second: float) -> None:
+    def send_at_rate(
+        self, pieces: Iterator[bytes], *, seconds: float, bytes_per_second: float
+    ) -> None:
         """Send pieces at a rate until the connection or the time ends, without reading."""
         began, sent = time.monotonic(), 0
         for piece in pieces:
             ahead = sent / bytes_per_second - (time.monotonic() - began)
             if time.monotonic() - began >= seconds:
                 return
-            if not self.say(piece) or not self.hear(max(0.0, ahead)):
+            if not self.send_bytes(piece) or not self.receive_for(max(0.0, ahead)):
                 return
             sent += len(piece)
 

@@ -12,8 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple, cast
 
-from tests.support.e2e.network_namespaces import Machine
-from tests.support.e2e.service import HEADEND, Running, run_headend, service
+from tests.support.e2e.network_namespaces import NetworkHost
+from tests.support.e2e.service import HEADEND, ServiceProcess, run_headend, service
 from tests.support.free_ports import free_port, free_ports
 from tests.support.postgres import PostgresServer, running_postgres
 from tests.support.redis_server import RedisServer, redis_server
@@ -21,7 +21,7 @@ from tests.support.sql import run_sql
 from tests.support.storage.counted_generations import BEFORE_FIRST, count_generations
 from tests.support.storage.s3_server import running_s3
 
-__all__ = ["Host", "Hosts", "SharedEngines", "running_engines"]
+__all__ = ["HostProcess", "HostProcesses", "SharedEngines", "running_engines"]
 
 
 class SharedEngines(NamedTuple):
@@ -54,7 +54,7 @@ def running_engines(folder: Path) -> Generator[SharedEngines]:
         yield SharedEngines(postgres, redis, database, environment)
 
 
-class Host:
+class HostProcess:
     """One process, which keeps its ports and data folder over restarts.
 
     `program` is the version that `start` runs.
@@ -67,7 +67,7 @@ class Host:
         environment: Mapping[str, str],
         arguments: tuple[str, ...],
         program: Path = HEADEND,
-        machine: Machine | None = None,
+        machine: NetworkHost | None = None,
     ) -> None:
         self.name = data.name
         self.program = program
@@ -81,15 +81,15 @@ class Host:
             machine=() if machine is None else machine.command,
         )
         self._stack = ExitStack()
-        self._running: Running | None = None
+        self._running: ServiceProcess | None = None
 
     @property
-    def running(self) -> Running:
+    def running(self) -> ServiceProcess:
         """The started process."""
         assert self._running is not None
         return self._running
 
-    def start(self) -> Running:
+    def start(self) -> ServiceProcess:
         """Start the process, and wait until it is ready."""
         self._running = self._stack.enter_context(self._start(program=self.program))
         return self._running
@@ -125,7 +125,7 @@ class Host:
         return text in self.running.log.read_text()
 
 
-class Hosts:
+class HostProcesses:
     """Starts hosts, each with its own data folder below `folder`.
 
     `program` is the version that creates the catalog and runs the hosts. A host runs on the one of
@@ -138,7 +138,7 @@ class Hosts:
         database: str,
         environment: Mapping[str, str],
         program: Path = HEADEND,
-        machines: Mapping[str, Machine] | None = None,
+        machines: Mapping[str, NetworkHost] | None = None,
     ) -> None:
         self.program = program
         self._folder = folder
@@ -160,7 +160,7 @@ class Hosts:
         assert (done.returncode != 0) is bool(refused), done.stderr
         assert refused in done.stderr
 
-    def __enter__(self) -> "Hosts":
+    def __enter__(self) -> "HostProcesses":
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -175,22 +175,22 @@ class Hosts:
         application = f"live-backup-{slot}" if slot else "live"
         return f"rtmp://{self._listen(name, self._rtmp[name])}/{application}/{stream}"
 
-    def ingest(self, name: str, **more: str) -> Host:
+    def ingest(self, name: str, **more: str) -> HostProcess:
         """Start an ingest host ("a", "b" or "c"); `more` are its own settings."""
-        own = {
+        own_service = {
             "HEADEND_HOSTS__NAME": name,
             "HEADEND_HOSTS__RELAY_LISTEN": self._listen(name, 0),
             **more,
         }
         ports = ("--rtmp", self._listen(name, self._rtmp[name]), "--rtmps", self._listen(name, 0))
-        return self._started(name, "ingest", ports, own)
+        return self._started(name, "ingest", ports, own_service)
 
-    def api(self, name: str = "api", *, http: str = "") -> Host:
+    def api(self, name: str = "api", *, http: str = "") -> HostProcess:
         """Start a host of the API and the origin, on a free port or at HOST:PORT."""
         listen = http or self._listen(name, free_port())
         return self._started(name, "api", ("--http", listen, *self._elsewhere()))
 
-    def transcode(self, name: str) -> Host:
+    def transcode(self, name: str) -> HostProcess:
         """Start a transcode host."""
         return self._started(name, "transcode", self._elsewhere())
 
@@ -211,11 +211,15 @@ class Hosts:
         return ("--rtmp", self._listen("a", self._rtmp["a"]), "--rtmps", self._listen("a", 1936))
 
     def _started(
-        self, name: str, role: str, ports: tuple[str, ...], own: Mapping[str, str] | None = None
-    ) -> Host:
-        environment = {**self._environment, **(own or {})}
+        self,
+        name: str,
+        role: str,
+        ports: tuple[str, ...],
+        own_service: Mapping[str, str] | None = None,
+    ) -> HostProcess:
+        environment = {**self._environment, **(own_service or {})}
         machine = self._machines.get(name)
-        host = Host(role, self._folder / name, environment, ports, self.program, machine)
+        host = HostProcess(role, self._folder / name, environment, ports, self.program, machine)
         self._stack.callback(host.stop)
         host.start()
         return host

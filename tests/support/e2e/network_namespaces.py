@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-__all__ = ["HERE", "Machine", "Network", "network"]
+__all__ = ["HERE", "NetworkHost", "VirtualSwitch", "network"]
 
 HERE: Final = "10.98.7.1"  # of the switch, within our own namespaces
 _OTHERS: Final = "10.98.7.{}"
@@ -29,7 +29,7 @@ _DEAF: Final = Path("/proc/sys/net/ipv4/conf/all/arp_ignore")
 _HARDWARE: Final = "02:00:00:00:00:01"  # otherwise the switch takes that of a machine
 
 
-class Machine:
+class NetworkHost:
     """A network stack with one address; `command` runs a program in it."""
 
     def __init__(self, number: int, namespace: int) -> None:
@@ -63,21 +63,21 @@ class Machine:
             _ip("link", "set", self._port, "master", "switch")
 
 
-class Network:
+class VirtualSwitch:
     """A switch, and machines on it."""
 
     def __init__(self, namespaces: list[int]) -> None:
         self._namespaces = namespaces
         self._numbers = itertools.count(1)
 
-    def machine(self) -> Machine:
+    def machine(self) -> NetworkHost:
         """Add a machine."""
         self._namespaces.append(_new_namespace())
-        return Machine(next(self._numbers), self._namespaces[-1])
+        return NetworkHost(next(self._numbers), self._namespaces[-1])
 
 
 @contextmanager
-def network() -> Generator[Network]:
+def network() -> Generator[VirtualSwitch]:
     """Enter the namespace of a new switch for the length of the block.
 
     Existing threads stay in their namespace.
@@ -94,7 +94,7 @@ def network() -> Generator[Network]:
         _ip("link", "add", "switch", "address", _HARDWARE, "type", "bridge")
         _ip("addr", "add", f"{HERE}/24", "dev", "switch")
         _ip("link", "set", "switch", "up")
-        yield Network(namespaces)
+        yield VirtualSwitch(namespaces)
     finally:
         _call("setns", back, _NEW_NETWORK)
         for each in (back, *namespaces):

@@ -97,7 +97,7 @@ def _write_settings(home: Path, clip: Path, profile: Path) -> str:
         "bounds_type": 2,
         "bounds": {"x": canvas.getfloat("BaseCX"), "y": canvas.getfloat("BaseCY")},
     }
-    scene = {
+    scenario = {
         "id": "scene",
         "versioned_id": "scene",
         "name": "Scene",
@@ -109,7 +109,7 @@ def _write_settings(home: Path, clip: Path, profile: Path) -> str:
         "current_scene": "Scene",
         "current_program_scene": "Scene",
         "scene_order": [{"name": "Scene"}],
-        "sources": [source, scene],
+        "sources": [source, scenario],
     }
     (scenes / "Test.json").write_text(json.dumps(collection))
     return name

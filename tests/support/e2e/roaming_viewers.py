@@ -18,14 +18,14 @@ from tests.support.e2e.service import Answer, fetch
 from tests.support.e2e.strict_player import Follower
 from tests.support.waiting import SCALE
 
-__all__ = ["Doors", "LowLatencyViewer", "RoamingViewer", "waiting"]
+__all__ = ["ApiHosts", "LowLatencyViewer", "RoamingViewer", "waiting"]
 
 _PATIENCE: Final = 1.0 * SCALE  # seconds to wait for one host
 _AVOIDED: Final = 4.0  # seconds for which a host that did not respond is tried last
 _HOLD_BACK: Final = 3  # target durations that a player stays behind the end (RFC 8216bis, 4.4.3.8)
 
 
-class Doors:
+class ApiHosts:
     """The API hosts in one viewer's order of preference."""
 
     def __init__(self, bases: Sequence[str]) -> None:
@@ -81,8 +81,8 @@ class RoamingViewer(Follower):
         digests: The MD5 of the received segments, by path.
     """
 
-    def __init__(self, url: str, doors: Doors) -> None:
-        super().__init__(url, doors.ask)
+    def __init__(self, url: str, api_hosts: ApiHosts) -> None:
+        super().__init__(url, api_hosts.ask)
         self.least = 3600.0
         self.stalled = 0.0
         self.digests: dict[str, str] = {}
@@ -107,10 +107,10 @@ class LowLatencyViewer:
     They are in seconds, each with its end on the monotonic clock.
     """
 
-    def __init__(self, playlist: str, doors: Doors) -> None:
+    def __init__(self, playlist: str, api_hosts: ApiHosts) -> None:
         self.waits: list[tuple[float, float]] = []
         self._playlist = playlist
-        self._doors = doors
+        self._doors = api_hosts
         self._over = threading.Event()
         self._newest = ""
         self._since: float | None = None

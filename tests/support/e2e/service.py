@@ -81,12 +81,12 @@ def fetch(
             return Answer(error.code, dict(error.headers), error.read())
 
 
-def without_slate(headend: "Running") -> None:
+def without_slate(headend: "ServiceProcess") -> None:
     """Let runs end with their encoders' goodbye: what is counted is the encoders' alone."""
     settle(headend, goodbye_seconds=0)
 
 
-def settle(headend: "Running", **failover: object) -> None:
+def settle(headend: "ServiceProcess", **failover: object) -> None:
     """Set the failover's settings of the first project."""
     body = {"failover": failover}
     address = f"{headend.http}/api/projects/1/settings"
@@ -95,7 +95,7 @@ def settle(headend: "Running", **failover: object) -> None:
 
 
 @dataclass
-class Running:
+class ServiceProcess:
     """A running service, and the stream and addresses that it printed at its first start."""
 
     process: Process
@@ -171,7 +171,7 @@ class Running:
         assert isinstance(stream, dict)
         return stream  # pyright: ignore[reportUnknownVariableType]  # JSON
 
-    def another(self, title: str = "Of its own") -> "Running":
+    def another(self, title: str = "Of its own") -> "ServiceProcess":
         """Return this service with a new stream as its stream."""
         stream = self.add_stream(title)
         printed = self.printed.replace(self.key, str(stream["stream"]))
@@ -228,7 +228,7 @@ def service(
     machine: tuple[str, ...] = (),
     may_fork: bool = _MAY_FORK,
     own_engines: bool = False,
-) -> Generator[Running]:
+) -> Generator[ServiceProcess]:
     """Run `headend serve` (or another role) on a data folder for the length of the block.
 
     It prints to a terminal, as for a newcomer; to anything else it does not print the stream key.
@@ -278,7 +278,7 @@ def service(
     os.close(printing)
     try:
         printed = _read_welcome(process, log, LAST_LINE.get(role, rb"Owner token.*\n"))
-        yield Running(process, data, log, printed, time.monotonic() - began)
+        yield ServiceProcess(process, data, log, printed, time.monotonic() - began)
     finally:
         if process.poll() is None:
             process.terminate()

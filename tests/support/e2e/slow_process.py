@@ -20,7 +20,7 @@ def children_of(pid: int) -> list[int]:
     return found
 
 
-class Brake:
+class CpuThrottle:
     """The share of time that a process may run; `share` can be set at any time, up to 1.0."""
 
     def __init__(self, pid: int) -> None:
@@ -46,15 +46,15 @@ class Brake:
 
 
 @contextmanager
-def braked(pid: int) -> Generator[Brake]:
+def throttled(pid: int) -> Generator[CpuThrottle]:
     """Control the speed of a process for the length of the block."""
-    brake = Brake(pid)
-    thread = threading.Thread(target=brake.run, name="brake")
+    throttle = CpuThrottle(pid)
+    thread = threading.Thread(target=throttle.run, name="brake")
     thread.start()
     try:
-        yield brake
+        yield throttle
     finally:
-        brake.release()
+        throttle.release()
         thread.join()
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGCONT)

@@ -17,13 +17,13 @@ import msgspec
 from tests.support.e2e.hostile_peer import Target
 from tests.support.ingest import rtmp_peer
 
-__all__ = ["STRANGERS", "Prey", "Siege", "besieging"]
+__all__ = ["ATTACKS", "AttackLog", "AttackedPorts", "attacking"]
 
 _WRONG_KEY: Final = "AbCdEfGhIjKl_00000000-1111-2222-3333-444444444444"
 _KEYS_OF_A_BODY: Final = 80_000
 
 
-class Prey(msgspec.Struct, frozen=True):
+class AttackedPorts(msgspec.Struct, frozen=True):
     """The ports of the attacked service, and the path of something public."""
 
     http: int
@@ -32,13 +32,13 @@ class Prey(msgspec.Struct, frozen=True):
     web_socket: str
 
 
-def _connect(prey: Prey, home: str, *, room: int | None = None) -> socket.socket:
+def _connect(target: AttackedPorts, home: str, *, room: int | None = None) -> socket.socket:
     sock = socket.socket()
     sock.settimeout(10)
     if room is not None:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, room)
     sock.bind((home, 0))
-    sock.connect(("127.0.0.1", prey.http))
+    sock.connect(("127.0.0.1", target.http))
     return sock
 
 
@@ -49,51 +49,51 @@ def _request(path: str, *lines: str, method: str = "GET", body: bytes = b"") -> 
     return "\r\n".join([*head, "", ""]).encode() + body
 
 
-def pipeline_without_reading(prey: Prey, home: str) -> None:
+def pipeline_without_reading(target: AttackedPorts, home: str) -> None:
     """Send 20,000 requests over one connection without reading the responses."""
-    with _connect(prey, home, room=4096) as sock, suppress(OSError):
+    with _connect(target, home, room=4096) as sock, suppress(OSError):
         sock.settimeout(2)
         for _ in range(20):
-            sock.sendall(_request(prey.playlist) * 1000)
+            sock.sendall(_request(target.playlist) * 1000)
         time.sleep(1)
 
 
-def hold_many_connections(prey: Prey, home: str) -> None:
+def hold_many_connections(target: AttackedPorts, home: str) -> None:
     """Open 500 connections and send nothing."""
     with ExitStack() as held, suppress(OSError):
         for _ in range(500):
-            held.enter_context(_connect(prey, home))
+            held.enter_context(_connect(target, home))
         time.sleep(2)
 
 
-def send_many_keys(prey: Prey, home: str) -> None:
+def send_many_keys(target: AttackedPorts, home: str) -> None:
     """Send a JSON object of 80,000 unknown keys, without a valid token."""
     body = json.dumps({f"key{number}": 0 for number in range(_KEYS_OF_A_BODY)}).encode()
-    with _connect(prey, home) as sock, suppress(OSError):
+    with _connect(target, home) as sock, suppress(OSError):
         lines = ("Content-Type: application/json", "Authorization: Bearer wrong")
         sock.sendall(_request("/api/projects/1/streams", *lines, method="POST", body=body))
         sock.recv(65_536)
 
 
-def guess_tokens(prey: Prey, home: str) -> None:
+def guess_tokens(target: AttackedPorts, home: str) -> None:
     """Try 100 tokens."""
     for _ in range(100):
-        with _connect(prey, home) as sock, suppress(OSError):
+        with _connect(target, home) as sock, suppress(OSError):
             sock.sendall(_request("/api/projects", "Authorization: Bearer wrong"))
             sock.recv(65_536)
 
 
-def ask_for_the_description(prey: Prey, home: str) -> None:
+def request_the_description(target: AttackedPorts, home: str) -> None:
     """Request the OpenAPI description 30 times."""
     with suppress(OSError):
         for _ in range(30):
-            with _connect(prey, home) as sock:
+            with _connect(target, home) as sock:
                 sock.sendall(_request("/schema/openapi.yaml", "Connection: close"))
                 while sock.recv(65_536):
                     pass
 
 
-def take_web_sockets(prey: Prey, home: str) -> None:
+def take_web_sockets(target: AttackedPorts, home: str) -> None:
     """Open 300 WebSockets and keep them open."""
     lines = (
         *("Upgrade: websocket", "Connection: Upgrade", "Sec-WebSocket-Version: 13"),
@@ -101,31 +101,31 @@ def take_web_sockets(prey: Prey, home: str) -> None:
     )
     with ExitStack() as held, suppress(OSError):
         for _ in range(300):
-            sock = held.enter_context(_connect(prey, home))
-            sock.sendall(_request(prey.web_socket, *lines))
+            sock = held.enter_context(_connect(target, home))
+            sock.sendall(_request(target.web_socket, *lines))
         time.sleep(2)
 
 
-def guess_stream_keys(prey: Prey, home: str) -> None:
+def guess_stream_keys(target: AttackedPorts, home: str) -> None:
     """Publish with 20 wrong keys."""
     for _ in range(20):
-        with suppress(OSError), Target(port=prey.rtmp, secure_port=0, home=home).dial() as line:
-            line.say(rtmp_peer.opening(name=_WRONG_KEY))
-            line.hear(0.2)
+        with suppress(OSError), Target(port=target.rtmp, secure_port=0, home=home).dial() as line:
+            line.send_bytes(rtmp_peer.opening(name=_WRONG_KEY))
+            line.receive_for(0.2)
 
 
-STRANGERS: Final[tuple[Callable[[Prey, str], None], ...]] = (
+ATTACKS: Final[tuple[Callable[[AttackedPorts, str], None], ...]] = (
     pipeline_without_reading,
     hold_many_connections,
     send_many_keys,
     guess_tokens,
-    ask_for_the_description,
+    request_the_description,
     take_web_sockets,
     guess_stream_keys,
 )
 
 
-class Siege(msgspec.Struct):
+class AttackLog(msgspec.Struct):
     """The attacks so far; `broken` are their unexpected errors."""
 
     count: int = 0
@@ -133,24 +133,24 @@ class Siege(msgspec.Struct):
 
 
 @contextmanager
-def besieging(prey: Prey) -> Generator[Siege]:
+def attacking(target: AttackedPorts) -> Generator[AttackLog]:
     """Run all attacks in turn, from 250 addresses, for the length of the block."""
-    siege, over = Siege(), threading.Event()
+    attacks, over = AttackLog(), threading.Event()
 
     def attack_on() -> None:
         while not over.wait(0.5):
-            attack = STRANGERS[siege.count % len(STRANGERS)]
-            home = f"127.9.0.{siege.count // len(STRANGERS) % 250 + 1}"
+            attack = ATTACKS[attacks.count % len(ATTACKS)]
+            home = f"127.9.0.{attacks.count // len(ATTACKS) % 250 + 1}"
             try:
-                attack(prey, home)
+                attack(target, home)
             except OSError as error:
-                siege.broken.append(f"{attack.__name__}: {error}")
-            siege.count += 1
+                attacks.broken.append(f"{attack.__name__}: {error}")
+            attacks.count += 1
 
     thread = threading.Thread(target=attack_on, name="strangers")
     thread.start()
     try:
-        yield siege
+        yield attacks
     finally:
         over.set()
         thread.join()

@@ -61,7 +61,7 @@ def _boxes(data: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 
 @dataclass
-class Rendition:
+class PlayedRendition:
     """The state of one rendition's playlist."""
 
     first: int = 0
@@ -90,7 +90,7 @@ class Follower:
         self.gaps = 0
         self.looks = 0
         self.newest = -1
-        self._seen: dict[str, Rendition] = {}
+        self._seen: dict[str, PlayedRendition] = {}
         self._was_away = False
         self._over = threading.Event()
 
@@ -98,7 +98,7 @@ class Follower:
         """Poll until `stop`."""
         while not self._over.wait(_LOOK_SECONDS):
             try:
-                self.look()
+                self.refresh()
                 self._was_away = False
             except _AWAY:
                 self._was_away = True
@@ -107,7 +107,7 @@ class Follower:
         """End `run`."""
         self._over.set()
 
-    def look(self) -> None:
+    def refresh(self) -> None:
         """Read all playlists once, and fetch their new segments."""
         answer = self._ask(self.url)
         if answer.status != 200:
@@ -118,12 +118,12 @@ class Follower:
         assert isinstance(playlist, MultivariantPlaylist)
         uris = [one.uri for one in (*playlist.variants, *playlist.sounds)]
         for uri in uris:
-            self._seen.setdefault(urljoin(self.url, uri), Rendition())
+            self._seen.setdefault(urljoin(self.url, uri), PlayedRendition())
         for address, seen in self._seen.items():
             self._read(address, seen)
         self.looks += 1
 
-    def _read(self, address: str, seen: Rendition) -> None:
+    def _read(self, address: str, seen: PlayedRendition) -> None:
         answer = self._ask(address)
         if answer.status != 200:
             self.faults.append(f"{address}: {answer.status}")
@@ -155,7 +155,7 @@ class Follower:
         name = address.split("/")[-2]
         self.marks[name] = self.marks.get(name, 0) + marked
 
-    def _gap(self, address: str, seen: Rendition, number: int, *, marked: bool) -> None:
+    def _gap(self, address: str, seen: PlayedRendition, number: int, *, marked: bool) -> None:
         if seen.last is None or number > seen.last[0]:
             self.gaps += 1
             self._mark(address, marked=marked)
@@ -167,14 +167,16 @@ class Follower:
             self.faults.append(f"{url}: {answer.status}, {len(answer.body)} bytes")
         return answer.body
 
-    def _describe(self, address: str, seen: Rendition, map_uri: str | None) -> None:
+    def _describe(self, address: str, seen: PlayedRendition, map_uri: str | None) -> None:
         if map_uri is None:
             self.faults.append(f"{address}: media without an init section")
         elif map_uri not in seen.inits:
             self._there(urljoin(address, map_uri))
             seen.inits.add(map_uri)
 
-    def _place(self, address: str, seen: Rendition, number: int, uri: str, *, marked: bool) -> None:
+    def _place(
+        self, address: str, seen: PlayedRendition, number: int, uri: str, *, marked: bool
+    ) -> None:
         body = self._there(urljoin(address, uri))
         if not body:
             return

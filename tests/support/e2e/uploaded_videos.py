@@ -6,15 +6,15 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.e2e.publishers import tool
-from tests.support.e2e.service import SCALE, Running, fetch
+from tests.support.e2e.service import SCALE, ServiceProcess, fetch
 from tests.support.waiting import poll
 
-__all__ = ["asked", "completed", "upload"]
+__all__ = ["completed", "get_json", "upload"]
 
 Json = dict[str, Any]  # Any: what the tests are about to find out
 
 
-def upload(headend: Running, path: Path, **fields: str) -> tuple[int, Json]:
+def upload(headend: ServiceProcess, path: Path, **fields: str) -> tuple[int, Json]:
     """Upload a file with the real curl, and return the status and the response."""
     forms = [item for name, text in fields.items() for item in ("-F", f"{name}={text}")]
     done = subprocess.run(
@@ -32,7 +32,7 @@ def upload(headend: Running, path: Path, **fields: str) -> tuple[int, Json]:
     return int(status), json.loads(body)
 
 
-def asked(headend: Running, path: str) -> Json:
+def get_json(headend: ServiceProcess, path: str) -> Json:
     answer = fetch(f"{headend.http}{path}", token=headend.token)
     assert answer.status == 200, answer.text
     found = answer.json["data"]
@@ -40,12 +40,12 @@ def asked(headend: Running, path: str) -> Json:
     return found  # pyright: ignore[reportUnknownVariableType]  # JSON
 
 
-def completed(headend: Running, video: int, *, within: float) -> list[Json]:
+def completed(headend: ServiceProcess, video: int, *, within: float) -> list[Json]:
     """Wait until a video is finished, and return its record at each poll."""
     looks: list[Json] = []
 
     def is_over() -> bool:
-        looks.append(asked(headend, f"/api/videos/{video}/status"))
+        looks.append(get_json(headend, f"/api/videos/{video}/status"))
         return looks[-1]["state"] in ("completed", "failed")
 
     poll(is_over, within=within, what="the video's end")

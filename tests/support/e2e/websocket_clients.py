@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any, cast
 
 from tests.support.api.pusher_client import signed_query
-from tests.support.e2e.service import SCALE, Running, fetch
+from tests.support.e2e.service import SCALE, ServiceProcess, fetch
 from tests.support.npm_packages import install_packages
 
 __all__ = [
-    "Client",
     "Told",
+    "WebSocketProgram",
     "client",
     "credentials",
     "greet",
@@ -49,11 +49,11 @@ def installed(folder: Path) -> Path:
     return folder
 
 
-class Client:
-    """A running client; `told` are its output lines so far."""
+class WebSocketProgram:
+    """A running client; `output` are its output lines so far."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
-        self.told: list[Told] = []
+        self.output: list[Told] = []
         self._process = process
         self._more = threading.Condition()
         self._reader = threading.Thread(target=self._read, name="client")
@@ -63,17 +63,17 @@ class Client:
         assert self._process.stdout is not None
         for line in self._process.stdout:
             with self._more:
-                self.told.append(json.loads(line))
+                self.output.append(json.loads(line))
                 self._more.notify_all()
 
     def wait(self, wanted: Callable[[list[Told]], bool], seconds: float, what: str) -> None:
         """Wait until the output is as wanted."""
         deadline = time.monotonic() + seconds * SCALE
         with self._more:
-            while not wanted(self.told):
+            while not wanted(self.output):
                 left = deadline - time.monotonic()
                 if left <= 0:
-                    raise TimeoutError(f"no {what}: {self.told}")
+                    raise TimeoutError(f"no {what}: {self.output}")
                 self._more.wait(left)
 
     def wait_for(self, kind: str, seconds: float = 20, *, count: int = 1, **facts: object) -> Told:
@@ -81,13 +81,13 @@ class Client:
         self.wait(
             lambda told: len(_like(told, kind, facts)) >= count, seconds, f"{count} {kind} {facts}"
         )
-        return _like(self.told, kind, facts)[count - 1]
+        return _like(self.output, kind, facts)[count - 1]
 
     def events(self, channel: str) -> list[Told]:
         """Return the data of a channel's events so far, oldest first."""
         return [
             cast("Told", each["data"])
-            for each in self.told
+            for each in self.output
             if each["kind"] == "event" and each["channel"] == channel
         ]
 
@@ -113,7 +113,7 @@ def _like(told: Sequence[Told], kind: str, facts: dict[str, object]) -> list[Tol
     ]
 
 
-def options(headend: Running, *, token: str | None = None) -> Told:
+def options(headend: ServiceProcess, *, token: str | None = None) -> Told:
     """Return the client options from the documentation of the broadcaster."""
     found: Told = {
         "cluster": "headend",
@@ -136,14 +136,14 @@ def options(headend: Running, *, token: str | None = None) -> Told:
     return found
 
 
-def key_of(headend: Running) -> str:
+def key_of(headend: ServiceProcess) -> str:
     """Return the broadcaster's key from a stream's record."""
     answer = fetch(f"{headend.http}/api/projects/1/streams", token=headend.token)
     records = cast("list[Told]", answer.json["data"])
     return cast("str", records[0]["web_socket_key"])
 
 
-def credentials(headend: Running) -> dict[str, str]:
+def credentials(headend: ServiceProcess) -> dict[str, str]:
     """Return app, key and secret from the operator's command."""
     return _credentials(headend.data)
 
@@ -156,12 +156,14 @@ def _credentials(data: Path) -> dict[str, str]:
     return dict(line.split("\t") for line in done.stdout.splitlines())
 
 
-def greet(headend: Running, channel: str, words: str) -> None:
+def greet(headend: ServiceProcess, channel: str, words: str) -> None:
     """Publish a greeting."""
     publish(headend, credentials(headend), channel, "greeting", {"words": words})
 
 
-def publish(headend: Running, given: dict[str, str], channel: str, name: str, data: object) -> None:
+def publish(
+    headend: ServiceProcess, given: dict[str, str], channel: str, name: str, data: object
+) -> None:
     """Publish an event over HTTP, signed with the credentials `given`."""
     event = {"name": name, "channel": channel, "data": json.dumps(data)}
     body = json.dumps(event).encode()
@@ -175,12 +177,12 @@ def publish(headend: Running, given: dict[str, str], channel: str, name: str, da
 @contextmanager
 def client(
     folder: Path,
-    headend: Running,
+    headend: ServiceProcess,
     *channels: str,
     library: str = "pusher",
     token: str | None = None,
     key: str | None = None,
-) -> Generator[Client]:
+) -> Generator[WebSocketProgram]:
     """Run a client for the length of the block; `folder` is a result of `installed`."""
     order = {
         "library": library,
@@ -196,7 +198,7 @@ def client(
         stdout=subprocess.PIPE,
         text=True,
     )
-    running = Client(process)
+    running = WebSocketProgram(process)
     try:
         yield running
     finally:

@@ -19,10 +19,10 @@ class WrittenOnce:
         faults: Objects whose bytes changed, and states written by an older owner.
     """
 
-    def __init__(self, server: S3Server, place: S3Place, hashes: Collection[str]) -> None:
+    def __init__(self, server: S3Server, bucket: S3Place, hashes: Collection[str]) -> None:
         self.faults: list[str] = []
         self._server = server
-        self._place = place
+        self._place = bucket
         self._hashes = hashes
         self._seen: dict[str, str] = {}  # entity tags, by address
         self._generations: dict[str, int] = {}
@@ -32,20 +32,20 @@ class WrittenOnce:
         """The number of immutable objects seen so far."""
         return len(self._seen)
 
-    def look(self) -> None:
+    def refresh(self) -> None:
         """Compare the stored objects with those seen before."""
-        place, server = self._place, self._server
+        offset, server = self._place, self._server
         for hash_ in self._hashes:
-            found = server.versions(place.bucket, f"{place.prefix}/live/{hash_}/")
+            found = server.versions(offset.bucket, f"{offset.prefix}/live/{hash_}/")
             for key, tag in found.items():
-                address = key.removeprefix(f"{place.prefix}/")
+                address = key.removeprefix(f"{offset.prefix}/")
                 if address.endswith(_ONCE):
                     before = self._seen.setdefault(address, tag)
                     if before != tag:
                         self.faults.append(f"{address} was {before}, is {tag}")
             states = [key for key in found if key.endswith("/state.json")]
             for key in states:
-                self._compare(key, json.loads(server.read(place.bucket, key))["generation"])
+                self._compare(key, json.loads(server.read(offset.bucket, key))["generation"])
 
     def _compare(self, key: str, generation: int) -> None:
         if generation < self._generations.setdefault(key, generation):

@@ -10,7 +10,7 @@ import av
 from av.audio.frame import AudioFrame
 from av.container import InputContainer
 
-from tests.support.engine.engine_process import Made
+from tests.support.engine.engine_process import EngineOutput
 from tests.support.engine.sources import ffmpeg
 
 __all__ = ["frames", "loudness", "onsets", "packets", "shape", "warnings", "warnings_of"]
@@ -20,7 +20,7 @@ _LOUD = 0.2
 _QUIET_SECONDS = 0.3
 
 
-def warnings(made: Made) -> dict[str, str]:
+def warnings(made: EngineOutput) -> dict[str, str]:
     """What Debian's ffmpeg has to say about each rendition, decoding all of it."""
     return warnings_of([(name, file) for name in made.names for file in made.files(name)])
 
@@ -111,9 +111,9 @@ def _beeps(container: InputContainer) -> list[float]:
     found: list[float] = []
     loud = -1.0
     for frame in container.decode(audio=0):
-        for place, sample in enumerate(_samples(frame)):
+        for index, sample in enumerate(_samples(frame)):
             if abs(sample) > _LOUD:
-                time = (frame.time or 0.0) + place / frame.sample_rate
+                time = (frame.time or 0.0) + index / frame.sample_rate
                 if time - loud > _QUIET_SECONDS:
                     found.append(time)
                 loud = time

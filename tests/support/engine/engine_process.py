@@ -27,7 +27,7 @@ __all__ = [
     "FRAME",
     "LABELS",
     "ORIGIN",
-    "Made",
+    "EngineOutput",
     "begin",
     "orders",
     "run",
@@ -44,7 +44,7 @@ _SECONDS = 60  # far longer than any test takes, so that a hang does not block t
 T = TypeVar("T")
 
 
-class Made:
+class EngineOutput:
     """The reports of one engine, by kind and rendition."""
 
     def __init__(self, reports: list[EngineReport], status: int, complaints: str) -> None:
@@ -193,23 +193,23 @@ def orders(source: Source, order: Begin) -> list[EngineOrder]:
     return [order, *source.packets, Finish()]
 
 
-def run(*epochs: Iterable[EngineOrder]) -> Made:
+def run(*epochs: Iterable[EngineOrder]) -> EngineOutput:
     """Send orders to a new engine, close its input, and wait for its end."""
     return run_raw(b"".join(pack(order) for epoch in epochs for order in epoch))
 
 
-def run_with_pauses(*pieces: Iterable[EngineOrder], pause: float) -> Made:
+def run_with_pauses(*pieces: Iterable[EngineOrder], pause: float) -> EngineOutput:
     """Do the same, and wait so many seconds after each piece of the orders."""
     packed = [b"".join(map(pack, piece)) for piece in pieces]
     return _made(run_engine(("live", "test"), packed, seconds=_SECONDS, pause=pause))
 
 
-def run_raw(data: bytes, *arguments: str) -> Made:
+def run_raw(data: bytes, *arguments: str) -> EngineOutput:
     """Send any bytes to a new engine."""
     return _made(run_engine(arguments or ("live", "test"), [data], seconds=_SECONDS))
 
 
-def _made(ended: tuple[int, bytes, bytes]) -> Made:
+def _made(ended: tuple[int, bytes, bytes]) -> EngineOutput:
     status, output, complaints = ended
     reader: WireReader[EngineReport] = WireReader(EngineReport)
-    return Made(reader.feed(output), status, complaints.decode())
+    return EngineOutput(reader.feed(output), status, complaints.decode())

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from media.ladder import AUDIO_RENDITION
 from tests.support.engine.decoded_output import packets, warnings_of
-from tests.support.engine.engine_process import Made
+from tests.support.engine.engine_process import EngineOutput
 from tests.support.engine.numbered_films import numbers
 from tests.support.engine.upload_files import make_for, probed, read
 from transcode.protocol.file_messages import AssetOrder, Surveyed
@@ -38,12 +38,12 @@ def film_for(path: Path, *, reuse: bool = True, threads: int = 1) -> AssetOrder:
     return AssetOrder(ladder=make.ladder, reuse=make.reuse, threads=threads)
 
 
-def surveyed(made: Made) -> Surveyed:
+def surveyed(made: EngineOutput) -> Surveyed:
     (found,) = made.of(Surveyed)
     return found
 
 
-def made_of(path: Path, *, reuse: bool = True, threads: int = 1) -> Made:
+def made_of(path: Path, *, reuse: bool = True, threads: int = 1) -> EngineOutput:
     """Return the output of one engine for a film, and of one more engine for each span."""
     whole = read("asset", path, film_for(path, reuse=reuse, threads=threads))
     assert (whole.status, whole.complaints) == (0, "")
@@ -54,10 +54,10 @@ def made_of(path: Path, *, reuse: bool = True, threads: int = 1) -> Made:
             apart = read("span", path, stretch)
             assert (apart.status, apart.complaints) == (0, "")
             reports += apart.reports
-    return Made(reports, 0, "")
+    return EngineOutput(reports, 0, "")
 
 
-def joined(made: Made, name: str) -> bytes:
+def joined(made: EngineOutput, name: str) -> bytes:
     """Return a rendition as one file: its first init section and all its segments."""
     inits = {init.data for init in made.inits(name)}
     assert len(inits) == 1
@@ -65,7 +65,7 @@ def joined(made: Made, name: str) -> bytes:
     return init + b"".join(made.data(segment) for segment in made.segments(name))
 
 
-def is_whole(made: Made, count: int, *, late: int = 0) -> bool:
+def is_whole(made: EngineOutput, count: int, *, late: int = 0) -> bool:
     """Return whether each rung has each picture once, and ffmpeg decodes all without errors."""
     assert made.in_step()
     files = {name: joined(made, name) for name in made.names}
@@ -83,7 +83,7 @@ def is_whole(made: Made, count: int, *, late: int = 0) -> bool:
     return True
 
 
-def sound_is_continuous(made: Made, seconds: float) -> bool:
+def sound_is_continuous(made: EngineOutput, seconds: float) -> bool:
     stamps = [pts for _, pts, _ in packets(joined(made, AUDIO_RENDITION))]
     assert {b - a for a, b in pairwise(stamps)} == {1024}
     lengths = sum(segment.duration for segment in made.segments(AUDIO_RENDITION))

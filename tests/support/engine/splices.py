@@ -7,7 +7,7 @@ import msgspec
 from media.hls.segment import Segment
 from media.ladder import AUDIO_RENDITION, Ladder, ladder_for
 from tests.support.engine.decoded_output import frames, packets, warnings
-from tests.support.engine.engine_process import AAC_FRAME, LABELS, Made, begin
+from tests.support.engine.engine_process import AAC_FRAME, LABELS, EngineOutput, begin
 from tests.support.engine.sources import Source
 from transcode.protocol.messages import EngineOrder, Finish, Prepared
 
@@ -16,12 +16,12 @@ __all__ = [
     "SECOND",
     "SHIFT",
     "SIZE",
-    "is_heard_throughout",
     "is_whole",
     "ladder_of",
     "pictures_of",
     "shown",
     "since",
+    "sound_is_gapless",
     "spliced",
     "up_to",
 ]
@@ -74,7 +74,7 @@ def spliced(*sources: Source, reuse: bool = True) -> list[EngineOrder]:
     return [*orders, Finish()]
 
 
-def is_whole(made: Made) -> bool:
+def is_whole(made: EngineOutput) -> bool:
     """Return whether it is one epoch without discontinuities that decodes without errors."""
     assert (made.status, made.complaints, made.troubles) == (0, "", {})
     assert len(made.of(Prepared)) == 1
@@ -86,11 +86,11 @@ def is_whole(made: Made) -> bool:
     return True
 
 
-def pictures_of(made: Made) -> list[str]:
+def pictures_of(made: EngineOutput) -> list[str]:
     return [name for name in made.names if name != AUDIO_RENDITION]
 
 
-def shown(made: Made, name: str) -> list[int]:
+def shown(made: EngineOutput, name: str) -> list[int]:
     """Return the times of a rendition's pictures, checking that they increase without gaps."""
     (file,) = made.files(name)
     times = [pts for pts, _, _ in frames(file)]
@@ -99,7 +99,7 @@ def shown(made: Made, name: str) -> list[int]:
     return times
 
 
-def is_heard_throughout(made: Made) -> bool:
+def sound_is_gapless(made: EngineOutput) -> bool:
     """Return whether the audio is sample-contiguous and ends with the picture."""
     (file,) = made.files(AUDIO_RENDITION)
     times = [pts for _, pts, _ in packets(file)]

@@ -48,12 +48,12 @@ def _without_restrictions(config: bytes) -> bytes:
     raw = config[8 : 8 + size].replace(b"\0\0\3", b"\0\0")
     bits = "".join(f"{byte:08b}" for byte in raw).rstrip("0")[:-1]
     # The flag before them, and one that follows it, precede the last fields.
-    place = next(
-        place
-        for place in range(len(bits) - _LAST_FIELDS - 2, 0, -1)
-        if bits[place] == "1" and _numbers(bits[place + 2 :]) == _LAST_FIELDS
+    offset = next(
+        index
+        for index in range(len(bits) - _LAST_FIELDS - 2, 0, -1)
+        if bits[index] == "1" and _numbers(bits[index + 2 :]) == _LAST_FIELDS
     )
-    kept = bits[:place] + "01"
+    kept = bits[:offset] + "01"
     kept += "0" * (-len(kept) % 8)
     unit = bytearray()
     for byte in int(kept, 2).to_bytes(len(kept) // 8, "big"):
@@ -65,11 +65,11 @@ def _without_restrictions(config: bytes) -> bytes:
 
 def _numbers(bits: str) -> int:
     """Count the Exp-Golomb numbers in the bits; -1 if they end within one."""
-    place = count = 0
-    while place < len(bits):
-        one = bits.find("1", place)
+    offset = count = 0
+    while offset < len(bits):
+        one = bits.find("1", offset)
         if one < 0:
             return -1
-        place += 2 * (one - place) + 1
+        offset += 2 * (one - offset) + 1
         count += 1
-    return count if place == len(bits) else -1
+    return count if offset == len(bits) else -1

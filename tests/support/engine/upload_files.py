@@ -7,7 +7,7 @@ import msgspec
 
 from media.ladder import ladder_for
 from tests.support.engine.engine_forks import run_engine
-from tests.support.engine.engine_process import LABELS, Made
+from tests.support.engine.engine_process import LABELS, EngineOutput
 from tests.support.engine.sources import ffmpeg
 from transcode.protocol.file_messages import AssetOrder, SpanOrder
 from transcode.protocol.messages import EngineReport, FileOrder, Poster, Probed, Refused, WireReader
@@ -65,13 +65,15 @@ def make_for(found: Probed, *, reuse: bool = True) -> FileOrder:
     return FileOrder(ladder=ladder, reuse=reuse and upright and not found.rotation)
 
 
-def read(kind: str, path: Path, make: FileOrder | AssetOrder | SpanOrder | None = None) -> Made:
+def read(
+    kind: str, path: Path, make: FileOrder | AssetOrder | SpanOrder | None = None
+) -> EngineOutput:
     """Run a new engine on a file."""
     order = [msgspec.json.encode(make).decode()] if make is not None else []
     with path.open("rb") as file:
         status, output, complaints = run_engine([kind, *order], file, seconds=_SECONDS)
     reports: WireReader[EngineReport] = WireReader(EngineReport)
-    return Made(reports.feed(output), status, complaints.decode())
+    return EngineOutput(reports.feed(output), status, complaints.decode())
 
 
 def probed(path: Path) -> Probed:
@@ -92,7 +94,7 @@ def refusal(path: Path, kind: str = "probe", make: FileOrder | None = None) -> s
     return said.reason
 
 
-def made_of(path: Path, *, reuse: bool = True) -> Made:
+def made_of(path: Path, *, reuse: bool = True) -> EngineOutput:
     """Return an engine's output for a valid file."""
     made = read("video", path, make_for(probed(path), reuse=reuse))
     assert (made.status, made.complaints) == (0, "")

@@ -17,7 +17,7 @@ from transcode.live.service import LiveTranscoding
 __all__ = ["idle_ingest"]
 
 
-class _Nobody:
+class _EmptyPorts:
     """A directory without keys, and a journal that discards its events."""
 
     async def grant(self, application: str, key: StreamKey) -> Grant | None:
@@ -33,9 +33,9 @@ async def idle_ingest(folder: Path) -> AsyncGenerator[tuple[RtmpListener, LiveTr
         transcoding = LiveTranscoding(objects=objects, edge=MemoryEdge(), window=LiveWindow())
         async with listening(
             limits=Limits(),
-            directory=_Nobody(),
+            directory=_EmptyPorts(),
             sinks=EngineSinks(transcoding),
-            journal=_Nobody(),
+            journal=_EmptyPorts(),
             sockets=[],
             drain_seconds=1,
         ) as listener:

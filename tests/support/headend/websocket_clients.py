@@ -18,7 +18,16 @@ from headend.config.listen_sockets import bind
 from headend.http.server import serving
 from tests.support.e2e.service import SCALE
 
-__all__ = ["KEY", "SECRET", "Place", "closing", "heard", "play", "subscribed", "words"]
+__all__ = [
+    "KEY",
+    "SECRET",
+    "BroadcastServer",
+    "client_event",
+    "close_code",
+    "receive_event",
+    "run_on_uvloop",
+    "subscribe",
+]
 
 KEY = "0123456789abcdef0123"
 SECRET = "a secret of tests"
@@ -27,7 +36,7 @@ DEADLINE = 10.0 * SCALE
 Json = dict[str, Any]  # Any: what the tests are about to find out
 
 
-async def other(scope: Any, receive: Any, send: Any) -> None:  # ASGI's own maps
+async def not_found_app(scope: Any, receive: Any, send: Any) -> None:  # ASGI's own maps
     """The application behind the broadcaster: answers 404."""
     if scope["type"] == "lifespan":
         for each in ("startup", "shutdown"):
@@ -38,7 +47,7 @@ async def other(scope: Any, receive: Any, send: Any) -> None:  # ASGI's own maps
     await send({"type": "http.response.body", "body": b"other"})
 
 
-class Place(msgspec.Struct, frozen=True):
+class BroadcastServer(msgspec.Struct, frozen=True):
     """A server with a broadcaster."""
 
     broadcaster: Broadcaster
@@ -46,19 +55,19 @@ class Place(msgspec.Struct, frozen=True):
 
     @classmethod
     @asynccontextmanager
-    async def open(cls, **limits: object) -> AsyncGenerator["Place"]:
+    async def open(cls, **limits: object) -> AsyncGenerator["BroadcastServer"]:
         broadcaster = Broadcaster(
             key=KEY, secret=SECRET, limits=msgspec.convert(limits, PusherSettings, strict=False)
         )
-        with bind("127.0.0.1:0") as door:
+        with bind("127.0.0.1:0") as sock:
             async with (
                 asyncio.TaskGroup() as tasks,
-                serving(broadcaster.in_front_of(other), door),
+                serving(broadcaster.in_front_of(not_found_app), sock),
                 broadcaster.disconnecting_at_exit(),
             ):
                 sweep = tasks.create_task(broadcaster.ping_idle())
                 try:
-                    yield cls(broadcaster, door.getsockname()[1])
+                    yield cls(broadcaster, sock.getsockname()[1])
                 finally:
                     sweep.cancel()
 
@@ -80,7 +89,7 @@ class Place(msgspec.Struct, frozen=True):
             yield client
 
 
-async def heard(client: ClientConnection) -> Json:
+async def receive_event(client: ClientConnection) -> Json:
     """Receive the next message, and decode its data."""
     async with asyncio.timeout(DEADLINE):
         outer = json.loads(await client.recv())
@@ -89,16 +98,16 @@ async def heard(client: ClientConnection) -> Json:
     return outer
 
 
-async def subscribed(client: ClientConnection, *channels: str) -> str:
+async def subscribe(client: ClientConnection, *channels: str) -> str:
     """Receive the greeting, subscribe to channels, and return the socket ID."""
-    opening = await heard(client)
+    opening = await receive_event(client)
     for channel in channels:
-        await client.send(words("pusher:subscribe", channel=channel))
-        assert (await heard(client))["event"] == "pusher_internal:subscription_succeeded"
+        await client.send(client_event("pusher:subscribe", channel=channel))
+        assert (await receive_event(client))["event"] == "pusher_internal:subscription_succeeded"
     return opening["data"]["socket_id"]
 
 
-async def closing(client: ClientConnection) -> int:
+async def close_code(client: ClientConnection) -> int:
     """Read to the end, and return the close code."""
     async with asyncio.timeout(DEADLINE):
         with contextlib.suppress(ConnectionClosed):
@@ -108,11 +117,13 @@ async def closing(client: ClientConnection) -> int:
     return client.close_code
 
 
-def words(event: str, **data: object) -> str:
+def client_event(event: str, **data: object) -> str:
     return json.dumps({"event": event, "data": data})
 
 
-def play(scene: Callable[[], Coroutine[Any, Any, None]]) -> None:  # Any: of any coroutine
+def run_on_uvloop(
+    scenario: Callable[[], Coroutine[Any, Any, None]],
+) -> None:  # Any: of any coroutine
     """Run a coroutine on uvloop, the event loop of the service."""
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(scene())
+        runner.run(scenario())

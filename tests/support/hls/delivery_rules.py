@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-from tests.support.hls.fetches import Directives, Fetch, directives_of
+from tests.support.hls.fetches import Fetch, RequestedDirectives, directives_of
 from tests.support.hls.findings import Report
 from tests.support.hls.rendition_history import RenditionHistory
 from tests.support.hls.strict_m3u8 import MediaText
@@ -124,7 +124,9 @@ class FarRequests:
                 f"_HLS_msn={wanted.msn} was refused while {newest[0]} was the newest", "6.2.5.2"
             )
 
-    def _is_near(self, wanted: Directives, last: MediaText, newest: tuple[int, int]) -> bool:
+    def _is_near(
+        self, wanted: RequestedDirectives, last: MediaText, newest: tuple[int, int]
+    ) -> bool:
         target = last.part_target or 1
         limit = 3 / target if target < 1 else 3
         near = wanted.msn is not None and wanted.msn <= newest[0] + _FAR

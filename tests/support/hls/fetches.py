@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, urlencode, urljoin, urlsplit, urlunsplit
 
 import msgspec
 
-__all__ = ["Directives", "Fetch", "address_of", "directives_of", "joined"]
+__all__ = ["Fetch", "RequestedDirectives", "address_of", "directives_of", "joined"]
 
 _MOST_KEPT: Final = 1 << 14  # addresses: each version of a playlist has most of those before it
 
@@ -43,7 +43,7 @@ class Fetch(msgspec.Struct, frozen=True, kw_only=True):
             return None
 
 
-class Directives(msgspec.Struct, frozen=True):
+class RequestedDirectives(msgspec.Struct, frozen=True):
     """The numeric delivery directives of a request (6.2.5)."""
 
     msn: int | None = None
@@ -71,11 +71,11 @@ def address_of(url: str) -> str:
 
 
 @functools.lru_cache(_MOST_KEPT)
-def directives_of(url: str) -> Directives:
+def directives_of(url: str) -> RequestedDirectives:
     """Return the delivery directives of a URL."""
     query = dict(parse_qsl(urlsplit(url).query))
     msn, part = query.get("_HLS_msn", ""), query.get("_HLS_part", "")
-    return Directives(
+    return RequestedDirectives(
         int(msn) if msn.isdecimal() else None,
         int(part) if part.isdecimal() else None,
         query.get("_HLS_skip") in {"YES", "v2"},

@@ -17,7 +17,7 @@ from tests.support.hls.delivery_rules import (
 from tests.support.hls.fetches import Fetch, address_of, directives_of, joined
 from tests.support.hls.findings import Findings
 from tests.support.hls.playlist_rules import check_playlist
-from tests.support.hls.presentation_rules import Presentation, Rendition
+from tests.support.hls.presentation_rules import CheckedRendition, Presentation
 from tests.support.hls.rendition_history import merge_delta
 from tests.support.hls.strict_m3u8 import MediaText, MultivariantText, read_playlist
 
@@ -41,7 +41,9 @@ class LiveChecker:
         self._low = low
         self._findings = Findings()
         self._far: dict[str, FarRequests] = {}
-        self._refused: dict[str, tuple[Rendition, int]] = {}  # hinted, and answered otherwise
+        self._refused: dict[
+            str, tuple[CheckedRendition, int]
+        ] = {}  # hinted, and answered otherwise
         self._compression = Compression(self._findings.about("compression"))
 
     @property
@@ -50,7 +52,7 @@ class LiveChecker:
         return self._findings.sentences
 
     @property
-    def renditions(self) -> dict[str, Rendition]:
+    def renditions(self) -> dict[str, CheckedRendition]:
         """All renditions of all runs, by the address of their playlist."""
         return {url: each for one in self.presentations for url, each in one.renditions.items()}
 
@@ -118,14 +120,14 @@ class LiveChecker:
             if not wanted <= dict(parse_qsl(urlsplit(url).query)).items():
                 report(f"{_name(url)} does not carry the query on", "decided for latency=normal")
             if url not in presentation.renditions:
-                rendition = Rendition(url, self._findings.about(_name(url)))
+                rendition = CheckedRendition(url, self._findings.about(_name(url)))
                 presentation.renditions[url] = rendition
                 self._far[url] = FarRequests(rendition.report)
         presentation.check_variants(text)
 
     # -- media playlists ------------------------------------------------------------------------
 
-    def _media_playlist(self, fetch: Fetch, rendition: Rendition) -> None:
+    def _media_playlist(self, fetch: Fetch, rendition: CheckedRendition) -> None:
         history, report = rendition.history, rendition.report
         target = history.last.target if history.last else _TARGET
         text = self._text(fetch, target, _name(history.url))
@@ -146,7 +148,9 @@ class LiveChecker:
         check_blocking(fetch, full, history, report)
         self._far[history.url].take(fetch, history, newest)
 
-    def _complete(self, fetch: Fetch, text: MediaText, rendition: Rendition) -> MediaText | None:
+    def _complete(
+        self, fetch: Fetch, text: MediaText, rendition: CheckedRendition
+    ) -> MediaText | None:
         """Return the complete playlist, or None if a delta update cannot be applied."""
         check_skip(fetch, text, rendition.report)
         if not text.skipped:
@@ -176,10 +180,10 @@ class LiveChecker:
         elif url in history.hints and not is_late_answer(fetch, history):
             self._refused[url] = (rendition, fetch.status)
 
-    def _presentation_of(self, rendition: Rendition) -> Presentation:
+    def _presentation_of(self, rendition: CheckedRendition) -> Presentation:
         return next(one for one in self.presentations if rendition in one.renditions.values())
 
-    def _rendition_of(self, url: str) -> Rendition | None:
+    def _rendition_of(self, url: str) -> CheckedRendition | None:
         """Return the rendition that lists or hints a resource."""
         for rendition in self.renditions.values():
             if url in rendition.history.resources or url in rendition.history.hints:

@@ -137,12 +137,12 @@ def _audio_object(data: bytes) -> str:
 def _descriptor(data: bytes, tag: int) -> bytes:
     if not data or data[0] != tag:
         raise BoxError(f"no descriptor {tag}")
-    size, place = 0, 1
+    size, offset = 0, 1
     while True:
-        size = size << 7 | data[place] & 0x7F
-        place += 1
-        if not data[place - 1] & 0x80:
-            return data[place : place + size]
+        size = size << 7 | data[offset] & 0x7F
+        offset += 1
+        if not data[offset - 1] & 0x80:
+            return data[offset : offset + size]
 
 
 def read_fragments(data: bytes, init: Init) -> list[Fragment]:
@@ -202,22 +202,22 @@ def _fragment(moof: bytes, init: Init) -> tuple[Fragment, int]:
 def _track_defaults(header: bytes, init: Init) -> tuple[int, int, int]:
     """Return the default duration, size and flags of a sample."""
     flags = int.from_bytes(header[1:4], "big")
-    place = 8 + 8 * bool(flags & 1) + 4 * bool(flags & 2)
+    offset = 8 + 8 * bool(flags & 1) + 4 * bool(flags & 2)
     found = list(init.defaults)
     for index, bit in enumerate((8, 16, 32)):
         if flags & bit:
-            (found[index],) = struct.unpack_from(">I", header, place)
-            place += 4
+            (found[index],) = struct.unpack_from(">I", header, offset)
+            offset += 4
     return found[0], found[1], found[2]
 
 
 def _run(trun: bytes, defaults: tuple[int, int, int]) -> Iterator[_Sample]:
     flags, (count,) = int.from_bytes(trun[1:4], "big"), struct.unpack_from(">I", trun, 4)
-    place = 8 + 4 * bool(flags & 1)
+    offset = 8 + 4 * bool(flags & 1)
     first = None
     if flags & 4:
-        (first,) = struct.unpack_from(">I", trun, place)
-        place += 4
+        (first,) = struct.unpack_from(">I", trun, offset)
+        offset += 4
     for number in range(count):
         found = [*defaults, 0]
         if number == 0 and first is not None:
@@ -225,6 +225,6 @@ def _run(trun: bytes, defaults: tuple[int, int, int]) -> Iterator[_Sample]:
         for index, bit in enumerate((0x100, 0x200, 0x400, 0x800)):
             if flags & bit:
                 signed = bit == 0x800 and trun[0]
-                (found[index],) = struct.unpack_from(">i" if signed else ">I", trun, place)
-                place += 4
+                (found[index],) = struct.unpack_from(">i" if signed else ">I", trun, offset)
+                offset += 4
         yield _Sample(*found)

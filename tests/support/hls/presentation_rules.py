@@ -9,17 +9,17 @@ import msgspec
 from tests.support.hls.fetches import joined
 from tests.support.hls.findings import Report
 from tests.support.hls.media_rules import MediaBytes
-from tests.support.hls.rendition_history import Known, RenditionHistory
+from tests.support.hls.rendition_history import KnownSegment, RenditionHistory
 from tests.support.hls.strict_m3u8 import ListedVariant, MediaText, MultivariantText
 
-__all__ = ["Presentation", "Rendition", "Sighting"]
+__all__ = ["CheckedRendition", "ListedState", "Presentation"]
 
 _NEAR: Final = Fraction(1, 2)  # seconds: the part duration of playlists without parts
 _MOST_SIGHTINGS: Final = 100
 _AVC_PROFILES: Final = (66, 77, 100)  # Baseline, Main, High: each includes the previous ones
 
 
-class Sighting(msgspec.Struct, frozen=True):
+class ListedState(msgspec.Struct, frozen=True):
     """The newest media of a received playlist, and the values for reports about it."""
 
     at: float
@@ -27,14 +27,14 @@ class Sighting(msgspec.Struct, frozen=True):
     reported: tuple[int, int]
 
 
-class Rendition:
+class CheckedRendition:
     """One rendition: its history, its media, and when they were listed."""
 
     def __init__(self, url: str, report: Report) -> None:
         self.report = report
         self.history = RenditionHistory(url, report)
         self.media = MediaBytes(self.history, report)
-        self.sightings: list[Sighting] = []
+        self.sightings: list[ListedState] = []
 
     def newest_at(self, at: float) -> tuple[int, int]:
         """Return the newest media that were certainly listed at a time."""
@@ -46,7 +46,7 @@ class Rendition:
 
     def saw(self, text: MediaText, at: float) -> None:
         """Record a playlist that was received at a time."""
-        self.sightings.append(Sighting(at, text.last, text.reported))
+        self.sightings.append(ListedState(at, text.last, text.reported))
         del self.sightings[:-_MOST_SIGHTINGS]
 
 
@@ -63,7 +63,7 @@ class Presentation:
     """The renditions of one multivariant playlist; `url` is its address."""
 
     def __init__(self, url: str, report: Report) -> None:
-        self.renditions: dict[str, Rendition] = {}
+        self.renditions: dict[str, CheckedRendition] = {}
         self.named: set[str] = set()  # by the newest multivariant playlist
         self._url = url
         self._report = report
@@ -91,7 +91,9 @@ class Presentation:
             if rendition is not None:
                 self._check_rate(variant, rendition, [each for each in audio if each is not None])
 
-    def check_update(self, rendition: Rendition, text: MediaText, began: float, at: float) -> None:
+    def check_update(
+        self, rendition: CheckedRendition, text: MediaText, began: float, at: float
+    ) -> None:
         """Compare a playlist that was received `at` a time with those of the other renditions."""
         for url, other in self.renditions.items():
             last = other.history.last
@@ -128,11 +130,11 @@ class Presentation:
                 return url, begin.shown
         return None
 
-    def _near(self, rendition: Rendition) -> Fraction:
+    def _near(self, rendition: CheckedRendition) -> Fraction:
         last = rendition.history.last
         return max(_NEAR, (last and last.part_target) or _NEAR)
 
-    def _check_alignment(self, rendition: Rendition) -> None:
+    def _check_alignment(self, rendition: CheckedRendition) -> None:
         """Check that discontinuities and dates are the same in all renditions."""
         history = rendition.history
         for url, other in self.renditions.items():
@@ -144,7 +146,12 @@ class Presentation:
                     self._compare(rendition, msn, known, _name(url), against)
 
     def _compare(
-        self, rendition: Rendition, msn: int, known: Known, name: str, against: Known
+        self,
+        rendition: CheckedRendition,
+        msn: int,
+        known: KnownSegment,
+        name: str,
+        against: KnownSegment,
     ) -> None:
         if known.discontinuity != against.discontinuity:
             rendition.report(
@@ -158,7 +165,7 @@ class Presentation:
             if apart > self._near(rendition):
                 rendition.report(f"the date of {msn} is {float(apart):.3f} s off {name}", "6.2.4")
 
-    def _check_behind(self, rendition: Rendition, text: MediaText, began: float) -> None:
+    def _check_behind(self, rendition: CheckedRendition, text: MediaText, began: float) -> None:
         """Check that no rendition is more than a target duration behind another (6.2.4)."""
         if text.ended:
             return
@@ -179,7 +186,7 @@ class Presentation:
     # -- rendition reports ----------------------------------------------------------------------
 
     def _check_reports(
-        self, rendition: Rendition, text: MediaText, began: float, at: float
+        self, rendition: CheckedRendition, text: MediaText, began: float, at: float
     ) -> None:
         reported: set[str] = set()
         for each in text.reports:
@@ -204,7 +211,7 @@ class Presentation:
             for url in sorted(missing):
                 rendition.report(f"there is no report of {_name(url)}", "B.1")
 
-    def _judge_claims(self, rendition: Rendition, began: float) -> None:
+    def _judge_claims(self, rendition: CheckedRendition, began: float) -> None:
         """Check that reports are never ahead of the available media."""
         due = [
             claim
@@ -223,7 +230,7 @@ class Presentation:
 
     # -- variants -------------------------------------------------------------------------------
 
-    def _check_codecs(self, variant: ListedVariant, held: list[Rendition]) -> None:
+    def _check_codecs(self, variant: ListedVariant, held: list[CheckedRendition]) -> None:
         report = self._report
         for rendition in held:
             for init in rendition.media.inits.values():
@@ -233,7 +240,7 @@ class Presentation:
                     report(f"{variant.uri} is {variant.size}, its media {init.size}", "4.4.6.2")
 
     def _check_rate(
-        self, variant: ListedVariant, rendition: Rendition, audio: list[Rendition]
+        self, variant: ListedVariant, rendition: CheckedRendition, audio: list[CheckedRendition]
     ) -> None:
         peak = _peak(rendition) + max((_peak(each) for each in audio), default=Fraction(0))
         if peak > variant.bandwidth:
@@ -242,7 +249,7 @@ class Presentation:
             )
 
 
-def _peak(rendition: Rendition) -> Fraction:
+def _peak(rendition: CheckedRendition) -> Fraction:
     """Return the peak segment bit rate: the maximum over 0.5 to 1.5 target durations (3)."""
     history, most = rendition.history, Fraction(0)
     target = 0 if history.last is None else history.last.target

@@ -15,9 +15,9 @@ import msgspec
 from tests.support.hls.fetches import joined
 from tests.support.hls.findings import Report
 from tests.support.hls.playlist_rules import ends_before_end
-from tests.support.hls.strict_m3u8 import ListedPart, ListedSegment, MediaText
+from tests.support.hls.strict_m3u8 import ListedSegment, MediaText, StrictPart
 
-__all__ = ["Known", "RenditionHistory", "Resource", "merge_delta"]
+__all__ = ["KnownSegment", "RenditionHistory", "Resource", "merge_delta"]
 
 _GRACE: Final = 1.0  # seconds between an event at the server and its observation
 
@@ -30,7 +30,7 @@ class Resource(msgspec.Struct, frozen=True):
     index: int = -1
 
 
-class Known(msgspec.Struct):
+class KnownSegment(msgspec.Struct):
     """A segment: its lines, its discontinuity sequence number, and when it was listed.
 
     `parts` are all listed ones; `longest` is the length of the longest playlist with it.
@@ -74,7 +74,7 @@ class RenditionHistory:
 
     def __init__(self, url: str, report: Report) -> None:
         self.url = url
-        self.known: dict[int, Known] = {}
+        self.known: dict[int, KnownSegment] = {}
         self.resources: dict[str, Resource] = {}
         self.last: MediaText | None = None
         self.at = 0.0  # when the newest playlist was received
@@ -210,20 +210,20 @@ class RenditionHistory:
         discontinuity = text.discontinuities or 0
         left = ends_before_end(text)
         far = {
-            place
-            for place, end in enumerate(left)
-            if text.ended or end + text.all[place].length >= 3 * text.target
+            index
+            for index, end in enumerate(left)
+            if text.ended or end + text.all[index].length >= 3 * text.target
         }
         length = text.length
-        for place, lines in enumerate(text.all):
-            number = text.sequence + place
+        for position, lines in enumerate(text.all):
+            number = text.sequence + position
             discontinuity += lines.discontinuity
             known = self.known.get(number)
             if known is None:
-                known = self.known[number] = Known(lines, discontinuity, at)
+                known = self.known[number] = KnownSegment(lines, discontinuity, at)
                 self._check_after_loss(number, lines)
             else:
-                self._compare(number, known, lines, at, far=place in far)
+                self._compare(number, known, lines, at, far=position in far)
                 if known.discontinuity != discontinuity:
                     self._report(
                         f"the discontinuity sequence number of {number} was "
@@ -240,7 +240,7 @@ class RenditionHistory:
                 self._report(f"{number} follows lost media without a discontinuity", "4.4.4.3")
 
     def _compare(
-        self, number: int, known: Known, lines: ListedSegment, at: float, *, far: bool
+        self, number: int, known: KnownSegment, lines: ListedSegment, at: float, *, far: bool
     ) -> None:
         """Compare the lines of a segment with earlier ones, and record new ones."""
         old = known.lines
@@ -255,8 +255,8 @@ class RenditionHistory:
         known.lines = msgspec.structs.replace(lines, parts=parts)
 
     def _compare_parts(
-        self, number: int, known: Known, lines: ListedSegment, at: float, *, far: bool
-    ) -> tuple[ListedPart, ...]:
+        self, number: int, known: KnownSegment, lines: ListedSegment, at: float, *, far: bool
+    ) -> tuple[StrictPart, ...]:
         """Return all parts of a segment that have been listed."""
         old, new = known.lines.parts, lines.parts
         if known.parts_removed is not None or (old and not new and lines.uri):
@@ -325,7 +325,7 @@ def _name(last: tuple[int, int]) -> str:
     return f"{last[0]}" if last[1] < 0 else f"{last[0]}.{last[1]}"
 
 
-def _part(part: ListedPart) -> str:
+def _part(part: StrictPart) -> str:
     flags = f"{' INDEPENDENT' * part.independent}{' GAP' * part.gap}"
     return f"{part.uri} {float(part.duration):.6f}{flags}"
 

@@ -17,7 +17,7 @@ import httpx
 
 from tests.support.hls.fetches import Fetch, joined
 from tests.support.hls.live_checker import LiveChecker
-from tests.support.hls.presentation_rules import Rendition
+from tests.support.hls.presentation_rules import CheckedRendition
 from tests.support.hls.strict_m3u8 import MediaText
 from tests.support.plain_http import PLAIN
 
@@ -128,7 +128,7 @@ class _StrictClient:
         )
         return True
 
-    async def _follow(self, rendition: Rendition, tasks: asyncio.TaskGroup) -> None:
+    async def _follow(self, rendition: CheckedRendition, tasks: asyncio.TaskGroup) -> None:
         """Follow one rendition until its end, and fetch its last playlist once more."""
         history, turn = rendition.history, 0
         while history.last is None or not history.last.ended:
@@ -153,7 +153,7 @@ class _StrictClient:
         control = None if text is None else text.control
         return self._mode == "low" and control is not None and control.can_block_reload
 
-    def _next(self, rendition: Rendition, turn: int) -> str:
+    def _next(self, rendition: CheckedRendition, turn: int) -> str:
         """Return the URL of the next playlist, as a blocking request (6.3.8)."""
         url, text = rendition.history.url, rendition.history.last
         if text is None or not self._blocks(text):
@@ -168,7 +168,7 @@ class _StrictClient:
         return _with_query(url, query)
 
     def _request_hints(
-        self, rendition: Rendition, text: MediaText, tasks: asyncio.TaskGroup
+        self, rendition: CheckedRendition, text: MediaText, tasks: asyncio.TaskGroup
     ) -> None:
         for hint in text.hints:
             url = joined(rendition.history.url, hint.uri)
@@ -176,7 +176,7 @@ class _StrictClient:
                 self._fetched.add(url)
                 tasks.create_task(self._get(url))
 
-    async def _fetch_media(self, rendition: Rendition, text: MediaText) -> None:
+    async def _fetch_media(self, rendition: CheckedRendition, text: MediaText) -> None:
         """Fetch the new media of a playlist, init sections first."""
         wanted: list[str] = []
         for segment in text.all:
@@ -193,7 +193,7 @@ class _StrictClient:
                 if not await self._get(url):
                     self._fetched.discard(url)
 
-    async def _probe(self, rendition: Rendition, text: MediaText) -> None:
+    async def _probe(self, rendition: CheckedRendition, text: MediaText) -> None:
         """Send unusual requests."""
         url = rendition.history.url
         for compressed in (False, True, False):

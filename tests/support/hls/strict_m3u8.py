@@ -24,20 +24,20 @@ from tests.support.hls.findings import Report
 __all__ = [
     "Control",
     "Hint",
-    "ListedPart",
     "ListedRendition",
     "ListedSegment",
     "ListedVariant",
     "MediaText",
     "MultivariantText",
-    "RenditionReport",
+    "StrictPart",
+    "StrictReport",
     "read_playlist",
 ]
 
 _CONTROLS: Final = re.compile(r"[\x00-\x09\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 
 
-class ListedPart(msgspec.Struct, frozen=True, kw_only=True):
+class StrictPart(msgspec.Struct, frozen=True, kw_only=True):
     """An EXT-X-PART; `duration` in seconds."""
 
     uri: str
@@ -58,7 +58,7 @@ class ListedSegment(msgspec.Struct, frozen=True, kw_only=True):
     map_uri: str | None = None
     wall: Fraction | None = None
     gap: bool = False
-    parts: tuple[ListedPart, ...] = ()
+    parts: tuple[StrictPart, ...] = ()
 
     @property
     def length(self) -> Fraction:
@@ -82,7 +82,7 @@ class Hint(msgspec.Struct, frozen=True):
     uri: str
 
 
-class RenditionReport(msgspec.Struct, frozen=True):
+class StrictReport(msgspec.Struct, frozen=True):
     """An EXT-X-RENDITION-REPORT."""
 
     uri: str
@@ -103,7 +103,7 @@ class MediaText(msgspec.Struct, kw_only=True):
     segments: tuple[ListedSegment, ...] = ()
     open: ListedSegment | None = None
     hints: tuple[Hint, ...] = ()
-    reports: tuple[RenditionReport, ...] = ()
+    reports: tuple[StrictReport, ...] = ()
     independent_segments: bool = False
     ended: bool = False
     tags: frozenset[str] = frozenset()
@@ -263,14 +263,14 @@ class _MediaReader(_Reader):
         self.text = MediaText()
         self._segments: list[ListedSegment] = []
         self._hints: list[Hint] = []
-        self._reports: list[RenditionReport] = []
+        self._reports: list[StrictReport] = []
         self._map: str | None = None
         self._features: dict[str, int] = {}
         self._begin()
 
     def _begin(self) -> None:
         """Discard the tags of the previous segment."""
-        self._parts: list[ListedPart] = []
+        self._parts: list[StrictPart] = []
         self._duration: Fraction | None = None
         self._discontinuity = self._gap = self._opened = False
         self._wall: Fraction | None = None
@@ -424,7 +424,7 @@ class _MediaReader(_Reader):
             self.report("a part comes after the EXTINF of its segment", "4.4.4.9")
         if "URI" in found and "DURATION" in found:
             self._parts.append(
-                ListedPart(
+                StrictPart(
                     uri=read_uri(found["URI"], self.report),
                     duration=decimal(found["DURATION"]),
                     independent=found.get("INDEPENDENT") == "YES",
@@ -447,7 +447,7 @@ class _MediaReader(_Reader):
         if re.match(r"[a-zA-Z][a-zA-Z0-9+.-]*:|/", uri):
             self.report(f"the report of {uri} has no relative URI", "4.4.5.4")
         part = int(found["LAST-PART"]) if "LAST-PART" in found else None
-        self._reports.append(RenditionReport(uri, int(found["LAST-MSN"]), part))
+        self._reports.append(StrictReport(uri, int(found["LAST-MSN"]), part))
 
 
 class _MultivariantReader(_Reader):

@@ -34,32 +34,32 @@ LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
 _PATIENCE = 15.0  # seconds, for a busy machine
 
 
-def play(story: Coroutine[Any, Any, None], loop: str = "uvloop") -> None:
+def play(scenario: Coroutine[Any, Any, None], loop: str = "uvloop") -> None:
     """Run a coroutine with a time limit; `loop` is one of LOOPS."""
     with asyncio.Runner(loop_factory=LOOPS[loop]) as runner:
-        runner.run(_bounded(story, _PATIENCE))
+        runner.run(_bounded(scenario, _PATIENCE))
 
 
-def play_fast(story: Coroutine[Any, Any, None]) -> None:
+def play_fast(scenario: Coroutine[Any, Any, None]) -> None:
     """Run a coroutine on a virtual clock; both ends of its sockets must be in this loop."""
-    run_virtual(_bounded(story, 120.0), linger=0.005)
+    run_virtual(_bounded(scenario, 120.0), linger=0.005)
 
 
-async def _bounded(story: Coroutine[Any, Any, None], seconds: float) -> None:
+async def _bounded(scenario: Coroutine[Any, Any, None], seconds: float) -> None:
     async with asyncio.timeout(seconds):
-        await story
+        await scenario
 
 
 class RecordedRun:
     """A run that records its calls."""
 
-    def __init__(self, place: "LoopbackPorts", notify: Callable[[], None]) -> None:
+    def __init__(self, ports: "LoopbackPorts", notify: Callable[[], None]) -> None:
         self.playable = False
         self.begun: list[tuple[Track, ...]] = []
         self.packets: list[MediaPacket] = []
         self.finished = 0
         self.ended = False
-        self._place = place
+        self._fake_ports = ports
         self._notify = notify
 
     def begin(self, tracks: tuple[Track, ...], late: float, *, splice: bool = False) -> None:
@@ -69,13 +69,13 @@ class RecordedRun:
         self.finish()
 
     def offer(self, packet: MediaPacket) -> None:
-        if self._place.sink_breaks:
+        if self._fake_ports.sink_breaks:
             raise RuntimeError("the sink is broken")
         self.packets.append(packet)
         self.playable = True
         self._notify()
-        if self._place.meanwhile is not None:
-            self._place.meanwhile()
+        if self._fake_ports.meanwhile is not None:
+            self._fake_ports.meanwhile()
 
     def finish(self) -> None:
         self.finished += 1
@@ -103,7 +103,7 @@ class LoopbackPorts:
         self.meanwhile: Callable[[], None] | None = None
         self.runs: list[RecordedRun] = []
         self.states: list[LiveState] = []
-        self.told: list[LiveEvent] = []
+        self.recorded: list[LiveEvent] = []
         self.policy = Policy()
         self._window = window
         self._goodbye = goodbye
@@ -141,7 +141,7 @@ class LoopbackPorts:
 
     async def write(self, state: LiveState, events: tuple[LiveEvent, ...]) -> None:
         self.states.append(state)
-        self.told += events
+        self.recorded += events
 
     @property
     def packets(self) -> list[MediaPacket]:
@@ -175,22 +175,22 @@ class LoopbackListener:
         )
         return Wire(reader, writer)
 
-    async def standby(self, place: "LoopbackPorts") -> "Wire":
+    async def standby(self, ports: "LoopbackPorts") -> "Wire":
         """Return an encoder that publishes into the first backup's slot."""
         wire = await self.dial()
-        await wire.send(place.opening("live-backup-1"))
+        await wire.send(ports.opening("live-backup-1"))
         assert await wire.status() == START
         await wire.send(rtmp_peer.MEDIA)
         return wire
 
-    async def publishing(self, place: "LoopbackPorts", address: str = "v4") -> "Wire":
+    async def publishing(self, ports: "LoopbackPorts", address: str = "v4") -> "Wire":
         """Return an encoder that publishes, and whose first media has reached the run."""
-        before = sum(len(run.packets) for run in place.runs)
+        before = sum(len(run.packets) for run in ports.runs)
         wire = await self.dial(address)
-        await wire.send(place.opening())
+        await wire.send(ports.opening())
         assert await wire.status() == START
         await wire.send(rtmp_peer.MEDIA)
-        await until(lambda: sum(len(run.packets) for run in place.runs) >= before + 3)
+        await until(lambda: sum(len(run.packets) for run in ports.runs) >= before + 3)
         return wire
 
     @asynccontextmanager
@@ -210,7 +210,7 @@ ADDRESSES = {"v4": "127.0.0.1", "v6": "::1", "mapped": "::ffff:127.0.0.1", "tls"
 
 @asynccontextmanager
 async def loopback_listener(
-    place: LoopbackPorts,
+    ports: LoopbackPorts,
     *,
     limits: Limits = LIMITS,
     tls: ssl.SSLContext | None = None,
@@ -226,9 +226,9 @@ async def loopback_listener(
     }
     async with listening(
         limits=limits,
-        directory=place,
-        sinks=place,
-        journal=place,
+        directory=ports,
+        sinks=ports,
+        journal=ports,
         sockets=[(sock, tls if address == "tls" else None) for address, sock in sockets.items()],
         drain_seconds=drain_seconds,
         lag=lag,
@@ -340,6 +340,6 @@ def lines(records: list[logging.LogRecord], who: str, level: int = logging.INFO)
     return found
 
 
-def everything(records: list[logging.LogRecord]) -> str:
+def full_log(records: list[logging.LogRecord]) -> str:
     """Return the whole log, with all extra fields."""
     return "\n".join(f"{record.getMessage()} {vars(record)}" for record in records)

@@ -46,7 +46,7 @@ def pictures(
         )
 
 
-def sounds(seconds: float, *, begin: float = 0.0) -> Iterator[tuple[float, MediaPacket]]:
+def audio_packets(seconds: float, *, begin: float = 0.0) -> Iterator[tuple[float, MediaPacket]]:
     for number in range(round(seconds / SOUND_SECONDS)):
         at = begin + number * SOUND_SECONDS
         stamp = round(1000 * at)

@@ -26,19 +26,19 @@ from tests.support.ingest.shared_ownership import OwnershipTable
 from tests.support.ingest.simulated_encoders import PRIMARY, SimulatedEncoder
 from tests.support.ingest.virtual_clock import run as run_virtual
 
-__all__ = ["Encoder", "Host", "Installation", "installation", "play"]
+__all__ = ["Encoder", "RelayHost", "RelayHosts", "installation", "play"]
 
 SECRET: Final = b"the secret of this installation"
 
 
-def play(story: Coroutine[Any, Any, None]) -> None:
+def play(scenario: Coroutine[Any, Any, None]) -> None:
     """Run a coroutine on a virtual clock."""
-    run_virtual(_bounded(story), linger=0.005)
+    run_virtual(_bounded(scenario), linger=0.005)
 
 
-async def _bounded(story: Coroutine[Any, Any, None]) -> None:
+async def _bounded(scenario: Coroutine[Any, Any, None]) -> None:
     async with asyncio.timeout(300):
-        await story
+        await scenario
 
 
 class Encoder(SimulatedEncoder):
@@ -113,7 +113,7 @@ class Cable:
             writer.close()
 
 
-class Host:
+class RelayHost:
     """One host: its streams, its end of the relay, and the encoders that are connected to it."""
 
     def __init__(
@@ -195,28 +195,28 @@ class Host:
         self._table.dead.add(self.address)
 
 
-class Installation:
+class RelayHosts:
     """Hosts that share the ownership of streams."""
 
     def __init__(self) -> None:
         self.table = OwnershipTable()
-        self.hosts: list[Host] = []
+        self.hosts: list[RelayHost] = []
 
     async def start(
         self, secret: bytes = SECRET, *, reachable: bool = True, cable: bool = False
-    ) -> Host:
+    ) -> RelayHost:
         tasks = asyncio.TaskGroup()
         await tasks.__aenter__()
-        host = Host(self.table, tasks, secret, reachable=reachable, cable=cable)
+        host = RelayHost(self.table, tasks, secret, reachable=reachable, cable=cable)
         host.relay.listen(host.sock)
         self.hosts.append(host)
         return host
 
 
 @asynccontextmanager
-async def installation() -> AsyncGenerator[Installation, None]:
+async def installation() -> AsyncGenerator[RelayHosts, None]:
     """Run hosts for the length of the block."""
-    made = Installation()
+    made = RelayHosts()
     try:
         yield made
     finally:

@@ -78,9 +78,9 @@ class SimulatedStream:
     """A stream and its encoders."""
 
     def __init__(
-        self, place: FakePorts, live: LiveStreams, tasks: asyncio.TaskGroup, grant: Grant
+        self, ports: FakePorts, live: LiveStreams, tasks: asyncio.TaskGroup, grant: Grant
     ) -> None:
-        self.place = place
+        self.ports = ports
         self._live = live
         self._tasks = tasks
         self._grant = grant
@@ -92,12 +92,12 @@ class SimulatedStream:
 
     @property
     def on_air(self) -> Slot | None:
-        return self.place.states[-1].on_air
+        return self.ports.states[-1].on_air
 
     @property
-    def told(self) -> list[str]:
+    def recorded(self) -> list[str]:
         """The calls of the newest run, without the offered packets."""
-        return [line for line in self.place.sinks[-1].told if not line.startswith("offer")]
+        return [line for line in self.ports.sinks[-1].recorded if not line.startswith("offer")]
 
     async def add_encoder(
         self,
@@ -121,13 +121,13 @@ class SimulatedStream:
 
 @asynccontextmanager
 async def simulated_stream(
-    place: FakePorts, policy: Policy | None = None, lag: LoopLag | None = None, **granted: object
+    ports: FakePorts, policy: Policy | None = None, lag: LoopLag | None = None, **granted: object
 ) -> AsyncGenerator[SimulatedStream, None]:
     """Run a stream for the length of the block; `granted` are fields of its encoders' grants."""
     grant = msgspec.structs.replace(GRANT, policy=policy or Policy(), **granted)
     async with asyncio.TaskGroup() as tasks:
-        live = LiveStreams(place, place, tasks, lag)
-        made = SimulatedStream(place, live, tasks, grant)
+        live = LiveStreams(ports, ports, tasks, lag)
+        made = SimulatedStream(ports, live, tasks, grant)
         yield made
         made.stop()
         live.drain()

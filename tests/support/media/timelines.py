@@ -13,7 +13,7 @@ __all__ = [
     "PART",
     "SEGMENT",
     "TimelineRun",
-    "grown",
+    "extended",
     "part",
     "timeline_runs",
     "with_closed",
@@ -29,7 +29,7 @@ def part(msn: int, index: int, *, duration: int = PART, gap: bool = False) -> Pa
     return PartialSegment(f"{msn}.{index}.m4s", duration, independent=index == 0, gap=gap)
 
 
-def grown(timeline: Timeline, segments: int, *, map_uri: str = "init-0.mp4") -> Timeline:
+def extended(timeline: Timeline, segments: int, *, map_uri: str = "init-0.mp4") -> Timeline:
     """Return the timeline with more segments of four parts, and a hint."""
     for msn in range(timeline.next_msn, timeline.next_msn + segments):
         timeline = timeline.open(map_uri, wall_us=NOON_US + 2_000_000 * msn)

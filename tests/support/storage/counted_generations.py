@@ -16,10 +16,10 @@ BEFORE_FIRST: Final = 1 << 30
 _LATER_US: Final = 1 << 60  # a starting host removes old rows of deleted streams
 
 
-def count_generations(place: str | Path, *streams: int) -> None:
+def count_generations(location: str | Path, *streams: int) -> None:
     """Set the generation of each stream's first owner to `BEFORE_FIRST` + 1."""
     rows = ", ".join(f"({stream}, NULL, {BEFORE_FIRST}, {_LATER_US})" for stream in streams)
     run_sql(
-        place,
+        location,
         f"INSERT INTO stream_owners (stream_id, host_id, generation, taken_us) VALUES {rows}",
     )

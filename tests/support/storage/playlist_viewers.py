@@ -82,10 +82,10 @@ class PlaylistViewers:
             if playlist is not None:
                 self._check_playlist(run, name, playlist)
                 breaks = playlist.discontinuities
-                for place, one in enumerate(playlist.segments):
+                for index, one in enumerate(playlist.segments):
                     breaks += one.discontinuity
                     shape = (one.uri, one.discontinuity, breaks)
-                    assert shapes.setdefault(playlist.sequence + place, shape) == shape
+                    assert shapes.setdefault(playlist.sequence + index, shape) == shape
         for address, seen in self._last_seen.items():
             if self.clock.now - seen < WINDOW.kept_seconds:
                 assert self.stage.disk.path(address).is_file(), "deleted too early"
@@ -101,7 +101,7 @@ class PlaylistViewers:
         The exception are segments lost with the memory of an ended process, which are gaps now.
         """
         numbers = [int(one.uri.removesuffix(".m4s")) for one in playlist.segments]
-        assert numbers == [playlist.sequence + place for place in range(len(numbers))]
+        assert numbers == [playlist.sequence + index for index in range(len(numbers))]
         notes = self.notes(run)
         steps = notes.tail if notes is not None else ()
         sizes = {step.sequence: step.segments[name] for step in steps}

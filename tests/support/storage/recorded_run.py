@@ -194,12 +194,12 @@ async def run_recorder(
     `objects` is the folder of the media, by default next to the catalog; `now_us` is the
     recorder's clock.
     """
-    place = folder / "catalog.db"
-    async with open_catalog(migrated(place), migrate=True) as catalog:
+    location = folder / "catalog.db"
+    async with open_catalog(migrated(location), migrate=True) as catalog:
         if await catalog.projects.find("1") is None:
             project = await catalog.projects.add("programmes", NOON_US)
             await catalog.streams.add(project.id, "Morning", NOON_US)
-            await asyncio.to_thread(run_sql, place, f"UPDATE streams SET hash = '{HASH}'")
+            await asyncio.to_thread(run_sql, location, f"UPDATE streams SET hash = '{HASH}'")
         with DiskObjects(objects or folder / "objects") as disk:
             frail = FailingObjects(disk, writes=writes)
             told: list[tuple[str, str, dict[str, object]]] = []

@@ -100,13 +100,13 @@ class S3Server:
         """The environment variables of a client."""
         return {"AWS_ACCESS_KEY_ID": _KEY, "AWS_SECRET_ACCESS_KEY": _SECRET}
 
-    def settings(self, place: S3Place) -> dict[str, str]:
+    def settings(self, bucket: S3Place) -> dict[str, str]:
         """Return the environment of a service that stores its media in this bucket."""
         return {
             **self.credentials,
-            "HEADEND_STORAGE__URL": str(place),
-            "HEADEND_STORAGE__ENDPOINT": place.endpoint,
-            "HEADEND_STORAGE__REGION": place.region,
+            "HEADEND_STORAGE__URL": str(bucket),
+            "HEADEND_STORAGE__ENDPOINT": bucket.endpoint,
+            "HEADEND_STORAGE__REGION": bucket.region,
         }
 
     def start(self) -> None:
@@ -142,10 +142,10 @@ class S3Server:
     def new_bucket(self, prefix: str = "") -> S3Place:
         """Create a bucket, and return it with a prefix."""
         name = f"test-{next(self._numbers)}"
-        place = S3Place(bucket=name, prefix=prefix, endpoint=self.endpoint, region="us-east-1")
+        bucket = S3Place(bucket=name, prefix=prefix, endpoint=self.endpoint, region="us-east-1")
         url = obstore.sign(self.client(name), "PUT", "", timedelta(minutes=1))
         urllib.request.urlopen(urllib.request.Request(url, method="PUT"), timeout=30).close()
-        return place
+        return bucket
 
     def allow_pages(self, bucket: str) -> None:
         """Allow cross-origin reads from a bucket, as redirected viewers need."""

@@ -147,7 +147,7 @@ def _size(coded: bytes) -> int:
 def flv_of_noise(seed: int) -> bytes:
     """Return an FLV of 60 video and audio tags of noise."""
     noise = random.Random(seed)  # no secret
-    tags = [_tag(noise.choice((8, 9)), 40 * place, noise.randbytes(300)) for place in range(60)]
+    tags = [_tag(noise.choice((8, 9)), 40 * index, noise.randbytes(300)) for index in range(60)]
     return _FLV_HEAD + b"".join(tags)
 
 
@@ -160,13 +160,13 @@ def scrambled(data: bytes) -> bytes:
     """Return ffmpeg's transport stream with scrambled video and audio."""
     noise = random.Random(3)  # no secret
     found = bytearray(data)
-    for place in range(0, len(data) - _TS_PACKET + 1, _TS_PACKET):
-        number = int.from_bytes(data[place + 1 : place + 3], "big") & 0x1FFF
-        has_field, has_payload = data[place + 3] & 0x20, data[place + 3] & 0x10
+    for index in range(0, len(data) - _TS_PACKET + 1, _TS_PACKET):
+        number = int.from_bytes(data[index + 1 : index + 3], "big") & 0x1FFF
+        has_field, has_payload = data[index + 3] & 0x20, data[index + 3] & 0x10
         if number not in (0x100, 0x101) or not has_payload:
             continue
-        begin = place + 4 + (1 + data[place + 4] if has_field else 0)
-        end = place + _TS_PACKET
+        begin = index + 4 + (1 + data[index + 4] if has_field else 0)
+        end = index + _TS_PACKET
         found[begin:end] = noise.randbytes(end - begin)
-        found[place + 3] |= 0x80
+        found[index + 3] |= 0x80
     return bytes(found)

@@ -279,7 +279,7 @@ def compressed_index(claimed: int) -> bytes:
 
 def nested(kind: bytes, depth: int) -> bytes:
     """Return deeply nested atoms."""
-    return b"".join(struct.pack(">I", 8 * (depth - place)) + kind for place in range(depth))
+    return b"".join(struct.pack(">I", 8 * (depth - index)) + kind for index in range(depth))
 
 
 def many_elements(count: int) -> bytes:

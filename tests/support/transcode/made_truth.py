@@ -1,6 +1,6 @@
 """Compares everything that a video's playlists declare with the decoded media.
 
-`untruths` decodes every segment of every rendition. Times are in seconds.
+`false_claims` decodes every segment of every rendition. Times are in seconds.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from storage.catalog.records.videos import WholeVideo
 from tests.support.engine.upload_files import picture_size
 from tests.support.transcode.transcode_fixture import VodFixture
 
-__all__ = ["peak_rate", "untruths"]
+__all__ = ["false_claims", "peak_rate"]
 
 # Segments contain whole pictures and whole audio frames.
 _SLACK: Final = 0.05
@@ -55,7 +55,7 @@ class _Rendition(msgspec.Struct, frozen=True):
         return 8 * sum(self.sizes) * VIDEO_SCALE / max(1, self.playlist.duration)
 
 
-async def untruths(
+async def false_claims(
     vod: VodFixture, whole: WholeVideo, *, seconds: float, sound: bool, picture: bool
 ) -> list[str]:
     """Return the false declarations of a completed video, one sentence each.
@@ -67,12 +67,12 @@ async def untruths(
     made = {uri: await _rendition(vod, whole, uri) for uri in dict.fromkeys(uris)}
     found: list[str] = []
     for each in made.values():
-        found += [f"{each.name}: {what}" for what in _lies_of_segments(each)]
-    found += _lies_of_variants(variants, made, await _subtitle_peak(vod, whole, variants))
-    found += _lies_of_lengths(whole, list(made.values()), seconds)
+        found += [f"{each.name}: {what}" for what in _false_segments(each)]
+    found += _false_variants(variants, made, await _subtitle_peak(vod, whole, variants))
+    found += _false_lengths(whole, list(made.values()), seconds)
     if bool(variants.sounds) is not (sound and picture):
         found.append(f"{len(variants.sounds)} audio renditions")
-    return [*found, *await _lies_of_posters(vod, whole, variants)]
+    return [*found, *await _false_posters(vod, whole, variants)]
 
 
 def peak_rate(playlist: MediaPlaylist, sizes: list[int]) -> float:
@@ -83,8 +83,8 @@ def peak_rate(playlist: MediaPlaylist, sizes: list[int]) -> float:
     peak = 0.0
     for first in range(len(sizes)):
         size = length = 0
-        for place in range(first, len(sizes)):
-            size, length = size + sizes[place], length + playlist.segments[place].duration
+        for index in range(first, len(sizes)):
+            size, length = size + sizes[index], length + playlist.segments[index].duration
             if 2 * length > 3 * playlist.target * VIDEO_SCALE:
                 break
             if 2 * length >= playlist.target * VIDEO_SCALE:
@@ -124,7 +124,7 @@ def _decoded(data: bytes) -> _Decoded:
     )
 
 
-def _lies_of_segments(made: _Rendition) -> list[str]:
+def _false_segments(made: _Rendition) -> list[str]:
     found: list[str] = []
     listed: list[PlaylistSegment] = list(made.playlist.segments)
     begins = [each.begin for each in made.segments]
@@ -141,7 +141,7 @@ def _lies_of_segments(made: _Rendition) -> list[str]:
     return found
 
 
-def _lies_of_variants(
+def _false_variants(
     variants: MultivariantPlaylist, made: dict[str, _Rendition], subtitles: float
 ) -> list[str]:
     sounds = [made[each.uri] for each in variants.sounds]
@@ -153,13 +153,11 @@ def _lies_of_variants(
         most = sum(max(one.peak, one.average) for one in (each, *sounds)) + subtitles
         if not peak <= variant.bandwidth <= _ROUNDED * most:
             found.append(f"{each.name}: BANDWIDTH is {variant.bandwidth}, the peak is {peak:.0f}")
-        found += [f"{each.name}: {what}" for what in _lies_of_tracks(variant, each, variants)]
+        found += [f"{each.name}: {what}" for what in _false_tracks(variant, each, variants)]
     return found
 
 
-def _lies_of_tracks(
-    variant: Variant, made: _Rendition, variants: MultivariantPlaylist
-) -> list[str]:
+def _false_tracks(variant: Variant, made: _Rendition, variants: MultivariantPlaylist) -> list[str]:
     found: list[str] = []
     kinds = {"avc1": made.segments[0].size is not None}
     kinds["mp4a"] = bool(variants.sounds) or not kinds["avc1"]
@@ -178,7 +176,7 @@ def _lies_of_tracks(
     return found
 
 
-def _lies_of_lengths(whole: WholeVideo, made: list[_Rendition], seconds: float) -> list[str]:
+def _false_lengths(whole: WholeVideo, made: list[_Rendition], seconds: float) -> list[str]:
     length = whole.video.length_us / MICROSECONDS
     longest = max(each.playlist.duration for each in made) / VIDEO_SCALE
     found: list[str] = []
@@ -203,7 +201,7 @@ async def _subtitle_peak(
     return peak
 
 
-async def _lies_of_posters(
+async def _false_posters(
     vod: VodFixture, whole: WholeVideo, variants: MultivariantPlaylist
 ) -> list[str]:
     """Check that each rung has a poster of its size, and audio-only videos have one."""

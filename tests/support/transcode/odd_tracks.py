@@ -64,8 +64,8 @@ def _with_fonts(path: Path) -> None:
     font.write_bytes(bytes(2_000))
     fonts = [
         word
-        for place in range(100)
-        for word in ("-attach", font, f"-metadata:s:t:{place}", "mimetype=font/ttf")
+        for index in range(100)
+        for word in ("-attach", font, f"-metadata:s:t:{index}", "mimetype=font/ttf")
     ]
     ffmpeg("-i", whole, "-c", "copy", *fonts, "-y", path)
 

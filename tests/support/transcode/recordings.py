@@ -7,7 +7,7 @@ from media.hls.playlist import MediaPlaylist, MultivariantPlaylist, PlaylistSegm
 from media.ladder import Ladder, Rendition
 from storage.catalog.records.videos import WholeVideo
 from storage.catalog.videos.recordings import MadeRecording, RecordedRung
-from tests.support.engine.engine_process import ORIGIN, Made, begin, orders, run
+from tests.support.engine.engine_process import ORIGIN, EngineOutput, begin, orders, run
 from tests.support.engine.sources import ffmpeg, source_of
 from tests.support.transcode.transcode_fixture import VodFixture, now_us
 from transcode.protocol.messages import EngineOrder
@@ -35,7 +35,7 @@ def staircase(path: Path, *, steps: int, first: int = 0, rate: int = 25) -> Path
     return path
 
 
-def record(folder: Path, *epochs: int) -> Made:
+def record(folder: Path, *epochs: int) -> EngineOutput:
     """Run an engine; each epoch has so many steps, and its own init section."""
     given: list[list[EngineOrder]] = []
     done = 0
@@ -59,7 +59,7 @@ def record(folder: Path, *epochs: int) -> Made:
 
 async def add_recording(
     vod: VodFixture,
-    made: Made | None,
+    made: EngineOutput | None,
     *,
     gaps: frozenset[int],
     posters: str | None = "poster-1-1",

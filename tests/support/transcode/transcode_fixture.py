@@ -136,14 +136,16 @@ async def vod_fixture(
     folder: Path,
     media: Path | None = None,
     *,
-    place: str | Path | None = None,
+    location: str | Path | None = None,
     store: DiskObjects | None = None,
 ) -> AsyncGenerator[VodFixture]:
     """Open the catalog and the objects in a folder, which may exist already.
 
     `media` is another folder for the objects, `store` another store, `place` another catalog.
     """
-    async with open_catalog(place or migrated(folder / "catalog.sqlite"), migrate=True) as catalog:
+    async with open_catalog(
+        location or migrated(folder / "catalog.sqlite"), migrate=True
+    ) as catalog:
         await catalog.installation.first_start(now_us())
         with nullcontext(store) if store else DiskObjects(media or folder / "objects") as objects:
             transcoder = VideoTranscoder(

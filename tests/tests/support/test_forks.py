@@ -40,7 +40,7 @@ def forked(function: str, *arguments: str) -> ForkedProcess:
         return fork(HERE.format(function), arguments, files, environment, os.fdopen(reading))
 
 
-def said(process: ForkedProcess) -> list[str]:
+def output_lines(process: ForkedProcess) -> list[str]:
     assert process.stdout is not None
     with process.stdout as output:
         return output.read().splitlines()
@@ -48,7 +48,7 @@ def said(process: ForkedProcess) -> list[str]:
 
 def test_a_fork_has_its_arguments_environment_and_status() -> None:
     process = forked("tell", "one", "two")
-    assert said(process) == ["one", "two", "a word", str(process.pid)]
+    assert output_lines(process) == ["one", "two", "a word", str(process.pid)]
     assert (process.wait(10), process.poll(), process.wait()) == (3, 3, 3)
     assert not Path(f"/proc/{process.pid}").exists()
     process.terminate()  # no effect: it has ended
@@ -58,14 +58,14 @@ def test_what_is_loaded_before_its_time_forks_when_it_is_asked_to() -> None:
     prepare(HERE.format("tell"))
     prepare(HERE.format("tell"))
     process = forked("tell", "one")
-    assert said(process) == ["one", "a word", str(process.pid)]
+    assert output_lines(process) == ["one", "a word", str(process.pid)]
     assert process.wait(10) == 3
 
 
 def test_a_fork_ends_though_a_pool_of_threads_is_left() -> None:
     process = forked("leave_a_pool")
     assert process.wait(10) == 4
-    assert said(process) == ["0"]
+    assert output_lines(process) == ["0"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGINT])
@@ -84,4 +84,4 @@ def test_a_signal_ends_a_fork_alone(number: signal.Signals) -> None:
     second.kill()
     assert second.wait(10) == -signal.SIGKILL
     for process in processes:
-        assert said(process) == []
+        assert output_lines(process) == []

@@ -60,8 +60,8 @@ def fed(
 
     def write() -> None:
         with contextlib.suppress(BrokenPipeError):
-            for place in range(0, len(data), step):
-                entrance.write(data[place : place + step])
+            for index in range(0, len(data), step):
+                entrance.write(data[index : index + step])
                 entrance.flush()
 
     writing = threading.Thread(target=write)

@@ -126,30 +126,30 @@ class ImportFixture(msgspec.Struct, frozen=True):
 
 
 @asynccontextmanager
-async def opened(place: str | Path, folder: Path) -> AsyncGenerator[ImportFixture]:
-    async with open_catalog(place, migrate=True) as catalog:
+async def opened(location: str | Path, folder: Path) -> AsyncGenerator[ImportFixture]:
+    async with open_catalog(location, migrate=True) as catalog:
         await catalog.installation.first_start(now_us())
         with DiskObjects(folder / "objects", reserve_bytes=0) as objects:
             yield ImportFixture(catalog, objects)
 
 
 @pytest.fixture
-async def imports(migrated_place: Path, tmp_path: Path) -> AsyncGenerator[ImportFixture]:
-    async with opened(migrated_place, tmp_path) as found:
+async def imports(sqlite_database: Path, tmp_path: Path) -> AsyncGenerator[ImportFixture]:
+    async with opened(sqlite_database, tmp_path) as found:
         yield found
 
 
 @pytest.fixture
-async def imports_on_both(both_places: str | Path, tmp_path: Path) -> AsyncGenerator[ImportFixture]:
-    async with opened(both_places, tmp_path) as found:
+async def any_imports(either_database: str | Path, tmp_path: Path) -> AsyncGenerator[ImportFixture]:
+    async with opened(either_database, tmp_path) as found:
         yield found
 
 
 async def test_an_import_becomes_the_source_of_its_video(
-    imports_on_both: ImportFixture, short_film: Path, caplog: pytest.LogCaptureFixture
+    any_imports: ImportFixture, short_film: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
-    imports = imports_on_both
+    imports = any_imports
     data = await asyncio.to_thread(short_film.read_bytes)
     async with web_server(file_server(data)) as site:
         wanted = UploadDetails(title="A film", countries=(642,), tags=("holiday",))
@@ -210,10 +210,10 @@ async def test_what_cannot_be_had_fails_with_a_reason(
 
 @pytest.mark.parametrize("announced", [True, False])
 async def test_an_import_beyond_the_bytes_of_its_project_fails(
-    imports_on_both: ImportFixture, short_film: Path, announced: bool
+    any_imports: ImportFixture, short_film: Path, announced: bool
 ) -> None:
     """The second of two that were asked for while there was room for one."""
-    imports = imports_on_both
+    imports = any_imports
     data = await asyncio.to_thread(short_film.read_bytes)
 
     async def say(asked: WebRequest, writer: asyncio.StreamWriter) -> None:
@@ -232,9 +232,9 @@ async def test_an_import_beyond_the_bytes_of_its_project_fails(
 
 
 async def test_a_failed_import_can_be_asked_again(
-    imports_on_both: ImportFixture, short_film: Path
+    any_imports: ImportFixture, short_film: Path
 ) -> None:
-    imports = imports_on_both
+    imports = any_imports
     data = await asyncio.to_thread(short_film.read_bytes)
     good = False
 
@@ -294,8 +294,8 @@ async def _ending(importer: Importer, held: HeldJob) -> None:
         return
 
 
-async def test_deleting_the_video_ends_the_fetch(imports_on_both: ImportFixture) -> None:
-    imports = imports_on_both
+async def test_deleting_the_video_ends_the_fetch(any_imports: ImportFixture) -> None:
+    imports = any_imports
     async with under_way(imports) as (video, _, task):
         await imports.catalog.videos.remove(video, now_us(), by=None)
         await task
@@ -332,10 +332,10 @@ async def test_a_worker_that_is_told_to_stop_gives_the_job_back(imports: ImportF
 
 
 async def test_who_lost_the_job_changes_nothing(
-    imports_on_both: ImportFixture, short_film: Path
+    any_imports: ImportFixture, short_film: Path
 ) -> None:
     """A worker that slept through its lease wakes up when another has brought the file."""
-    imports = imports_on_both
+    imports = any_imports
     data = await asyncio.to_thread(short_film.read_bytes)
     async with web_server(file_server(data)) as site:
         video = (await imports.ask(site.port)).video.id
@@ -369,13 +369,13 @@ class PausedDisk(DiskObjects):
 
 
 async def test_a_file_that_took_the_fetched_one_s_place_meanwhile_stays(
-    imports_on_both: ImportFixture, short_film: Path
+    any_imports: ImportFixture, short_film: Path
 ) -> None:
     """What a worker clears up is what imports left, and nothing that others put there since."""
     data = await asyncio.to_thread(short_film.read_bytes)
-    disk = PausedDisk(imports_on_both.objects.root)
+    disk = PausedDisk(any_imports.objects.root)
     with disk:
-        imports = ImportFixture(imports_on_both.catalog, disk)
+        imports = ImportFixture(any_imports.catalog, disk)
         async with web_server(file_server(data)) as site, asyncio.TaskGroup() as tasks:
             whole = await imports.ask(site.port)
             hash_ = whole.video.hash
@@ -394,14 +394,14 @@ async def test_a_file_that_took_the_fetched_one_s_place_meanwhile_stays(
 
 
 async def test_a_catalog_that_does_not_answer_at_the_end_is_no_mistake_of_ours(
-    migrated_place: Path, tmp_path: Path, short_film: Path
+    sqlite_database: Path, tmp_path: Path, short_film: Path
 ) -> None:
     """The lease runs out, and the file is fetched again: no traceback, and no group of errors."""
     data = await asyncio.to_thread(short_film.read_bytes)
-    async with opened(migrated_place, tmp_path) as imports, web_server(file_server(data)) as site:
+    async with opened(sqlite_database, tmp_path) as imports, web_server(file_server(data)) as site:
         whole = await imports.ask(site.port)
         held = await imports.lease()
-        with contextlib.closing(sqlite3.connect(migrated_place)) as database:
+        with contextlib.closing(sqlite3.connect(sqlite_database)) as database:
             database.execute(
                 "CREATE TRIGGER refuses BEFORE DELETE ON imports"
                 " BEGIN SELECT RAISE(ABORT, 'no'); END"
@@ -417,13 +417,13 @@ async def test_a_catalog_that_does_not_answer_at_the_end_is_no_mistake_of_ours(
 
 
 async def test_an_import_whose_end_is_refused_once_is_not_fetched_again(
-    migrated_place: Path, tmp_path: Path, short_film: Path, caplog: pytest.LogCaptureFixture
+    sqlite_database: Path, tmp_path: Path, short_film: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     data = await asyncio.to_thread(short_film.read_bytes)
-    async with opened(migrated_place, tmp_path) as imports, web_server(file_server(data)) as site:
+    async with opened(sqlite_database, tmp_path) as imports, web_server(file_server(data)) as site:
         whole = await imports.ask(site.port)
         held = await imports.lease()
-        with contextlib.closing(sqlite3.connect(migrated_place)) as database:
+        with contextlib.closing(sqlite3.connect(sqlite_database)) as database:
             database.execute(
                 "CREATE TRIGGER refuses BEFORE DELETE ON imports"
                 " BEGIN SELECT RAISE(ABORT, 'no'); END"
@@ -480,10 +480,10 @@ async def test_importers_take_what_is_asked_for(imports: ImportFixture, short_fi
 
 
 async def test_one_project_s_imports_leave_places_for_another_s(
-    imports_on_both: ImportFixture,
+    any_imports: ImportFixture,
 ) -> None:
     """Four crawling servers once held all four places."""
-    imports = imports_on_both
+    imports = any_imports
     other = (await imports.catalog.projects.add("Other", now_us(), by=None)).id
     now = 0.0
     importer = imports.importer(1, places=4, clock=lambda: now)

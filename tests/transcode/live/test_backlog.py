@@ -165,9 +165,9 @@ def test_it_never_holds_more_than_its_bound_and_begins_at_keyframes(
                     assert what == "key"
         assert queue.bytes <= QUEUE_BYTES
     held = all_of(queue)
-    for place, order in enumerate(held[:-1]):
-        if isinstance(order, SourceStart) and place:
-            following = held[place + 1]
+    for index, order in enumerate(held[:-1]):
+        if isinstance(order, SourceStart) and index:
+            following = held[index + 1]
             assert isinstance(following, Packet)
             assert following.key
 

@@ -11,7 +11,7 @@ from transcode.live.event_queue import MAX_EVENTS, EventQueue
 Event = tuple[str, str, dict[str, object]]
 
 
-class Journal:
+class FailingJournal:
     """Takes `seconds` for each event; raises the given errors first."""
 
     def __init__(self, *errors: Exception, seconds: float = 0.0) -> None:
@@ -27,7 +27,7 @@ class Journal:
 
 
 @asynccontextmanager
-async def queue_to(journal: Journal) -> AsyncGenerator[EventQueue, None]:
+async def queue_to(journal: FailingJournal) -> AsyncGenerator[EventQueue, None]:
     queue = EventQueue(journal.write)
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(queue.run())
@@ -41,9 +41,9 @@ def some_events(count: int) -> list[Event]:
 
 
 def test_events_are_written_in_order_and_nobody_waits_for_them() -> None:
-    journal = Journal(seconds=0.1)
+    journal = FailingJournal(seconds=0.1)
 
-    async def story() -> None:
+    async def scenario() -> None:
         clock = asyncio.get_running_loop().time
         async with queue_to(journal) as queue:
             began = clock()
@@ -52,7 +52,7 @@ def test_events_are_written_in_order_and_nobody_waits_for_them() -> None:
             assert clock() == began
             await asyncio.sleep(2)
 
-    run(story())
+    run(scenario())
     assert journal.written == some_events(10)
 
 
@@ -60,50 +60,50 @@ def test_events_are_written_in_order_and_nobody_waits_for_them() -> None:
 def test_events_wait_for_a_catalog_that_is_away(
     error: StorageError, caplog: pytest.LogCaptureFixture
 ) -> None:
-    journal = Journal(*[error] * 20)
+    journal = FailingJournal(*[error] * 20)
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with queue_to(journal) as queue:
             for event in some_events(3):
                 queue.add(*event)
             await asyncio.sleep(10)
 
-    run(story())
+    run(scenario())
     assert journal.written == some_events(3)
     assert [record.msg for record in caplog.records] == ["events wait"]
 
 
 def test_an_event_that_the_catalog_refuses_costs_no_other(caplog: pytest.LogCaptureFixture) -> None:
-    journal = Journal(CatalogError("refused"))
+    journal = FailingJournal(CatalogError("refused"))
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with queue_to(journal) as queue:
             for event in some_events(3):
                 queue.add(*event)
 
-    run(story())
+    run(scenario())
     assert journal.written == some_events(3)[1:]
     assert [record.msg for record in caplog.records] == ["event not written"]
 
 
 def test_a_write_that_hangs_is_tried_again() -> None:
-    journal = Journal(seconds=1000.0)
+    journal = FailingJournal(seconds=1000.0)
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with queue_to(journal) as queue:
             queue.add(*some_events(1)[0])
             await asyncio.sleep(6)
             journal.seconds = 0.0
             await asyncio.sleep(6)
 
-    run(story())
+    run(scenario())
     assert journal.written == some_events(1)
 
 
 def test_the_oldest_are_dropped_when_too_many_wait(caplog: pytest.LogCaptureFixture) -> None:
-    journal = Journal(seconds=1.0)
+    journal = FailingJournal(seconds=1.0)
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with queue_to(journal) as queue:
             queue.add("stream", "first", {})
             await asyncio.sleep(0.5)  # it is being written
@@ -111,16 +111,16 @@ def test_the_oldest_are_dropped_when_too_many_wait(caplog: pytest.LogCaptureFixt
                 queue.add(*event)
             await asyncio.sleep(MAX_EVENTS + 10)
 
-    run(story())
+    run(scenario())
     assert journal.written == [("stream", "first", {}), *some_events(MAX_EVENTS + 5)[5:]]
     assert [record.msg for record in caplog.records] == ["events dropped"]
 
 
 @pytest.mark.parametrize(("seconds", "written"), [(0.5, 3), (1000.0, 0)])
 def test_the_end_waits_for_what_is_queued_but_not_for_long(seconds: float, written: int) -> None:
-    journal = Journal(seconds=seconds)
+    journal = FailingJournal(seconds=seconds)
 
-    async def story() -> float:
+    async def scenario() -> float:
         clock = asyncio.get_running_loop().time
         async with queue_to(journal) as queue:
             for event in some_events(3):
@@ -128,5 +128,5 @@ def test_the_end_waits_for_what_is_queued_but_not_for_long(seconds: float, writt
             began = clock()
         return clock() - began
 
-    assert run(story()) <= 2.0
+    assert run(scenario()) <= 2.0
     assert len(journal.written) == written

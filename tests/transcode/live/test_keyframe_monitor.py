@@ -18,7 +18,7 @@ def track(tmp_path_factory: pytest.TempPathFactory) -> VideoTrack:
     return source.video
 
 
-def give_back(
+def time_of_return(
     keyframes: KeyframeMonitor, track: VideoTrack, every: int, upto: int, data: bytes = IDR
 ) -> int | None:
     """Send keyframes every so many ms; return when the rung goes back to the source."""
@@ -31,7 +31,7 @@ def give_back(
 
 
 def test_nothing_is_watched_before_the_encoder_took_over(track: VideoTrack) -> None:
-    assert give_back(KeyframeMonitor(), track, 2000, 60_000) is None
+    assert time_of_return(KeyframeMonitor(), track, 2000, 60_000) is None
 
 
 def test_regular_keyframes_get_the_rung_back_and_wait_twice_as_long_the_next_time(
@@ -39,30 +39,30 @@ def test_regular_keyframes_get_the_rung_back_and_wait_twice_as_long_the_next_tim
 ) -> None:
     keyframes = KeyframeMonitor()
     keyframes.watch(track)
-    assert give_back(keyframes, track, 2000, 60_000) == 8_000
+    assert time_of_return(keyframes, track, 2000, 60_000) == 8_000
     keyframes.watch(track)
-    assert give_back(keyframes, track, 2000, 60_000) == 16_000
+    assert time_of_return(keyframes, track, 2000, 60_000) == 16_000
 
 
 def test_keyframes_that_are_too_far_apart_never_do(track: VideoTrack) -> None:
     keyframes = KeyframeMonitor()
     keyframes.watch(track)
-    assert give_back(keyframes, track, 8000, 600_000) is None
+    assert time_of_return(keyframes, track, 8000, 600_000) is None
 
 
 def test_keyframes_that_are_no_idr_never_do(track: VideoTrack) -> None:
     keyframes = KeyframeMonitor()
     keyframes.watch(track)
-    assert give_back(keyframes, track, 2000, 600_000, PLAIN) is None
+    assert time_of_return(keyframes, track, 2000, 600_000, PLAIN) is None
     keyframes.watch(track)
-    assert give_back(keyframes, track, 2000, 600_000, b"\0\0\0\xff") is None
+    assert time_of_return(keyframes, track, 2000, 600_000, b"\0\0\0\xff") is None
 
 
 def test_a_new_beginning_forgets(track: VideoTrack) -> None:
     keyframes = KeyframeMonitor()
     keyframes.watch(track)
     keyframes.stop()
-    assert give_back(keyframes, track, 2000, 60_000) is None
+    assert time_of_return(keyframes, track, 2000, 60_000) is None
 
 
 def test_sound_says_nothing(track: VideoTrack) -> None:

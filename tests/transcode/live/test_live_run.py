@@ -42,7 +42,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Source:
 
 
 async def test_what_is_offered_is_published_and_ended(tmp_path: Path, source: Source) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         with DiskObjects(tmp_path) as objects:
             async with running(objects) as run:
                 run.begin(tracks_of(source))
@@ -51,7 +51,7 @@ async def test_what_is_offered_is_published_and_ended(tmp_path: Path, source: So
                 run.end()
             assert run.playable
 
-    await story()
+    await scenario()
     made = playlist(tmp_path)
     assert made.ended
     assert len(made.segments) == 4
@@ -60,7 +60,7 @@ async def test_what_is_offered_is_published_and_ended(tmp_path: Path, source: So
 
 
 async def test_a_run_that_is_left_without_an_end_stays_open(tmp_path: Path, source: Source) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         with DiskObjects(tmp_path) as objects:
             for _ in range(2):
                 async with running(objects) as run:
@@ -68,7 +68,7 @@ async def test_a_run_that_is_left_without_an_end_stays_open(tmp_path: Path, sour
                     send(run, source)
                     run.finish()
 
-    await story()
+    await scenario()
     made = playlist(tmp_path)
     assert not made.ended
     assert [segment.discontinuity for segment in made.segments] == [False] * 4 + [True] + [
@@ -82,14 +82,14 @@ async def test_parts_are_as_long_as_the_run_wants_them(
 ) -> None:
     """The source has a keyframe each second and 30 frames; its segments last 2 s."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         with DiskObjects(tmp_path) as objects:
             async with running(objects, settings=RunSettings(part_seconds=part_seconds)) as run:
                 run.begin(tracks_of(source))
                 send(run, source, end=5000)
                 run.finish()
 
-    await story()
+    await scenario()
     (path,) = (tmp_path / "live" / STREAM).glob("*/state.json")
     state = msgspec.json.decode(path.read_bytes(), type=RunState)
     assert {step.segments[RUNG].parts for step in state.tail[:2]} == {parts}
@@ -98,7 +98,7 @@ async def test_parts_are_as_long_as_the_run_wants_them(
 async def test_a_killed_engine_is_replaced_and_the_run_goes_on(
     tmp_path: Path, source: Source
 ) -> None:
-    async def story() -> int:
+    async def scenario() -> int:
         with DiskObjects(tmp_path) as objects:
             async with running(objects) as run:
                 run.begin(tracks_of(source))
@@ -112,7 +112,7 @@ async def test_a_killed_engine_is_replaced_and_the_run_goes_on(
                 run.end()
             return run.metrics.deaths
 
-    assert await story() == 1
+    assert await scenario() == 1
     for rendition in (RUNG, "audio"):
         made = playlist(tmp_path, rendition)
         assert made.ended
@@ -125,7 +125,7 @@ async def test_a_killed_engine_is_replaced_and_the_run_goes_on(
 async def test_sources_that_begin_faster_than_they_are_made_are_all_made(
     tmp_path: Path, source: Source
 ) -> None:
-    async def story() -> int:
+    async def scenario() -> int:
         with DiskObjects(tmp_path) as objects:
             async with running(objects) as run:
                 for start in range(0, 7000, 1000):
@@ -135,7 +135,7 @@ async def test_sources_that_begin_faster_than_they_are_made_are_all_made(
                 run.end()
             return run.metrics.deaths
 
-    assert await story() == 0
+    assert await scenario() == 0
     made = playlist(tmp_path)
     assert [segment.discontinuity for segment in made.segments] == [False] + [True] * 6
 
@@ -145,7 +145,7 @@ async def test_engines_that_die_again_and_again_end_the_run(
 ) -> None:
     caplog.set_level(logging.INFO, logger="security")
 
-    async def story() -> None:
+    async def scenario() -> None:
         with DiskObjects(tmp_path) as objects:
             async with running(objects) as run:
                 run.begin(tracks_of(source))
@@ -158,7 +158,7 @@ async def test_engines_that_die_again_and_again_end_the_run(
                 raise AssertionError("the run went on")
 
     with pytest.raises(BaseExceptionGroup) as caught:
-        await story()
+        await scenario()
     assert "engine ended with status" in repr(caught.value)
     assert playlist(tmp_path).ended
     assert children() == []
@@ -171,7 +171,7 @@ async def test_no_other_engine_is_begun_for_a_stream_that_another_host_owns(
 ) -> None:
     losses: list[tuple[str, int]] = []
 
-    async def story() -> int:
+    async def scenario() -> int:
         with DiskObjects(tmp_path) as objects:
             later = msgspec.json.encode(RunState(generation=3))
             await objects.put(live_state(STREAM, next_run_name(wall_clock_us(), None)), later)
@@ -191,14 +191,14 @@ async def test_no_other_engine_is_begun_for_a_stream_that_another_host_owns(
                 send(run, source, start=3000)
             return run.metrics.deaths
 
-    assert await story() == 0
+    assert await scenario() == 0
     assert losses == [(STREAM, 2)]
 
 
 async def test_an_engine_that_stands_still_costs_media_and_not_memory(
     tmp_path: Path, source: Source, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def story() -> LiveRun:
+    async def scenario() -> LiveRun:
         with DiskObjects(tmp_path) as objects:
             async with running(objects) as run:
                 run.begin(tracks_of(source))
@@ -216,7 +216,7 @@ async def test_an_engine_that_stands_still_costs_media_and_not_memory(
                 run.end()
             return run
 
-    run = await story()
+    run = await scenario()
     assert run.metrics.dropped > 0
     assert "engine too slow" in caplog.text
     assert playlist(tmp_path).ended
@@ -240,7 +240,7 @@ async def test_the_owner_learns_once_that_the_sound_was_moved(
     def record(_: str, kind: str, facts: dict[str, object]) -> None:
         events.append((kind, facts))
 
-    async def story() -> None:
+    async def scenario() -> None:
         with DiskObjects(tmp_path) as objects:
             async with running(objects, record) as run:
                 for _ in range(2):
@@ -249,7 +249,7 @@ async def test_the_owner_learns_once_that_the_sound_was_moved(
                     run.finish()
                 run.end()
 
-    await story()
+    await scenario()
     assert [kind for kind, _ in events] == ["sound moved"]
     ((_, facts),) = events
     assert facts == {"offset_ms": pytest.approx(60_000, abs=50), "moved_ms": facts["moved_ms"]}

@@ -86,9 +86,9 @@ def seconds(segments: list[PlaylistSegment]) -> float:
     return sum(segment.duration for segment in segments) / 90_000
 
 
-def pictures(root: Path, made: MediaPlaylist, place: int) -> list[VideoFrame]:
+def pictures(root: Path, made: MediaPlaylist, offset: int) -> list[VideoFrame]:
     """The pictures of one listed segment."""
-    segment = made.segments[place]
+    segment = made.segments[offset]
     folder = next((root / "live" / STREAM).glob(f"*/{RUNG}"))
     assert segment.map_uri is not None
     data = (folder / segment.map_uri).read_bytes() + (folder / segment.uri).read_bytes()
@@ -128,7 +128,7 @@ def clocks(made: MediaPlaylist) -> list[float]:
 async def test_a_splice_leaves_no_mark_in_any_playlist(
     tmp_path: Path, source: Source, other: Source
 ) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with running(tmp_path) as run:
             run.begin(tracks_of(source))
             send(run, source, end=3_400)
@@ -137,7 +137,7 @@ async def test_a_splice_leaves_no_mark_in_any_playlist(
             run.finish()
             run.end()
 
-    await story()
+    await scenario()
     for rendition in (RUNG, "audio"):
         made = playlist(tmp_path, rendition)
         assert made.ended
@@ -150,7 +150,7 @@ async def test_a_splice_leaves_no_mark_in_any_playlist(
 async def test_a_killed_engine_after_a_splice_is_replaced(
     tmp_path: Path, source: Source, other: Source
 ) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with running(tmp_path) as run:
             run.begin(tracks_of(source))
             send(run, source, end=3_400)
@@ -163,7 +163,7 @@ async def test_a_killed_engine_after_a_splice_is_replaced(
             run.finish()
             run.end()
 
-    await story()
+    await scenario()
     made = playlist(tmp_path)
     assert made.ended
     assert [segment.discontinuity for segment in made.segments].count(True) == 1
@@ -172,7 +172,7 @@ async def test_a_killed_engine_after_a_splice_is_replaced(
 async def test_who_is_gone_leaves_the_slate_and_comes_back_in_the_same_run(
     tmp_path: Path, source: Source, other: Source
 ) -> None:
-    async def story() -> float:
+    async def scenario() -> float:
         async with running(tmp_path, jpeg("red")) as run:
             run.begin(tracks_of(source), 3.4 + 2.0)
             send(run, source, end=3_400)
@@ -186,7 +186,7 @@ async def test_who_is_gone_leaves_the_slate_and_comes_back_in_the_same_run(
             run.end()
             return gone
 
-    gone = await story()
+    gone = await scenario()
     made = playlist(tmp_path)
     assert made.ended
     marks = [number for number, segment in enumerate(made.segments) if segment.discontinuity]
@@ -196,8 +196,8 @@ async def test_who_is_gone_leaves_the_slate_and_comes_back_in_the_same_run(
     first = pictures(tmp_path, made, marks[0])
     assert not is_red(first[0]), "the last picture, before the slate"
     assert not is_red(first[15])
-    for place in range(marks[0] + 1, marks[1]):
-        assert all(is_red(frame) for frame in pictures(tmp_path, made, place)[1:])
+    for index in range(marks[0] + 1, marks[1]):
+        assert all(is_red(frame) for frame in pictures(tmp_path, made, index)[1:])
     assert not is_red(pictures(tmp_path, made, marks[1])[0])
     assert max(map(abs, clocks(made))) < 0.7, "the wall clock goes on over both seams"
     lengths = [segment.duration for segment in made.segments[marks[0] : marks[1] - 1]]
@@ -205,7 +205,7 @@ async def test_who_is_gone_leaves_the_slate_and_comes_back_in_the_same_run(
 
 
 async def test_a_slate_that_cannot_be_shown_is_a_card(tmp_path: Path, source: Source) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with running(tmp_path, b"no picture at all") as run:
             run.begin(tracks_of(source))
             send(run, source, end=2_100)
@@ -214,7 +214,7 @@ async def test_a_slate_that_cannot_be_shown_is_a_card(tmp_path: Path, source: So
             run.end()
             assert run.metrics.deaths == 0
 
-    await story()
+    await scenario()
     made = playlist(tmp_path)
     assert is_card(pictures(tmp_path, made, 3)[-1])
 
@@ -223,7 +223,7 @@ async def test_a_slate_that_cannot_be_shown_is_a_card(tmp_path: Path, source: So
 async def test_a_slate_that_is_not_there_is_a_card(
     tmp_path: Path, source: Source, caplog: pytest.LogCaptureFixture, size: int
 ) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with running(tmp_path, bytes(size)) as run:
             run.begin(tracks_of(source))
             send(run, source, end=2_100)
@@ -231,7 +231,7 @@ async def test_a_slate_that_is_not_there_is_a_card(
             await until(lambda: len(listed(tmp_path)) >= 4, within=15)
             run.end()
 
-    await story()
+    await scenario()
     made = playlist(tmp_path)
     assert made.ended
     assert is_card(pictures(tmp_path, made, 3)[-1])
@@ -241,7 +241,7 @@ async def test_a_slate_that_is_not_there_is_a_card(
 async def test_an_engine_that_dies_on_the_slate_is_replaced_and_shows_it(
     tmp_path: Path, source: Source, other: Source
 ) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with running(tmp_path) as run:
             run.begin(tracks_of(source))
             send(run, source, end=2_100)
@@ -257,7 +257,7 @@ async def test_an_engine_that_dies_on_the_slate_is_replaced_and_shows_it(
             run.end()
             assert run.metrics.deaths == 1
 
-    await story()
+    await scenario()
     made = playlist(tmp_path)
     assert made.ended
     marks = [segment.discontinuity for segment in made.segments]
@@ -269,14 +269,14 @@ async def test_an_engine_that_dies_on_the_slate_is_replaced_and_shows_it(
 
 
 async def test_a_paused_run_begins_with_the_slate(tmp_path: Path, source: Source) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with running(tmp_path) as run:
             run.begin(tracks_of(source))
             run.slate(0.0)
             await until(lambda: run.playable, within=15)
             assert run.load() is None, "nobody decides about rungs of a run without a source"
 
-    await story()
+    await scenario()
     made = playlist(tmp_path)
     assert not made.ended, "a restart can go on with it"
     assert is_card(pictures(tmp_path, made, 0)[0])
@@ -288,7 +288,7 @@ async def test_sound_alone_goes_silent(tmp_path: Path, source: Source) -> None:
     kept = tuple(packet for packet in source.packets if not packet.video)
     alone = msgspec.structs.replace(source, video=None, packets=kept)
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with running(tmp_path) as run:
             run.begin(tracks_of(alone))
             send(run, alone, end=3_000)
@@ -299,7 +299,7 @@ async def test_sound_alone_goes_silent(tmp_path: Path, source: Source) -> None:
             run.finish()
             run.end()
 
-    await story()
+    await scenario()
     made = playlist(tmp_path, "audio")
     assert made.ended
     assert not any(segment.discontinuity for segment in made.segments)
@@ -310,7 +310,7 @@ async def test_the_slate_goes_as_far_as_the_clock(tmp_path: Path, source: Source
     """A clock that only jumps makes as much slate as it jumps by, at once."""
     now = 1_000.0
 
-    async def story() -> None:
+    async def scenario() -> None:
         nonlocal now
         with DiskObjects(tmp_path) as objects:
             home = LiveTranscoding(
@@ -339,7 +339,7 @@ async def test_the_slate_goes_as_far_as_the_clock(tmp_path: Path, source: Source
                 run.end()
                 run.close()
 
-    await story()
+    await scenario()
     assert playlist(tmp_path).ended
 
 
@@ -354,7 +354,7 @@ async def test_a_burst_of_a_backups_ring_sheds_nothing(
         decided.append(load is not None and load.is_behind and load.pace < 1.02)
         return run.metrics.lag < 1.5 and run.metrics.pace > 0
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with running(tmp_path) as run:
             run.begin(tracks_of(source))
             for start in range(0, 2_000, 250):
@@ -372,5 +372,5 @@ async def test_a_burst_of_a_backups_ring_sheds_nothing(
             run.end()
             assert run.metrics.sheds == 0
 
-    await story()
+    await scenario()
     assert not any(decided)

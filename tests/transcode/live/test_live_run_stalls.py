@@ -69,7 +69,7 @@ def is_whole(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
 async def test_an_engine_is_not_blamed_for_a_disk_that_stalls(
     tmp_path: Path, source: Source, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def story() -> int:
+    async def scenario() -> int:
         with DiskObjects(tmp_path) as objects:
             async with running(objects) as run:
                 run.begin(tracks_of(source))
@@ -84,14 +84,14 @@ async def test_an_engine_is_not_blamed_for_a_disk_that_stalls(
                 run.end()
             return run.metrics.deaths
 
-    assert await story() == 0
+    assert await scenario() == 0
     is_whole(tmp_path, caplog)
 
 
 async def test_an_engine_that_is_silent_is_killed(
     tmp_path: Path, source: Source, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         with DiskObjects(tmp_path) as objects:
             async with running(objects) as run:
                 run.begin(tracks_of(source))
@@ -105,7 +105,7 @@ async def test_an_engine_that_is_silent_is_killed(
                 run.finish()
                 run.end()
 
-    await story()
+    await scenario()
     assert "engine silent: killed" in caplog.text
 
 
@@ -175,7 +175,7 @@ async def hold_up(run: LiveRun, loop: HeldUpLoop, source: Source) -> int:
 async def test_an_engine_is_not_blamed_for_a_loop_that_was_held_up(
     tmp_path: Path, source: Source, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def story() -> int:
+    async def scenario() -> int:
         loop = HeldUpLoop()
         with DiskObjects(tmp_path) as objects:
             async with running_on(loop, objects) as run:
@@ -190,14 +190,14 @@ async def test_an_engine_is_not_blamed_for_a_loop_that_was_held_up(
                 run.end()
             return run.metrics.deaths
 
-    assert await story() == 0
+    assert await scenario() == 0
     is_whole(tmp_path, caplog)
 
 
 async def test_an_engine_that_is_silent_after_a_loop_was_held_up_is_killed(
     tmp_path: Path, source: Source, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         loop = HeldUpLoop()
         with DiskObjects(tmp_path) as objects:
             async with running_on(loop, objects) as run:
@@ -207,5 +207,5 @@ async def test_an_engine_that_is_silent_after_a_loop_was_held_up_is_killed(
                 run.finish()
                 run.end()
 
-    await story()
+    await scenario()
     assert "engine silent: killed" in caplog.text

@@ -134,7 +134,7 @@ def test_a_rung_that_came_back_too_soon_waits_longer_each_time() -> None:
     assert waits[-1] == pytest.approx(MOST_ROOM_SECONDS, rel=0.1)
 
 
-class Machine:
+class SimulatedCores:
     """Runs of 1080p sources on some cores: each engine gets its share of what there is."""
 
     def __init__(self, runs: int, cores: float, overhead: float = 0.15) -> None:
@@ -174,7 +174,7 @@ class Machine:
 
 
 def test_eight_streams_on_two_cores_keep_up_with_what_fits() -> None:
-    machine, governor, changes = Machine(8, 2.0), LoadShedder(), list[float]()
+    machine, governor, changes = SimulatedCores(8, 2.0), LoadShedder(), list[float]()
     for now in range(300):
         loads, idle = machine.second()
         for stream, off in governor.decide(now, loads, idle).items():
@@ -187,7 +187,7 @@ def test_eight_streams_on_two_cores_keep_up_with_what_fits() -> None:
 
 
 def test_all_returns_when_the_load_is_over() -> None:
-    machine, governor = Machine(4, 1.0), LoadShedder()
+    machine, governor = SimulatedCores(4, 1.0), LoadShedder()
     for now in range(900):
         machine.cores = 1.0 if now < 60 else 4.0
         loads, idle = machine.second()
@@ -207,7 +207,7 @@ def test_all_returns_when_the_load_is_over() -> None:
 def test_whatever_the_machine_a_picture_is_left_and_nothing_flaps(
     runs: int, cores: list[float], least: int
 ) -> None:
-    machine, governor, returns = Machine(runs, cores[0]), LoadShedder(), list[float]()
+    machine, governor, returns = SimulatedCores(runs, cores[0]), LoadShedder(), list[float]()
     for now in range(60 * len(cores)):
         machine.cores = cores[now // 60]
         loads, idle = machine.second()

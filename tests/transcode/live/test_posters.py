@@ -21,14 +21,14 @@ class RecordedPosters:
     """What was written down of each stream; `gone` are deleted, while `silent` nobody answers."""
 
     def __init__(self) -> None:
-        self.told: list[tuple[str, tuple[str, ...], tuple[int, int]]] = []
+        self.recorded: list[tuple[str, tuple[str, ...], tuple[int, int]]] = []
         self.gone: set[str] = set()
         self.silent = False
 
     async def note(self, stream: str, labels: Sequence[str], size: tuple[int, int]) -> bool:
         if self.silent:
             raise CatalogBusy
-        self.told.append((stream, tuple(labels), size))
+        self.recorded.append((stream, tuple(labels), size))
         return stream not in self.gone
 
 
@@ -43,7 +43,7 @@ def picture(text: str, *labels: str, poor: bool = False) -> Posters:
     )
 
 
-def kept(root: Path, stream: str = STREAM) -> dict[str, str]:
+def stored_posters(root: Path, stream: str = STREAM) -> dict[str, str]:
     """Return what stands at a stream's addresses, by label."""
     folder = root / "live" / stream / "poster"
     return {path.stem: path.read_text() for path in folder.glob("*")} if folder.exists() else {}
@@ -53,8 +53,8 @@ async def test_a_poster_stands_at_its_addresses_and_is_told(tmp_path: Path) -> N
     notes = RecordedPosters()
     with DiskObjects(tmp_path) as objects:
         await LivePosters(objects, notes.note).store(STREAM, picture("one"))
-    assert kept(tmp_path) == {"720p": "one", "360p": "one"}
-    assert notes.told == [(STREAM, ("360p", "720p"), (1280, 720))]
+    assert stored_posters(tmp_path) == {"720p": "one", "360p": "one"}
+    assert notes.recorded == [(STREAM, ("360p", "720p"), (1280, 720))]
 
 
 async def test_the_next_one_replaces_it_and_what_has_no_place_any_more_goes(tmp_path: Path) -> None:
@@ -63,8 +63,8 @@ async def test_the_next_one_replaces_it_and_what_has_no_place_any_more_goes(tmp_
         posters = LivePosters(objects, notes.note)
         await posters.store(STREAM, picture("one"))
         await posters.store(STREAM, picture("two", "360p", "240p"))
-    assert kept(tmp_path) == {"360p": "two", "240p": "two"}
-    assert notes.told[-1] == (STREAM, ("240p", "360p"), (640, 360))
+    assert stored_posters(tmp_path) == {"360p": "two", "240p": "two"}
+    assert notes.recorded[-1] == (STREAM, ("240p", "360p"), (640, 360))
 
 
 async def test_black_is_shown_only_where_nothing_better_ever_was(tmp_path: Path) -> None:
@@ -72,16 +72,16 @@ async def test_black_is_shown_only_where_nothing_better_ever_was(tmp_path: Path)
     with DiskObjects(tmp_path) as objects:
         first = LivePosters(objects, notes.note)
         await first.store(STREAM, picture("black", poor=True))
-        assert kept(tmp_path)["720p"] == "black"
+        assert stored_posters(tmp_path)["720p"] == "black"
         await first.store(STREAM, picture("a title", poor=True))
-        assert kept(tmp_path)["720p"] == "a title"
+        assert stored_posters(tmp_path)["720p"] == "a title"
         await first.store(STREAM, picture("good"))
         await first.store(STREAM, picture("black", poor=True))
-        assert kept(tmp_path)["720p"] == "good"
+        assert stored_posters(tmp_path)["720p"] == "good"
         # Nor after a restart, for a run that begins in black.
         await LivePosters(objects, notes.note).store(STREAM, picture("black", poor=True))
-    assert kept(tmp_path)["720p"] == "good"
-    assert len(notes.told) == 3
+    assert stored_posters(tmp_path)["720p"] == "good"
+    assert len(notes.recorded) == 3
 
 
 async def test_of_a_stream_that_was_deleted_nothing_stays(tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ async def test_of_a_stream_that_was_deleted_nothing_stays(tmp_path: Path) -> Non
     notes.gone.add(STREAM)
     with DiskObjects(tmp_path) as objects:
         await LivePosters(objects, notes.note).store(STREAM, picture("one"))
-    assert kept(tmp_path) == {}
+    assert stored_posters(tmp_path) == {}
 
 
 async def test_a_silent_catalog_is_logged_once_and_asked_again(
@@ -104,7 +104,7 @@ async def test_a_silent_catalog_is_logged_once_and_asked_again(
         assert [record.message for record in caplog.records] == ["poster not kept"]
         notes.silent = False
         await posters.store(STREAM, picture("three"))
-        assert notes.told == [(STREAM, ("360p", "720p"), (1280, 720))]
+        assert notes.recorded == [(STREAM, ("360p", "720p"), (1280, 720))]
         notes.silent = True
         await posters.store(STREAM, picture("four"))
     assert len(caplog.records) == 2
@@ -120,12 +120,12 @@ async def test_a_full_disk_keeps_the_poster_that_there_is(
         disk.fill()
         for _ in range(2):
             await posters.store(STREAM, picture("two" * 100_000))
-        assert kept(disk.folder) == {"720p": "one", "360p": "one"}
+        assert stored_posters(disk.folder) == {"720p": "one", "360p": "one"}
         assert [record.message for record in caplog.records] == ["poster not kept"]
         disk.empty()
         await posters.store(STREAM, picture("three"))
-        assert kept(disk.folder) == {"720p": "three", "360p": "three"}
-    assert len(notes.told) == 2
+        assert stored_posters(disk.folder) == {"720p": "three", "360p": "three"}
+    assert len(notes.recorded) == 2
 
 
 async def test_what_is_offered_is_kept_the_newest_of_each_stream(tmp_path: Path) -> None:
@@ -139,8 +139,8 @@ async def test_what_is_offered_is_kept_the_newest_of_each_stream(tmp_path: Path)
         async with asyncio.TaskGroup() as tasks:
             keeping = tasks.create_task(posters.run())
             async with asyncio.timeout(10):
-                while len(notes.told) < 2:  # noqa: ASYNC110 # the disk raises no event
+                while len(notes.recorded) < 2:  # noqa: ASYNC110 # the disk raises no event
                     await asyncio.sleep(0.01)
             keeping.cancel()
-    assert kept(tmp_path)["720p"] == "two"
-    assert kept(tmp_path, OTHER)["720p"] == "three"
+    assert stored_posters(tmp_path)["720p"] == "two"
+    assert stored_posters(tmp_path, OTHER)["720p"] == "three"

@@ -49,7 +49,7 @@ async def test_a_run_whose_engine_does_not_come_to_its_end_ends_all_the_same(
 ) -> None:
     monkeypatch.setattr(live_service, "_CLOSE_SECONDS", 0.5)
 
-    async def story() -> None:
+    async def scenario() -> None:
         with DiskObjects(tmp_path) as objects:
             async with running(objects) as run:
                 run.begin(tracks_of(source))
@@ -61,7 +61,7 @@ async def test_a_run_whose_engine_does_not_come_to_its_end_ends_all_the_same(
                 run.finish()
                 run.end()
 
-    await story()
+    await scenario()
     assert playlist(tmp_path).ended, "who watches is told"
     assert "run cut short" in caplog.text
     assert children() == []
@@ -210,7 +210,7 @@ async def test_a_run_that_ends_while_rungs_are_shed_ends_no_shedding(
             run.metrics.costs = {"360p": 0.5}  # a quick engine is done before it is measured
         return bool(shed)
 
-    async def story(objects: DiskObjects) -> None:
+    async def scenario(objects: DiskObjects) -> None:
         events = EventQueue(write)
         home = LiveTranscoding(
             objects=objects, edge=MemoryEdge(), window=LiveWindow(), record_event=events.add
@@ -243,6 +243,6 @@ async def test_a_run_that_ends_while_rungs_are_shed_ends_no_shedding(
                 chore.cancel()
 
     with DiskObjects(tmp_path) as objects:
-        await story(objects)
+        await scenario(objects)
     # A busy machine may shed a rung of the run that goes on once more.
     assert set(shed) == {"Ab3dEf6hIj90", "Ab3dEf6hIj91"}

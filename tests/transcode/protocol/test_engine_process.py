@@ -29,7 +29,7 @@ pytestmark = pytest.mark.usefixtures("children_start")
 
 
 async def test_an_engine_makes_what_it_is_given_and_leaves() -> None:
-    async def story() -> tuple[list[EngineReport], int]:
+    async def scenario() -> tuple[list[EngineReport], int]:
         reports: list[EngineReport] = []
         async with spawn_engine("live", "test") as child:
             await child.send(BEGIN)
@@ -42,7 +42,7 @@ async def test_an_engine_makes_what_it_is_given_and_leaves() -> None:
             status = await child.wait()
         return reports, status
 
-    reports, status = await story()
+    reports, status = await scenario()
     assert status == 0
     assert any(isinstance(report, EpochFinished) for report in reports)
 
@@ -53,7 +53,7 @@ def test_orders_to_an_engine_that_died_say_that_it_is_lost(
 ) -> None:
     """Whatever the pipe's state is at that moment: loops have different words for it."""
 
-    async def story(pause: float) -> None:
+    async def scenario(pause: float) -> None:
         async with spawn_engine("live", "test") as child:
             await child.send(BEGIN)
             child.kill()
@@ -69,11 +69,11 @@ def test_orders_to_an_engine_that_died_say_that_it_is_lost(
 
     with asyncio.Runner(loop_factory=loop) as runner:
         for pause in (0.0, 0.02, 0.3):
-            runner.run(story(pause))
+            runner.run(scenario(pause))
 
 
 async def test_an_engine_that_is_killed_is_told_apart_from_one_that_ended() -> None:
-    async def story() -> int:
+    async def scenario() -> int:
         async with spawn_engine("live", "test") as child:
             await child.send(BEGIN)
             child.kill()
@@ -85,11 +85,11 @@ async def test_an_engine_that_is_killed_is_told_apart_from_one_that_ended() -> N
                     await child.send(Packet(video=False, dts=0, pts=0, key=True, data=bytes(65536)))
         return status
 
-    assert await story() == -signal.SIGKILL
+    assert await scenario() == -signal.SIGKILL
 
 
 async def test_an_engine_is_gone_when_its_block_is_cancelled() -> None:
-    async def story() -> int:
+    async def scenario() -> int:
         began: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
         async def block() -> None:
@@ -103,7 +103,7 @@ async def test_an_engine_is_gone_when_its_block_is_cancelled() -> None:
             task.cancel()
         return pid
 
-    pid = await story()
+    pid = await scenario()
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
 
@@ -113,13 +113,13 @@ async def test_nothing_of_our_environment_reaches_an_engine(
 ) -> None:
     monkeypatch.setenv("HEADEND_TEST_SECRET", "s3cret")
 
-    async def story() -> str:
+    async def scenario() -> str:
         async with spawn_engine("live", "test") as child:
             await child.send(BEGIN)
             with open(f"/proc/{child.pid}/environ", "rb") as file:  # noqa: ASYNC230, PTH123 # /proc
                 return file.read().decode()
 
-    assert "s3cret" not in await story()
+    assert "s3cret" not in await scenario()
 
 
 async def test_an_engine_that_complains_in_one_endless_line_is_no_danger() -> None:
@@ -129,8 +129,8 @@ async def test_an_engine_that_complains_in_one_endless_line_is_no_danger() -> No
         "print('the end', file=sys.stderr, flush=True); os._exit(3)"
     )
 
-    async def story() -> int:
+    async def scenario() -> int:
         async with spawn_engine(complaint, "test", module="timeit") as child:
             return await child.wait()
 
-    assert await story() == 3
+    assert await scenario() == 3

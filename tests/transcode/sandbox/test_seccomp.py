@@ -99,8 +99,8 @@ def test_the_numbers_are_those_of_the_kernels_headers(machine: str) -> None:
         name: int(number)
         for name, number in re.findall(r"#define __NR(?:3264)?_(\w+)\s+(\d+)", text)
     }
-    place = list(ARCHITECTURE).index(machine)
-    ours = {name: numbers[place] for name, numbers in TABLE.items()}
+    offset = list(ARCHITECTURE).index(machine)
+    ours = {name: numbers[offset] for name, numbers in TABLE.items()}
     # Newer than these headers, or not on this machine.
     found = {name: number for name, number in ours.items() if number >= 0 and name in known}
     assert len(found) > 0.9 * sum(number >= 0 for number in ours.values())

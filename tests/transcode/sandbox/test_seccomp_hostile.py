@@ -16,7 +16,7 @@ import pytest
 
 from media.hls.segment import Segment
 from media.ladder import ladder_for
-from tests.support.engine.engine_process import LABELS, Made
+from tests.support.engine.engine_process import LABELS, EngineOutput
 from tests.support.engine.sources import ffmpeg
 from tests.support.engine.upload_files import film
 from tests.support.transcode.canary import Canary, canary
@@ -71,7 +71,7 @@ def good(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 
 @pytest.fixture(scope="module")
-def bird(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Canary]:
+def canary_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Canary]:
     """Somebody else's film, beside the files that are looked at."""
     path = tmp_path_factory.mktemp("others") / "secret.ts"
     film(path, "-c:v", "libx264", "-preset", "ultrafast", seconds=1)
@@ -79,64 +79,66 @@ def bird(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Canary]:
         yield watched
 
 
-def beside(bird: Canary, data: bytes) -> Path:
+def beside(canary_process: Canary, data: bytes) -> Path:
     """Keep a file where a playlist's relative names lead to the canary."""
-    path = bird.path.with_name("1")
+    path = canary_process.path.with_name("1")
     path.write_bytes(data)
     return path
 
 
-def is_sentence(text: str, bird: Canary | None = None) -> bool:
+def is_sentence(text: str, canary_process: Canary | None = None) -> bool:
     """Whether a person can be told so: no path, no address, nothing of the library's own words."""
-    hidden = ["/", "0x", "Error", "error:", "b'"] + ([bird.path.name] if bird else [])
+    hidden = ["/", "0x", "Error", "error:", "b'"] + (
+        [canary_process.path.name] if canary_process else []
+    )
     return text.endswith(".") and text[0].isupper() and not any(word in text for word in hidden)
 
 
 @pytest.mark.parametrize("how", ["file", "web"])
-def test_the_same_text_bites_where_nothing_forbids_it(how: str, bird: Canary) -> None:
-    text = hls(bird.path.as_uri() if how == "file" else f"{bird.web}/a.ts")
+def test_the_same_text_bites_where_nothing_forbids_it(how: str, canary_process: Canary) -> None:
+    text = hls(canary_process.path.as_uri() if how == "file" else f"{canary_process.web}/a.ts")
     with (
         contextlib.suppress(av.error.FFmpegError),  # the server says nothing
         av.open(io.BytesIO(text), "r", format="hls", timeout=(0.5, 0.5)) as container,
     ):
         next(container.decode(video=0))
-    assert bird.alarms() != []
+    assert canary_process.alarms() != []
 
 
 @each(REFERENCES)
 async def test_a_file_that_names_another_is_refused_and_names_it_in_vain(
-    name: str, bird: Canary
+    name: str, canary_process: Canary
 ) -> None:
-    path = beside(bird, REFERENCES[name](bird))
-    bird.alarms()
+    path = beside(canary_process, REFERENCES[name](canary_process))
+    canary_process.alarms()
     with pytest.raises(NotMedia) as refused:
         await probe(path, seconds=5 * SCALE)
-    assert is_sentence(refused.value.reason, bird)
-    assert bird.alarms() == []
+    assert is_sentence(refused.value.reason, canary_process)
+    assert canary_process.alarms() == []
 
 
 @pytest.mark.prove
 @pytest.mark.parametrize("name", list(REFERENCES))
 @pytest.mark.parametrize("kind", ["asset", "video", "poster"])
-def test_nor_does_a_later_look_follow_it(kind: str, name: str, bird: Canary) -> None:
-    path = beside(bird, REFERENCES[name](bird))
-    bird.alarms()
+def test_nor_does_a_later_look_follow_it(kind: str, name: str, canary_process: Canary) -> None:
+    path = beside(canary_process, REFERENCES[name](canary_process))
+    canary_process.alarms()
     make = AssetOrder(ladder=LADDER) if kind == "asset" else FileOrder(ladder=LADDER)
-    made = Measured(kind, path, make)
+    made = MeasuredEngine(kind, path, make)
     assert made.status == 0
     # A film without one readable sample ends without a segment; that fails the video later.
     assert made.of(Refused) or (not made.of(Segment) and not made.of(Poster))
-    assert bird.alarms() == []
+    assert canary_process.alarms() == []
 
 
 @each(PICTURES)
-async def test_what_is_no_poster_is_refused(name: str, bird: Canary) -> None:
-    path = beside(bird, PICTURES[name](bird))
-    bird.alarms()
+async def test_what_is_no_poster_is_refused(name: str, canary_process: Canary) -> None:
+    path = beside(canary_process, PICTURES[name](canary_process))
+    canary_process.alarms()
     with pytest.raises(NotImage) as refused:
         await make_posters(path, 640, 360)
-    assert is_sentence(refused.value.reason, bird)
-    assert bird.alarms() == []
+    assert is_sentence(refused.value.reason, canary_process)
+    assert canary_process.alarms() == []
 
 
 @each(DISGUISES)
@@ -152,7 +154,7 @@ async def test_a_disguise_is_a_film_or_refused(name: str, good: bytes, tmp_path:
         assert (found.width, found.height, found.video_codec) == (320, 180, "h264")
 
 
-class Measured(Made):
+class MeasuredEngine(EngineOutput):
     """What an engine said of a file, the most memory that it held, and how long it took."""
 
     def __init__(self, kind: str, path: Path, make: FileOrder | AssetOrder | None = None) -> None:
@@ -179,7 +181,7 @@ class Measured(Made):
 def test_a_bomb_takes_no_more_than_its_box_gives(name: str, tmp_path: Path) -> None:
     path = tmp_path / "1"
     path.write_bytes(BOMBS[name]())
-    found = Measured("probe", path)
+    found = MeasuredEngine("probe", path)
     assert found.bytes < GIB + BASE_BYTES
     assert found.processor_seconds < 20 + 1  # the box's own
     assert found.status <= 0, "nothing of ours broke"  # below 0: it was ended by the kernel
@@ -192,7 +194,7 @@ def test_a_bomb_takes_no_more_than_its_box_gives(name: str, tmp_path: Path) -> N
 def test_a_picture_bomb_takes_no_more_than_its_box_gives(name: str, tmp_path: Path) -> None:
     path = tmp_path / "1"
     path.write_bytes(PICTURE_BOMBS[name]())
-    found = Measured("still", path, FileOrder(ladder=LADDER))
+    found = MeasuredEngine("still", path, FileOrder(ladder=LADDER))
     assert found.bytes < GIB + BASE_BYTES
     assert found.seconds < 20 * SCALE
     assert found.status == 0
@@ -208,7 +210,7 @@ def test_a_film_of_far_too_many_pixels_is_refused_by_each_look(tmp_path: Path) -
     source = ("-f", "lavfi", "-i", "color=gray:s=15360x8640:r=25,format=yuvj420p")
     ffmpeg(*source, "-frames:v", "1", "-threads", "1", "-c:v", "mjpeg", "-y", path)
     for kind in ("probe", "asset"):
-        found = Measured(kind, path, AssetOrder(ladder=LADDER) if kind == "asset" else None)
+        found = MeasuredEngine(kind, path, AssetOrder(ladder=LADDER) if kind == "asset" else None)
         assert found.bytes < 3 * GIB + BASE_BYTES
         assert found.status == 0
         (refused,) = found.of(Refused)

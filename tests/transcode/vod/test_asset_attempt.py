@@ -21,13 +21,13 @@ def own_film(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-async def both(tmp_path: Path, both_places: str | Path) -> AsyncGenerator[VodFixture]:
-    async with vod_fixture(tmp_path / "data", place=both_places) as opened:
+async def both(tmp_path: Path, either_database: str | Path) -> AsyncGenerator[VodFixture]:
+    async with vod_fixture(tmp_path / "data", location=either_database) as opened:
         yield opened
 
 
 @pytest.mark.parametrize(
-    "both_places",
+    "either_database",
     ["sqlite", pytest.param("postgresql", marks=pytest.mark.prove)],
     indirect=True,
 )

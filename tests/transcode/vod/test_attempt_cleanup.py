@@ -28,13 +28,13 @@ async def objects(tmp_path: Path) -> AsyncGenerator[DiskObjects]:
         yield opened
 
 
-async def left(objects: DiskObjects) -> set[str]:
+async def remaining_folders(objects: DiskObjects) -> set[str]:
     return {name.split("/")[2] for name in await objects.addresses(f"videos/{HASH}")}
 
 
 async def test_older_attempts_and_their_stretches_go(objects: DiskObjects) -> None:
     await remove_old_attempts(objects, HASH, keep=(), generations=range(1, 2), attempt=2, job=4)
-    assert await left(objects) == {"1-3", "2-2", "own-abc", "1-s5-1-1", "2-s5-1-1"}
+    assert await remaining_folders(objects) == {"1-3", "2-2", "own-abc", "1-s5-1-1", "2-s5-1-1"}
 
 
 async def test_what_is_kept_stays_and_so_does_what_another_file_was_made_into(
@@ -42,19 +42,26 @@ async def test_what_is_kept_stays_and_so_does_what_another_file_was_made_into(
 ) -> None:
     keep = ("1-1", "1-s4-1-2", "poster-1-2", None)
     await remove_old_attempts(objects, HASH, keep=keep, generations=range(1, 2), attempt=9, job=9)
-    assert await left(objects) == {"2-2", "2-s5-1-1", "own-abc", "1-1", "1-s4-1-2", "poster-1-2"}
+    assert await remaining_folders(objects) == {
+        "2-2",
+        "2-s5-1-1",
+        "own-abc",
+        "1-1",
+        "1-s4-1-2",
+        "poster-1-2",
+    }
     await remove_old_attempts(objects, HASH, keep=("2-2",), generations=range(3), attempt=9, job=9)
-    assert await left(objects) == {"2-2", "own-abc"}
+    assert await remaining_folders(objects) == {"2-2", "own-abc"}
 
 
 async def test_what_was_replaced_stays_for_its_viewers(objects: DiskObjects) -> None:
     """An older attempt of the same file has its own folder, an older file all of its folders."""
     await mark_replaced(objects, HASH, "1-1", generation=1, by=("1-2",))
     await remove_old_attempts(objects, HASH, keep=("1-2",), generations=range(3), attempt=9, job=9)
-    assert await left(objects) == {"1-1", "1-2", "own-abc"}
+    assert await remaining_folders(objects) == {"1-1", "1-2", "own-abc"}
     await mark_replaced(objects, HASH, "1-2", generation=2, by=("2-2",))
     await remove_old_attempts(objects, HASH, keep=(), generations=range(3), attempt=9, job=9)
-    assert await left(objects) == {"1-1", "1-2", "own-abc"}
+    assert await remaining_folders(objects) == {"1-1", "1-2", "own-abc"}
 
 
 async def test_who_slept_while_its_media_were_replaced_leaves_them_to_their_viewers(
@@ -62,7 +69,7 @@ async def test_who_slept_while_its_media_were_replaced_leaves_them_to_their_view
 ) -> None:
     await mark_replaced(objects, HASH, "1-1", generation=1, by=("1-2",))
     await remove_attempt(objects, HASH, ["1-1", "poster-1-1", "1-9"])
-    assert await left(objects) == set(FOLDERS) - {"poster-1-1"}
+    assert await remaining_folders(objects) == set(FOLDERS) - {"poster-1-1"}
 
 
 async def test_what_plays_on_is_not_marked(objects: DiskObjects) -> None:

@@ -13,7 +13,7 @@ import pytest
 from tests.support.engine.sources import ffmpeg
 from tests.support.transcode.corpus_clips import AAC, Maker, noisy, shortened
 from tests.support.transcode.corpus_items import FAST, MPEG2, PLAIN
-from tests.support.transcode.made_truth import untruths
+from tests.support.transcode.made_truth import false_claims
 from tests.support.transcode.transcode_fixture import VodFixture
 
 pytestmark = pytest.mark.anyio
@@ -72,4 +72,4 @@ async def test_damage_costs_pictures_or_sound_and_neither_the_length_nor_the_tru
     status = await vod.status(whole.video.id)
     assert status.state == "completed", status.reason
     seconds = _decoded_seconds(path)
-    assert await untruths(vod, whole, seconds=seconds, sound=True, picture=True) == []
+    assert await false_claims(vod, whole, seconds=seconds, sound=True, picture=True) == []

@@ -16,7 +16,7 @@ from storage.catalog.records.videos import VideoStatus, WholeVideo
 from tests.support.engine.decoded_output import frames, onsets, warnings_of
 from tests.support.transcode.corpus import CORPUS
 from tests.support.transcode.corpus_items import Item, line_of
-from tests.support.transcode.made_truth import untruths
+from tests.support.transcode.made_truth import false_claims
 from tests.support.transcode.transcode_fixture import VodFixture
 
 _PAGE: Final = Path(__file__).parents[3] / "docs" / "formats.md"
@@ -56,9 +56,9 @@ async def test_what_people_make_becomes_a_video_or_is_refused_with_a_reason(
     if item.refused:
         assert (status.state, item.refused in status.reason, stored) == ("failed", True, [])
         return
-    _told(item, whole, status)
+    _check_warnings(item, whole, status)
     picture = item.size is not None
-    lies = await untruths(vod, whole, seconds=item.seconds, sound=item.sound, picture=picture)
+    lies = await false_claims(vod, whole, seconds=item.seconds, sound=item.sound, picture=picture)
     assert lies == []
     (surveyed,) = [record for record in caplog.records if record.message == "film surveyed"]
     facts = surveyed.__dict__
@@ -67,16 +67,16 @@ async def test_what_people_make_becomes_a_video_or_is_refused_with_a_reason(
     assert warnings_of(list(files.items())) == {}
     for name, file in files.items():
         assert (name == AUDIO_RENDITION) is (b"mp4a" in file)
-    _seen(item, files)
+    _check_pattern(item, files)
 
 
-def _told(item: Item, whole: WholeVideo, status: VideoStatus) -> None:
+def _check_warnings(item: Item, whole: WholeVideo, status: VideoStatus) -> None:
     assert status.state == "completed", status.reason
     assert abs(whole.video.length_us / 1e6 - item.seconds) < max(0.1, item.seconds / 20)
     assert (item.warning in " ".join(status.warnings)) if item.warning else not status.warnings
 
 
-def _seen(item: Item, files: dict[str, bytes]) -> None:
+def _check_pattern(item: Item, files: dict[str, bytes]) -> None:
     """Look for the flashes and the beeps where they belong, and whether the picture is upright."""
     heard = item.first if item.heard is None else item.heard
     beeps = onsets(files[AUDIO_RENDITION])[1] if item.sound else []

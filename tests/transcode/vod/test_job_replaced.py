@@ -32,8 +32,8 @@ def long_film(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-async def vod(tmp_path: Path, both_places: str | Path) -> AsyncGenerator[VodFixture]:
-    async with vod_fixture(tmp_path / "data", place=both_places) as opened:
+async def vod(tmp_path: Path, either_database: str | Path) -> AsyncGenerator[VodFixture]:
+    async with vod_fixture(tmp_path / "data", location=either_database) as opened:
         yield opened
 
 

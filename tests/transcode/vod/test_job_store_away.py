@@ -26,7 +26,7 @@ PATIENCE = 120.0
 VIDEOS = 6
 
 
-class Place:
+class TranscoderFixture:
     """A transcoder that judges its store, by a clock that the test sets forward."""
 
     def __init__(
@@ -85,14 +85,14 @@ async def test_a_store_that_is_away_fails_no_video_and_is_logged_once(
     caplog.set_level("INFO")
     (tmp_path / "a.mp4").write_text("no film")
     videos = [(await vod.add(tmp_path / "a.mp4")).video.id for _ in range(VIDEOS)]
-    place = Place(vod, vod.objects)
+    transcoder = TranscoderFixture(vod, vod.objects)
     root = vod.objects.root
     shutil.move(root, tmp_path / "away")
-    async with place.working():
+    async with transcoder.working():
         await until(lambda: bool(logged(caplog, "jobs not leased")), within=PATIENCE)
         for _ in range(5):
-            place.ahead_us += 120_000_000
-            await place.be_checked()
+            transcoder.ahead_us += 120_000_000
+            await transcoder.be_checked()
         states = {(await vod.status(video)).state for video in videos}
         assert states == {"queued"}
         shutil.move(tmp_path / "away", root)
@@ -113,13 +113,13 @@ async def test_work_under_way_waits_for_room_and_counts_no_attempt(
     with small_disk(tmp_path / "disk", 64 * MIB) as disk:
         async with vod_fixture(tmp_path / "data", disk.folder / "objects") as vod:
             whole = await vod.add(short_film)
-            place = Place(vod, vod.objects, min_free_bytes=32 * MIB)
+            transcoder = TranscoderFixture(vod, vod.objects, min_free_bytes=32 * MIB)
             held = await vod.lease()
             disk.fill(31 * MIB)
             async with asyncio.TaskGroup() as tasks:
-                working = tasks.create_task(place.transcoder.do(held))
+                working = tasks.create_task(transcoder.transcoder.do(held))
                 await until(lambda: bool(logged(caplog, "jobs not leased")), within=PATIENCE)
-                await place.be_checked()
+                await transcoder.be_checked()
                 assert disk.free >= 30 * MIB
                 assert not working.done()
                 disk.empty()
@@ -133,10 +133,10 @@ async def test_nothing_is_begun_while_the_disk_has_too_little_room(
 ) -> None:
     (tmp_path / "a.mp4").write_text("no film")
     video = (await vod.add(tmp_path / "a.mp4")).video.id
-    place = Place(vod, vod.objects, min_free_bytes=1 << 62)
-    async with place.working():
-        await place.be_checked()
-        await place.be_checked()
+    transcoder = TranscoderFixture(vod, vod.objects, min_free_bytes=1 << 62)
+    async with transcoder.working():
+        await transcoder.be_checked()
+        await transcoder.be_checked()
     status = await vod.status(video)
     assert (status.state, status.attempt) == ("queued", 0)
 
@@ -166,14 +166,14 @@ async def test_a_catalog_that_is_away_for_longer_than_a_lease_costs_no_attempt(
     """No other worker could lease the job meanwhile: the work goes on, and its lease afterwards."""
     lease = 2.0 * SCALE
     video = (await vod.add(short_film)).video.id
-    place = Place(vod, vod.objects, lease_us=round(lease * 1_000_000))
-    held = await place.transcoder.lease("one")
+    transcoder = TranscoderFixture(vod, vod.objects, lease_us=round(lease * 1_000_000))
+    held = await transcoder.transcoder.lease("one")
     assert isinstance(held, HeldJob)
     catalog = tmp_path / "data" / "catalog.sqlite"
     opened = sqlite3.connect(catalog, isolation_level=None, check_same_thread=False)
     with contextlib.closing(opened) as database:
         async with asyncio.TaskGroup() as tasks:
-            working = tasks.create_task(place.transcoder.do(held))
+            working = tasks.create_task(transcoder.transcoder.do(held))
             await vod.wait_for_media((await vod.whole_video(video)).video.hash)
             # In a thread: a transaction that is under way needs this event loop for its end.
             await asyncio.to_thread(database.execute, "BEGIN EXCLUSIVE")

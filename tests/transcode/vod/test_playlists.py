@@ -26,8 +26,8 @@ def made(
     name: str, first: int, lengths: Sequence[float], *, digest: str = "same", size: int = 100_000
 ) -> MadeRendition:
     segments = tuple(
-        MadeSegment(first + place, size, round(seconds * SECOND), 50)
-        for place, seconds in enumerate(lengths)
+        MadeSegment(first + index, size, round(seconds * SECOND), 50)
+        for index, seconds in enumerate(lengths)
     )
     codecs = "mp4a.40.2" if name == "audio" else "avc1.64001E"
     return MadeRendition(

@@ -20,7 +20,7 @@ from storage.catalog.videos.jobs import PREVIEWS
 from storage.catalog.videos.recordings import BORROWED_POSTERS
 from storage.job_leases import MAX_FAILURES, HeldJob, JobLost
 from storage.objects.addresses import replaced_source
-from tests.support.engine.engine_process import Made
+from tests.support.engine.engine_process import EngineOutput
 from tests.support.engine.upload_files import picture_size
 from tests.support.transcode.recordings import MEDIA, RUNG, STEP, add_recording, record
 from tests.support.transcode.transcode_fixture import VodFixture, now_us
@@ -37,7 +37,7 @@ TIME = re.compile(r"(\d\d):(\d\d):(\d\d)\.(\d{3}) -->")
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
+def made(tmp_path_factory: pytest.TempPathFactory) -> EngineOutput:
     """Six segments of two epochs, each lighter than the one before."""
     found = record(tmp_path_factory.mktemp("run"), *EPOCHS)
     assert [each.init for each in found.segments(RUNG)] == [0, 0, 0, 1, 1, 1]
@@ -60,7 +60,7 @@ def preview_maker(vod: VodFixture) -> PreviewMaker:
 
 
 @pytest.fixture
-async def recording(vod: VodFixture, made: Made) -> AsyncGenerator[WholeVideo]:
+async def recording(vod: VodFixture, made: EngineOutput) -> AsyncGenerator[WholeVideo]:
     yield await add_recording(vod, made, gaps=frozenset())
 
 
@@ -147,7 +147,7 @@ def test_samples_rise_and_show_what_begins_there(ticks: list[int], gaps: set[int
 # -- what is read --------------------------------------------------------------------------------
 
 
-def test_only_the_first_chunk_of_a_segment_is_read(tmp_path: Path, made: Made) -> None:
+def test_only_the_first_chunk_of_a_segment_is_read(tmp_path: Path, made: EngineOutput) -> None:
     (tmp_path / "init").write_bytes(init := made.inits(RUNG)[0].data)
     segment = made.segments(RUNG)[0]
     (tmp_path / "media").write_bytes(made.data(segment))
@@ -203,7 +203,7 @@ async def test_a_recording_keeps_the_poster_that_it_has(
 @pytest.mark.parametrize("posters", [None, BORROWED_POSTERS], ids=["none", "the stream's"])
 @pytest.mark.parametrize("alone", [False, True], ids=["segments", "one segment"])
 async def test_a_clip_gets_a_poster_of_its_own_pictures(
-    vod: VodFixture, maker: PreviewMaker, made: Made, posters: str | None, alone: bool
+    vod: VodFixture, maker: PreviewMaker, made: EngineOutput, posters: str | None, alone: bool
 ) -> None:
     gaps = frozenset(range(1, 6)) if alone else frozenset[int]()
     whole = await add_recording(vod, made, gaps=gaps, posters=posters)
@@ -219,7 +219,7 @@ async def test_a_clip_gets_a_poster_of_its_own_pictures(
 
 
 async def test_a_poster_that_its_owner_sends_meanwhile_stays(
-    vod: VodFixture, maker: PreviewMaker, made: Made
+    vod: VodFixture, maker: PreviewMaker, made: EngineOutput
 ) -> None:
     whole = await add_recording(vod, made, gaps=frozenset(), posters=BORROWED_POSTERS)
     held = await lease(vod)
@@ -232,7 +232,7 @@ async def test_a_poster_that_its_owner_sends_meanwhile_stays(
 
 
 async def test_gaps_and_missing_segments_have_no_picture(
-    vod: VodFixture, maker: PreviewMaker, made: Made
+    vod: VodFixture, maker: PreviewMaker, made: EngineOutput
 ) -> None:
     whole = await add_recording(vod, made, gaps=frozenset({1}))
     await vod.objects.delete(f"videos/{whole.video.hash}/{MEDIA}/{RUNG}/4.m4s")
@@ -248,7 +248,7 @@ async def test_sound_alone_has_no_previews(vod: VodFixture) -> None:
 
 
 async def test_one_picture_is_not_worth_a_list(
-    vod: VodFixture, maker: PreviewMaker, made: Made
+    vod: VodFixture, maker: PreviewMaker, made: EngineOutput
 ) -> None:
     whole = await add_recording(vod, made, gaps=frozenset(range(1, 6)))
     await maker.do(await lease(vod))

@@ -34,8 +34,8 @@ def sparse_film(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-async def both(tmp_path: Path, both_places: str | Path) -> AsyncGenerator[VodFixture]:
-    async with vod_fixture(tmp_path / "data", place=both_places) as opened:
+async def both(tmp_path: Path, either_database: str | Path) -> AsyncGenerator[VodFixture]:
+    async with vod_fixture(tmp_path / "data", location=either_database) as opened:
         yield opened
 
 

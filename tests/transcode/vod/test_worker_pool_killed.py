@@ -65,7 +65,7 @@ class WorkerProcess(msgspec.Struct, frozen=True):
                     found.add(words[words.index(b"transcode.engine") + 1].decode())
         return found
 
-    def moment(self, data: Path, place: str | Path, video: VideoRecord) -> str | None:
+    def moment(self, data: Path, location: str | Path, video: VideoRecord) -> str | None:
         """The step of the video that it is working on now."""
         engines = self.engines()
         for kind, moment in (("probe", "probe"), ("asset", "asset"), ("span", "span")):
@@ -76,19 +76,19 @@ class WorkerProcess(msgspec.Struct, frozen=True):
         joined = re.findall(rf"event=transcoding {of_it} job=\d+ attempt=(\d+)", text)
         if not joined or joined[-1] == "1" or f'event="video completed" {of_it}' in text:
             return None
-        if len(done_spans(place, video.id)) < _SPANS:
+        if len(done_spans(location, video.id)) < _SPANS:
             return None
         index = data / "objects" / "videos" / video.hash / f"1-{joined[-1]}" / "index.m3u8"
         return "publish" if index.exists() else "stitch"
 
 
 @contextmanager
-def worker(data: Path, place: str | Path, number: int) -> Generator[WorkerProcess]:
+def worker(data: Path, location: str | Path, number: int) -> Generator[WorkerProcess]:
     command = [sys.executable, "-c", "from headend.command import main; main()", "transcode"]
     environment = dict(os.environ)
     environment["HEADEND_TRANSCODE__LEASE_SECONDS"] = str(_LEASE)
-    if isinstance(place, str):
-        environment["HEADEND_DATABASE__URL"] = place
+    if isinstance(location, str):
+        environment["HEADEND_DATABASE__URL"] = location
     log = data / f"worker{number}.log"
     with (
         log.open("ab") as output,
@@ -102,16 +102,16 @@ def worker(data: Path, place: str | Path, number: int) -> Generator[WorkerProces
             process.kill()
 
 
-def is_free(place: str | Path) -> bool:
+def is_free(location: str | Path) -> bool:
     """Whether no transaction is open that others would have to wait for."""
     try:
-        if isinstance(place, Path):
-            with closing(sqlite3.connect(place, timeout=0, isolation_level=None)) as connection:
+        if isinstance(location, Path):
+            with closing(sqlite3.connect(location, timeout=0, isolation_level=None)) as connection:
                 connection.execute("BEGIN IMMEDIATE")
                 connection.execute("ROLLBACK")
         else:
             for table in ("videos", "jobs", "spans"):
-                run_sql(place, f"SELECT id FROM {table} FOR UPDATE NOWAIT")
+                run_sql(location, f"SELECT id FROM {table} FOR UPDATE NOWAIT")
     except (sqlite3.OperationalError, psycopg.errors.LockNotAvailable):
         return False
     return True
@@ -120,7 +120,7 @@ def is_free(place: str | Path) -> bool:
 def caught(
     workers: list[WorkerProcess],
     data: Path,
-    place: str | Path,
+    location: str | Path,
     video: VideoRecord,
     wanted: str,
     delay: float,
@@ -136,12 +136,12 @@ def caught(
         near = sum(each.log.read_text().count('event="span done"') for each in workers)
         for each in workers:
             each.process.send_signal(signal.SIGSTOP)
-            moment = each.moment(data, place, video)
+            moment = each.moment(data, location, video)
             if moment == wanted or (wanted == "stitch" and moment == "publish"):
                 each.process.send_signal(signal.SIGCONT)
                 time.sleep(delay)
                 each.process.send_signal(signal.SIGSTOP)
-                return each, each.moment(data, place, video)
+                return each, each.moment(data, location, video)
             each.process.send_signal(signal.SIGCONT)
         if any(over in each.log.read_text() for each in workers):
             return None
@@ -149,10 +149,10 @@ def caught(
     raise AssertionError(f"no worker came to {wanted}")
 
 
-def done_spans(place: str | Path, video: int) -> set[tuple[int, int]]:
+def done_spans(location: str | Path, video: int) -> set[tuple[int, int]]:
     """Number and attempt of a video's spans that are done."""
     rows = run_sql(
-        place,
+        location,
         "SELECT spans.number, spans.attempt FROM spans JOIN jobs ON jobs.id = spans.job_id"
         f" WHERE jobs.video_id = {video} AND spans.state = 'done' AND spans.number > 0",
     )
@@ -176,11 +176,11 @@ async def named(vod: VodFixture, whole: WholeVideo) -> set[str]:
     return found
 
 
-async def has_ended_well(vod: VodFixture, place: str | Path, whole: WholeVideo) -> bool:
+async def has_ended_well(vod: VodFixture, location: str | Path, whole: WholeVideo) -> bool:
     """Whether a film is whole, was completed once, and nothing is left to do."""
     assert await is_whole(vod, whole)
     video = whole.video
-    assert run_sql(place, f"SELECT state FROM jobs WHERE video_id = {video.id}") == []
+    assert run_sql(location, f"SELECT state FROM jobs WHERE video_id = {video.id}") == []
     kinds = [each.kind for each in (await vod.catalog.events.find_page(1)).items
              if each.subject == video.hash]  # fmt: skip
     assert kinds.count("video completed") == 1
@@ -188,25 +188,25 @@ async def has_ended_well(vod: VodFixture, place: str | Path, whole: WholeVideo) 
 
 
 async def survives(
-    vod: VodFixture, data: Path, place: str | Path, film: Path, workers: list[WorkerProcess], *,
+    vod: VodFixture, data: Path, location: str | Path, film: Path, workers: list[WorkerProcess], *,
     wanted: str, delay: float,
 ) -> tuple[WorkerProcess, str | None] | None:  # fmt: skip
     """Kill a worker and let the other one finish the film; return it and the step."""
     added = (await vod.add(film)).video
-    found = await asyncio.to_thread(caught, workers, data, place, added, wanted, delay)
+    found = await asyncio.to_thread(caught, workers, data, location, added, wanted, delay)
     if found is None:
         return None
     victim, moment = found
     victim.process.send_signal(signal.SIGKILL)
     victim.process.wait()
-    before = done_spans(place, added.id)
+    before = done_spans(location, added.id)
     assert (await vod.wait_until_ended(added.id, within=_LEASE + PATIENCE)).state == "completed"
     whole = await vod.whole_video(added.id)
     need = await named(vod, whole)
     published = published_spans(need)
     assert before <= published
     assert len(published) == _SPANS
-    assert await has_ended_well(vod, place, whole)
+    assert await has_ended_well(vod, location, whole)
     if moment in ("probe", "asset", "span"):  # else it may be the one who was to clear up
 
         async def is_clean() -> bool:
@@ -220,15 +220,15 @@ async def survives(
     return victim, moment
 
 
-def prepared(folder: Path, place: str | Path) -> tuple[Path, str | Path]:
+def prepared(folder: Path, location: str | Path) -> tuple[Path, str | Path]:
     """A data folder, and the catalog that a worker finds there: a file of SQLite stands in it."""
     data = folder / "data"
     data.mkdir()
-    return data, data / "catalog.sqlite" if isinstance(place, Path) else place
+    return data, data / "catalog.sqlite" if isinstance(location, Path) else location
 
 
 @pytest.mark.parametrize(
-    "both_places",
+    "either_database",
     ["sqlite", pytest.param("postgresql", marks=pytest.mark.prove)],
     indirect=True,
 )
@@ -242,21 +242,21 @@ def prepared(folder: Path, place: str | Path) -> tuple[Path, str | Path]:
 async def test_films_survive_the_deaths_of_their_workers(
     tmp_path: Path,
     own_film: Path,
-    both_places: str | Path,
+    either_database: str | Path,
     moments: tuple[str, ...],
     each: int,
     proof: Proof,
 ) -> None:
     dice = random.Random(20_26)
-    data, place = prepared(tmp_path, both_places)
+    data, location = prepared(tmp_path, either_database)
     fell: Counter[str | None] = Counter()
-    async with vod_fixture(data, place=place) as vod:
+    async with vod_fixture(data, location=location) as vod:
         with ExitStack() as stack:
             numbers = iter(range(1000))
-            workers = [stack.enter_context(worker(data, place, next(numbers)))]
+            workers = [stack.enter_context(worker(data, location, next(numbers)))]
             # A store with media and without a key is refused: they come after the first start.
             await until((data / "objects" / "installation").exists, within=PATIENCE)
-            workers.append(stack.enter_context(worker(data, place, next(numbers))))
+            workers.append(stack.enter_context(worker(data, location, next(numbers))))
             for death in range(3 * each * len(moments)):
                 lacking = [moment for moment in moments if fell[moment] < each]
                 if not lacking:
@@ -264,17 +264,17 @@ async def test_films_survive_the_deaths_of_their_workers(
                 wanted = lacking[death % len(lacking)]
                 delay = dice.uniform(0, MOMENTS[wanted])
                 killed = await survives(
-                    vod, data, place, own_film, workers, wanted=wanted, delay=delay
+                    vod, data, location, own_film, workers, wanted=wanted, delay=delay
                 )
                 if killed is None:
                     continue
                 victim, moment = killed
                 fell[moment] += 1
                 workers[workers.index(victim)] = stack.enter_context(
-                    worker(data, place, next(numbers))
+                    worker(data, location, next(numbers))
                 )
     assert all(fell[moment] >= each for moment in moments), fell
-    engine = "SQLite" if isinstance(place, Path) else "PostgreSQL"
+    engine = "SQLite" if isinstance(location, Path) else "PostgreSQL"
     where = ", ".join(f"{count} in {moment}" for moment, count in fell.items() if moment)
     proof(
         f"{each * len(moments)} deaths of one of two workers, on {engine}",
@@ -294,21 +294,23 @@ async def digest(vod: VodFixture, whole: WholeVideo) -> str:
 @pytest.mark.prove
 @pytest.mark.parametrize("moment", ["asset", "span", "stitch"])
 async def test_a_worker_that_slept_changes_no_byte_when_it_wakes(
-    tmp_path: Path, own_film: Path, both_places: str | Path, moment: str
+    tmp_path: Path, own_film: Path, either_database: str | Path, moment: str
 ) -> None:
-    data, place = prepared(tmp_path, both_places)
-    async with vod_fixture(data, place=place) as vod:
+    data, location = prepared(tmp_path, either_database)
+    async with vod_fixture(data, location=location) as vod:
         added = (await vod.add(own_film)).video
-        with worker(data, place, 1) as first:
+        with worker(data, location, 1) as first:
             while True:
-                found = await asyncio.to_thread(caught, [first], data, place, added, moment, 0.001)
+                found = await asyncio.to_thread(
+                    caught, [first], data, location, added, moment, 0.001
+                )
                 assert found is not None
                 asleep, _ = found
                 # Who sleeps in a transaction holds the others up until it wakes: not meant here.
-                if is_free(place):
+                if is_free(location):
                     break
                 asleep.process.send_signal(signal.SIGCONT)
-            with worker(data, place, 2):
+            with worker(data, location, 2):
                 assert (
                     await vod.wait_until_ended(added.id, within=3 * _LEASE + PATIENCE)
                 ).state == ("completed")
@@ -323,4 +325,4 @@ async def test_a_worker_that_slept_changes_no_byte_when_it_wakes(
                 first.process.send_signal(signal.SIGTERM)
                 assert first.process.wait(timeout=30 * SCALE) == 0
         assert await digest(vod, whole) == before
-        assert await has_ended_well(vod, place, await vod.whole_video(added.id))
+        assert await has_ended_well(vod, location, await vod.whole_video(added.id))

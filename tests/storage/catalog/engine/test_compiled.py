@@ -33,11 +33,13 @@ def _number(value: int) -> BindParameter[int]:
 
 
 @ON_BOTH
-async def test_a_statement_is_compiled_once_for_all_engines_of_a_driver(place: str | Path) -> None:
+async def test_a_statement_is_compiled_once_for_all_engines_of_a_driver(
+    location: str | Path,
+) -> None:
     _compiled.clear()
     found: list[int] = []
     for opened in range(2):
-        async with open_database(database_url(place), create=True) as database:
+        async with open_database(database_url(location), create=True) as database:
             for number, begin in enumerate((database.reading, database.writing, database.beating)):
                 async with begin() as connection:
                     asked = select(_Marked() + _number(opened * 10 + number))

@@ -29,8 +29,8 @@ async def test_the_file_is_its_owners_alone(file: Path) -> None:
 
 
 @ON_BOTH
-async def test_a_transaction_that_fails_leaves_nothing(place: str | Path) -> None:
-    async with open_database(database_url(place), create=True) as database:
+async def test_a_transaction_that_fails_leaves_nothing(location: str | Path) -> None:
+    async with open_database(database_url(location), create=True) as database:
         await migrate(database)
         with pytest.raises(ZeroDivisionError):
             async with database.writing() as connection:
@@ -40,8 +40,8 @@ async def test_a_transaction_that_fails_leaves_nothing(place: str | Path) -> Non
 
 
 @ON_BOTH
-async def test_a_cancelled_writer_lets_go_of_the_lock(place: str | Path) -> None:
-    async with open_database(database_url(place), create=True) as database:
+async def test_a_cancelled_writer_lets_go_of_the_lock(location: str | Path) -> None:
+    async with open_database(database_url(location), create=True) as database:
         await migrate(database)
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.05), database.writing() as connection:
@@ -53,8 +53,8 @@ async def test_a_cancelled_writer_lets_go_of_the_lock(place: str | Path) -> None
 
 
 @ON_BOTH
-async def test_a_reader_sees_one_moment_while_another_writes(place: str | Path) -> None:
-    async with open_database(database_url(place), create=True) as database:
+async def test_a_reader_sees_one_moment_while_another_writes(location: str | Path) -> None:
+    async with open_database(database_url(location), create=True) as database:
         await migrate(database)
         count = select(func.count()).select_from(projects)
         async with database.reading() as reader:
@@ -66,8 +66,8 @@ async def test_a_reader_sees_one_moment_while_another_writes(place: str | Path) 
 
 
 @ON_BOTH
-async def test_a_write_in_a_reading_transaction_is_refused(place: str | Path) -> None:
-    async with open_database(database_url(place), create=True) as database:
+async def test_a_write_in_a_reading_transaction_is_refused(location: str | Path) -> None:
+    async with open_database(database_url(location), create=True) as database:
         await migrate(database)
         with pytest.raises(CatalogError):
             async with database.reading() as connection:
@@ -75,8 +75,8 @@ async def test_a_write_in_a_reading_transaction_is_refused(place: str | Path) ->
 
 
 @ON_BOTH
-async def test_writers_of_one_process_read_what_the_one_before_wrote(place: str | Path) -> None:
-    async with open_database(database_url(place), create=True) as database:
+async def test_writers_of_one_process_read_what_the_one_before_wrote(location: str | Path) -> None:
+    async with open_database(database_url(location), create=True) as database:
         await migrate(database)
         async with database.writing() as connection:
             await connection.execute(
@@ -97,9 +97,9 @@ async def test_writers_of_one_process_read_what_the_one_before_wrote(place: str 
             assert (await connection.execute(select(installation.c.created_us))).scalar_one() == 40
 
 
-async def test_a_beat_waits_for_no_other_transaction_of_the_process(server_place: str) -> None:
+async def test_a_beat_waits_for_no_other_transaction_of_the_process(postgres_url: str) -> None:
     async with (
-        open_database(database_url(server_place), create=False) as database,
+        open_database(database_url(postgres_url), create=False) as database,
         AsyncExitStack() as held,
     ):
         for kind in 5 * [database.writing, database.reading]:
@@ -127,8 +127,8 @@ async def test_a_folder_that_cannot_be_made_is_one_sentence(file: Path) -> None:
 
 
 @ON_BOTH
-async def test_no_error_shows_a_parameter(place: str | Path) -> None:
-    async with open_database(database_url(place), create=True) as database:
+async def test_no_error_shows_a_parameter(location: str | Path) -> None:
+    async with open_database(database_url(location), create=True) as database:
         await migrate(database)
         same = {"key": "S3CRET", "name": "a", "created_us": 1}
         for rows in ([same, same], [{**same, "name": None}]):
@@ -141,7 +141,7 @@ async def test_no_error_shows_a_parameter(place: str | Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("place", "why"),
+    ("location", "why"),
     [
         pytest.param("mysql://u:S3CRET@host/db", "cannot live in mysql", id="another database"),
         pytest.param("postgresql://u:S3CRET@host", "names no database", id="no name"),
@@ -153,8 +153,8 @@ async def test_no_error_shows_a_parameter(place: str | Path) -> None:
     ],
 )
 async def test_an_address_that_cannot_serve_is_refused_without_its_password(
-    place: str, why: str
+    location: str, why: str
 ) -> None:
     with pytest.raises(CatalogError, match=why) as caught:
-        database_url(place)
+        database_url(location)
     assert "S3CRET" not in "".join(traceback.format_exception(caught.value))

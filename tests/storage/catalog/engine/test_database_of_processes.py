@@ -126,14 +126,14 @@ asyncio.run(main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3])))
 @ON_BOTH
 @edits
 async def test_eight_processes_that_change_the_same_rows_lose_no_change(
-    place: str | Path, edits: int
+    location: str | Path, edits: int
 ) -> None:
-    async with open_catalog(place, migrate=True) as catalog:
+    async with open_catalog(location, migrate=True) as catalog:
         await catalog.installation.first_start(1)
-    before = run_sql(place, "SELECT version FROM projects UNION ALL SELECT version FROM streams")
-    await run_together(*((EDITOR, str(place), str(edits), f"e{me}") for me in range(EDITORS)))
+    before = run_sql(location, "SELECT version FROM projects UNION ALL SELECT version FROM streams")
+    await run_together(*((EDITOR, str(location), str(edits), f"e{me}") for me in range(EDITORS)))
     rows = run_sql(
-        place,
+        location,
         "SELECT version, settings FROM projects UNION ALL SELECT version, settings FROM streams",
     )
     for (was,), (version, counted) in zip(before, rows, strict=True):
@@ -144,12 +144,12 @@ async def test_eight_processes_that_change_the_same_rows_lose_no_change(
 @ON_BOTH
 @edits
 async def test_eight_processes_number_a_streams_events_without_a_hole_or_a_twin(
-    place: str | Path, edits: int
+    location: str | Path, edits: int
 ) -> None:
-    async with open_catalog(place, migrate=True) as catalog:
+    async with open_catalog(location, migrate=True) as catalog:
         await catalog.installation.first_start(1)
-    await run_together(*((WITNESS, str(place), str(edits), str(me)) for me in range(EDITORS)))
-    rows = run_sql(place, "SELECT number, kind FROM events WHERE subject != '' ORDER BY id")
+    await run_together(*((WITNESS, str(location), str(edits), str(me)) for me in range(EDITORS)))
+    rows = run_sql(location, "SELECT number, kind FROM events WHERE subject != '' ORDER BY id")
     kinds = [kind for _, kind in rows]
     # Each way its share of the rounds; two events of each state.
     ways = [(turn + me) % 4 for me in range(EDITORS) for turn in range(edits)]
@@ -158,18 +158,18 @@ async def test_eight_processes_number_a_streams_events_without_a_hole_or_a_twin(
     assert kinds.count("switched") == kinds.count("slate") == ways.count(2)
     assert kinds.count("stream ended") == ways.count(3)
     assert sorted(int(str(number)) for number, _ in rows) == list(range(1, len(rows) + 1))
-    assert run_sql(place, "SELECT event_number FROM streams") == [(len(rows),)]
+    assert run_sql(location, "SELECT event_number FROM streams") == [(len(rows),)]
 
 
 @ON_BOTH
 @rounds
-async def test_writers_of_several_processes_lose_nothing(place: str | Path, rounds: int) -> None:
-    async with open_catalog(place, migrate=True) as catalog:
+async def test_writers_of_several_processes_lose_nothing(location: str | Path, rounds: int) -> None:
+    async with open_catalog(location, migrate=True) as catalog:
         first = (await catalog.installation.first_start(1)).stream
         assert first is not None
         before = first.version
-    await run_together(*((each, str(place), str(rounds)) for each in (CALLER, TAKER, CALLER)))
-    async with open_catalog(place, migrate=False) as catalog:
+    await run_together(*((each, str(location), str(rounds)) for each in (CALLER, TAKER, CALLER)))
+    async with open_catalog(location, migrate=False) as catalog:
         streams = await catalog.streams.find_all()
         titles = sorted(stream.title for stream in streams[1:])
         assert titles == sorted(2 * [f"Stream {number}" for number in range(rounds)])

@@ -112,14 +112,14 @@ QUESTIONS: dict[str, Question] = {
 
 
 @pytest.fixture
-async def filled(both_places: str | Path) -> AsyncGenerator[Database]:
-    async with open_database(database_url(both_places), create=True) as database:
+async def filled(either_database: str | Path) -> AsyncGenerator[Database]:
+    async with open_database(database_url(either_database), create=True) as database:
         await migrate(database)
         catalog = Catalog(database)
         await catalog.installation.first_start(1)
         await catalog.projects.add("Other", 1)
         run_sql(
-            both_places,
+            either_database,
             *(
                 # The order of the words that both databases take.
                 f"INSERT INTO {table} ({columns}) {NUMBERS} SELECT {values} FROM n"

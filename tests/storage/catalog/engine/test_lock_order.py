@@ -21,13 +21,13 @@ MADE = MadeVideo(
 OTHER = VideoFile(source="other", size=1, length_us=1, width=1, height=1, rungs=())
 
 
-async def test_deferred_writes_are_made_in_the_order_of_their_rows(migrated_place: str) -> None:
+async def test_deferred_writes_are_made_in_the_order_of_their_rows(sqlite_database: str) -> None:
     written: list[str] = []
 
     async def write(_connection: AsyncConnection, *, name: str) -> None:
         written.append(name)
 
-    async with open_database(database_url(migrated_place), create=False) as database:
+    async with open_database(database_url(sqlite_database), create=False) as database:
         nudges = _count_nudges(database)
         async with database.writing() as connection:
             defer(connection, Rank.OUTBOX, partial(write, name="first notice"))
@@ -53,8 +53,8 @@ async def _add_video(catalog: Catalog) -> int:
     return (await catalog.videos.add(1, file, NOW, by=None)).video.id
 
 
-async def test_videos_complete_while_others_get_another_file(server_place: str) -> None:
-    async with open_catalog(server_place, migrate=False) as catalog:
+async def test_videos_complete_while_others_get_another_file(postgres_url: str) -> None:
+    async with open_catalog(postgres_url, migrate=False) as catalog:
         await catalog.installation.first_start(NOW)
 
         async def complete(owner: str) -> None:

@@ -46,8 +46,8 @@ def _held(url: str, statement: str) -> Generator[None]:
         other.rollback()
 
 
-async def test_readers_see_a_snapshot_and_nothing_waits_for_ever(server_place: str) -> None:
-    async with _opened(server_place, busy_ms=10_000) as opened:
+async def test_readers_see_a_snapshot_and_nothing_waits_for_ever(postgres_url: str) -> None:
+    async with _opened(postgres_url, busy_ms=10_000) as opened:
         assert await _said(opened, "transaction_isolation") == ["repeatable read", "read committed"]
         assert await _said(opened, "transaction_read_only") == ["on", "off"]
         assert await _said(opened, "lock_timeout") == ["10s", "10s"]
@@ -55,8 +55,8 @@ async def test_readers_see_a_snapshot_and_nothing_waits_for_ever(server_place: s
         assert await _said(opened, "idle_in_transaction_session_timeout") == ["30s", "5s"]
 
 
-async def test_options_in_the_address_count(server_place: str) -> None:
-    url = f"{server_place}&application_name=mine&options=-c%20statement_timeout%3D7s"
+async def test_options_in_the_address_count(postgres_url: str) -> None:
+    url = f"{postgres_url}&application_name=mine&options=-c%20statement_timeout%3D7s"
     async with _opened(url) as opened:
         assert await _said(opened, "application_name") == ["mine", "mine"]
         assert await _said(opened, "statement_timeout") == ["7s", "7s"]
@@ -64,19 +64,19 @@ async def test_options_in_the_address_count(server_place: str) -> None:
 
 
 async def test_an_address_may_name_the_sockets_folder_as_its_host(
-    postgres_server: PostgresServer, server_place: str
+    postgres_server: PostgresServer, postgres_url: str
 ) -> None:
-    name = server_place.partition("/test")[2].partition("?")[0]
+    name = postgres_url.partition("/test")[2].partition("?")[0]
     folder = str(postgres_server.folder).replace("/", "%2F")
     async with open_catalog(f"postgres://postgres@{folder}/test{name}", migrate=False) as catalog:
         await catalog.ping()
 
 
-async def test_a_row_that_another_process_keeps_is_reported_as_busy(server_place: str) -> None:
-    async with _opened(server_place) as opened:
+async def test_a_row_that_another_process_keeps_is_reported_as_busy(postgres_url: str) -> None:
+    async with _opened(postgres_url) as opened:
         async with opened.writing() as connection:
             await connection.execute(insert(projects).values(key="a", name="a", created_us=1))
-        with _held(server_place, "SELECT * FROM projects FOR UPDATE"):
+        with _held(postgres_url, "SELECT * FROM projects FOR UPDATE"):
             with pytest.raises(CatalogBusy):
                 async with opened.writing() as connection:
                     await connection.execute(select(projects.c.id).with_for_update())
@@ -87,10 +87,10 @@ async def test_a_row_that_another_process_keeps_is_reported_as_busy(server_place
 
 
 async def test_who_stops_in_the_middle_of_a_change_holds_others_up_for_seconds(
-    server_place: str,
+    postgres_url: str,
 ) -> None:
     """As a host that is frozen or cut off: its connections stay open, and its rows locked."""
-    async with _opened(server_place, busy_ms=database.BUSY_MS) as opened:
+    async with _opened(postgres_url, busy_ms=database.BUSY_MS) as opened:
         async with opened.writing() as connection:
             await connection.execute(insert(projects).values(key="a", name="a", created_us=1))
         asked = select(projects.c.id).with_for_update()
@@ -106,22 +106,22 @@ async def test_who_stops_in_the_middle_of_a_change_holds_others_up_for_seconds(
 
 
 @pytest.fixture
-def far_place() -> Iterator[str]:
+def remote_postgres_url() -> Iterator[str]:
     """A database behind an address, as of another host."""
-    with running_postgres("127.0.0.1") as server, server.fresh_database() as place:
-        yield place
+    with running_postgres("127.0.0.1") as server, server.fresh_database() as location:
+        yield location
 
 
-async def test_the_server_notices_that_a_host_is_gone(far_place: str) -> None:
-    async with _opened(far_place) as opened:
+async def test_the_server_notices_that_a_host_is_gone(remote_postgres_url: str) -> None:
+    async with _opened(remote_postgres_url) as opened:
         assert await _said(opened, "tcp_keepalives_idle") == ["5", "5"]
         assert await _said(opened, "tcp_keepalives_count") == ["2", "2"]
 
 
 async def test_writers_that_wait_for_each_other_are_told_that_it_is_busy(
-    server_place: str,
+    postgres_url: str,
 ) -> None:
-    async with _opened(server_place, busy_ms=10_000) as opened:
+    async with _opened(postgres_url, busy_ms=10_000) as opened:
         async with opened.writing() as connection:
             for key in ("a", "b"):
                 await connection.execute(insert(projects).values(key=key, name=key, created_us=1))
@@ -146,15 +146,15 @@ async def test_writers_that_wait_for_each_other_are_told_that_it_is_busy(
         assert sorted(ends) == ["busy", "done"]
 
 
-async def test_a_statement_that_takes_too_long_is_reported_as_busy(server_place: str) -> None:
-    async with _opened(f"{server_place}&options=-c%20statement_timeout%3D100") as opened:
+async def test_a_statement_that_takes_too_long_is_reported_as_busy(postgres_url: str) -> None:
+    async with _opened(f"{postgres_url}&options=-c%20statement_timeout%3D100") as opened:
         with pytest.raises(CatalogBusy):
             async with opened.reading() as connection:
                 await connection.execute(text("SELECT pg_sleep(20)"))
 
 
-async def test_more_tasks_than_connections_take_turns(server_place: str) -> None:
-    async with open_catalog(server_place, migrate=False) as catalog:
+async def test_more_tasks_than_connections_take_turns(postgres_url: str) -> None:
+    async with open_catalog(postgres_url, migrate=False) as catalog:
         await catalog.installation.first_start(1)
         async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
             for number in range(40):
@@ -164,9 +164,9 @@ async def test_more_tasks_than_connections_take_turns(server_place: str) -> None
 
 
 async def test_a_server_that_takes_no_more_connections_is_reported_as_busy(
-    postgres_server: PostgresServer, server_place: str
+    postgres_server: PostgresServer, postgres_url: str
 ) -> None:
-    name = server_place.partition("@/")[2].partition("?")[0]
+    name = postgres_url.partition("@/")[2].partition("?")[0]
     postgres_server.execute(f"ALTER DATABASE {name} CONNECTION LIMIT 0")
     postgres_server.execute("ALTER ROLE guarded NOSUPERUSER")  # a limit is not for superusers
     try:
@@ -178,9 +178,9 @@ async def test_a_server_that_takes_no_more_connections_is_reported_as_busy(
 
 
 async def test_a_restart_of_the_server_is_survived(
-    postgres_server: PostgresServer, server_place: str
+    postgres_server: PostgresServer, postgres_url: str
 ) -> None:
-    async with open_catalog(server_place, migrate=False) as catalog:
+    async with open_catalog(postgres_url, migrate=False) as catalog:
         await catalog.installation.first_start(1)
         await _use(catalog)
         await asyncio.to_thread(postgres_server.stop)
@@ -193,9 +193,9 @@ async def test_a_restart_of_the_server_is_survived(
 
 
 async def test_sessions_that_an_operator_ended_are_replaced_unnoticed(
-    postgres_server: PostgresServer, server_place: str
+    postgres_server: PostgresServer, postgres_url: str
 ) -> None:
-    async with open_catalog(server_place, migrate=False) as catalog:
+    async with open_catalog(postgres_url, migrate=False) as catalog:
         await catalog.installation.first_start(1)
         await _use(catalog)
         ended = postgres_server.execute(
@@ -207,9 +207,9 @@ async def test_sessions_that_an_operator_ended_are_replaced_unnoticed(
 
 
 async def test_a_transaction_whose_session_was_ended_is_unavailable(
-    postgres_server: PostgresServer, server_place: str
+    postgres_server: PostgresServer, postgres_url: str
 ) -> None:
-    async with _opened(server_place) as opened:
+    async with _opened(postgres_url) as opened:
         with pytest.raises(CatalogUnavailable):
             async with opened.writing() as connection:
                 await connection.execute(insert(projects).values(key="a", name="a", created_us=1))
@@ -223,10 +223,10 @@ async def test_a_transaction_whose_session_was_ended_is_unavailable(
 
 
 async def test_a_server_that_stands_still_holds_nobody_up_for_ever(
-    postgres_server: PostgresServer, server_place: str, monkeypatch: pytest.MonkeyPatch
+    postgres_server: PostgresServer, postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(database, "_TRANSACTION_SECONDS", 0.5)
-    async with _opened(server_place) as opened:
+    async with _opened(postgres_url) as opened:
         async with opened.reading() as connection:
             await connection.execute(select(projects.c.id))
         stopped = postgres_server.processes()
@@ -246,8 +246,8 @@ async def test_a_server_that_stands_still_holds_nobody_up_for_ever(
             await connection.execute(select(projects.c.id))
 
 
-async def test_a_database_that_can_only_be_read_says_so(server_place: str) -> None:
-    read_only = f"{server_place}&options=-c%20default_transaction_read_only%3Don"
+async def test_a_database_that_can_only_be_read_says_so(postgres_url: str) -> None:
+    read_only = f"{postgres_url}&options=-c%20default_transaction_read_only%3Don"
     async with _opened(read_only) as opened:
         with pytest.raises(CatalogUnavailable, match="can only be read"):
             async with opened.writing() as connection:
@@ -266,9 +266,9 @@ async def test_a_database_that_can_only_be_read_says_so(server_place: str) -> No
     ],
 )
 async def test_what_keeps_it_from_being_reached_is_named_and_no_more(
-    server_place: str, change: tuple[str, str], why: str
+    postgres_url: str, change: tuple[str, str], why: str
 ) -> None:
-    url = server_place.replace(*change)
+    url = postgres_url.replace(*change)
     if "127.0.0.1" in url:
         url = url.partition("?")[0]
     with pytest.raises(CatalogUnavailable, match=why) as caught:
@@ -279,9 +279,9 @@ async def test_what_keeps_it_from_being_reached_is_named_and_no_more(
 
 @pytest.mark.parametrize("form", ["before the host", "among the options"])
 async def test_no_text_holds_the_password(
-    postgres_server: PostgresServer, server_place: str, form: str
+    postgres_server: PostgresServer, postgres_url: str, form: str
 ) -> None:
-    name = server_place.partition("@/")[2].partition("?")[0]
+    name = postgres_url.partition("@/")[2].partition("?")[0]
     right = postgres_server.url(name, "guarded", PASSWORD)
     if form == "among the options":
         right = f"{postgres_server.url(name, 'guarded')}&password={PASSWORD}"
@@ -296,18 +296,18 @@ async def test_no_text_holds_the_password(
     assert PASSWORD not in "".join(shown)
 
 
-async def test_texts_with_a_nul_are_looked_up_and_not_found(server_place: str) -> None:
-    async with open_catalog(server_place, migrate=False) as catalog:
+async def test_texts_with_a_nul_are_looked_up_and_not_found(postgres_url: str) -> None:
+    async with open_catalog(postgres_url, migrate=False) as catalog:
         assert await catalog.projects.find("a\0b") is None
         assert await catalog.tokens.authenticate("headend_\0") is None
 
 
 async def test_titles_are_in_the_order_of_code_points_as_on_sqlite(
-    server_place: str, file: Path
+    postgres_url: str, file: Path
 ) -> None:
     titles = ["b", "ä", "a-b", "aC", "a b", "ab", "Z", "_", "1", "\U0001f600", "\uffee"]
     orders: list[list[str]] = []
-    for place in (server_place, file):
+    for place in (postgres_url, file):
         async with open_catalog(place, migrate=True) as catalog:
             await catalog.projects.add("Sport", 1)
             for title in titles:
@@ -327,10 +327,10 @@ async def _use(catalog: Catalog) -> None:
 
 
 async def test_a_read_for_a_request_ends_in_time_and_other_work_may_take_longer(
-    server_place: str,
+    postgres_url: str,
 ) -> None:
     async with open_database(
-        database_url(server_place), create=False, reading_seconds=0.1
+        database_url(postgres_url), create=False, reading_seconds=0.1
     ) as database:
         sleeping = select(func.pg_sleep(30))
         began = asyncio.get_running_loop().time()

@@ -23,33 +23,33 @@ AGES = 1_000_000_000
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Path:
-    place = tmp_path / "a.db"
-    connection = sqlite3.connect(place)
+def location(tmp_path: Path) -> Path:
+    location = tmp_path / "a.db"
+    connection = sqlite3.connect(location)
     connection.execute("PRAGMA journal_mode=WAL")
     connection.execute("CREATE TABLE t (x INTEGER)")
     connection.execute("INSERT INTO t VALUES (1), (2)")
     connection.commit()
     connection.close()
-    return place
+    return location
 
 
 @asynccontextmanager
 async def opened(
-    place: Path,
+    location: Path,
     *,
     busy_ms: int = 2000,
     budget: float = 0.002,
     stalls: DiskStalls | None = None,
 ) -> AsyncGenerator[SqliteReader]:
-    reader = await open_reader(str(place), busy_ms, budget=budget, stalls=stalls)
+    reader = await open_reader(str(location), busy_ms, budget=budget, stalls=stalls)
     try:
         yield reader
     finally:
         await reader.close()
 
 
-async def ask(
+async def query(
     reader: SqliteReader, statement: str, *parameters: object
 ) -> list[tuple[object, ...]]:
     cursor = await reader.cursor().execute(statement, parameters)
@@ -58,7 +58,7 @@ async def ask(
     return rows
 
 
-class Whereabouts:
+class ThreadRecorder:
     """Notes on which threads a connection's questions are answered."""
 
     def __init__(self, reader: SqliteReader) -> None:
@@ -70,28 +70,28 @@ class Whereabouts:
         return 1
 
 
-async def test_a_short_question_is_answered_where_it_is_asked(place: Path) -> None:
-    async with opened(place, budget=10) as reader:
-        seen = Whereabouts(reader)
-        assert await ask(reader, "SELECT x, here() FROM t WHERE x > ?", 1) == [(2, 1)]
+async def test_a_short_question_is_answered_where_it_is_asked(location: Path) -> None:
+    async with opened(location, budget=10) as reader:
+        seen = ThreadRecorder(reader)
+        assert await query(reader, "SELECT x, here() FROM t WHERE x > ?", 1) == [(2, 1)]
         assert seen.threads == [threading.get_ident()]
 
 
-async def test_a_long_question_is_broken_off_and_answered_on_a_thread(place: Path) -> None:
-    async with opened(place, budget=0.0005) as reader:
-        seen = Whereabouts(reader)
+async def test_a_long_question_is_broken_off_and_answered_on_a_thread(location: Path) -> None:
+    async with opened(location, budget=0.0005) as reader:
+        seen = ThreadRecorder(reader)
         question = LONG.format(300_000) + " WHERE here()"
-        assert await ask(reader, question) == [(300_000,)]
+        assert await query(reader, question) == [(300_000,)]
         assert seen.threads[0] == threading.get_ident()
         assert seen.threads[-1] != threading.get_ident()
         # And the next short one is again answered at once.
         seen.threads.clear()
-        assert await ask(reader, "SELECT here()") == [(1,)]
+        assert await query(reader, "SELECT here()") == [(1,)]
         assert seen.threads == [threading.get_ident()]
 
 
-async def test_the_others_go_on_while_a_long_question_is_answered(place: Path) -> None:
-    async with opened(place) as reader:
+async def test_the_others_go_on_while_a_long_question_is_answered(location: Path) -> None:
+    async with opened(location) as reader:
         longest = 0.0
 
         async def beat(done: asyncio.Event) -> None:
@@ -104,51 +104,51 @@ async def test_the_others_go_on_while_a_long_question_is_answered(place: Path) -
         done = asyncio.Event()
         async with asyncio.TaskGroup() as group:
             group.create_task(beat(done))
-            assert await ask(reader, LONG.format(500_000)) == [(500_000,)]
+            assert await query(reader, LONG.format(500_000)) == [(500_000,)]
             done.set()
         assert longest < 0.1
 
 
-async def test_one_transaction_sees_one_state(place: Path) -> None:
-    async with opened(place) as reader:
+async def test_one_transaction_sees_one_state(location: Path) -> None:
+    async with opened(location) as reader:
         reader.begin()
-        assert await ask(reader, "SELECT count(*) FROM t") == [(2,)]
-        other = sqlite3.connect(place)
+        assert await query(reader, "SELECT count(*) FROM t") == [(2,)]
+        other = sqlite3.connect(location)
         other.execute("INSERT INTO t VALUES (3)")
         other.commit()
         other.close()
-        assert await ask(reader, "SELECT count(*) FROM t") == [(2,)]
+        assert await query(reader, "SELECT count(*) FROM t") == [(2,)]
         # A question that is asked twice, too.
-        assert await ask(reader, LONG.format(300_000) + ", t") == [(600_000,)]
-        assert await ask(reader, "SELECT count(*) FROM t") == [(2,)]
+        assert await query(reader, LONG.format(300_000) + ", t") == [(600_000,)]
+        assert await query(reader, "SELECT count(*) FROM t") == [(2,)]
         await reader.commit()
-        assert await ask(reader, "SELECT count(*) FROM t") == [(3,)]
+        assert await query(reader, "SELECT count(*) FROM t") == [(3,)]
 
 
-async def test_nothing_can_be_written(place: Path) -> None:
-    async with opened(place) as reader:
+async def test_nothing_can_be_written(location: Path) -> None:
+    async with opened(location) as reader:
         with pytest.raises(sqlite3.OperationalError, match="readonly"):
-            await ask(reader, "INSERT INTO t VALUES (3)")
+            await query(reader, "INSERT INTO t VALUES (3)")
 
 
-async def test_what_the_database_refuses_is_refused_once(place: Path) -> None:
-    async with opened(place) as reader:
+async def test_what_the_database_refuses_is_refused_once(location: Path) -> None:
+    async with opened(location) as reader:
         with pytest.raises(sqlite3.OperationalError, match="no such table"):
-            await ask(reader, "SELECT * FROM u")
-        assert await ask(reader, "SELECT 1") == [(1,)]
+            await query(reader, "SELECT * FROM u")
+        assert await query(reader, "SELECT 1") == [(1,)]
 
 
-async def test_a_question_that_nobody_waits_for_any_more_is_broken_off(place: Path) -> None:
+async def test_a_question_that_nobody_waits_for_any_more_is_broken_off(location: Path) -> None:
     stalls = DiskStalls()
-    async with opened(place, stalls=stalls) as reader:
+    async with opened(location, stalls=stalls) as reader:
         began = time.monotonic()
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.3):
-                await ask(reader, LONG.format(AGES))
+                await query(reader, LONG.format(AGES))
         assert time.monotonic() - began < 10
         # The connection is as it was before.
-        seen = Whereabouts(reader)
-        assert await ask(reader, "SELECT here()") == [(1,)]
+        seen = ThreadRecorder(reader)
+        assert await query(reader, "SELECT here()") == [(1,)]
         # A busy machine may have held up the first question for as long as a disk that stalls.
         assert seen.threads == [threading.get_ident()] or stalls.are_recent
 
@@ -164,11 +164,11 @@ async def test_a_lock_is_waited_for_on_a_thread_and_not_for_ever(tmp_path: Path)
         other.execute("BEGIN EXCLUSIVE")
         began = time.monotonic()
         with pytest.raises(sqlite3.OperationalError) as refused:
-            await ask(reader, "SELECT count(*) FROM t")
+            await query(reader, "SELECT count(*) FROM t")
         assert refused.value.sqlite_errorcode == sqlite3.SQLITE_BUSY
         assert time.monotonic() - began >= 0.3
         async with asyncio.TaskGroup() as group:
-            asked = group.create_task(ask(reader, "SELECT count(*) FROM t"))
+            asked = group.create_task(query(reader, "SELECT count(*) FROM t"))
             await asyncio.sleep(0.05)
             assert not asked.done()
             other.execute("COMMIT")
@@ -178,8 +178,8 @@ async def test_a_lock_is_waited_for_on_a_thread_and_not_for_ever(tmp_path: Path)
         other.close()
 
 
-async def test_a_cursor_says_what_it_found(place: Path) -> None:
-    async with opened(place) as reader, reader.cursor() as cursor:
+async def test_a_cursor_says_what_it_found(location: Path) -> None:
+    async with opened(location) as reader, reader.cursor() as cursor:
         assert isinstance(cursor, SqliteCursor)
         await cursor.execute("SELECT x AS y FROM t")
         assert cursor.description[0][0] == "y"
@@ -201,25 +201,25 @@ def stall(reader: SqliteReader, seconds: float) -> None:
 WAITING = "WITH RECURSIVE n(i) AS (SELECT wait() UNION ALL SELECT i + wait() FROM n WHERE i < {})"
 
 
-async def test_a_question_that_waits_without_work_is_moved_to_a_thread(place: Path) -> None:
+async def test_a_question_that_waits_without_work_is_moved_to_a_thread(location: Path) -> None:
     """Four hundred reads of 2 ms take no CPU and would hold the loop up for 0.8 s."""
-    async with opened(place) as reader:
+    async with opened(location) as reader:
         stall(reader, 0.002)
-        gaps = await gaps_while(ask(reader, WAITING.format(400) + " SELECT count(*) FROM n"))
+        gaps = await gaps_while(query(reader, WAITING.format(400) + " SELECT count(*) FROM n"))
         assert max(gaps) < 0.4
 
 
-async def test_after_a_disk_has_stalled_questions_are_asked_on_threads(place: Path) -> None:
-    async with opened(place) as reader:
-        seen = Whereabouts(reader)
+async def test_after_a_disk_has_stalled_questions_are_asked_on_threads(location: Path) -> None:
+    async with opened(location) as reader:
+        seen = ThreadRecorder(reader)
         stall(reader, 0.8)
-        await ask(reader, "SELECT here()")
-        await ask(reader, "SELECT wait()")  # cannot be interrupted
-        await ask(reader, "SELECT here()")
+        await query(reader, "SELECT here()")
+        await query(reader, "SELECT wait()")  # cannot be interrupted
+        await query(reader, "SELECT here()")
         here, there = seen.threads
         assert here == threading.get_ident()
         assert there != here
-        gaps = await gaps_while(ask(reader, "SELECT wait()"))
+        gaps = await gaps_while(query(reader, "SELECT wait()"))
         assert max(gaps) < 0.4
 
 

@@ -20,18 +20,18 @@ LONG = (
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Path:
-    place = tmp_path / "a.db"
-    with sqlite3.connect(place) as connection:
+def location(tmp_path: Path) -> Path:
+    location = tmp_path / "a.db"
+    with sqlite3.connect(location) as connection:
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("CREATE TABLE t (x INTEGER)")
     connection.close()
-    return place
+    return location
 
 
 @asynccontextmanager
-async def opened(place: Path, *, busy_ms: int = 2000) -> AsyncGenerator[SqliteWriter]:
-    writer = await open_writer(str(place), busy_ms)
+async def opened(location: Path, *, busy_ms: int = 2000) -> AsyncGenerator[SqliteWriter]:
+    writer = await open_writer(str(location), busy_ms)
     try:
         yield writer
     finally:
@@ -45,8 +45,8 @@ async def run(writer: SqliteWriter, statement: str) -> list[tuple[object, ...]]:
     return rows
 
 
-async def test_what_is_written_counts_when_it_is_committed(place: Path) -> None:
-    async with opened(place) as writer, opened(place) as other:
+async def test_what_is_written_counts_when_it_is_committed(location: Path) -> None:
+    async with opened(location) as writer, opened(location) as other:
         await run(writer, "BEGIN IMMEDIATE")
         assert await run(writer, "INSERT INTO t VALUES (1) RETURNING x") == [(1,)]
         assert await run(other, "SELECT * FROM t") == []
@@ -58,8 +58,8 @@ async def test_what_is_written_counts_when_it_is_committed(place: Path) -> None:
         assert await run(other, "SELECT * FROM t") == [(1,)]
 
 
-async def test_a_lock_of_another_is_waited_for(place: Path) -> None:
-    async with opened(place) as writer, opened(place) as other:
+async def test_a_lock_of_another_is_waited_for(location: Path) -> None:
+    async with opened(location) as writer, opened(location) as other:
         await run(other, "BEGIN IMMEDIATE")
         async with asyncio.TaskGroup() as tasks:
             waiting = tasks.create_task(run(writer, "BEGIN IMMEDIATE"))
@@ -68,15 +68,15 @@ async def test_a_lock_of_another_is_waited_for(place: Path) -> None:
             await other.rollback()
 
 
-async def test_a_lock_that_is_never_let_go_is_an_error_in_time(place: Path) -> None:
-    async with opened(place, busy_ms=100) as writer, opened(place) as other:
+async def test_a_lock_that_is_never_let_go_is_an_error_in_time(location: Path) -> None:
+    async with opened(location, busy_ms=100) as writer, opened(location) as other:
         await run(other, "BEGIN IMMEDIATE")
         with pytest.raises(sqlite3.OperationalError, match="locked"):
             await run(writer, "BEGIN IMMEDIATE")
 
 
-async def test_a_statement_whose_caller_is_cancelled_is_broken_off(place: Path) -> None:
-    async with opened(place) as writer, opened(place) as other:
+async def test_a_statement_whose_caller_is_cancelled_is_broken_off(location: Path) -> None:
+    async with opened(location) as writer, opened(location) as other:
         await run(writer, "BEGIN IMMEDIATE")
         began = time.monotonic()
         with pytest.raises(TimeoutError):
@@ -88,8 +88,8 @@ async def test_a_statement_whose_caller_is_cancelled_is_broken_off(place: Path) 
             await run(other, "BEGIN IMMEDIATE")
 
 
-async def test_closing_in_the_middle_lets_the_lock_go(place: Path) -> None:
-    async with opened(place) as writer, opened(place) as other:
+async def test_closing_in_the_middle_lets_the_lock_go(location: Path) -> None:
+    async with opened(location) as writer, opened(location) as other:
         await run(writer, "BEGIN IMMEDIATE")
         kept = writer.raw.cursor().execute("INSERT INTO t VALUES (1), (2) RETURNING x")
         writer.stop()

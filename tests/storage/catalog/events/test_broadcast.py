@@ -18,21 +18,21 @@ from tests.support.storage.new_videos import new_video
 NOW_US = 1_700_000_000_123_456
 
 
-async def say(catalog: Catalog, *names: str, now_us: int = NOW_US) -> None:
+async def publish_events(catalog: Catalog, *names: str, now_us: int = NOW_US) -> None:
     events = [OutboxEvent(channels=("a",), event=name, body="{}") for name in names]
     await catalog.outbox.publish(events, now_us)
 
 
 @ON_BOTH
 async def test_who_reads_on_from_the_last_misses_nothing_while_others_write(
-    place: str | Path,
+    location: str | Path,
 ) -> None:
     heard: list[str] = []
     writers, each = 4, 15
 
     async def write(catalog: Catalog, name: str) -> None:
         for number in range(each):
-            await say(catalog, f"{name}.{number}", f"{name}.{number}+")
+            await publish_events(catalog, f"{name}.{number}", f"{name}.{number}+")
 
     async def read(catalog: Catalog) -> None:
         last = 0
@@ -44,8 +44,8 @@ async def test_who_reads_on_from_the_last_misses_nothing_while_others_write(
             await asyncio.sleep(0)
 
     async with (
-        open_catalog(place, migrate=True) as one,
-        open_catalog(place, migrate=False) as two,
+        open_catalog(location, migrate=True) as one,
+        open_catalog(location, migrate=False) as two,
         asyncio.timeout(60 * SCALE),
         asyncio.TaskGroup() as tasks,
     ):
@@ -62,12 +62,12 @@ async def test_who_reads_on_from_the_last_misses_nothing_while_others_write(
 async def test_what_was_undone_is_not_there_and_its_hole_loses_nothing(catalog: Catalog) -> None:
     told: list[int] = []
     catalog.outbox.on_commit(lambda: told.append(1))
-    await say(catalog, "before")
+    await publish_events(catalog, "before")
     last = await catalog.outbox.newest()
     broken = OutboxEvent(channels=("a", None), event="x", body="{}")  # pyright: ignore[reportArgumentType]  # on purpose
     with pytest.raises(CatalogError):
         await catalog.outbox.publish([broken], NOW_US)
-    await say(catalog, "after")
+    await publish_events(catalog, "after")
     found, gone = await catalog.outbox.read_after(last, 10)
     assert ([notice.event for notice in found], gone) == (["after"], False)
     assert len(told) == 2
@@ -81,9 +81,11 @@ async def test_a_change_that_tells_nothing_nudges_nobody(catalog: Catalog) -> No
 
 
 async def test_old_notices_go_and_who_was_away_learns_it(catalog: Catalog) -> None:
-    await say(catalog, *(f"{number}" for number in range(60)))
+    await publish_events(catalog, *(f"{number}" for number in range(60)))
     last = await catalog.outbox.newest() - 20
-    await say(catalog, *(f"new {number}" for number in range(60)), now_us=NOW_US + KEPT_US + 1)
+    await publish_events(
+        catalog, *(f"new {number}" for number in range(60)), now_us=NOW_US + KEPT_US + 1
+    )
     found, gone = await catalog.outbox.read_after(last, 1000)
     assert gone
     assert {notice.event[:3] for notice in found} == {"new"}

@@ -25,8 +25,8 @@ UNOWNED = range(11, 19)
 
 
 @pytest.fixture(autouse=True)
-def counted(catalog: Catalog, place: str | Path) -> None:
-    count_generations(place, *range(1, 9))
+def counted(catalog: Catalog, location: str | Path) -> None:
+    count_generations(location, *range(1, 9))
 
 
 async def claim(
@@ -52,16 +52,16 @@ async def b(catalog: Catalog) -> int:
     return await catalog.hosts.register("b", "ingest", None, "1")
 
 
-def seen_steadily(place: str | Path, host: int, seconds: float = DEAD) -> None:
+def seen_steadily(location: str | Path, host: int, seconds: float = DEAD) -> None:
     """Have a host be seen without a break since that many seconds ago."""
     ago_us = round(seconds * 1_000_000)
-    run_sql(place, f"UPDATE hosts SET steady_us = seen_us - {ago_us} WHERE id = {host}")
+    run_sql(location, f"UPDATE hosts SET steady_us = seen_us - {ago_us} WHERE id = {host}")
 
 
-def last_seen(place: str | Path, host: int, seconds: float) -> None:
+def last_seen(location: str | Path, host: int, seconds: float) -> None:
     """Have a host be seen that many seconds ago."""
     ago_us = round(seconds * 1_000_000)
-    run_sql(place, f"UPDATE hosts SET seen_us = seen_us - {ago_us} WHERE id = {host}")
+    run_sql(location, f"UPDATE hosts SET seen_us = seen_us - {ago_us} WHERE id = {host}")
 
 
 async def test_the_first_claim_owns_and_every_later_one_gets_that_owner(
@@ -79,11 +79,11 @@ async def test_the_first_claim_owns_and_every_later_one_gets_that_owner(
 
 @ON_BOTH
 async def test_an_owner_that_was_not_seen_loses_to_the_next_claim(
-    catalog: Catalog, place: str | Path, a: int, b: int
+    catalog: Catalog, location: str | Path, a: int, b: int
 ) -> None:
     await claim(catalog, a)
-    last_seen(place, a, DEAD)
-    seen_steadily(place, b)
+    last_seen(location, a, DEAD)
+    seen_steadily(location, b)
     assert await claim(catalog, b) == (b, SECOND)
     assert await catalog.owners.owned_by(a) == {}
     # It comes back, and is told so.
@@ -92,25 +92,25 @@ async def test_an_owner_that_was_not_seen_loses_to_the_next_claim(
 
 
 async def test_an_owner_that_was_seen_in_time_stays(
-    catalog: Catalog, place: str | Path, a: int, b: int
+    catalog: Catalog, location: str | Path, a: int, b: int
 ) -> None:
     await claim(catalog, a)
-    last_seen(place, a, DEAD / 2)
-    seen_steadily(place, b)
+    last_seen(location, a, DEAD / 2)
+    seen_steadily(location, b)
     assert await claim(catalog, b) == (a, FIRST)
-    last_seen(place, a, DEAD)
+    last_seen(location, a, DEAD)
     # And it keeps what nobody else has claimed, however long it was away.
     assert await claim(catalog, a) == (a, FIRST)
 
 
 async def test_an_owner_that_two_witnesses_miss_loses_sooner(
-    catalog: Catalog, place: str | Path, a: int, b: int
+    catalog: Catalog, location: str | Path, a: int, b: int
 ) -> None:
     await claim(catalog, a)
-    seen_steadily(place, b)
-    last_seen(place, a, DEAD * 0.4)
+    seen_steadily(location, b)
+    last_seen(location, a, DEAD * 0.4)
     assert await claim(catalog, b, silent=FIRST) == (a, FIRST)
-    last_seen(place, a, DEAD * 0.2)  # earlier
+    last_seen(location, a, DEAD * 0.2)  # earlier
     assert await claim(catalog, b) == (a, FIRST)
     assert await claim(catalog, b, silent=FIRST - 1) == (a, FIRST)  # said of the one before
     assert await claim(catalog, b, silent=FIRST) == (b, SECOND)
@@ -118,22 +118,22 @@ async def test_an_owner_that_two_witnesses_miss_loses_sooner(
 
 @ON_BOTH
 async def test_after_the_database_was_away_the_first_that_is_back_takes_nothing(
-    catalog: Catalog, place: str | Path, a: int, b: int
+    catalog: Catalog, location: str | Path, a: int, b: int
 ) -> None:
     await claim(catalog, a)
     for host in (a, b):
-        seen_steadily(place, host, 3600)
-        last_seen(place, host, 10 * DEAD)
+        seen_steadily(location, host, 3600)
+        last_seen(location, host, 10 * DEAD)
     assert await claim(catalog, b) == (a, FIRST)
     assert await catalog.hosts.beat(b, "b", DEAD)
     assert await claim(catalog, b) == (a, FIRST)
     assert await catalog.hosts.beat(a, "a", DEAD)
     assert await catalog.owners.owned_by(a) == {STREAM: FIRST}
     # Once it was seen for long enough itself, it notices that another is not.
-    last_seen(place, a, DEAD)
-    seen_steadily(place, b, DEAD / 2)
+    last_seen(location, a, DEAD)
+    seen_steadily(location, b, DEAD / 2)
     assert await claim(catalog, b) == (a, FIRST)
-    seen_steadily(place, b)
+    seen_steadily(location, b)
     assert await catalog.hosts.beat(b, "b", DEAD)
     assert await claim(catalog, b) == (b, SECOND)
 
@@ -157,12 +157,12 @@ async def test_a_released_stream_is_free_and_its_generation_goes_on(
 
 @ON_BOTH
 async def test_a_database_that_was_restored_gives_later_generations_than_before(
-    catalog: Catalog, place: str | Path, a: int, b: int
+    catalog: Catalog, location: str | Path, a: int, b: int
 ) -> None:
     stream = UNOWNED[0]
     _, before = await claim(catalog, a, stream=stream)
     # The backup is of when the stream was owned for the first time, some years ago.
-    run_sql(place, f"UPDATE stream_owners SET generation = 1 WHERE stream_id = {stream}")
+    run_sql(location, f"UPDATE stream_owners SET generation = 1 WHERE stream_id = {stream}")
     owner, after = await claim(catalog, b, stream=stream, gone=1)
     assert owner == b
     assert after >= before
@@ -170,7 +170,7 @@ async def test_a_database_that_was_restored_gives_later_generations_than_before(
     assert after == pytest.approx(seconds, abs=60)
     # Not even a clock that was set back makes them smaller.
     ahead = after + 86_400
-    run_sql(place, f"UPDATE stream_owners SET generation = {ahead} WHERE stream_id = {stream}")
+    run_sql(location, f"UPDATE stream_owners SET generation = {ahead} WHERE stream_id = {stream}")
     assert await claim(catalog, a, stream=stream, gone=ahead) == (a, ahead + 1)
 
 
@@ -198,10 +198,10 @@ async def test_a_stream_that_was_deleted_may_be_owned(catalog: Catalog, a: int) 
 
 
 @pytest.fixture
-async def processes(place: str | Path, catalog: Catalog) -> AsyncGenerator[list[Catalog]]:
+async def processes(location: str | Path, catalog: Catalog) -> AsyncGenerator[list[Catalog]]:
     """The same catalog, as four processes have it open."""
     async with AsyncExitStack() as stack:
-        opened = [open_catalog(place, migrate=False) for _ in range(3)]
+        opened = [open_catalog(location, migrate=False) for _ in range(3)]
         yield [catalog, *[await stack.enter_async_context(each) for each in opened]]
 
 
@@ -275,14 +275,14 @@ async def test_left_streams_are_found_in_batches(
 
 @ON_BOTH
 async def test_the_first_living_host_finds_the_streams_that_others_left(
-    catalog: Catalog, place: str | Path, a: int, b: int
+    catalog: Catalog, location: str | Path, a: int, b: int
 ) -> None:
     stream = (await catalog.installation.first_start(1)).stream
     assert stream is not None
     await claim(catalog, a, stream=stream.id)
     find = catalog.owners.find_orphaned
     assert await find(b, DEAD) == await find(a, DEAD) == ()
-    last_seen(place, a, DEAD)
+    last_seen(location, a, DEAD)
     left = OrphanedStream(
         stream=stream.id, hash=stream.hash, generation=FIRST, reconnect_seconds=None
     )

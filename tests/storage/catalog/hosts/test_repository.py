@@ -17,9 +17,9 @@ async def register(catalog: Catalog, name: str = "a", address: str | None = None
     return await catalog.hosts.register(name, "ingest", address, "1.0")
 
 
-def last_seen(place: str | Path, host: int, *, ago_us: int) -> None:
+def last_seen(location: str | Path, host: int, *, ago_us: int) -> None:
     """Have a host be seen that long ago."""
-    run_sql(place, f"UPDATE hosts SET seen_us = seen_us - {ago_us} WHERE id = {host}")
+    run_sql(location, f"UPDATE hosts SET seen_us = seen_us - {ago_us} WHERE id = {host}")
 
 
 async def test_a_host_is_found_with_what_it_said_of_itself(catalog: Catalog) -> None:
@@ -40,10 +40,10 @@ async def test_a_host_is_found_with_what_it_said_of_itself(catalog: Catalog) -> 
 
 
 async def test_a_host_that_was_not_seen_is_no_longer_alive_until_it_is(
-    catalog: Catalog, place: str | Path
+    catalog: Catalog, location: str | Path
 ) -> None:
     number = await register(catalog)
-    last_seen(place, number, ago_us=60 * SECOND_US)
+    last_seen(location, number, ago_us=60 * SECOND_US)
     (dead,) = await catalog.hosts.find_all(DEAD)
     assert not dead.alive
     assert dead.silent_us >= 60 * SECOND_US
@@ -57,9 +57,9 @@ async def test_a_host_that_was_not_seen_is_no_longer_alive_until_it_is(
 
 @ON_BOTH
 async def test_a_host_that_was_seen_before_the_clock_was_set_back_is_not_alive(
-    catalog: Catalog, place: str | Path
+    catalog: Catalog, location: str | Path
 ) -> None:
-    last_seen(place, await register(catalog), ago_us=-3600 * SECOND_US)
+    last_seen(location, await register(catalog), ago_us=-3600 * SECOND_US)
     assert not (await catalog.hosts.find_all(DEAD))[0].alive
 
 
@@ -89,12 +89,12 @@ async def test_a_new_start_takes_the_name_and_frees_the_streams(catalog: Catalog
 
 
 async def test_the_host_of_another_name_that_has_the_number_is_another_one(
-    catalog: Catalog, place: str | Path
+    catalog: Catalog, location: str | Path
 ) -> None:
     """As after a restored backup: the host of before it must not keep another one alive."""
     number = await register(catalog)
-    run_sql(place, f"UPDATE hosts SET name = 'other' WHERE id = {number}")
-    last_seen(place, number, ago_us=60 * SECOND_US)
+    run_sql(location, f"UPDATE hosts SET name = 'other' WHERE id = {number}")
+    last_seen(location, number, ago_us=60 * SECOND_US)
     assert not await catalog.hosts.beat(number, "a", DEAD)
     assert [(each.name, each.alive) for each in await catalog.hosts.find_all(DEAD)] == [
         ("other", False)
@@ -109,7 +109,7 @@ async def test_numbers_of_hosts_are_not_given_again(catalog: Catalog) -> None:
 
 
 async def test_a_start_removes_hosts_not_seen_for_a_day_and_owners_of_deleted_streams(
-    catalog: Catalog, place: str | Path, project: ProjectRecord
+    catalog: Catalog, location: str | Path, project: ProjectRecord
 ) -> None:
     kept = await catalog.streams.add(project.id, "kept", 1)
     deleted = await catalog.streams.add(project.id, "deleted", 1)
@@ -121,13 +121,13 @@ async def test_a_start_removes_hosts_not_seen_for_a_day_and_owners_of_deleted_st
     generations = await catalog.owners.owned_by(old) | await catalog.owners.owned_by(recent)
     for stream in (deleted, running):
         assert await catalog.streams.remove(stream.id, by=None, now_us=2) is not None
-    last_seen(place, old, ago_us=DAY_US + 60 * SECOND_US)
-    last_seen(place, recent, ago_us=DAY_US - 60 * SECOND_US)
-    run_sql(place, f"UPDATE stream_owners SET taken_us = taken_us - {DAY_US + SECOND_US}")
+    last_seen(location, old, ago_us=DAY_US + 60 * SECOND_US)
+    last_seen(location, recent, ago_us=DAY_US - 60 * SECOND_US)
+    run_sql(location, f"UPDATE stream_owners SET taken_us = taken_us - {DAY_US + SECOND_US}")
     new = await register(catalog)
     assert {each.id for each in await catalog.hosts.find_all(DEAD)} == {recent, new}
     assert run_sql(
-        place, "SELECT stream_id, host_id, generation FROM stream_owners ORDER BY stream_id"
+        location, "SELECT stream_id, host_id, generation FROM stream_owners ORDER BY stream_id"
     ) == [
         (kept.id, old, generations[kept.id]),
         (running.id, recent, generations[running.id]),

@@ -19,8 +19,8 @@ TURNS = 10
 
 
 @pytest.fixture
-async def server(server_place: str) -> AsyncGenerator[Catalog]:
-    async with open_catalog(server_place, migrate=False) as opened:
+async def server(postgres_url: str) -> AsyncGenerator[Catalog]:
+    async with open_catalog(postgres_url, migrate=False) as opened:
         await opened.installation.first_start(NOW)
         yield opened
 

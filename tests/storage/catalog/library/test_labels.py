@@ -34,20 +34,20 @@ async def names(catalog: Catalog, kind: Kind, project: int, **query: object) -> 
     return [record.name for record in found.items]
 
 
-async def counts(place: str | Path, project: int, kind: str) -> int:
+async def counts(location: str | Path, project: int, kind: str) -> int:
     """Return the total that is kept."""
     async with (
-        open_database(database_url(place), create=False) as database,
+        open_database(database_url(location), create=False) as database,
         database.reading() as connection,
     ):
         return await counters.find(connection, project, [kind])
 
 
 async def link(
-    place: str | Path, project: int, stream: int, *wanted: TagWanted
+    location: str | Path, project: int, stream: int, *wanted: TagWanted
 ) -> tuple[LabelRecord, ...]:
     """Give a stream these tags, and return those it has then."""
-    async with open_database(database_url(place), create=False) as database:
+    async with open_database(database_url(location), create=False) as database:
         async with database.writing() as connection:
             await labels.link_tags(connection, project, "stream", stream, wanted, 5)
         async with database.reading() as connection:
@@ -130,17 +130,17 @@ async def test_a_list_is_searched_sorted_and_paged(catalog: Catalog, kind: Kind)
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_totals_follow_what_is_added_and_deleted(
-    place: str | Path, catalog: Catalog, kind: Kind
+    location: str | Path, catalog: Catalog, kind: Kind
 ) -> None:
     project = (await catalog.projects.add("One", 1)).id
     table = "tags" if kind == "tag" else "categories"
     one, _, _ = await made(catalog, kind, project, "a", "b", "c")
     with pytest.raises(NameTaken):
         await made(catalog, kind, project, "A")
-    assert await counts(place, project, table) == 3
+    assert await counts(location, project, table) == 3
     assert await catalog.labels.remove(kind, one.id, by=None, now_us=2)
     assert not await catalog.labels.remove(kind, one.id, by=None, now_us=2)
-    assert await counts(place, project, table) == 2
+    assert await counts(location, project, table) == 2
     assert await names(catalog, kind, project) == ["c", "b"]
     # A number is never given twice.
     (again,) = await made(catalog, kind, project, "a")
@@ -154,50 +154,52 @@ async def test_a_label_of_no_project_is_refused(catalog: Catalog, kind: Kind) ->
 
 
 @ON_BOTH
-async def test_tags_are_linked_by_number_and_by_name(place: str | Path, catalog: Catalog) -> None:
+async def test_tags_are_linked_by_number_and_by_name(
+    location: str | Path, catalog: Catalog
+) -> None:
     project = (await catalog.projects.add("One", 1)).id
     stream = (await catalog.streams.add(project, "A stream", 1)).id
     news, sport = await made(catalog, "tag", project, "News", "Sport")
     linked = await link(
-        place, project, stream,
+        location, project, stream,
         TagByName("new one"), TagById(sport.id), TagByName("NEWS"), TagByName("NEW ONE"),
         TagById(sport.id),
     )  # fmt: skip
     assert [tag.name for tag in linked] == ["new one", "News", "Sport"]
     assert linked[1:] == (news, sport)
-    assert await counts(place, project, "tags") == 3
+    assert await counts(location, project, "tags") == 3
     # The list is replaced whole.
-    assert await link(place, project, stream, TagById(news.id)) == (news,)
-    assert await link(place, project, stream) == ()
+    assert await link(location, project, stream, TagById(news.id)) == (news,)
+    assert await link(location, project, stream) == ()
     assert await names(catalog, "tag", project) == ["new one", "Sport", "News"]
 
 
 @ON_BOTH
-async def test_many_tags_are_linked_at_once(place: str | Path, catalog: Catalog) -> None:
+async def test_many_tags_are_linked_at_once(location: str | Path, catalog: Catalog) -> None:
     project = (await catalog.projects.add("One", 1)).id
     stream = (await catalog.streams.add(project, "A stream", 1)).id
-    linked = await link(place, project, stream, *(TagByName(f"tag {n}") for n in range(600)))
+    linked = await link(location, project, stream, *(TagByName(f"tag {n}") for n in range(600)))
     assert len(linked) == 600
-    again = await link(place, project, stream, *(TagById(tag.id) for tag in linked))
+    again = await link(location, project, stream, *(TagById(tag.id) for tag in linked))
     assert again == linked
-    assert await counts(place, project, "tags") == 600
+    assert await counts(location, project, "tags") == 600
 
 
 async def test_a_number_of_no_tag_of_the_project_is_refused_whole(
-    place: str | Path, catalog: Catalog
+    location: str | Path, catalog: Catalog
 ) -> None:
     one = (await catalog.projects.add("One", 1)).id
     two = (await catalog.projects.add("Two", 1)).id
     stream = (await catalog.streams.add(one, "A stream", 1)).id
     (mine,) = await made(catalog, "tag", one, "mine")
     (theirs,) = await made(catalog, "tag", two, "theirs")
-    assert await link(place, one, stream, TagById(mine.id)) == (mine,)
+    assert await link(location, one, stream, TagById(mine.id)) == (mine,)
     for number in (theirs.id, *FAR):
         with pytest.raises(NoSuchLabel) as refused:
-            await link(place, one, stream, TagByName("fresh"), TagById(number))
+            await link(location, one, stream, TagByName("fresh"), TagById(number))
         assert (refused.value.kind, refused.value.number) == ("tag", number)
     async with (
-        open_database(database_url(place), create=False) as database,
+        open_database(database_url(location), create=False) as database,
         database.reading() as connection,
     ):
         assert await labels.tags_of(connection, "stream", [stream, 999]) == {
@@ -207,24 +209,26 @@ async def test_a_number_of_no_tag_of_the_project_is_refused_whole(
     assert await names(catalog, "tag", one) == ["mine"]
 
 
-async def test_a_deleted_tag_is_taken_from_what_had_it(place: str | Path, catalog: Catalog) -> None:
+async def test_a_deleted_tag_is_taken_from_what_had_it(
+    location: str | Path, catalog: Catalog
+) -> None:
     project = (await catalog.projects.add("One", 1)).id
     stream = (await catalog.streams.add(project, "A stream", 1)).id
-    news, sport = await link(place, project, stream, TagByName("News"), TagByName("Sport"))
+    news, sport = await link(location, project, stream, TagByName("News"), TagByName("Sport"))
     assert await catalog.labels.remove("tag", news.id, by=None, now_us=2)
     async with (
-        open_database(database_url(place), create=False) as database,
+        open_database(database_url(location), create=False) as database,
         database.reading() as connection,
     ):
         assert await labels.tags_of(connection, "stream", [stream]) == {stream: (sport,)}
 
 
-async def test_a_category_is_of_its_project(place: str | Path, catalog: Catalog) -> None:
+async def test_a_category_is_of_its_project(location: str | Path, catalog: Catalog) -> None:
     one = (await catalog.projects.add("One", 1)).id
     two = (await catalog.projects.add("Two", 1)).id
     (film,) = await made(catalog, "category", one, "Film")
     async with (
-        open_database(database_url(place), create=False) as database,
+        open_database(database_url(location), create=False) as database,
         database.writing() as connection,
     ):
         await labels.require_category(connection, one, film.id)
@@ -269,7 +273,7 @@ PROCESSES = 3
 
 @ON_BOTH
 async def test_processes_that_make_the_same_tags_make_one_of_each(
-    place: str | Path, catalog: Catalog
+    location: str | Path, catalog: Catalog
 ) -> None:
     project = (await catalog.projects.add("One", 1)).id
     streams = [
@@ -277,10 +281,10 @@ async def test_processes_that_make_the_same_tags_make_one_of_each(
         for number in range(PROCESSES)
     ]
     made = await run_together(
-        *((MAKER, str(place), str(project), str(stream), str(ROUNDS)) for stream in streams)
+        *((MAKER, str(location), str(project), str(stream), str(ROUNDS)) for stream in streams)
     )
     assert sum(map(int, made)) == ROUNDS
-    assert await counts(place, project, "tags") == 2 * ROUNDS + 1
+    assert await counts(location, project, "tags") == 2 * ROUNDS + 1
     found = {
         name for page in range(1, 6) for name in await names(catalog, "tag", project, page=page)
     }
@@ -289,7 +293,7 @@ async def test_processes_that_make_the_same_tags_make_one_of_each(
         *(f"linked {number}" for number in range(ROUNDS + 1)),
     }
     async with (
-        open_database(database_url(place), create=False) as database,
+        open_database(database_url(location), create=False) as database,
         database.reading() as connection,
     ):
         linked = await labels.tags_of(connection, "stream", streams)
@@ -298,7 +302,7 @@ async def test_processes_that_make_the_same_tags_make_one_of_each(
 
 @ON_BOTH
 async def test_a_tag_that_is_deleted_while_it_is_linked_is_linked_or_refused(
-    place: str | Path, catalog: Catalog
+    location: str | Path, catalog: Catalog
 ) -> None:
     project = (await catalog.projects.add("One", 1)).id
     stream = (await catalog.streams.add(project, "A stream", 1)).id
@@ -308,7 +312,7 @@ async def test_a_tag_that_is_deleted_while_it_is_linked_is_linked_or_refused(
 
         async def linking(tag: int = tag.id) -> None:
             try:
-                await link(place, project, stream, TagById(tag))
+                await link(location, project, stream, TagById(tag))
                 outcomes.add("linked")
             except CatalogError as error:
                 # Never what a client would be told is our fault.

@@ -72,12 +72,12 @@ async def test_a_name_may_be_there_twice_and_lists_find_both(catalog: Catalog) -
 
 
 @ON_BOTH
-async def test_a_deleted_player_is_nobodys(place: str | Path, catalog: Catalog) -> None:
+async def test_a_deleted_player_is_nobodys(location: str | Path, catalog: Catalog) -> None:
     one = (await catalog.projects.add("One", 1)).id
     two = (await catalog.projects.add("Two", 1)).id
     player = await made(catalog, one, "Mine")
     async with (
-        open_database(database_url(place), create=False) as database,
+        open_database(database_url(location), create=False) as database,
         database.writing() as connection,
     ):
         await players.require(connection, one, player.id)
@@ -93,11 +93,11 @@ async def test_a_deleted_player_is_nobodys(place: str | Path, catalog: Catalog) 
 
 @ON_BOTH
 async def test_edits_of_several_options_at_once_are_all_kept(
-    place: str | Path, catalog: Catalog
+    location: str | Path, catalog: Catalog
 ) -> None:
     project = (await catalog.projects.add("One", 1)).id
     player = await made(catalog, project, "One")
-    async with open_catalog(place, migrate=False) as other:
+    async with open_catalog(location, migrate=False) as other:
         for on in (True, False) * 5:
 
             async def edit(mine: Catalog, key: str, value: bool = on) -> None:

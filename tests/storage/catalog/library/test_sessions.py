@@ -61,12 +61,14 @@ async def test_a_session_ends_after_90_days_however_it_is_used(
     assert await catalog.sessions.authenticate(secret, end) is None
 
 
-async def test_use_is_written_once_an_hour(catalog: Catalog, token: int, place: str | Path) -> None:
+async def test_use_is_written_once_an_hour(
+    catalog: Catalog, token: int, location: str | Path
+) -> None:
     secret = await catalog.sessions.add(token, NOW)
     seen: list[object] = []
     for moment in (NOW + 1, NOW + HOUR_US, NOW + HOUR_US + 1, NOW + HOUR_US + 2):
         await catalog.sessions.authenticate(secret, moment)
-        ((at,),) = run_sql(place, "SELECT seen_us FROM sessions")
+        ((at,),) = run_sql(location, "SELECT seen_us FROM sessions")
         seen.append(at)
     assert seen == [NOW, NOW, NOW + HOUR_US + 1, NOW + HOUR_US + 1]
 
@@ -81,16 +83,16 @@ async def test_who_signs_out_is_out(catalog: Catalog, token: int) -> None:
 
 @ON_BOTH
 async def test_a_revoked_token_takes_its_sessions_and_links_along(
-    catalog: Catalog, token: int, place: str | Path
+    catalog: Catalog, token: int, location: str | Path
 ) -> None:
     child, _ = await catalog.tokens.add("child", None, write=True, now_us=2, by=token)
     other, _ = await catalog.tokens.add("other", None, write=True, now_us=3)
     secrets = {each: await catalog.sessions.add(each, NOW) for each in (token, child.id, other.id)}
     links = {each: await catalog.sessions.add_link(each, NOW) for each in (token, other.id)}
     await catalog.tokens.revoke(token, NOW, descendants=True)
-    kept = run_sql(place, "SELECT token_id FROM sessions")
+    kept = run_sql(location, "SELECT token_id FROM sessions")
     assert kept == [(other.id,)]
-    assert run_sql(place, "SELECT token_id FROM sign_in_links") == [(other.id,)]
+    assert run_sql(location, "SELECT token_id FROM sign_in_links") == [(other.id,)]
     for each, secret in secrets.items():
         found = await catalog.sessions.authenticate(secret, NOW)
         assert (found is not None) is (each == other.id)
@@ -125,7 +127,7 @@ async def test_it_is_known_whether_any_browser_has_signed_in(catalog: Catalog, t
 
 @ON_BOTH
 async def test_sessions_and_links_are_bounded_and_the_oldest_go(
-    catalog: Catalog, token: int, place: str | Path
+    catalog: Catalog, token: int, location: str | Path
 ) -> None:
     other, _ = await catalog.tokens.add("other", None, write=True, now_us=3)
     kept = await catalog.sessions.add(other.id, NOW - 1)
@@ -136,23 +138,23 @@ async def test_sessions_and_links_are_bounded_and_the_oldest_go(
         await catalog.sessions.add_link(token, NOW + 2 + number)
     await catalog.sessions.add_link(token, NOW + 101)
     await catalog.sessions.add_link(token, NOW + 102)
-    assert run_sql(place, "SELECT count(*) FROM sign_in_links") == [(100,)]
-    assert run_sql(place, f"SELECT count(*) FROM sessions WHERE token_id = {token}") == [(100,)]
+    assert run_sql(location, "SELECT count(*) FROM sign_in_links") == [(100,)]
+    assert run_sql(location, f"SELECT count(*) FROM sessions WHERE token_id = {token}") == [(100,)]
     assert await catalog.sessions.authenticate(first, NOW) is None
     assert await catalog.sessions.authenticate(second, NOW) is not None
     assert await catalog.sessions.authenticate(kept, NOW) is not None
 
 
 async def test_what_has_ended_is_removed_with_the_next_sign_in(
-    catalog: Catalog, token: int, place: str | Path
+    catalog: Catalog, token: int, location: str | Path
 ) -> None:
     await catalog.sessions.add(token, NOW)
     await catalog.sessions.add_link(token, NOW)
     later = NOW + 14 * DAY_US
     await catalog.sessions.add(token, later)
     await catalog.sessions.add_link(token, later)
-    assert run_sql(place, "SELECT created_us FROM sessions") == [(later,)]
-    assert run_sql(place, "SELECT count(*) FROM sign_in_links") == [(1,)]
+    assert run_sql(location, "SELECT created_us FROM sessions") == [(later,)]
+    assert run_sql(location, "SELECT count(*) FROM sign_in_links") == [(1,)]
 
 
 async def test_the_files_hold_no_secret(file: Path) -> None:

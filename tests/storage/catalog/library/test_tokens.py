@@ -9,7 +9,7 @@ from storage.errors import NoSuchProject, TokenRevoked
 from tests.support.shared_engines import ON_BOTH
 
 
-def _kept(folder: Path) -> bytes:
+def _stored_bytes(folder: Path) -> bytes:
     return b"".join(file.read_bytes() for file in folder.iterdir())
 
 
@@ -64,8 +64,10 @@ async def test_the_files_hold_no_token(file: Path) -> None:
         owner = (await catalog.installation.first_start(1)).owner_token
         _, token = await catalog.tokens.add("player", None, write=False, now_us=5)
         assert owner is not None
-        kept = _kept(file.parent)  # while the write-ahead log still stands beside the database
-    kept += _kept(file.parent)
+        kept = _stored_bytes(
+            file.parent
+        )  # while the write-ahead log still stands beside the database
+    kept += _stored_bytes(file.parent)
     assert b"player" in kept
     for secret in (owner, token):
         assert secret.encode() not in kept

@@ -65,10 +65,10 @@ async def _fill(file: Path, videos: int) -> str:
     return first.owner_token
 
 
-async def _rows(place: str | Path) -> dict[str, list[tuple[object, ...]]]:
+async def _rows(location: str | Path) -> dict[str, list[tuple[object, ...]]]:
     """Return the rows of each table, with what PostgreSQL holds in the place of NUL."""
     async with (
-        open_database(database_url(place), create=False) as database,
+        open_database(database_url(location), create=False) as database,
         database.reading() as connection,
     ):
         return {
@@ -84,20 +84,20 @@ async def _rows(place: str | Path) -> dict[str, list[tuple[object, ...]]]:
 
 
 async def test_every_row_is_copied_in_order_and_numbering_goes_on(
-    file: Path, empty_server_place: str
+    file: Path, empty_postgres_url: str
 ) -> None:
     token = await _fill(file, 1003)  # more than are copied at once
-    copied = await copy_catalog(file, empty_server_place)
-    before, after = await _rows(file), await _rows(empty_server_place)
+    copied = await copy_catalog(file, empty_postgres_url)
+    before, after = await _rows(file), await _rows(empty_postgres_url)
     assert after == before
     assert copied.rows == sum(map(len, before.values())) > 3000
     assert len(after["videos"]) == 1003
-    async with open_catalog(empty_server_place, migrate=False) as catalog:
+    async with open_catalog(empty_postgres_url, migrate=False) as catalog:
         await _check(catalog, token)
 
 
 async def test_hosts_stay_behind_and_runs_that_may_be_open_are_left_by_none(
-    file: Path, empty_server_place: str
+    file: Path, empty_postgres_url: str
 ) -> None:
     async with open_catalog(migrated(file), migrate=True) as catalog:
         first = (await catalog.installation.first_start(1)).stream
@@ -108,11 +108,11 @@ async def test_hosts_stay_behind_and_runs_that_may_be_open_are_left_by_none(
         await catalog.live_state.set(
             first.id, live=True, processing=True, on_air=0, sending=(0,), no_audio=False, now_us=5
         )
-    await copy_catalog(file, empty_server_place)
-    after = await _rows(empty_server_place)
+    await copy_catalog(file, empty_postgres_url)
+    after = await _rows(empty_postgres_url)
     assert after["hosts"] == []
     assert after["stream_owners"] == [(first.id, 0, 0, 0)]
-    async with open_catalog(empty_server_place, migrate=False) as catalog:
+    async with open_catalog(empty_postgres_url, migrate=False) as catalog:
         host = await catalog.hosts.register("there", "ingest", None, "1")
         (left,) = await catalog.owners.find_orphaned(host, 60)
         assert left.stream == first.id
@@ -132,46 +132,46 @@ async def _check(catalog: Catalog, token: str) -> None:
 
 
 async def test_a_database_that_holds_rows_is_refused_and_left_alone(
-    file: Path, server_place: str
+    file: Path, postgres_url: str
 ) -> None:
     await _fill(file, 1)
-    async with open_catalog(server_place, migrate=False) as catalog:
+    async with open_catalog(postgres_url, migrate=False) as catalog:
         await catalog.projects.add("theirs", 1)
-    before = await _rows(server_place)
+    before = await _rows(postgres_url)
     with pytest.raises(CatalogNotEmpty, match="holds rows already: create an empty one"):
-        await copy_catalog(file, server_place)
-    assert await _rows(server_place) == before
+        await copy_catalog(file, postgres_url)
+    assert await _rows(postgres_url) == before
 
 
 async def test_a_foreign_table_with_rows_is_refused_and_no_table_is_made(
-    file: Path, empty_server_place: str
+    file: Path, empty_postgres_url: str
 ) -> None:
     await _fill(file, 1)
     run_sql(
-        empty_server_place, 'CREATE TABLE "their own" (x int)', 'INSERT INTO "their own" VALUES (1)'
+        empty_postgres_url, 'CREATE TABLE "their own" (x int)', 'INSERT INTO "their own" VALUES (1)'
     )
     with pytest.raises(CatalogNotEmpty):
-        await copy_catalog(file, empty_server_place)
+        await copy_catalog(file, empty_postgres_url)
     tables = run_sql(
-        empty_server_place, "SELECT tablename FROM pg_tables WHERE schemaname = 'public'"
+        empty_postgres_url, "SELECT tablename FROM pg_tables WHERE schemaname = 'public'"
     )
     assert tables == [("their own",)]
 
 
-async def test_a_failure_in_the_middle_leaves_nothing(file: Path, server_place: str) -> None:
+async def test_a_failure_in_the_middle_leaves_nothing(file: Path, postgres_url: str) -> None:
     await _fill(file, 1)
-    run_sql(server_place, "ALTER TABLE jobs ADD CONSTRAINT refuses CHECK (false)")
+    run_sql(postgres_url, "ALTER TABLE jobs ADD CONSTRAINT refuses CHECK (false)")
     with pytest.raises(CatalogError, match="the catalog refused"):
-        await copy_catalog(file, server_place)
-    assert set(map(len, (await _rows(server_place)).values())) == {0}
+        await copy_catalog(file, postgres_url)
+    assert set(map(len, (await _rows(postgres_url)).values())) == {0}
 
 
-async def test_a_target_in_use_is_refused(file: Path, server_place: str) -> None:
+async def test_a_target_in_use_is_refused(file: Path, postgres_url: str) -> None:
     await _fill(file, 1)
-    async with open_catalog(server_place, migrate=False) as catalog:
+    async with open_catalog(postgres_url, migrate=False) as catalog:
         await catalog.ping()
         with pytest.raises(CatalogBusy, match="while another Headend uses it"):
-            await copy_catalog(file, server_place, busy_ms=100)
+            await copy_catalog(file, postgres_url, busy_ms=100)
 
 
 @pytest.mark.parametrize("target", ["sqlite:///other.db", "mysql://x/y", "nonsense://"])
@@ -182,12 +182,12 @@ async def test_only_postgresql_is_a_target(file: Path, target: str) -> None:
 
 
 async def test_an_older_or_missing_catalog_is_refused(
-    file: Path, empty_server_place: str, tmp_path: Path
+    file: Path, empty_postgres_url: str, tmp_path: Path
 ) -> None:
     (tmp_path / "empty.db").touch()
     with pytest.raises(SchemaMissing):
-        await copy_catalog(tmp_path / "empty.db", empty_server_place)
+        await copy_catalog(tmp_path / "empty.db", empty_postgres_url)
     await _fill(file, 1)
     run_sql(file, "UPDATE alembic_version SET version_num = '0006'")
     with pytest.raises(SchemaOlder, match="run `headend migrate`"):
-        await copy_catalog(file, empty_server_place)
+        await copy_catalog(file, empty_postgres_url)

@@ -24,11 +24,11 @@ async def test_a_first_start_makes_a_project_a_token_and_a_stream(catalog: Catal
     assert (owner.name, owner.project, owner.write) == ("owner", None, True)
 
 
-async def test_a_second_start_keeps_everything_and_shows_no_token(place: str | Path) -> None:
-    async with open_catalog(place, migrate=True) as catalog:
+async def test_a_second_start_keeps_everything_and_shows_no_token(location: str | Path) -> None:
+    async with open_catalog(location, migrate=True) as catalog:
         first = await catalog.installation.first_start(1)
         added = await catalog.streams.add(1, "Another", 2)
-    async with open_catalog(place, migrate=True) as catalog:
+    async with open_catalog(location, migrate=True) as catalog:
         second = await catalog.installation.first_start(3)
         assert second.owner_token is None
         assert second.project == first.project
@@ -38,13 +38,13 @@ async def test_a_second_start_keeps_everything_and_shows_no_token(place: str | P
         assert len(await catalog.tokens.find_all()) == 1
 
 
-async def test_what_the_owner_deleted_is_not_made_again(place: str | Path) -> None:
-    async with open_catalog(place, migrate=True) as catalog:
+async def test_what_the_owner_deleted_is_not_made_again(location: str | Path) -> None:
+    async with open_catalog(location, migrate=True) as catalog:
         await catalog.installation.first_start(1)
-    run_sql(place, "DELETE FROM streams")
-    async with open_catalog(place, migrate=True) as catalog:
+    run_sql(location, "DELETE FROM streams")
+    async with open_catalog(location, migrate=True) as catalog:
         assert (await catalog.installation.first_start(2)).stream is None
-        run_sql(place, "DELETE FROM projects")
+        run_sql(location, "DELETE FROM projects")
         with pytest.raises(CatalogError, match="lost its first project"):
             await catalog.installation.first_start(3)
 

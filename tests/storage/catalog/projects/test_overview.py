@@ -11,7 +11,7 @@ from tests.support.storage.new_videos import new_video
 # The same statements on both: what differs between them has tests of its own.
 
 
-async def fill(catalog: Catalog, project: ProjectRecord, place: str | Path) -> dict[str, int]:
+async def fill(catalog: Catalog, project: ProjectRecord, location: str | Path) -> dict[str, int]:
     """Add what is live, and what is not, to a project; return the numbers by titles."""
     found: dict[str, int] = {}
     for title in ("live", "idle"):
@@ -20,7 +20,7 @@ async def fill(catalog: Catalog, project: ProjectRecord, place: str | Path) -> d
         added = await catalog.videos.add(project.id, new_video(title=title), 1, by=None)
         found[title] = added.video.id
     run_sql(
-        place,
+        location,
         f"UPDATE streams SET live = true WHERE id = {found['live']}",
         f"UPDATE videos SET phase = 'failed', state = 'failed' WHERE id = {found['failed']}",
         f"UPDATE videos SET phase = 'completed', state = 'completed' WHERE id = {found['done']}",
@@ -29,12 +29,12 @@ async def fill(catalog: Catalog, project: ProjectRecord, place: str | Path) -> d
 
 
 async def test_what_is_live_made_and_failed_is_found_in_all_projects_or_in_one(
-    catalog: Catalog, place: str | Path
+    catalog: Catalog, location: str | Path
 ) -> None:
     one, two, gone = [await catalog.projects.add(name, 1) for name in ("One", "Two", "Gone")]
-    first, second = await fill(catalog, one, place), await fill(catalog, two, place)
-    await fill(catalog, gone, place)
-    run_sql(place, f"UPDATE projects SET removed_us = 2 WHERE id = {gone.id}")
+    first, second = await fill(catalog, one, location), await fill(catalog, two, location)
+    await fill(catalog, gone, location)
+    run_sql(location, f"UPDATE projects SET removed_us = 2 WHERE id = {gone.id}")
     whole = await catalog.overviews.find(reach=None)
     assert [record.id for record in whole.live] == [second["live"], first["live"]]
     assert [record.id for record in whole.working] == [second["working"], first["working"]]
@@ -49,7 +49,7 @@ async def test_what_is_live_made_and_failed_is_found_in_all_projects_or_in_one(
 
 
 async def test_troubled_are_live_streams_without_their_primary_on_air(
-    catalog: Catalog, place: str | Path
+    catalog: Catalog, location: str | Path
 ) -> None:
     project = await catalog.projects.add("One", 1)
     values = {
@@ -61,17 +61,17 @@ async def test_troubled_are_live_streams_without_their_primary_on_air(
     }
     for title, changed in values.items():
         number = (await catalog.streams.add(project.id, title, 1)).id
-        run_sql(place, f"UPDATE streams SET {changed} WHERE id = {number}")
+        run_sql(location, f"UPDATE streams SET {changed} WHERE id = {number}")
     found = await catalog.overviews.find(reach=project.id)
     assert [record.title for record in found.troubled] == ["slate", "backup"]
     assert len(found.live) == 4
 
 
-async def test_no_more_is_read_than_a_page_shows(catalog: Catalog, place: str | Path) -> None:
+async def test_no_more_is_read_than_a_page_shows(catalog: Catalog, location: str | Path) -> None:
     project = await catalog.projects.add("Many", 1)
     for number in range(MOST + 1):
         await catalog.streams.add(project.id, f"{number}", 1)
-    run_sql(place, "UPDATE streams SET live = true")
+    run_sql(location, "UPDATE streams SET live = true")
     found = await catalog.overviews.find(reach=None)
     assert len(found.live) == MOST
     assert found.live[0].title == f"{MOST}"

@@ -36,27 +36,31 @@ async def film(catalog: Catalog, project: int, hash_: str) -> int:
     return (await catalog.videos.add(project, new, NOW, by=None)).video.id
 
 
-async def films(catalog: Catalog, place: str | Path, project: int, many: int) -> None:
+async def films(catalog: Catalog, location: str | Path, project: int, many: int) -> None:
     """Add so many films: one, and copies of its rows."""
     first = await film(catalog, project, "F" * 12)
-    copy_rows(place, videos, first, many - 1, {"hash": padded(place, "V")})
+    copy_rows(location, videos, first, many - 1, {"hash": padded(location, "V")})
     copies = {"video_id": f"{first} + n.n", "run_after_us": "jobs.run_after_us + n.n"}
-    copy_rows(place, jobs, 1, many - 1, copies)
-    copy_rows(place, events, _newest_event(place), many - 1, {"number": "events.number + n.n"})
+    copy_rows(location, jobs, 1, many - 1, copies)
+    copy_rows(
+        location, events, _newest_event(location), many - 1, {"number": "events.number + n.n"}
+    )
     of_all = "SELECT videos.id FROM videos JOIN jobs ON jobs.video_id = videos.id"
-    assert len(run_sql(place, of_all)) == many
+    assert len(run_sql(location, of_all)) == many
 
 
-async def tags(catalog: Catalog, place: str | Path, project: int, many: int) -> None:
+async def tags(catalog: Catalog, location: str | Path, project: int, many: int) -> None:
     """Add so many tags, in the same way."""
     tag = await catalog.labels.add("tag", project, "Tag", active=True, by=None, now_us=NOW)
     named = {"name": "'tag ' || n.n", "name_fold": "'tag ' || n.n"}
-    copy_rows(place, tag_rows, tag.id, many - 1, named)
-    copy_rows(place, events, _newest_event(place), many - 1, {"number": "events.number + n.n"})
+    copy_rows(location, tag_rows, tag.id, many - 1, named)
+    copy_rows(
+        location, events, _newest_event(location), many - 1, {"number": "events.number + n.n"}
+    )
 
 
-def _newest_event(place: str | Path) -> int:
-    [(number,)] = run_sql(place, "SELECT max(id) FROM events")
+def _newest_event(location: str | Path) -> int:
+    [(number,)] = run_sql(location, "SELECT max(id) FROM events")
     return int(str(number))
 
 
@@ -115,41 +119,41 @@ async def test_nothing_of_a_deleted_project_is_found(
 
 @ON_BOTH
 async def test_rows_go_a_few_at_a_time_until_nothing_is_left(
-    catalog: Catalog, project: ProjectRecord, place: str | Path
+    catalog: Catalog, project: ProjectRecord, location: str | Path
 ) -> None:
     number = 2 * MAX_MEDIA_ROWS + 10
-    await films(catalog, place, project.id, number)
+    await films(catalog, location, project.id, number)
     await catalog.streams.add(project.id, "A stream", NOW)
     await upload(catalog, project.id, "name")
     run_sql(
-        place,
+        location,
         "INSERT INTO recordings (project_id, stream_id, stream_hash, run, hash, facts, created_us)"
         f" VALUES ({project.id}, 9, 'gone', 'run', 'recording000', '{{}}', 1)",
     )
     await catalog.labels.add("tag", project.id, "Tag", active=True, by=None, now_us=NOW)
-    told = run_sql(place, f"SELECT count(*) FROM events WHERE project_id = {project.id}")
+    told = run_sql(location, f"SELECT count(*) FROM events WHERE project_id = {project.id}")
     before = await catalog.streams.find(1)
     assert await catalog.projects.remove(project.id, by=None, now_us=NOW)
     # Hidden, and every row there yet but those of tokens.
-    assert run_sql(place, "SELECT count(*) FROM videos") == [(number + 1,)]
-    assert run_sql(place, f"SELECT count(*) FROM events WHERE project_id = {project.id}") == told
+    assert run_sql(location, "SELECT count(*) FROM videos") == [(number + 1,)]
+    assert run_sql(location, f"SELECT count(*) FROM events WHERE project_id = {project.id}") == told
     # The upload's video, the upload, the recording and the stream are four more.
     assert await remove_rows(catalog) == [MAX_MEDIA_ROWS, MAX_MEDIA_ROWS, 14]
     for table in OF_PROJECT:
         left = f"SELECT count(*) FROM {table} WHERE project_id = {project.id}"
-        assert run_sql(place, left) == [(0,)], table
+        assert run_sql(location, left) == [(0,)], table
     for table in ("jobs", "videos", "uploads", "recordings"):
-        assert run_sql(place, f"SELECT count(*) FROM {table}") == [(0,)], table
-    assert run_sql(place, f"SELECT id FROM projects WHERE id = {project.id}") == []
+        assert run_sql(location, f"SELECT count(*) FROM {table}") == [(0,)], table
+    assert run_sql(location, f"SELECT id FROM projects WHERE id = {project.id}") == []
     assert await catalog.streams.find(1) == before
     assert await remove_rows(catalog) == []
 
 
 @ON_BOTH
 async def test_its_jobs_go_first_in_batches_and_workers_lose_them(
-    catalog: Catalog, project: ProjectRecord, place: str | Path
+    catalog: Catalog, project: ProjectRecord, location: str | Path
 ) -> None:
-    await films(catalog, place, project.id, MAX_MEDIA_ROWS + 1)
+    await films(catalog, location, project.id, MAX_MEDIA_ROWS + 1)
     held = await catalog.jobs.lease("worker", NOW)
     assert held is not None
     await film(catalog, 1, "K" * 12)
@@ -165,9 +169,9 @@ async def test_its_jobs_go_first_in_batches_and_workers_lose_them(
 
 
 async def test_what_has_no_media_goes_in_batches_too(
-    catalog: Catalog, project: ProjectRecord, place: str | Path
+    catalog: Catalog, project: ProjectRecord, location: str | Path
 ) -> None:
-    await tags(catalog, place, project.id, MAX_OTHER_ROWS + 1)
+    await tags(catalog, location, project.id, MAX_OTHER_ROWS + 1)
     assert await catalog.projects.remove(project.id, by=None, now_us=NOW)
     removed = catalog.removed_projects
     assert await removed.find_rows(project.id) is None

@@ -15,16 +15,16 @@ async def project(catalog: Catalog) -> int:
     return (await catalog.projects.add("films", NOW_US)).id
 
 
-async def found(database: Database, project: int, *kinds: str) -> int:
+async def find_counters(database: Database, project: int, *kinds: str) -> int:
     async with database.reading() as connection:
         return await counters.find(connection, project, kinds)
 
 
 async def test_a_new_project_has_nothing_of_any_kind(database: Database, project: int) -> None:
     for kind in counters.KINDS:
-        assert await found(database, project, kind) == 0
-    assert await found(database, project, *counters.KINDS) == 0
-    assert await found(database, project + 1, "tags") == 0
+        assert await find_counters(database, project, kind) == 0
+    assert await find_counters(database, project, *counters.KINDS) == 0
+    assert await find_counters(database, project + 1, "tags") == 0
 
 
 @ON_BOTH
@@ -36,8 +36,8 @@ async def test_changes_of_one_transaction_are_counted_together_at_its_end(
         counters.add(connection, project, "tags", -1)
         counters.add(connection, project, "players", 1)
         assert await counters.find(connection, project, ["tags"]) == 0
-    assert await found(database, project, "tags") == 2
-    assert await found(database, project, "tags", "players") == 3
+    assert await find_counters(database, project, "tags") == 2
+    assert await find_counters(database, project, "tags", "players") == 3
 
 
 @ON_BOTH
@@ -46,7 +46,7 @@ async def test_a_transaction_that_fails_counts_nothing(database: Database, proje
         async with database.writing() as connection:
             counters.add(connection, project, "tags", 3)
             raise RuntimeError
-    assert await found(database, project, "tags") == 0
+    assert await find_counters(database, project, "tags") == 0
 
 
 async def test_a_video_is_in_one_phase_at_a_time(database: Database, project: int) -> None:
@@ -56,7 +56,7 @@ async def test_a_video_is_in_one_phase_at_a_time(database: Database, project: in
         counters.move_video(connection, project, "inprogress", "completed")
         counters.move_video(connection, project, "failed", "failed")
     kinds = ("videos.inprogress", "videos.completed", "videos.failed")
-    assert [await found(database, project, kind) for kind in kinds] == [0, 1, 0]
+    assert [await find_counters(database, project, kind) for kind in kinds] == [0, 1, 0]
 
 
 async def test_projects_are_counted_apart(
@@ -65,5 +65,5 @@ async def test_projects_are_counted_apart(
     other = (await catalog.projects.add("more films", NOW_US)).id
     async with database.writing() as connection:
         counters.add(connection, project, "streams", 1)
-    assert await found(database, other, "streams") == 0
-    assert await found(database, project, "streams") == 1
+    assert await find_counters(database, other, "streams") == 0
+    assert await find_counters(database, project, "streams") == 1

@@ -14,12 +14,12 @@ from tests.support.sql import run_sql
 
 @ON_BOTH
 async def test_hosts_live_while_they_are_seen_and_own_streams_while_they_live(
-    catalog: Catalog, database: Database, place: str | Path
+    catalog: Catalog, database: Database, location: str | Path
 ) -> None:
     for stream, seen in enumerate((0, 2, 4, -4), start=1):
         host = await catalog.hosts.register(f"{seen} s ago", "ingest", None, "1")
         await catalog.owners.claim(stream, host, dead_seconds=60)
-        run_sql(place, f"UPDATE hosts SET seen_us = seen_us - {seen}000000 WHERE id = {host}")
+        run_sql(location, f"UPDATE hosts SET seen_us = seen_us - {seen}000000 WHERE id = {host}")
     for dead_seconds, living in ((3.0, 2), (1.0, 1), (60.0, 4)):
         async with database.reading() as connection:
             asked = select(hosts.c.name).where(is_living(connection, dead_seconds))

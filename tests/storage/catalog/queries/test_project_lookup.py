@@ -20,7 +20,7 @@ async def project(catalog: Catalog) -> ProjectRecord:
     return await catalog.projects.add("films", NOW_US)
 
 
-async def found(database: Database, name: str) -> ProjectRecord | None:
+async def find_project(database: Database, name: str) -> ProjectRecord | None:
     async with database.reading() as connection:
         return await project_lookup.find(connection, name)
 
@@ -29,8 +29,8 @@ async def found(database: Database, name: str) -> ProjectRecord | None:
 async def test_a_project_is_found_by_its_number_and_its_key(
     database: Database, project: ProjectRecord
 ) -> None:
-    assert await found(database, str(project.id)) == project
-    assert await found(database, project.key) == project
+    assert await find_project(database, str(project.id)) == project
+    assert await find_project(database, project.key) == project
 
 
 @pytest.mark.parametrize("name", ["", "0", "01", "+2", "2 ", "²", "9" * 10, "9" * 40, "nothing"])
@@ -38,7 +38,7 @@ async def test_other_spellings_of_a_number_are_keys_that_nothing_has(
     database: Database, project: ProjectRecord, name: str
 ) -> None:
     assert project.id == 2
-    assert await found(database, name) is None
+    assert await find_project(database, name) is None
 
 
 async def test_a_deleted_project_is_found_in_no_way(
@@ -50,8 +50,8 @@ async def test_a_deleted_project_is_found_in_no_way(
         await project_lookup.require(connection, project.id)
         assert len((await connection.execute(asked)).all()) == 1
     await catalog.projects.remove(project.id, by=None, now_us=NOW_US)
-    assert await found(database, str(project.id)) is None
-    assert await found(database, project.key) is None
+    assert await find_project(database, str(project.id)) is None
+    assert await find_project(database, project.key) is None
     async with database.writing() as connection:
         assert (await connection.execute(asked)).all() == []
         with pytest.raises(NoSuchProject):

@@ -20,14 +20,14 @@ FORGET = StreamCommand(stream=9, hash="Zz3dEf6hIj9l", kind=CommandKind.FORGET)
 
 
 @pytest.fixture
-async def second(place: str | Path, catalog: Catalog) -> AsyncGenerator[Catalog]:
+async def second(location: str | Path, catalog: Catalog) -> AsyncGenerator[Catalog]:
     """The same catalog, as another process has it open."""
     del catalog  # made first
-    async with open_catalog(place, migrate=False) as opened:
+    async with open_catalog(location, migrate=False) as opened:
         yield opened
 
 
-async def standing(catalog: Catalog, number: int) -> CommandStatus | None:
+async def status_of(catalog: Catalog, number: int) -> CommandStatus | None:
     found = await catalog.commands.find(number)
     return None if found is None else found.status
 
@@ -54,7 +54,7 @@ async def test_a_command_waits_is_taken_and_answered(catalog: Catalog, second: C
     (waiting,) = await second.commands.find_unanswered()
     assert (waiting.id, waiting.command, waiting.status) == (number, END, CommandStatus.WAITING)
     assert await second.commands.start(number, 50)
-    assert await standing(catalog, number) is CommandStatus.TAKEN
+    assert await status_of(catalog, number) is CommandStatus.TAKEN
     await second.commands.answer(number, {"ended": False, "left": 3}, 60)
     found = await catalog.commands.find(number)
     assert found is not None
@@ -66,7 +66,7 @@ async def test_a_command_waits_is_taken_and_answered(catalog: Catalog, second: C
 async def test_a_command_is_not_taken_after_its_deadline(catalog: Catalog) -> None:
     number = await catalog.commands.add(END, 10)
     assert not await catalog.commands.start(number, 101)
-    assert await standing(catalog, number) is CommandStatus.LATE
+    assert await status_of(catalog, number) is CommandStatus.LATE
     assert await catalog.commands.find_unanswered() == ()
     assert not await catalog.commands.start(number, 50)
 
@@ -88,7 +88,7 @@ async def test_a_command_that_was_withdrawn_is_not_taken_nor_the_other_way_round
     assert not await second.commands.start(one, 21)
     assert await second.commands.start(two, 21)
     assert not await catalog.commands.withdraw(two, 22)
-    assert await standing(catalog, two) is CommandStatus.TAKEN
+    assert await status_of(catalog, two) is CommandStatus.TAKEN
 
 
 async def test_old_commands_are_swept_out_answered_or_not(catalog: Catalog) -> None:
@@ -96,10 +96,10 @@ async def test_old_commands_are_swept_out_answered_or_not(catalog: Catalog) -> N
     await catalog.commands.answer(answered, {}, 20)
     waiting = await catalog.commands.add(FORGET, 10)
     await catalog.commands.add(FORGET, DAY_US)
-    assert await standing(catalog, answered) is None
-    assert await standing(catalog, waiting) is CommandStatus.WAITING
+    assert await status_of(catalog, answered) is None
+    assert await status_of(catalog, waiting) is CommandStatus.WAITING
     await catalog.commands.add(FORGET, 31 * DAY_US)
-    assert await standing(catalog, waiting) is None
+    assert await status_of(catalog, waiting) is None
 
 
 async def test_an_end_is_an_event_once_it_was_done_and_names_who_asked(catalog: Catalog) -> None:
@@ -187,7 +187,7 @@ async def test_what_nobody_has_is_not_found(catalog: Catalog) -> None:
 
 
 async def test_a_host_gets_the_commands_of_its_streams_and_the_first_also_what_nobody_owns(
-    catalog: Catalog, place: str | Path
+    catalog: Catalog, location: str | Path
 ) -> None:
     first, second, third = [
         await catalog.hosts.register(name, "ingest", None, "1") for name in "abc"
@@ -205,9 +205,9 @@ async def test_a_host_gets_the_commands_of_its_streams_and_the_first_also_what_n
     assert [await streams_of(host) for host in (first, second, third)] == [[1, 4, 5], [2], [3]]
     # A host that is not seen any more loses what others may carry out.
     silent = f"UPDATE hosts SET seen_us = seen_us - 2 * {round(DEAD)} * 1000000 WHERE id = "
-    run_sql(place, f"{silent} {first}")
+    run_sql(location, f"{silent} {first}")
     assert [await streams_of(host) for host in (second, third)] == [[1, 2, 4, 5], [3]]
-    run_sql(place, f"{silent} {third}")
+    run_sql(location, f"{silent} {third}")
     assert await streams_of(second) == [1, 2, 3, 4, 5]
     assert len(await catalog.commands.find_unanswered()) == 5
     await catalog.commands.start(2, 50)

@@ -89,11 +89,11 @@ async def test_a_right_key_opens_its_stream_in_every_form_it_is_shown_in(catalog
         assert found.active == {"360p", "480p", "720p", "1080p"}
 
 
-async def test_only_what_is_active_and_there_is_granted(place: str | Path) -> None:
-    async with open_catalog(place, migrate=True) as catalog:
+async def test_only_what_is_active_and_there_is_granted(location: str | Path) -> None:
+    async with open_catalog(location, migrate=True) as catalog:
         stream = await _first(catalog)
-        run_sql(place, "UPDATE stream_resolutions SET active = number = 5")
-        run_sql(place, "UPDATE stream_backups SET number = 3")
+        run_sql(location, "UPDATE stream_resolutions SET active = number = 5")
+        run_sql(location, "UPDATE stream_backups SET number = 3")
         found = await catalog.live_state.find_ingest(stream.key)
         assert found is not None
         assert found.active == {"1440p"}
@@ -147,10 +147,10 @@ async def test_a_stream_is_published_the_first_time_it_is_live(catalog: Catalog)
     assert (record.published, record.published_us) == (True, 50)
 
 
-async def test_a_stream_that_its_owner_unpublished_stays_so(place: str | Path) -> None:
-    async with open_catalog(place, migrate=True) as catalog:
+async def test_a_stream_that_its_owner_unpublished_stays_so(location: str | Path) -> None:
+    async with open_catalog(location, migrate=True) as catalog:
         stream = await _first(catalog)
-        run_sql(place, "UPDATE streams SET hidden = true")
+        run_sql(location, "UPDATE streams SET hidden = true")
         await _set(catalog, stream.id)
         record = await _now(catalog, stream)
         assert (record.live, record.published, record.published_us) == (True, False, None)
@@ -232,8 +232,8 @@ async def test_a_state_comes_with_what_led_to_it_in_its_order(catalog: Catalog) 
     version = (await _now(catalog, stream)).version
     await _set(catalog, stream.id, happened=(("refused", {"slot": "primary"}),))
     assert [(kind, number) for kind, _, number in (await _events(catalog))[before:]] == [
-        (kind, before + place)
-        for place, kind in enumerate(
+        (kind, before + index)
+        for index, kind in enumerate(
             ("encoder on", "taken over", "live", "published", "refused"), start=1
         )
     ]
@@ -258,8 +258,8 @@ async def test_what_happened_to_a_deleted_stream_is_nobodys_affair(catalog: Cata
     assert await _events(catalog) == before
 
 
-async def test_a_pause_is_its_owners_and_ends_with_the_run(place: str | Path) -> None:
-    async with open_catalog(place, migrate=True) as catalog:
+async def test_a_pause_is_its_owners_and_ends_with_the_run(location: str | Path) -> None:
+    async with open_catalog(location, migrate=True) as catalog:
         stream = await _first(catalog)
 
         async def paused() -> bool:
@@ -268,7 +268,7 @@ async def test_a_pause_is_its_owners_and_ends_with_the_run(place: str | Path) ->
         await _set(catalog, stream.id)
         await _set(catalog, stream.id, on_air=None, paused=True)
         assert not await paused()  # it was taken back before the run had heard of it
-        run_sql(place, "UPDATE streams SET paused = true")
+        run_sql(location, "UPDATE streams SET paused = true")
         await _set(catalog, stream.id)
         assert await paused()  # the run has not heard of it yet
         # A stop, and an encoder that comes back to the run.
@@ -288,10 +288,10 @@ async def test_a_pause_is_its_owners_and_ends_with_the_run(place: str | Path) ->
         assert [over] == [each[:2] for each in await _events(catalog) if each[0] == "resumed"]
 
 
-async def test_a_pause_whose_run_nobody_came_back_to_is_taken_back(place: str | Path) -> None:
-    async with open_catalog(place, migrate=True) as catalog:
+async def test_a_pause_whose_run_nobody_came_back_to_is_taken_back(location: str | Path) -> None:
+    async with open_catalog(location, migrate=True) as catalog:
         stream = await _first(catalog)
-        run_sql(place, "UPDATE streams SET paused = true")
+        run_sql(location, "UPDATE streams SET paused = true")
         await catalog.live_state.end_pauses(["Another0hash"], 60)
         assert (await _now(catalog, stream)).paused
         await catalog.live_state.end_pauses([stream.hash, "Another0hash"], 60)
@@ -317,12 +317,12 @@ async def _live(catalog: Catalog) -> list[bool]:
 
 @ON_BOTH
 async def test_streams_whose_owner_does_not_live_are_reset_and_others_are_not(
-    catalog: Catalog, place: str | Path
+    catalog: Catalog, location: str | Path
 ) -> None:
     dead, left, living, unowned = await _owned_streams(catalog, 4)
     hosts = {host.name: host for host in await catalog.hosts.find_all(DEAD)}
     run_sql(
-        place,
+        location,
         f"UPDATE hosts SET seen_us = seen_us - 2 * {round(DEAD)} * 1000000"
         f" WHERE id = {hosts[dead.title].id}",
         # As a process that owns no streams by rows left it.
@@ -388,10 +388,10 @@ async def test_the_next_owner_takes_nothing_off_the_air_that_it_is_about_to_cont
 
 
 async def test_where_no_other_host_lives_every_stream_is_reset(
-    catalog: Catalog, place: str | Path
+    catalog: Catalog, location: str | Path
 ) -> None:
     await _owned_streams(catalog, 2)
-    run_sql(place, "DELETE FROM stream_owners", "DELETE FROM hosts")
+    run_sql(location, "DELETE FROM stream_owners", "DELETE FROM hosts")
     other = await catalog.hosts.register("other", "ingest", None, "1")
     started = await catalog.hosts.register("started", "ingest", None, "1")
     reset = catalog.live_state.reset_unowned
@@ -403,11 +403,11 @@ async def test_where_no_other_host_lives_every_stream_is_reset(
 
 
 async def test_a_stream_that_is_taken_while_it_is_to_be_reset_stays_on_air(
-    server_place: str,
+    postgres_url: str,
 ) -> None:
     async with (
-        open_catalog(server_place, migrate=False) as catalog,
-        open_database(database_url(server_place), create=False) as database,
+        open_catalog(postgres_url, migrate=False) as catalog,
+        open_database(database_url(postgres_url), create=False) as database,
     ):
         (stream,) = await _owned_streams(catalog, 1)
         (before,) = await catalog.hosts.find_all(DEAD)
@@ -416,7 +416,7 @@ async def test_a_stream_that_is_taken_while_it_is_to_be_reset_stays_on_air(
         async with asyncio.TaskGroup() as tasks, database.writing() as connection:
             await connection.execute(update(streams).values(title="the next owner's"))
             reset = tasks.create_task(catalog.live_state.reset_unowned(60, dead_seconds=DEAD))
-            await until(lambda: run_sql(server_place, WAITING) == [(1,)])
+            await until(lambda: run_sql(postgres_url, WAITING) == [(1,)])
             await catalog.owners.claim(stream.id, after, dead_seconds=DEAD)
         assert reset.result() == 0
         assert await _live(catalog) == [True]

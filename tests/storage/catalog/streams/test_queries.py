@@ -80,23 +80,23 @@ async def test_all_streams_are_listed_oldest_first_over_all_projects(catalog: Ca
 
 
 @ON_BOTH
-async def test_a_deleted_streams_number_is_never_used_again(place: str | Path) -> None:
-    async with open_catalog(place, migrate=True) as catalog:
+async def test_a_deleted_streams_number_is_never_used_again(location: str | Path) -> None:
+    async with open_catalog(location, migrate=True) as catalog:
         first, second = await _add_all(catalog, "a", "b")
-        run_sql(place, f"DELETE FROM streams WHERE id = {second.id}")
-        assert run_sql(place, "SELECT count(*) FROM stream_backups") == [(1,)]
+        run_sql(location, f"DELETE FROM streams WHERE id = {second.id}")
+        assert run_sql(location, "SELECT count(*) FROM stream_backups") == [(1,)]
         third = await catalog.streams.add(first.project, "c", 1)
         assert third.id == second.id + 1
         assert third.backups[0].id == second.backups[0].id + 1
 
 
-async def test_all_streams_are_listed_however_many_they_are(place: str | Path) -> None:
-    async with open_catalog(place, migrate=True) as catalog:
+async def test_all_streams_are_listed_however_many_they_are(location: str | Path) -> None:
+    async with open_catalog(location, migrate=True) as catalog:
         (first,) = await _add_all(catalog, "One")
         columns = "project_id, secret, title, title_fold, description, created_us, updated_us, \
             published, hidden, live, processing, receiving_count, no_audio, next_backup, version"
         run_sql(
-            place,
+            location,
             "WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < 1201)"
             f" INSERT INTO streams (hash, secret_digest, {columns})"
             f" SELECT CAST(i AS TEXT), CAST(i AS TEXT), {columns} FROM streams, n",
@@ -166,10 +166,10 @@ async def test_a_search_finds_a_part_of_the_title_taken_literally(catalog: Catal
 
 
 @ON_BOTH
-async def test_two_processes_that_add_at_once_lose_nothing(place: str | Path) -> None:
-    async with open_catalog(place, migrate=True) as catalog:
+async def test_two_processes_that_add_at_once_lose_nothing(location: str | Path) -> None:
+    async with open_catalog(location, migrate=True) as catalog:
         await catalog.projects.add("One", 1)
-        await run_together(*((ADDER, str(place), name) for name in ("left", "right")))
+        await run_together(*((ADDER, str(location), name) for name in ("left", "right")))
         seen: list[StreamRecord] = []
         for number in range(1, 11):
             seen += (await catalog.streams.find_page(1, page=number)).items

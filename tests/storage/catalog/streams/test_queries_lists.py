@@ -17,7 +17,7 @@ MANY = 500
 @ON_BOTH
 @pytest.mark.parametrize("search", ["", "number"])
 async def test_the_length_of_a_list_costs_no_further_statement(
-    catalog: Catalog, place: str | Path, search: str
+    catalog: Catalog, location: str | Path, search: str
 ) -> None:
     project = await catalog.projects.add("One", 1)
     stream = await catalog.streams.add(project.id, "Show number 0", 1)
@@ -25,7 +25,7 @@ async def test_the_length_of_a_list_costs_no_further_statement(
     asked: list[list[int]] = []
     for many in (1, MANY + 1):
         if many > 1:
-            fill_streams(place, stream.id, MANY)
+            fill_streams(location, stream.id, MANY)
         asked.append([])
         for sort in orders:
             for page in {1, -(-many // PAGE_SIZE)}:

@@ -55,9 +55,9 @@ async def kinds(catalog: Catalog) -> list[str]:
     return found[::-1]
 
 
-def told(place: str | Path) -> list[dict[str, Any]]:
+def queued_notices(location: str | Path) -> list[dict[str, Any]]:
     """Return what the broadcaster is to tell, in its order (Any: JSON)."""
-    rows = run_sql(place, "SELECT body FROM notices ORDER BY id")
+    rows = run_sql(location, "SELECT body FROM notices ORDER BY id")
     return [json.loads(str(body)) for (body,) in rows]
 
 
@@ -146,7 +146,7 @@ async def test_a_stream_that_is_not_there_is_changed_by_nobody(catalog: Catalog)
 
 
 async def test_unpublishing_wins_over_runs_and_publishing_undoes_it(
-    catalog: Catalog, place: str | Path
+    catalog: Catalog, location: str | Path
 ) -> None:
     stream = await begun(catalog)
     hidden = await catalog.streams.unpublish(stream.id, now_us=NOW, by=BY)
@@ -164,14 +164,16 @@ async def test_unpublishing_wins_over_runs_and_publishing_undoes_it(
     assert await kinds(catalog) == [
         "stream added", "unpublished", "live", "published",
     ]  # fmt: skip
-    versions = [each["version"] for each in told(place)]
+    versions = [each["version"] for each in queued_notices(location)]
     assert versions == sorted(set(versions))
-    assert [(each["published"], each["live"]) for each in told(place)] == [
+    assert [(each["published"], each["live"]) for each in queued_notices(location)] == [
         (False, False), (False, True), (True, True),
     ]  # fmt: skip
 
 
-async def test_states_are_told_and_written_once_each(catalog: Catalog, place: str | Path) -> None:
+async def test_states_are_told_and_written_once_each(
+    catalog: Catalog, location: str | Path
+) -> None:
     stream = await begun(catalog)
     for live in (True, True, False):
         await catalog.live_state.set(
@@ -181,7 +183,7 @@ async def test_states_are_told_and_written_once_each(catalog: Catalog, place: st
     assert await kinds(catalog) == [
         "stream added", "live", "published", "off air",
     ]  # fmt: skip
-    assert [(each["live"], each["receiving_count"]) for each in told(place)] == [
+    assert [(each["live"], each["receiving_count"]) for each in queued_notices(location)] == [
         (True, 1), (False, 0),
     ]  # fmt: skip
     await catalog.live_state.set(
@@ -189,8 +191,8 @@ async def test_states_are_told_and_written_once_each(catalog: Catalog, place: st
     )
     await catalog.live_state.reset(NOW)
     assert (await kinds(catalog))[-1] == "off air"
-    assert told(place)[-1]["live"] is False
-    assert told(place)[-1]["version"] == (await now(catalog, stream)).version
+    assert queued_notices(location)[-1]["live"] is False
+    assert queued_notices(location)[-1]["version"] == (await now(catalog, stream)).version
 
 
 async def test_a_fresh_key_opens_the_stream_and_the_old_one_nothing(catalog: Catalog) -> None:
@@ -219,7 +221,7 @@ async def test_a_fresh_key_opens_the_stream_and_the_old_one_nothing(catalog: Cat
 
 
 async def test_a_deleted_stream_is_gone_with_all_but_its_events(
-    catalog: Catalog, place: str | Path
+    catalog: Catalog, location: str | Path
 ) -> None:
     stream = await begun(catalog)
     await edited(catalog, stream, tags=(TagByName("Tag"),))
@@ -229,13 +231,13 @@ async def test_a_deleted_stream_is_gone_with_all_but_its_events(
     assert (await catalog.streams.find_page(1)).total == 0
     for table in ("stream_backups", "stream_resolutions", "stream_tags"):
         # The tables' names are the test's own.
-        assert run_sql(place, f"SELECT count(*) FROM {table}") == [(0,)]
+        assert run_sql(location, f"SELECT count(*) FROM {table}") == [(0,)]
     assert (await catalog.labels.find_page("tag", 1)).total == 1
     (asked,) = await catalog.commands.find_unanswered()
     assert (asked.id, asked.command.kind) == (command, CommandKind.FORGET)
     assert (asked.command.hash, asked.command.deadline_us) == (stream.hash, None)
     assert await kinds(catalog) == ["stream added", "stream edited", "stream deleted"]
-    assert told(place)[-1]["published"] is False
+    assert queued_notices(location)[-1]["published"] is False
 
 
 @ON_BOTH
@@ -307,13 +309,13 @@ anyio.run(main)
 
 @ON_BOTH
 async def test_processes_that_edit_at_once_lose_nothing_of_each_other(
-    catalog: Catalog, place: str | Path
+    catalog: Catalog, location: str | Path
 ) -> None:
     stream = await begun(catalog)
-    await run_together(*((_EDITOR, str(place), name) for name in ("a", "b")))
+    await run_together(*((_EDITOR, str(location), name) for name in ("a", "b")))
     after = await now(catalog, stream)
     # Each backup that was added had a number of its own, and was taken away once.
-    added = run_sql(place, "SELECT next_backup FROM streams WHERE id = 1")
+    added = run_sql(location, "SELECT next_backup FROM streams WHERE id = 1")
     assert added == [(2 + 40,)]
     edits = (await kinds(catalog)).count("stream edited")
     removed = (await kinds(catalog)).count("backup removed")

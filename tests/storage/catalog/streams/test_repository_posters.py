@@ -25,7 +25,7 @@ async def now(catalog: Catalog, stream: StreamRecord) -> tuple[StreamRecord, Pub
     return record, shown
 
 
-async def told(catalog: Catalog, hash_: PublicHash) -> int:
+async def count_notices(catalog: Catalog, hash_: PublicHash) -> int:
     """Return how many notices there are of a stream."""
     found, _ = await catalog.outbox.read_after(0, 1000)
     return len([each for each in found if hash_ in each.channel])
@@ -38,26 +38,26 @@ async def test_a_stream_has_no_posters_at_first(catalog: Catalog) -> None:
 
 async def test_posters_are_known_to_owners_and_viewers_and_told(catalog: Catalog) -> None:
     stream = await stream_of(catalog)
-    before = await told(catalog, stream.hash)
+    before = await count_notices(catalog, stream.hash)
     assert await catalog.streams.set_posters(stream.hash, LABELS, (1280, 720), now_us=NOW)
     record, shown = await now(catalog, stream)
     assert record.poster_labels == shown.poster_labels == LABELS
     assert (shown.width, shown.height) == (1280, 720)
     assert record.version == stream.version + 1
-    assert await told(catalog, stream.hash) == before + 1
+    assert await count_notices(catalog, stream.hash) == before + 1
 
 
 async def test_the_next_picture_is_no_news_and_other_labels_are(catalog: Catalog) -> None:
     stream = await stream_of(catalog)
     await catalog.streams.set_posters(stream.hash, LABELS, (1280, 720), now_us=NOW)
-    before, notices = (await now(catalog, stream))[0], await told(catalog, stream.hash)
+    before, notices = (await now(catalog, stream))[0], await count_notices(catalog, stream.hash)
     await catalog.streams.set_posters(stream.hash, LABELS, (1280, 720), now_us=NOW + 1)
     assert (await now(catalog, stream))[0] == before
-    assert await told(catalog, stream.hash) == notices
+    assert await count_notices(catalog, stream.hash) == notices
     await catalog.streams.set_posters(stream.hash, ("240p",), (240, 426), now_us=NOW + 2)
     record, shown = await now(catalog, stream)
     assert (record.poster_labels, shown.width, shown.height) == (("240p",), 240, 426)
-    assert await told(catalog, stream.hash) == notices + 1
+    assert await count_notices(catalog, stream.hash) == notices + 1
 
 
 async def test_posters_of_a_deleted_stream_change_nothing(catalog: Catalog) -> None:

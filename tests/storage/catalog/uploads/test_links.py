@@ -40,11 +40,11 @@ async def test_a_link_is_used_once(catalog: Catalog, project: int) -> None:
 
 
 async def test_the_secret_of_a_link_is_nowhere(
-    catalog: Catalog, project: int, place: str | Path
+    catalog: Catalog, project: int, location: str | Path
 ) -> None:
     _, secret = await catalog.links.add(
         project, UploadDetails(), most_bytes=9, expires_us=NOW + HOUR, now_us=NOW, by=1
     )
-    rows = run_sql(place, "SELECT * FROM upload_links")
-    rows += run_sql(place, "SELECT * FROM events")
+    rows = run_sql(location, "SELECT * FROM upload_links")
+    rows += run_sql(location, "SELECT * FROM events")
     assert secret not in repr(rows)

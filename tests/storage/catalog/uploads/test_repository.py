@@ -105,13 +105,13 @@ async def test_those_whose_time_is_over_are_named(catalog: Catalog, project: int
 
 
 async def test_progress_is_told_with_the_bytes(
-    catalog: Catalog, project: int, place: str | Path
+    catalog: Catalog, project: int, location: str | Path
 ) -> None:
     record = await catalog.uploads.begin(project, new(), NOW)
     await catalog.uploads.claim("one", "a")
     assert await catalog.uploads.record_received(record, "a", 40, NOW + HOUR, NOW)
     ((channel, event, body),) = run_sql(
-        place, "SELECT channel, event, body FROM notices ORDER BY id DESC LIMIT 1"
+        location, "SELECT channel, event, body FROM notices ORDER BY id DESC LIMIT 1"
     )
     assert str(channel).startswith(f"video.{record.hash} ")
     assert event == "progress"
@@ -126,8 +126,11 @@ async def test_progress_is_told_with_the_bytes(
 
 
 @ON_BOTH
-async def test_two_catalogs_claim_the_same_upload(place: str | Path) -> None:
-    async with open_catalog(place, migrate=True) as one, open_catalog(place, migrate=False) as two:
+async def test_two_catalogs_claim_the_same_upload(location: str | Path) -> None:
+    async with (
+        open_catalog(location, migrate=True) as one,
+        open_catalog(location, migrate=False) as two,
+    ):
         project = (await one.installation.first_start(NOW)).project.id
         record = await one.uploads.begin(project, new(), NOW)
         assert await one.uploads.claim("one", "a") == record
@@ -144,7 +147,7 @@ async def received(
 
 @ON_BOTH
 async def test_pieces_are_known_with_the_bytes_that_they_have(
-    catalog: Catalog, project: int, place: str | Path
+    catalog: Catalog, project: int, location: str | Path
 ) -> None:
     record = await catalog.uploads.begin(project, new(), NOW)
     other = await catalog.uploads.begin(project, new("two"), NOW)
@@ -168,11 +171,11 @@ async def test_pieces_are_known_with_the_bytes_that_they_have(
     landed = VideoFile(source="sources/x/1", size=40)
     assert await catalog.uploads.finish("two", "a", landed, NOW, by=None) is not None
     assert await catalog.uploads.count_stored("two") == 0
-    assert run_sql(place, "SELECT count(*) FROM upload_pieces") == [(0,)]
+    assert run_sql(location, "SELECT count(*) FROM upload_pieces") == [(0,)]
 
 
 async def test_nobody_claims_what_another_makes_a_file_of(
-    catalog: Catalog, project: int, place: str | Path
+    catalog: Catalog, project: int, location: str | Path
 ) -> None:
     await catalog.uploads.begin(project, new(), NOW)
     await catalog.uploads.claim("one", "a")
@@ -186,7 +189,7 @@ async def test_nobody_claims_what_another_makes_a_file_of(
     # Its host died a while ago, or the clock was set back.
     for shift in ("-", "+ 3600000000 +"):
         assert await catalog.uploads.hold("one", "b", 30)
-        run_sql(place, f"UPDATE uploads SET held_until_us = held_until_us {shift} 31000000")
+        run_sql(location, f"UPDATE uploads SET held_until_us = held_until_us {shift} 31000000")
         assert await catalog.uploads.claim("one", "b") is not None
     assert await catalog.uploads.hold("one", "b", 30)
     landed = VideoFile(source="sources/x/1", size=100)

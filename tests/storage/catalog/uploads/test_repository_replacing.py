@@ -49,7 +49,7 @@ async def video(catalog: Catalog) -> WholeVideo:
     return await catalog.videos.add(1, file, NOW, by=1)
 
 
-async def found(catalog: Catalog, video: WholeVideo) -> WholeVideo:
+async def find_video(catalog: Catalog, video: WholeVideo) -> WholeVideo:
     there = await catalog.videos.find(video.video.id)
     assert there is not None
     return there
@@ -72,16 +72,16 @@ async def kinds(catalog: Catalog) -> list[str]:
 
 
 async def test_a_video_is_as_it_was_until_the_last_byte(
-    catalog: Catalog, video: WholeVideo, place: str | Path
+    catalog: Catalog, video: WholeVideo, location: str | Path
 ) -> None:
-    before = run_sql(place, "SELECT count(*) FROM notices")
+    before = run_sql(location, "SELECT count(*) FROM notices")
     record = await begun(catalog, video)
     assert (record.video, record.hash, record.replaces) == (video.video.id, video.video.hash, True)
     assert await catalog.uploads.find("one") == record
     assert await catalog.uploads.set_length("one", "a", 100, NOW)
     assert await catalog.uploads.record_received(record, "a", 60, NOW + HOUR, NOW)
-    assert await found(catalog, video) == video
-    assert run_sql(place, "SELECT count(*) FROM notices") == before
+    assert await find_video(catalog, video) == video
+    assert run_sql(location, "SELECT count(*) FROM notices") == before
     old = await catalog.jobs.lease("w", NOW + HOUR)
     replaced = await catalog.uploads.replace(record, "a", FILE, NOW + 1, by=1)
     assert replaced is not None
@@ -100,7 +100,7 @@ async def test_a_video_is_as_it_was_until_the_last_byte(
     assert (await kinds(catalog))[:2] == ["video replaced", "video added"]
     # To forget it later leaves the video.
     assert await catalog.uploads.remove("one", "upload expired", NOW, by=None)
-    assert (await found(catalog, video)).video.id == video.video.id
+    assert (await find_video(catalog, video)).video.id == video.video.id
 
 
 async def test_what_cannot_be_replaced_begins_nothing(catalog: Catalog, video: WholeVideo) -> None:
@@ -136,7 +136,7 @@ async def test_who_does_not_append_any_more_replaces_nothing(
     await catalog.uploads.remove("one", "upload deleted", NOW, by=1)
     with pytest.raises(UploadLost):
         await catalog.uploads.replace(record, "b", FILE, NOW, by=1)
-    assert await found(catalog, video) == video
+    assert await find_video(catalog, video) == video
 
 
 @pytest.mark.parametrize("expired", [True, False])
@@ -146,7 +146,7 @@ async def test_an_upload_that_ends_leaves_the_video(
     await begun(catalog, video)
     kind = "upload expired" if expired else "upload deleted"
     assert await catalog.uploads.remove("one", kind, NOW + HOUR, by=None, expired=expired)
-    assert await found(catalog, video) == video
+    assert await find_video(catalog, video) == video
     page = await catalog.events.find_page(1)
     event = page.items[0]
     assert (event.kind, event.subject, event.facts) == (
@@ -201,7 +201,7 @@ async def test_a_deleted_link_ends_what_came_through_it_and_the_video_stays(
     number = await link_for(catalog, video.video.id)
     await catalog.uploads.begin(1, new(video.video.id, link=number), NOW)
     assert await catalog.uploads.remove_link(1, number, NOW, by=1) == ("one",)
-    assert await found(catalog, video) == video
+    assert await find_video(catalog, video) == video
     assert (await kinds(catalog))[:2] == ["upload link deleted", "upload deleted"]
 
 
@@ -269,14 +269,14 @@ async def test_a_deletion_meanwhile_locks_nobody_out(catalog: Catalog, video: Wh
     assert (await catalog.links.find_page(1, 1)).items == ()
 
 
-async def test_links_and_uploads_of_before_make_new_videos(empty_place: str | Path) -> None:
+async def test_links_and_uploads_of_before_make_new_videos(empty_location: str | Path) -> None:
     async with (
-        open_database(database_url(empty_place), create=True) as database,
+        open_database(database_url(empty_location), create=True) as database,
         database.migrating() as connection,
     ):
         await connection.run_sync(migrations.upgrade, "0005")
     run_sql(
-        empty_place,
+        empty_location,
         "INSERT INTO projects (id, key, name, created_us) VALUES (1, 'p1', 'One', 3)",
         "INSERT INTO videos (id, project_id, hash, file_title, title_fold, description, name, size,"
         " length_us, width, height, state, phase, progress, eta, reason, warnings, created_us,"
@@ -289,7 +289,7 @@ async def test_links_and_uploads_of_before_make_new_videos(empty_place: str | Pa
         f" state, video_id, created_us, expires_us) VALUES (3, 1, 2, 'old', 9, 5, 9, '', 'open', 4,"
         f" 1, {NOW})",
     )
-    async with open_catalog(empty_place, migrate=True) as catalog:
+    async with open_catalog(empty_location, migrate=True) as catalog:
         link = await catalog.links.find("secret")
         record = await catalog.uploads.find("old")
     assert link is not None

@@ -18,10 +18,10 @@ SECOND = 1_000_000
 
 
 @pytest.fixture
-async def database(place: str | Path, catalog: Catalog) -> AsyncGenerator[Database]:
+async def database(location: str | Path, catalog: Catalog) -> AsyncGenerator[Database]:
     """The same database, for statements in a transaction of the test's own."""
     await catalog.installation.first_start(NOW)
-    async with open_database(database_url(place), create=False) as opened:
+    async with open_database(database_url(location), create=False) as opened:
         yield opened
 
 
@@ -54,13 +54,13 @@ async def test_jobs_are_taken_in_the_order_in_which_they_came(
 
 @ON_BOTH
 async def test_many_workers_at_once_take_each_job_once(
-    place: str | Path, catalog: Catalog, database: Database
+    location: str | Path, catalog: Catalog, database: Database
 ) -> None:
     videos = [await queued(catalog) for _ in range(12)]
 
     async def work(name: int) -> list[int]:
         taken: list[int] = []
-        async with open_catalog(place, migrate=False) as own:
+        async with open_catalog(location, migrate=False) as own:
             while (held := await own.jobs.lease(f"{name} {len(taken)}", NOW)) is not None:
                 taken.append(held.video)
         return taken

@@ -23,7 +23,7 @@ MOST_MS = 5.0  # of a lease, and of a poll that finds nothing
 PROJECTS = 3
 
 
-def _fill(place: str | Path, rows: int, *, kind: str = TRANSCODE) -> None:
+def _fill(location: str | Path, rows: int, *, kind: str = TRANSCODE) -> None:
     """Queue `rows` videos of some projects, each with a job; of transcodes, with a span each."""
     numbers = f"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {rows})"
     project = f"1 + i % {PROJECTS}"
@@ -33,7 +33,7 @@ def _fill(place: str | Path, rows: int, *, kind: str = TRANSCODE) -> None:
         f" 0, 0, {NOW - rows} + i, 1, 0, '{{}}', 1, 1 FROM n"
     )
     run_sql(
-        place,
+        location,
         "INSERT INTO videos (project_id, hash, file_title, title_fold, description, name, size,"
         " length_us, width, height, state, phase, progress, eta, reason, warnings, created_us,"
         " updated_us, published, hidden, countries, generation, poster_labels, storage_size,"
@@ -48,8 +48,8 @@ def _fill(place: str | Path, rows: int, *, kind: str = TRANSCODE) -> None:
 
 
 @pytest.fixture
-async def database(place: str | Path) -> AsyncGenerator[Database]:
-    async with open_database(database_url(place), create=True) as opened:
+async def database(location: str | Path) -> AsyncGenerator[Database]:
+    async with open_database(database_url(location), create=True) as opened:
         await migrate(opened)
         catalog = Catalog(opened)
         await catalog.installation.first_start(NOW)
@@ -74,9 +74,9 @@ async def _plans(
 
 @pytest.mark.parametrize("after", [0, 2, PROJECTS])
 async def test_leases_and_polls_read_by_the_indexes_of_the_queues(
-    database: Database, place: str | Path, after: int
+    database: Database, location: str | Path, after: int
 ) -> None:
-    _fill(place, ROWS)
+    _fill(location, ROWS)
     catalog = Catalog(database)
     plans = await _plans(database, lambda: catalog.jobs.lease("one", NOW, after=after))
     plans |= await _plans(database, lambda: catalog.spans.lease("one", NOW, after=after))
@@ -97,10 +97,10 @@ async def test_leases_and_polls_read_by_the_indexes_of_the_queues(
 @pytest.mark.prove
 @pytest.mark.parametrize("queued", [TRANSCODE, IMPORT])
 async def test_leases_and_idle_polls_of_a_long_queue_take_milliseconds(
-    database: Database, place: str | Path, queued: str
+    database: Database, location: str | Path, queued: str
 ) -> None:
     """With imports alone in the queue, those who ask for other work poll in vain."""
-    _fill(place, MANY_ROWS, kind=queued)
+    _fill(location, MANY_ROWS, kind=queued)
     catalog = Catalog(database)
     rounds = [await _typical_ms(catalog, leased=queued == TRANSCODE) for _ in range(3)]
     print(rounds)  # noqa: T201  # for the log of `make prove`

@@ -48,7 +48,7 @@ async def lease(catalog: Catalog, owner: str = "worker", later_us: int = 0) -> H
     return await catalog.jobs.lease(owner, NOW_US + later_us, PREVIEWS)
 
 
-async def held(catalog: Catalog) -> HeldJob:
+async def lease_job(catalog: Catalog) -> HeldJob:
     found = await lease(catalog)
     assert found is not None
     return found
@@ -62,7 +62,7 @@ async def test_a_recording_is_due_for_previews_and_nothing_else(catalog: Catalog
     video = (await recorded(catalog, RUNG)).video
     assert not await catalog.jobs.has_due(NOW_US)
     assert await catalog.jobs.lease("worker", NOW_US, IMPORT) is None
-    job = await held(catalog)
+    job = await lease_job(catalog)
     assert job.video == video.id
     work = await catalog.previews.begin(job, NOW_US)
     assert work == PreviewWork(hash=video.hash, generation=1, media="1-1")
@@ -78,7 +78,7 @@ async def test_previews_are_named_with_the_end_of_their_job(catalog: Catalog) ->
     before = await recorded(catalog, RUNG)
     video = before.video.id
     notices, _ = await catalog.outbox.read_after(0, 100)
-    job = await held(catalog)
+    job = await lease_job(catalog)
     await catalog.previews.finish(job, MADE, NOW_US + 5)
     after = await whole(catalog, video)
     assert await folder(catalog, video) == "previews-1-1"
@@ -99,7 +99,7 @@ async def test_a_poster_of_its_own_takes_the_place_of_the_streams(
     catalog: Catalog, posters: str | None
 ) -> None:
     before = await recorded(catalog, RUNG, posters=posters)
-    job = await held(catalog)
+    job = await lease_job(catalog)
     assert (await catalog.previews.begin(job, NOW_US)).needs_poster
     assert await catalog.previews.finish(job, WITH_POSTER, NOW_US + 5) == posters
     after = await whole(catalog, before.video.id)
@@ -110,7 +110,7 @@ async def test_a_poster_of_its_own_takes_the_place_of_the_streams(
 
 async def test_a_poster_that_the_owner_sent_meanwhile_stays(catalog: Catalog) -> None:
     video = (await recorded(catalog, RUNG, posters=BORROWED_POSTERS)).video.id
-    job = await held(catalog)
+    job = await lease_job(catalog)
     await catalog.videos.set_posters(video, "own-abc", ("360p",), NOW_US, by=None)
     assert await catalog.previews.finish(job, WITH_POSTER, NOW_US + 5) == "poster-1-1"
     assert (await whole(catalog, video)).video.posters == "own-abc"
@@ -119,7 +119,7 @@ async def test_a_poster_that_the_owner_sent_meanwhile_stays(catalog: Catalog) ->
 @pytest.mark.parametrize("failed", [True, False])
 async def test_an_end_without_previews_changes_nothing(catalog: Catalog, failed: bool) -> None:
     before = await recorded(catalog, RUNG)
-    job = await held(catalog)
+    job = await lease_job(catalog)
     if failed:
         await catalog.previews.fail(job)
     else:
@@ -131,8 +131,8 @@ async def test_an_end_without_previews_changes_nothing(catalog: Catalog, failed:
 
 async def test_a_failed_attempt_waits_and_one_given_back_does_not(catalog: Catalog) -> None:
     before = await recorded(catalog, RUNG)
-    await catalog.previews.requeue(await held(catalog), NOW_US, failed=False)
-    job = await held(catalog)
+    await catalog.previews.requeue(await lease_job(catalog), NOW_US, failed=False)
+    job = await lease_job(catalog)
     assert (job.attempt, job.failures) == (2, 0)
     await catalog.previews.requeue(job, NOW_US, failed=True)
     assert await lease(catalog, later_us=pause_us(1) - 1) is None
@@ -144,7 +144,7 @@ async def test_a_failed_attempt_waits_and_one_given_back_does_not(catalog: Catal
 
 async def test_of_a_deleted_video_everything_is_refused(catalog: Catalog) -> None:
     before = await recorded(catalog, RUNG)
-    job = await held(catalog)
+    job = await lease_job(catalog)
     await catalog.videos.remove(before.video.id, NOW_US, by=None)
     for refused in (
         catalog.previews.begin(job, NOW_US),

@@ -37,7 +37,7 @@ LISTS = {
 
 
 @contextmanager
-def heard() -> Generator[list[Statement]]:
+def recorded_statements() -> Generator[list[Statement]]:
     """Hear which statements are executed."""
     found: list[Statement] = []
 
@@ -51,51 +51,51 @@ def heard() -> Generator[list[Statement]]:
         event.remove(Engine, "before_cursor_execute", hear)
 
 
-def fill(place: str | Path, other: int) -> None:
+def fill(location: str | Path, other: int) -> None:
     """Make many videos of the one that there is, a third of them completed.
 
     One of fifty is of its project, the rest are of the other: a list must not read past them.
     """
     changed = {
-        "hash": padded(place, "V"),
+        "hash": padded(location, "V"),
         "project_id": f"CASE WHEN n.n % {SHARE} = 0 THEN videos.project_id ELSE {other} END",
         "created_us": f"{NOW_US} + CAST(n.n AS BIGINT) * 60000000",
         "phase": "CASE WHEN n.n % 3 = 0 THEN 'completed' ELSE 'inprogress' END",
     }
-    copy_rows(place, videos, 1, MANY, changed)
+    copy_rows(location, videos, 1, MANY, changed)
     mine, completed = MANY // SHARE + 1, MANY // SHARE // 3
     run_sql(
-        place,
+        location,
         f"UPDATE totals SET number = {mine} WHERE kind = 'videos'",
         f"UPDATE totals SET number = {completed} WHERE kind = 'videos.completed'",
         "ANALYZE",
     )
 
 
-def plan_of(place: str | Path, statement: Statement) -> str:
+def plan_of(location: str | Path, statement: Statement) -> str:
     """Return how the engine goes about a statement."""
     text, parameters = statement
-    if isinstance(place, Path):
-        with closing(sqlite3.connect(place)) as connection:
+    if isinstance(location, Path):
+        with closing(sqlite3.connect(location)) as connection:
             rows = connection.execute(f"EXPLAIN QUERY PLAN {text}", parameters).fetchall()
             return "\n".join(str(row[3]) for row in rows)
-    with psycopg.connect(place) as served:
+    with psycopg.connect(location) as served:
         asked = sql.SQL(f"EXPLAIN {text}")  # pyright: ignore[reportArgumentType]  # the catalog's
         return "\n".join(str(row[0]) for row in served.execute(asked, parameters))
 
 
 @ON_BOTH
-async def test_an_index_has_the_order_of_every_list(place: str | Path, catalog: Catalog) -> None:
+async def test_an_index_has_the_order_of_every_list(location: str | Path, catalog: Catalog) -> None:
     project = await catalog.projects.add("films", NOW_US)
     other = await catalog.projects.add("others", NOW_US)
     await add(catalog, project)
-    fill(place, other.id)
+    fill(location, other.id)
     for name, (query, index) in LISTS.items():
-        with heard() as statements:
+        with recorded_statements() as statements:
             page = await catalog.videos.find_page(project, query, 1)
         assert len(page.items) == min(30, page.total) > 10, name
         (listed,) = [each for each in statements if "LIMIT" in each[0]]
-        plan = plan_of(place, listed)
+        plan = plan_of(location, listed)
         assert index in plan, (name, plan)
         assert "B-TREE" not in plan, (name, plan)
         assert "Sort" not in plan, (name, plan)
@@ -103,10 +103,12 @@ async def test_an_index_has_the_order_of_every_list(place: str | Path, catalog: 
         assert "Seq Scan on videos" not in plan, (name, plan)
 
 
-async def test_totals_without_a_search_are_not_counted(place: str | Path, catalog: Catalog) -> None:
+async def test_totals_without_a_search_are_not_counted(
+    location: str | Path, catalog: Catalog
+) -> None:
     project = await catalog.projects.add("films", NOW_US)
     await add(catalog, project)
-    with heard() as statements:
+    with recorded_statements() as statements:
         await catalog.videos.find_page(project, VideoQuery(), 1)
         await catalog.videos.find_page(project, VideoQuery(phase="inprogress"), 1)
     assert len(statements) == 4, json.dumps([each[0] for each in statements])

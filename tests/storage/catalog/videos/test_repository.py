@@ -146,10 +146,10 @@ async def test_every_change_leaves_an_event_with_its_token(
 
 @ON_BOTH
 async def test_two_processes_that_edit_one_video_lose_nothing(
-    place: str | Path, catalog: Catalog, project: ProjectRecord
+    location: str | Path, catalog: Catalog, project: ProjectRecord
 ) -> None:
     made = (await add(catalog, project)).video
-    async with open_catalog(place, migrate=False) as other:
+    async with open_catalog(location, migrate=False) as other:
 
         async def edit(by: Catalog, count: int) -> None:
             for number in range(count):

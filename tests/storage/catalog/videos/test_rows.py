@@ -18,9 +18,9 @@ NOW = 1_800_000_000_000_000
 
 
 @pytest.fixture
-async def database(place: str | Path, catalog: Catalog) -> AsyncGenerator[Database]:
+async def database(location: str | Path, catalog: Catalog) -> AsyncGenerator[Database]:
     await catalog.installation.first_start(NOW)
-    async with open_database(database_url(place), create=False) as opened:
+    async with open_database(database_url(location), create=False) as opened:
         yield opened
 
 

@@ -31,9 +31,9 @@ PLAN = tuple(PlannedSpan(number=n, cost=100 * n, facts=f'"span {n}"') for n in (
 
 
 @pytest.fixture
-async def database(place: str | Path, catalog: Catalog) -> AsyncGenerator[Database]:
+async def database(location: str | Path, catalog: Catalog) -> AsyncGenerator[Database]:
     await catalog.installation.first_start(NOW)
-    async with open_database(database_url(place), create=False) as opened:
+    async with open_database(database_url(location), create=False) as opened:
         yield opened
 
 
@@ -89,14 +89,14 @@ async def test_a_plan_is_made_once(catalog: Catalog, database: Database) -> None
 
 @ON_BOTH
 async def test_many_workers_at_once_take_each_span_once(
-    place: str | Path, catalog: Catalog, database: Database
+    location: str | Path, catalog: Catalog, database: Database
 ) -> None:
     for _ in range(4):
         await planned(catalog)
 
     async def work(name: int) -> list[tuple[int, int]]:
         taken: list[tuple[int, int]] = []
-        async with open_catalog(place, migrate=False) as own:
+        async with open_catalog(location, migrate=False) as own:
             while (held := await own.spans.lease(f"{name} {len(taken)}", NOW)) is not None:
                 taken.append((held.job, held.number))
         return taken
@@ -138,13 +138,13 @@ async def test_who_makes_the_original_last_goes_on_at_once(
 
 @ON_BOTH
 async def test_ends_that_come_at_once_queue_the_job_once(
-    place: str | Path, catalog: Catalog, database: Database
+    location: str | Path, catalog: Catalog, database: Database
 ) -> None:
     job = await planned(catalog)
     held = [await leased(catalog, f"worker {n}") for n in range(3)]
 
     async def end(span: HeldSpan | None) -> None:
-        async with open_catalog(place, migrate=False) as own:
+        async with open_catalog(location, migrate=False) as own:
             if span is None:
                 await own.spans.finish_original(job, "{}", NOW)
             else:

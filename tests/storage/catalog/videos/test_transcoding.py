@@ -34,9 +34,9 @@ MADE = MadeVideo(
 
 
 @pytest.fixture
-async def database(place: str | Path, catalog: Catalog) -> AsyncGenerator[Database]:
+async def database(location: str | Path, catalog: Catalog) -> AsyncGenerator[Database]:
     await catalog.installation.first_start(NOW)
-    async with open_database(database_url(place), create=False) as opened:
+    async with open_database(database_url(location), create=False) as opened:
         yield opened
 
 
@@ -62,13 +62,13 @@ async def planned(catalog: Catalog, held: HeldJob) -> None:
     await catalog.transcoding.plan(held, PLAN, NOW, length_us=2_100_000, width=1280, height=720)
 
 
-async def found(catalog: Catalog, video: int) -> WholeVideo:
+async def find_video(catalog: Catalog, video: int) -> WholeVideo:
     whole = await catalog.videos.find(video)
     assert whole is not None
     return whole
 
 
-async def told(database: Database) -> list[tuple[str, dict[str, object]]]:
+async def queued_notices(database: Database) -> list[tuple[str, dict[str, object]]]:
     """Events and bodies of all notices, in order."""
     async with database.reading() as connection:
         rows, _ = await broadcast.read_after(connection, 0, 100)
@@ -88,9 +88,9 @@ async def count(database: Database, kind: str) -> int:
 async def test_a_beginning_says_when_and_tells_what_is_to_be_done(
     catalog: Catalog, database: Database, video: int
 ) -> None:
-    before = (await found(catalog, video)).video
+    before = (await find_video(catalog, video)).video
     _, work = await begun(catalog, LATER)
-    after = (await found(catalog, video)).video
+    after = (await find_video(catalog, video)).video
     assert work == VideoWork(
         video=video,
         hash=before.hash,
@@ -102,7 +102,7 @@ async def test_a_beginning_says_when_and_tells_what_is_to_be_done(
     assert (before.transcoding_us, after.transcoding_us) == (None, LATER)
     assert (after.state, after.progress, after.published) == ("transcoding", 0, False)
     assert (after.version, after.updated_us) == (before.version + 1, LATER)
-    assert [event for event, _ in await told(database)] == ["progress"]
+    assert [event for event, _ in await queued_notices(database)] == ["progress"]
 
 
 async def test_a_plan_lists_the_rungs_before_any_plays(
@@ -111,7 +111,7 @@ async def test_a_plan_lists_the_rungs_before_any_plays(
     held, _ = await begun(catalog)
     await planned(catalog, held)
     await planned(catalog, held)
-    whole = await found(catalog, video)
+    whole = await find_video(catalog, video)
     assert (whole.video.length_us, whole.video.width, whole.video.height) == (2_100_000, 1280, 720)
     assert [(rung.number, rung.width, rung.transcoded) for rung in whole.rungs] == [
         (1, 640, False),
@@ -131,14 +131,14 @@ async def test_what_plays_is_said_to_play_while_another_attempt_begins(
     await catalog.transcoding.publish_partial(held, own, NOW)
     again, _ = await begun(catalog, NOW + LEASE_US + 1, owner="two")
     await planned(catalog, again)
-    assert {rung.number: rung.transcoded for rung in (await found(catalog, video)).rungs} == {
+    assert {rung.number: rung.transcoded for rung in (await find_video(catalog, video)).rungs} == {
         1: False,
         3: True,
     }
     await catalog.transcoding.plan(again, PLAN[1:], NOW, length_us=1, width=640, height=360)
-    assert [(rung.number, rung.transcoded) for rung in (await found(catalog, video)).rungs] == [
-        (1, False)
-    ]
+    assert [
+        (rung.number, rung.transcoded) for rung in (await find_video(catalog, video)).rungs
+    ] == [(1, False)]
 
 
 async def test_what_takes_for_ever_is_told_as_what_a_row_can_hold(
@@ -147,7 +147,7 @@ async def test_what_takes_for_ever_is_told_as_what_a_row_can_hold(
     """A file that claims a day, of which next to nothing was made in an hour."""
     held, _ = await begun(catalog)
     await catalog.transcoding.progress(held, 0, 1 << 40, NOW)
-    assert (await found(catalog, video)).video.eta == (1 << 31) - 1
+    assert (await find_video(catalog, video)).video.eta == (1 << 31) - 1
 
 
 async def test_progress_never_falls_and_is_not_whole_before_it_plays(
@@ -157,10 +157,10 @@ async def test_progress_never_falls_and_is_not_whole_before_it_plays(
     shown: list[tuple[int, int]] = []
     for percent, eta in ((10, 90), (7, 95), (60, 40), (100, 1)):
         await catalog.transcoding.progress(held, percent, eta, NOW)
-        record = (await found(catalog, video)).video
+        record = (await find_video(catalog, video)).video
         shown.append((record.progress, record.eta))
     assert shown == [(10, 90), (10, 95), (60, 40), (99, 1)]
-    bodies = [body for event, body in await told(database) if event == "progress"]
+    bodies = [body for event, body in await queued_notices(database) if event == "progress"]
     assert [body["transcoding_progress"] for body in bodies] == [0, 10, 10, 60, 99]
     versions = [body["version"] for body in bodies]
     assert versions == sorted(set(versions), key=versions.index)
@@ -173,7 +173,7 @@ async def test_progress_keeps_the_job_and_is_told_only_where_it_changed(
     await catalog.transcoding.progress(held, 5, 9, NOW + LEASE_US)
     await catalog.transcoding.progress(held, 5, 9, NOW + LEASE_US)
     assert await catalog.jobs.lease("two", NOW + 2 * LEASE_US) is None
-    assert len(await told(database)) == 2
+    assert len(await queued_notices(database)) == 2
 
 
 async def test_a_video_that_is_complete_is_shown_with_all_that_was_made(
@@ -182,7 +182,7 @@ async def test_a_video_that_is_complete_is_shown_with_all_that_was_made(
     held, _ = await begun(catalog)
     await planned(catalog, held)
     replaced = await catalog.transcoding.complete(held, MADE, LATER)
-    whole = await found(catalog, video)
+    whole = await find_video(catalog, video)
     record = whole.video
     assert replaced.folders == ()
     assert (record.state, record.progress, record.eta) == ("completed", 100, 0)
@@ -194,7 +194,7 @@ async def test_a_video_that_is_complete_is_shown_with_all_that_was_made(
     status = await catalog.videos.find_status(video)
     assert status is not None
     assert (status.state, status.reason, status.warnings) == ("completed", "", MADE.warnings)
-    event, body = (await told(database))[-1]
+    event, body = (await queued_notices(database))[-1]
     assert (event, body["completed"], body["published"]) == ("completed", True, True)
     assert await kinds(catalog) == ["video completed", "transcoding began", "video added"]
     assert (await count(database, "inprogress"), await count(database, "completed")) == (0, 1)
@@ -207,7 +207,7 @@ async def test_a_video_that_its_owner_hid_stays_hidden(
     held, _ = await begun(catalog)
     await catalog.videos.unpublish(video, NOW, by=None)
     await catalog.transcoding.complete(held, MADE, LATER)
-    record = (await found(catalog, video)).video
+    record = (await find_video(catalog, video)).video
     assert (record.media, record.published, record.published_us) == ("1-1", False, None)
 
 
@@ -215,7 +215,7 @@ async def test_posters_of_the_owner_stay(catalog: Catalog, database: Database) -
     video = await added(catalog, posters="own-abc")
     held, _ = await begun(catalog)
     replaced = await catalog.transcoding.complete(held, MADE, LATER)
-    record = (await found(catalog, video)).video
+    record = (await find_video(catalog, video)).video
     assert (record.posters, record.labels) == ("own-abc", "360p")
     assert replaced.folders == ("poster-1-1",)
 
@@ -229,7 +229,7 @@ async def test_a_failure_has_a_reason_and_can_be_queued_again(
     status = await catalog.videos.find_status(video)
     assert status is not None
     assert (status.state, status.reason, status.eta) == ("failed", "The file is cut off.", 0)
-    event, body = (await told(database))[-1]
+    event, body = (await queued_notices(database))[-1]
     assert (event, body["failed"], body["completed"]) == ("failed", True, False)
     assert (await kinds(catalog))[0] == "video failed"
     assert (await count(database, "inprogress"), await count(database, "failed")) == (0, 1)
@@ -246,11 +246,11 @@ async def test_a_job_that_is_put_back_waits_as_queued(
     held, _ = await begun(catalog)
     await catalog.transcoding.progress(held, 40, 5, NOW)
     await catalog.transcoding.requeue(held, NOW, failed=failed)
-    record = (await found(catalog, video)).video
+    record = (await find_video(catalog, video)).video
     assert (record.state, record.progress, record.eta) == ("queued", 40, 0)
     again, _ = await begun(catalog, NOW + pause, "two")
     assert again.failures == int(failed)
-    first = (await found(catalog, video)).video
+    first = (await find_video(catalog, video)).video
     assert first.transcoding_us == NOW
 
 
@@ -261,7 +261,7 @@ async def test_a_worker_that_lost_the_job_changes_nothing(
     await planned(catalog, asleep)
     now = NOW + LEASE_US + 1
     awake, _ = await begun(catalog, now, "two")
-    before, notices_before = await found(catalog, video), len(await told(database))
+    before, notices_before = await find_video(catalog, video), len(await queued_notices(database))
     transcoding = catalog.transcoding
     with pytest.raises(JobLost):
         await transcoding.begin(asleep, now)
@@ -275,8 +275,8 @@ async def test_a_worker_that_lost_the_job_changes_nothing(
         await transcoding.fail(asleep, "no", now)
     with pytest.raises(JobLost):
         await transcoding.requeue(asleep, now, failed=True)
-    assert await found(catalog, video) == before
-    assert len(await told(database)) == notices_before
+    assert await find_video(catalog, video) == before
+    assert len(await queued_notices(database)) == notices_before
     await transcoding.complete(awake, MADE, now)
     assert (await count(database, "inprogress"), await count(database, "completed")) == (0, 1)
 

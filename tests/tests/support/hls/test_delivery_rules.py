@@ -5,7 +5,7 @@ from typing import Final
 import pytest
 
 from tests.support.hls.delivery_rules import check_skip
-from tests.support.hls.fetches import Directives, Fetch, address_of, directives_of
+from tests.support.hls.fetches import Fetch, RequestedDirectives, address_of, directives_of
 from tests.support.hls.findings import Findings
 from tests.support.hls.strict_m3u8 import MediaText, read_playlist
 
@@ -62,6 +62,6 @@ def test_what_is_older_than_the_skip_boundary_is_skipped(
 def test_directives_are_no_part_of_an_address() -> None:
     url = f"{URL}?latency=normal&_HLS_msn=7&_HLS_part=2&_HLS_skip=YES"
     assert address_of(url) == f"{URL}?latency=normal"
-    assert directives_of(url) == Directives(7, 2, skip=True)
-    assert directives_of(f"{URL}?_HLS_msn=x") == Directives()
+    assert directives_of(url) == RequestedDirectives(7, 2, skip=True)
+    assert directives_of(f"{URL}?_HLS_msn=x") == RequestedDirectives()
     assert address_of(URL) == URL

@@ -76,9 +76,9 @@ def test_what_is_no_init_section_is_an_error(data: bytes) -> None:
 
 @settings(max_examples=150)
 @given(st.integers(0, len(PICTURE + PICTURES) - 1), st.integers(0, 255))
-def test_any_byte_may_be_another(place: int, value: int) -> None:
+def test_any_byte_may_be_another(offset: int, value: int) -> None:
     data = bytearray(PICTURE + PICTURES)
-    data[place] = value
+    data[offset] = value
     try:
         init = read_init(bytes(data[: len(PICTURE)]))
         read_fragments(bytes(data[len(PICTURE) :]), init)

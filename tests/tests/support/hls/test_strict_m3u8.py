@@ -9,11 +9,11 @@ from tests.support.hls.findings import Findings
 from tests.support.hls.strict_m3u8 import (
     Control,
     Hint,
-    ListedPart,
     ListedSegment,
     MediaText,
     MultivariantText,
-    RenditionReport,
+    StrictPart,
+    StrictReport,
     read_playlist,
 )
 
@@ -79,15 +79,15 @@ def test_a_media_playlist_is_read() -> None:
             wall=wall + 1,
             gap=True,
             parts=(
-                ListedPart(uri="11.0.m4s", duration=HALF, independent=True),
-                ListedPart(uri="11.1.m4s", duration=HALF, gap=True),
+                StrictPart(uri="11.0.m4s", duration=HALF, independent=True),
+                StrictPart(uri="11.1.m4s", duration=HALF, gap=True),
             ),
         ),
-        ListedSegment(map_uri="init-0.mp4", parts=(ListedPart(uri="12.0.m4s", duration=HALF),)),
+        ListedSegment(map_uri="init-0.mp4", parts=(StrictPart(uri="12.0.m4s", duration=HALF),)),
     )
     assert text.last == (12, 0)
     assert text.hints == (Hint("PART", "12.1.m4s"),)
-    assert text.reports == (RenditionReport("../audio/index.m3u8", 12, 0),)
+    assert text.reports == (StrictReport("../audio/index.m3u8", 12, 0),)
 
 
 def test_a_multivariant_playlist_is_read() -> None:

@@ -16,8 +16,8 @@ def grey(
     width: int, height: int, form: str = "yuv420p", level: int = 200, pts: int = 0
 ) -> VideoFrame:
     frame = VideoFrame(width, height, form)
-    for place, plane in enumerate(frame.planes):
-        plane.update(bytes([level if place == 0 else 128]) * plane.buffer_size)
+    for index, plane in enumerate(frame.planes):
+        plane.update(bytes([level if index == 0 else 128]) * plane.buffer_size)
     frame.pts, frame.time_base = pts, TIME_BASE
     return frame
 

@@ -7,7 +7,7 @@ import pytest
 from transcode.engine.core.stage import PipelineStage
 
 
-class Recorder(PipelineStage[int]):
+class RecordingStage(PipelineStage[int]):
     def __init__(self, depth: int) -> None:
         self.handled: list[int] = []
         self.threads: set[int] = set()
@@ -24,7 +24,7 @@ class Recorder(PipelineStage[int]):
 
 @pytest.mark.parametrize("depth", [0, 1, 8])
 def test_items_are_handled_in_order_before_finish_returns(depth: int) -> None:
-    stage = Recorder(depth)
+    stage = RecordingStage(depth)
     for number in range(20):
         stage.put(number)
     assert not stage.closed
@@ -35,7 +35,7 @@ def test_items_are_handled_in_order_before_finish_returns(depth: int) -> None:
 
 @pytest.mark.parametrize(("depth", "own"), [(0, False), (4, True)])
 def test_only_a_stage_with_a_queue_has_a_thread(depth: int, own: bool) -> None:
-    stage = Recorder(depth)
+    stage = RecordingStage(depth)
     stage.put(1)
     stage.finish()
     assert (threading.get_ident() in stage.threads) is not own

@@ -28,8 +28,8 @@ def middle(poster: Poster) -> tuple[int, int, int]:
     with av.open(io.BytesIO(poster.data), "r", format="mjpeg") as file:
         frame = next(file.decode(video=0)).reformat(format="rgb24")
     plane = frame.planes[0]
-    place = frame.height // 2 * plane.line_size + frame.width // 2 * 3
-    red, green, blue = bytes(plane)[place : place + 3]
+    offset = frame.height // 2 * plane.line_size + frame.width // 2 * 3
+    red, green, blue = bytes(plane)[offset : offset + 3]
     return red, green, blue
 
 

@@ -44,18 +44,18 @@ def test_small_pictures_have_the_films_shape(shown: tuple[int, int], size: tuple
     ],
 )
 def test_a_sheet_is_filled_row_by_row(count: int, sizes: list[tuple[int, int]]) -> None:
-    found = make_sheets([flat(40 + place % 150, size=(16, 16)) for place in range(count)])
+    found = make_sheets([flat(40 + index % 150, size=(16, 16)) for index in range(count)])
     assert [picture_size(sheet) for sheet in found] == sizes
 
 
 def test_each_picture_stands_in_its_place() -> None:
-    (sheet,) = make_sheets([flat(30 + 10 * place, size=(16, 16)) for place in range(15)])
+    (sheet,) = make_sheets([flat(30 + 10 * position, size=(16, 16)) for position in range(15)])
     with av.open(io.BytesIO(sheet), "r", format="jpeg_pipe") as container:
         frame = next(container.decode(video=0)).reformat(format="gray")
     plane = frame.planes[0]
     data = bytes(plane)
     found = [
-        data[(place // 10 * 16 + 8) * plane.line_size + place % 10 * 16 + 8] for place in range(15)
+        data[(index // 10 * 16 + 8) * plane.line_size + index % 10 * 16 + 8] for index in range(15)
     ]
     assert found == sorted(found)
     assert found[-1] - found[0] > 130

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from media.ladder import Rendition
-from tests.support.engine.engine_process import Made, run_raw
+from tests.support.engine.engine_process import EngineOutput, run_raw
 from tests.support.engine.sources import ffmpeg
 from tests.support.engine.upload_files import picture_size
 from tests.support.transcode.recordings import RUNG, record
@@ -29,7 +29,7 @@ def keyframes(tmp_path_factory: pytest.TempPathFactory) -> list[Keyframe]:
     return list(_keyframes(made))
 
 
-def _keyframes(made: Made) -> Iterator[Keyframe]:
+def _keyframes(made: EngineOutput) -> Iterator[Keyframe]:
     inits = {init.number: init.data for init in made.inits(RUNG)}
     for number, segment in enumerate(made.segments(RUNG)):
         chunk = next(part for part in made.parts(RUNG) if part.sequence == segment.sequence)

@@ -8,7 +8,7 @@ import pytest
 from media.hls.webvtt import Cue
 from tests.support.engine.sources import ffmpeg
 from tests.support.engine.subtitled_files import ENGLISH, GERMAN, subtitled
-from tests.support.engine.upload_files import Made, film, probed, read, refusal
+from tests.support.engine.upload_files import EngineOutput, film, probed, read, refusal
 from transcode.engine.images.subtitles import MOST_CUES, MOST_TEXT
 from transcode.protocol.file_messages import SubtitleTrack
 from transcode.protocol.messages import Trouble
@@ -16,7 +16,7 @@ from transcode.protocol.messages import Trouble
 X264 = ("-c:v", "libx264", "-preset", "ultrafast")
 
 
-def found(path: Path) -> Made:
+def extract_subtitles(path: Path) -> EngineOutput:
     made = read("subtitles", path)
     assert (made.status, made.complaints) == (0, "")
     return made
@@ -28,7 +28,7 @@ def found(path: Path) -> Made:
 )
 def test_all_kinds_of_text_are_read(tmp_path: Path, name: str, codec: str) -> None:
     path = subtitled(tmp_path / name, (GERMAN, ENGLISH), seconds=3, shift=2, codec=codec)
-    german, english = found(path).of(SubtitleTrack)
+    german, english = extract_subtitles(path).of(SubtitleTrack)
     assert (german.language, german.title, german.forced) == ("de", "Deutsch", False)
     assert german.cues == (
         Cue(2000, 4000, "Guten Morgen"),
@@ -40,7 +40,7 @@ def test_all_kinds_of_text_are_read(tmp_path: Path, name: str, codec: str) -> No
 
 def test_a_film_without_subtitles_has_none(tmp_path: Path) -> None:
     path = film(tmp_path / "a.mp4", *X264, seconds=1, sound=None)
-    assert found(path).of(SubtitleTrack) == []
+    assert extract_subtitles(path).of(SubtitleTrack) == []
     assert probed(path).subtitles == 0
 
 
@@ -55,7 +55,7 @@ def test_pictures_of_text_are_left_out_and_told(tmp_path: Path) -> None:
     path = tmp_path / "b.mkv"
     ffmpeg("-i", plain, "-f", "sup", "-i", tmp_path / "b.sup", "-map", "0", "-map", "1", "-c",
            "copy", "-y", path)  # fmt: skip
-    made = found(path)
+    made = extract_subtitles(path)
     assert made.of(SubtitleTrack) == []
     (told,) = made.of(Trouble)
     assert (told.what, told.detail) == ("subtitles are pictures", "pgssub")
@@ -80,7 +80,7 @@ def test_words_before_the_film_begins_or_without_an_end_are_seen_to(tmp_path: Pa
     path = tmp_path / "a.mkv"
     ffmpeg("-itsoffset", "1", "-f", "lavfi", "-i", "testsrc2=s=320x180:r=25:d=2", "-i",
            tmp_path / "a.srt", *X264, "-c:s", "srt", "-copyts", "-y", path)  # fmt: skip
-    (track,) = found(path).of(SubtitleTrack)
+    (track,) = extract_subtitles(path).of(SubtitleTrack)
     assert [(cue.start, cue.text) for cue in track.cues if cue.text != "endless"] == [
         (0, "late"),
         (4000, "last"),
@@ -93,7 +93,7 @@ def test_markup_of_strangers_is_text(tmp_path: Path) -> None:
     path = subtitled(
         tmp_path / "a.mkv", (("eng", "<b>\x07Title</b>" + "y" * 500, words),), seconds=1
     )
-    (track,) = found(path).of(SubtitleTrack)
+    (track,) = extract_subtitles(path).of(SubtitleTrack)
     (cue,) = track.cues
     assert "<img" not in cue.text
     assert "-->" not in cue.text
@@ -105,11 +105,11 @@ def test_markup_of_strangers_is_text(tmp_path: Path) -> None:
 def test_more_cues_than_anybody_reads_are_cut_off(tmp_path: Path) -> None:
     count = MOST_CUES + 1000
     words = "".join(
-        f"{place}\n{clock(place * 50)} --> {clock(place * 50 + 40)}\nx{place}\n\n"
-        for place in range(count)
+        f"{index}\n{clock(index * 50)} --> {clock(index * 50 + 40)}\nx{index}\n\n"
+        for index in range(count)
     )
     path = subtitled(tmp_path / "a.mkv", (("eng", "", words), ENGLISH), seconds=1)
-    made = found(path)
+    made = extract_subtitles(path)
     long, short = made.of(SubtitleTrack)
     assert (len(long.cues), len(short.cues)) == (MOST_CUES, 2)
     assert [each.what for each in made.of(Trouble)] == ["subtitles cut"]
@@ -118,11 +118,11 @@ def test_more_cues_than_anybody_reads_are_cut_off(tmp_path: Path) -> None:
 @pytest.mark.prove
 def test_longer_words_than_anybody_reads_are_cut_off(tmp_path: Path) -> None:
     words = "".join(
-        f"{place}\n{clock(place * 1000)} --> {clock(place * 1000 + 900)}\n{'y' * 2_500}\n\n"
-        for place in range(MOST_TEXT // 2_000 + 10)
+        f"{index}\n{clock(index * 1000)} --> {clock(index * 1000 + 900)}\n{'y' * 2_500}\n\n"
+        for index in range(MOST_TEXT // 2_000 + 10)
     )
     path = subtitled(tmp_path / "a.mkv", (("eng", "", words),), seconds=1)
-    made = found(path)
+    made = extract_subtitles(path)
     (track,) = made.of(SubtitleTrack)
     assert MOST_TEXT - 2_000 < sum(len(cue.text) for cue in track.cues) <= MOST_TEXT
     assert all(len(cue.text) == 2_000 for cue in track.cues)
@@ -138,7 +138,7 @@ def test_damaged_words_leave_the_others(tmp_path: Path, seed: int) -> None:
     at = data.index(b"morning")
     data[at : at + 7] = bytes([0xFF, 0, seed, 0xC3, 0x28, 0x0D, 0x0A])
     path.write_bytes(data)
-    (track,) = found(path).of(SubtitleTrack)
+    (track,) = extract_subtitles(path).of(SubtitleTrack)
     assert track.cues[-1] == Cue(20_000, 22_000, "The end")
 
 

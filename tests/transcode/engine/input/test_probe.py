@@ -132,8 +132,8 @@ def test_a_picture_of_absurd_size_is_refused(tmp_path: Path) -> None:
     while header > 0:
         whole[header + 5 : header + 9] = (30_000).to_bytes(2, "big") * 2
         header = whole.find(b"\xff\xc0", header + 1)
-    place = whole.index(b"strf") + 12
-    whole[place : place + 8] = (30_000).to_bytes(4, "little") * 2
+    offset = whole.index(b"strf") + 12
+    whole[offset : offset + 8] = (30_000).to_bytes(4, "little") * 2
     (tmp_path / "big.avi").write_bytes(whole)
     assert refusal(tmp_path / "big.avi").startswith("The picture")
 

@@ -12,7 +12,7 @@ STEP = SECOND // 25
 
 def at(begin: float, seconds: float) -> list[int]:
     """The times of 25 packets a second."""
-    return [round(begin * SECOND) + place * STEP for place in range(round(seconds * 25))]
+    return [round(begin * SECOND) + index * STEP for index in range(round(seconds * 25))]
 
 
 def bounds(times: list[int]) -> tuple[int, int] | None:
@@ -50,7 +50,7 @@ def test_strays_are_what_lies_outside_and_between(
 def test_pictures_out_of_order_are_no_strays_however_slowly_they_come() -> None:
     minute = 60 * SECOND
     group = [0, 8, 4, 2, 1, 3, 6, 5, 7]  # a pyramid of B-frames
-    assert bounds([minute * (8 * place + each) for place in range(9) for each in group]) is None
+    assert bounds([minute * (8 * index + each) for index in range(9) for each in group]) is None
 
 
 @given(st.lists(st.integers(-(10**9), 10**9), max_size=60))
@@ -98,4 +98,4 @@ def test_a_stray_that_went_back_does_not_move_what_follows() -> None:
 
 
 def test_times_that_leap_with_each_packet_say_nothing() -> None:
-    assert bounds([place % 2 * 100 * SECOND + place for place in range(5_000)]) is None
+    assert bounds([index % 2 * 100 * SECOND + index for index in range(5_000)]) is None

@@ -27,7 +27,7 @@ ORIGIN = 10 * SECOND
 STEP = 1_920  # an AAC frame at 48 kHz
 
 
-class Heard:
+class AudioPipelineFixture:
     """A `Sound` at work and what it sends."""
 
     def __init__(self, source: AudioTrack | None) -> None:
@@ -57,10 +57,10 @@ def tone() -> tuple[AudioTrack, list[bytes]]:
     encoder = AudioEncoder()
     packets: list[bytes] = []
     wave = [0.5 * math.sin(2 * math.pi * 440 * n / 48_000) for n in range(48_000)]
-    for place in range(282):
+    for index in range(282):
         frame = AudioFrame("fltp", "stereo", 1024)
-        frame.sample_rate, frame.pts, frame.time_base = 48_000, place * 1024, AUDIO_TIME_BASE
-        samples = array.array("f", [wave[(place * 1024 + n) % 48_000] for n in range(1024)])
+        frame.sample_rate, frame.pts, frame.time_base = 48_000, index * 1024, AUDIO_TIME_BASE
+        samples = array.array("f", [wave[(index * 1024 + n) % 48_000] for n in range(1024)])
         for plane in frame.planes:
             plane.update(samples.tobytes())
         packets += [sample.data for sample in encoder.encode(frame)]
@@ -69,12 +69,12 @@ def tone() -> tuple[AudioTrack, list[bytes]]:
 
 
 def play(
-    heard: Heard, packets: list[bytes], *, at: int = ORIGIN, step: float = STEP
+    fixture: AudioPipelineFixture, packets: list[bytes], *, at: int = ORIGIN, step: float = STEP
 ) -> Iterator[int]:
     """Give the packets from `at` on, one every `step` ticks; yields each one's time."""
-    for place, data in enumerate(packets):
-        pts = at + round(place * step)
-        heard.sound.decode(data, pts)
+    for index, data in enumerate(packets):
+        pts = at + round(index * step)
+        fixture.sound.decode(data, pts)
         yield pts
 
 
@@ -92,10 +92,10 @@ def test_it_is_aac_lc_in_stereo_at_48_khz() -> None:
 
 
 def test_sound_in_time_goes_through_whole(tone: tuple[AudioTrack, list[bytes]]) -> None:
-    heard = Heard(tone[0])
-    for _ in play(heard, tone[1][:140]):
+    fixture = AudioPipelineFixture(tone[0])
+    for _ in play(fixture, tone[1][:140]):
         pass
-    levels = heard.finish(ORIGIN + 140 * STEP)
+    levels = fixture.finish(ORIGIN + 140 * STEP)
     assert len(levels) == 140
     assert levels[0][0] == 0
     assert loud(levels, 0.03, 2.9)
@@ -105,10 +105,10 @@ def test_sound_in_time_goes_through_whole(tone: tuple[AudioTrack, list[bytes]]) 
 def test_what_lies_before_the_beginning_is_trimmed(
     tone: tuple[AudioTrack, list[bytes]], early: float
 ) -> None:
-    heard = Heard(tone[0])
-    for _ in play(heard, tone[1][:140], at=ORIGIN - round(early * SECOND)):
+    fixture = AudioPipelineFixture(tone[0])
+    for _ in play(fixture, tone[1][:140], at=ORIGIN - round(early * SECOND)):
         pass
-    levels = heard.finish(ORIGIN + 4 * SECOND)
+    levels = fixture.finish(ORIGIN + 4 * SECOND)
     left = 140 * 1024 / 48_000 - early
     assert levels[0][0] == 0
     assert loud(levels, 0.03, left - 0.05)
@@ -119,10 +119,10 @@ def test_what_lies_before_the_beginning_is_trimmed(
 def test_what_begins_late_comes_behind_silence(
     tone: tuple[AudioTrack, list[bytes]], late: float
 ) -> None:
-    heard = Heard(tone[0])
-    for _ in play(heard, tone[1][:140], at=ORIGIN + round(late * SECOND)):
+    fixture = AudioPipelineFixture(tone[0])
+    for _ in play(fixture, tone[1][:140], at=ORIGIN + round(late * SECOND)):
         pass
-    levels = heard.finish(ORIGIN + 4 * SECOND)
+    levels = fixture.finish(ORIGIN + 4 * SECOND)
     assert loud(levels, late + 0.03, late + 2.9)
     if late > 0.1:
         assert silent(levels, 0, late - 0.05)
@@ -132,12 +132,12 @@ def test_what_begins_late_comes_behind_silence(
 def test_a_hole_is_filled_and_the_rest_stays_in_time(
     tone: tuple[AudioTrack, list[bytes]],
 ) -> None:
-    heard = Heard(tone[0])
-    for _ in play(heard, tone[1][:50]):
+    fixture = AudioPipelineFixture(tone[0])
+    for _ in play(fixture, tone[1][:50]):
         pass
-    for _ in play(heard, tone[1][50:140], at=ORIGIN + 80 * STEP):
+    for _ in play(fixture, tone[1][50:140], at=ORIGIN + 80 * STEP):
         pass
-    levels = heard.finish(ORIGIN + 170 * STEP)
+    levels = fixture.finish(ORIGIN + 170 * STEP)
     edge, again = 50 * 1024 / 48_000, 80 * 1024 / 48_000
     assert loud(levels, 0.03, edge - 0.05)
     assert silent(levels, edge + 0.05, again - 0.05)
@@ -147,37 +147,37 @@ def test_a_hole_is_filled_and_the_rest_stays_in_time(
 def test_silence_stands_in_after_a_second_and_what_is_late_then_is_trimmed(
     tone: tuple[AudioTrack, list[bytes]],
 ) -> None:
-    heard = Heard(tone[0])
-    for _ in play(heard, tone[1][:47]):
+    fixture = AudioPipelineFixture(tone[0])
+    for _ in play(fixture, tone[1][:47]):
         pass
     for clock in range(ORIGIN, ORIGIN + 3 * SECOND, 3_000):
-        heard.sound.fill_to(clock)
-        heard.sound.release(clock)
-    sent = sum(part.duration for part in heard.sent if isinstance(part, Part))
+        fixture.sound.fill_to(clock)
+        fixture.sound.release(clock)
+    sent = sum(part.duration for part in fixture.sent if isinstance(part, Part))
     assert 1.5 * SECOND < sent < 3 * SECOND, "the picture does not wait"
-    for _ in play(heard, tone[1][47:188], at=ORIGIN + 47 * STEP):
+    for _ in play(fixture, tone[1][47:188], at=ORIGIN + 47 * STEP):
         pass
-    levels = heard.finish(ORIGIN + 4 * SECOND)
+    levels = fixture.finish(ORIGIN + 4 * SECOND)
     assert loud(levels, 0.03, 0.95)
     assert silent(levels, 1.05, 2.0)
     assert loud(levels, 3.05, 3.95)
 
 
 def test_missing_sound_is_not_awaited_twice(tone: tuple[AudioTrack, list[bytes]]) -> None:
-    heard = Heard(tone[0])
-    for _ in play(heard, tone[1][:47]):
+    fixture = AudioPipelineFixture(tone[0])
+    for _ in play(fixture, tone[1][:47]):
         pass
     late: list[int] = []
     for clock in range(ORIGIN + SECOND, ORIGIN + 4 * SECOND, 3_000):
-        heard.sound.fill_to(clock)
-        late.append(clock - heard.sound.end)
+        fixture.sound.fill_to(clock)
+        late.append(clock - fixture.sound.end)
     assert max(late[:31]) > 0.9 * SECOND, "it may come a second late"
     assert max(late[31:]) <= 2, "rounding"
     # It comes again, 0.3 s behind the picture, and is awaited again.
     resumed = ORIGIN + 4 * SECOND - 27_000
-    for pts in play(heard, tone[1][188:], at=resumed):
-        heard.sound.fill_to(pts + 27_000)
-    levels = heard.finish(ORIGIN + 6 * SECOND)
+    for pts in play(fixture, tone[1][188:], at=resumed):
+        fixture.sound.fill_to(pts + 27_000)
+    levels = fixture.finish(ORIGIN + 6 * SECOND)
     assert silent(levels, 1.05, 3.9)
     assert loud(levels, 4.1, 5.6)
 
@@ -185,13 +185,13 @@ def test_missing_sound_is_not_awaited_twice(tone: tuple[AudioTrack, list[bytes]]
 @pytest.mark.parametrize("off", [1.002, pytest.param(0.998, marks=pytest.mark.prove)])
 def test_drift_is_stretched_away(tone: tuple[AudioTrack, list[bytes]], off: float) -> None:
     """A sound card 0.2 % off is 60 ms away after 30 s; it never gets that far."""
-    heard = Heard(tone[0])
+    fixture = AudioPipelineFixture(tone[0])
     packets = tone[1][:280] * 6
     last = 0
-    for pts in play(heard, packets, step=STEP * off):
-        heard.sound.release(pts)
+    for pts in play(fixture, packets, step=STEP * off):
+        fixture.sound.release(pts)
         last = pts
-    levels = heard.finish(last + 4 * STEP)
+    levels = fixture.finish(last + 4 * STEP)
     drift = abs(len(packets) * STEP * (off - 1)) / SECOND
     assert drift > 0.06
     ends = max(time for time, level in levels if level > 0.3) + 1024 / 48_000
@@ -199,11 +199,11 @@ def test_drift_is_stretched_away(tone: tuple[AudioTrack, list[bytes]], off: floa
 
 
 def test_no_source_is_silence_up_to_the_picture() -> None:
-    heard = Heard(None)
+    fixture = AudioPipelineFixture(None)
     for clock in range(ORIGIN, ORIGIN + SECOND, 3_000):
-        heard.sound.fill_to(clock)
-        heard.sound.release(clock)
-    levels = heard.finish(ORIGIN + SECOND)
+        fixture.sound.fill_to(clock)
+        fixture.sound.release(clock)
+    levels = fixture.finish(ORIGIN + SECOND)
     assert len(levels) == 47
     assert max(level for _, level in levels) == 0
 
@@ -211,13 +211,13 @@ def test_no_source_is_silence_up_to_the_picture() -> None:
 def test_cuts_fall_on_the_first_frame_at_or_after_them(
     tone: tuple[AudioTrack, list[bytes]],
 ) -> None:
-    heard = Heard(tone[0])
+    fixture = AudioPipelineFixture(tone[0])
     for number in (1, 2):
-        heard.sound.add_cut(Cut(sequence=number, at=ORIGIN + number * SECOND, discontinuity=True))
-    for pts in play(heard, tone[1][:140]):
-        heard.sound.release(pts)
-    heard.finish(ORIGIN + 140 * STEP)
-    segments = [report for report in heard.sent if isinstance(report, Segment)]
+        fixture.sound.add_cut(Cut(sequence=number, at=ORIGIN + number * SECOND, discontinuity=True))
+    for pts in play(fixture, tone[1][:140]):
+        fixture.sound.release(pts)
+    fixture.finish(ORIGIN + 140 * STEP)
+    segments = [report for report in fixture.sent if isinstance(report, Segment)]
     assert [segment.sequence for segment in segments] == [0, 1, 2]
     assert [segment.start - ORIGIN for segment in segments] == [0, 47 * STEP, 94 * STEP]
     assert [segment.discontinuity for segment in segments] == [False, True, True]
@@ -226,38 +226,38 @@ def test_cuts_fall_on_the_first_frame_at_or_after_them(
 def test_nothing_is_sent_that_a_cut_may_still_come_before(
     tone: tuple[AudioTrack, list[bytes]],
 ) -> None:
-    heard = Heard(tone[0])
-    for _ in play(heard, tone[1][:140]):
+    fixture = AudioPipelineFixture(tone[0])
+    for _ in play(fixture, tone[1][:140]):
         pass
-    assert not any(isinstance(report, Part) for report in heard.sent)
-    heard.sound.release(ORIGIN + SECOND)
-    sent = sum(part.duration for part in heard.sent if isinstance(part, Part))
+    assert not any(isinstance(report, Part) for report in fixture.sent)
+    fixture.sound.release(ORIGIN + SECOND)
+    sent = sum(part.duration for part in fixture.sent if isinstance(part, Part))
     assert 0.8 * SECOND < sent <= SECOND
-    heard.finish(ORIGIN + 140 * STEP)
+    fixture.finish(ORIGIN + 140 * STEP)
 
 
 def test_the_last_segment_has_sound_however_short_it_is() -> None:
-    heard = Heard(None)
-    heard.sound.add_cut(Cut(sequence=1, at=ORIGIN + 10 * STEP + 1))
-    heard.finish(ORIGIN + 10 * STEP + 2)
-    segments = [report for report in heard.sent if isinstance(report, Segment)]
+    fixture = AudioPipelineFixture(None)
+    fixture.sound.add_cut(Cut(sequence=1, at=ORIGIN + 10 * STEP + 1))
+    fixture.finish(ORIGIN + 10 * STEP + 2)
+    segments = [report for report in fixture.sent if isinstance(report, Segment)]
     assert [(segment.sequence, segment.frames) for segment in segments] == [(0, 11), (1, 1)]
 
 
 def test_garbage_is_counted(tone: tuple[AudioTrack, list[bytes]]) -> None:
-    heard = Heard(tone[0])
-    junk = [data if place % 5 else b"\xff\xf1\x00" for place, data in enumerate(tone[1][:140])]
-    for _ in play(heard, junk):
+    fixture = AudioPipelineFixture(tone[0])
+    junk = [data if index % 5 else b"\xff\xf1\x00" for index, data in enumerate(tone[1][:140])]
+    for _ in play(fixture, junk):
         pass
-    levels = heard.finish(ORIGIN + 140 * STEP)
+    levels = fixture.finish(ORIGIN + 140 * STEP)
     assert len(levels) == 140
 
 
 def test_a_config_that_is_none_is_silence() -> None:
     track = AudioTrack(codec=AudioCodec.AAC, config=b"\xff\xff", rate=48_000, channels=2)
-    heard = Heard(track)
-    heard.sound.decode(b"\x21\x10", ORIGIN)
-    levels = heard.finish(ORIGIN + SECOND)
+    fixture = AudioPipelineFixture(track)
+    fixture.sound.decode(b"\x21\x10", ORIGIN)
+    levels = fixture.finish(ORIGIN + SECOND)
     assert max(level for _, level in levels) == 0
 
 
@@ -285,8 +285,8 @@ def test_other_codecs_come_through_by_their_name(
             channels=stream.channels,
         )
         packets = [(bytes(packet), packet.pts) for packet in container.demux(stream)]
-    heard = Heard(track)
+    fixture = AudioPipelineFixture(track)
     for data, pts in packets:
         if pts is not None:
-            heard.sound.decode(data, ORIGIN + 90 * pts)
-    assert loud(heard.finish(ORIGIN + SECOND), 0.1, 0.9)
+            fixture.sound.decode(data, ORIGIN + 90 * pts)
+    assert loud(fixture.finish(ORIGIN + SECOND), 0.1, 0.9)

@@ -15,7 +15,12 @@ from av.audio.frame import AudioFrame
 from media.hls.segment import InitSection, Part
 from media.track import AudioCodec, AudioTrack
 from tests.conftest import Proof
-from tests.transcode.engine.live.test_audio_pipeline import ORIGIN, SECOND, STEP, Heard
+from tests.transcode.engine.live.test_audio_pipeline import (
+    ORIGIN,
+    SECOND,
+    STEP,
+    AudioPipelineFixture,
+)
 from transcode.engine.codec.encode import AUDIO_TIME_BASE, AudioEncoder
 
 _NOTICED = 0.045  # seconds: from there on people notice sound that is early (ITU-R BT.1359)
@@ -30,11 +35,11 @@ def _round() -> tuple[AudioTrack, list[bytes]]:
     encoder = AudioEncoder()
     packets: list[bytes] = []
     wave = [0.5 * math.sin(2 * math.pi * 440 * n / 48_000) for n in range(48_000)]
-    for place in range(4 * _STRETCH + 2):
-        loud = (place // _STRETCH) % 2 == 1
+    for index in range(4 * _STRETCH + 2):
+        loud = (index // _STRETCH) % 2 == 1
         frame = AudioFrame("fltp", "stereo", 1024)
-        frame.sample_rate, frame.pts, frame.time_base = 48_000, place * 1024, AUDIO_TIME_BASE
-        level = [wave[(place * 1024 + n) % 48_000] * loud for n in range(1024)]
+        frame.sample_rate, frame.pts, frame.time_base = 48_000, index * 1024, AUDIO_TIME_BASE
+        level = [wave[(index * 1024 + n) % 48_000] * loud for n in range(1024)]
         for plane in frame.planes:
             plane.update(array.array("f", level).tobytes())
         packets += [sample.data for sample in encoder.encode(frame)]
@@ -52,17 +57,17 @@ def _beginnings(data: bytes) -> list[float]:
             level = array.array("f", bytes(frame.planes[0])[: 4 * frame.samples])
             loud = max(level) > _LOUD
             if loud and quiet > _QUIET:
-                place = next(n for n, sample in enumerate(level) if sample > _LOUD)
-                found.append((frame.time or 0.0) + place / 48_000 - ORIGIN / SECOND)
+                offset = next(n for n, sample in enumerate(level) if sample > _LOUD)
+                found.append((frame.time or 0.0) + offset / 48_000 - ORIGIN / SECOND)
             quiet = 0 if loud else quiet + 1
     return found
 
 
-class _Ears:
+class _AudioListener:
     """Hears what a `Sound` sends, a stretch at a time."""
 
-    def __init__(self, heard: Heard) -> None:
-        self._heard = heard
+    def __init__(self, fixture: AudioPipelineFixture) -> None:
+        self._heard = fixture
         self._init = b""
         self.beginnings: list[float] = []
 
@@ -85,20 +90,20 @@ class _Ears:
 )
 def test_sound_that_drifts_stays_with_the_picture(minutes: int, off: int, proof: Proof) -> None:
     track, packets = _round()
-    heard = Heard(track)
-    ears = _Ears(heard)
+    fixture = AudioPipelineFixture(track)
+    ears = _AudioListener(fixture)
     step = STEP * (1 + off / 1_000_000)
     expected: list[float] = []
     count = minutes * 60 * 48_000 // 1024
-    for place in range(count):
-        stamp = ORIGIN + round(place * step)
-        if place % (2 * _STRETCH) == _STRETCH:
+    for index in range(count):
+        stamp = ORIGIN + round(index * step)
+        if index % (2 * _STRETCH) == _STRETCH:
             expected.append((stamp - ORIGIN) / SECOND)
-        heard.sound.decode(packets[place % (2 * _STRETCH)], stamp)
-        heard.sound.release(stamp - SECOND)
-        if place % (_LOOK * 47) == 0:
+        fixture.sound.decode(packets[index % (2 * _STRETCH)], stamp)
+        fixture.sound.release(stamp - SECOND)
+        if index % (_LOOK * 47) == 0:
             ears.listen()
-    heard.sound.finish(ORIGIN + round(count * step), heard.grid)
+    fixture.sound.finish(ORIGIN + round(count * step), fixture.grid)
     ears.listen()
     away = max(min(abs(found - wanted) for wanted in expected) for found in ears.beginnings)
     # A look at the sound may begin in the middle of a tone, whose beginning is then not met.

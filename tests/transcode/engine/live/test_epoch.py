@@ -9,7 +9,15 @@ import pytest
 
 from media.ladder import AUDIO_RENDITION, Ladder, Rendition
 from tests.support.engine.decoded_output import frames, loudness, onsets, packets, shape, warnings
-from tests.support.engine.engine_process import AAC_FRAME, FRAME, ORIGIN, Made, begin, orders, run
+from tests.support.engine.engine_process import (
+    AAC_FRAME,
+    FRAME,
+    ORIGIN,
+    EngineOutput,
+    begin,
+    orders,
+    run,
+)
 from tests.support.engine.sources import LOW_360P, Source, ffmpeg, scenes, source_of
 from transcode.protocol.messages import Begin, Finish, Packet, Prepared, TakenOver
 
@@ -17,7 +25,7 @@ SECOND = 90_000
 
 
 @pytest.fixture(scope="module")
-def encoded(small: Source) -> Made:
+def encoded(small: Source) -> EngineOutput:
     return run(orders(small, begin(small, reuse=False)))
 
 
@@ -32,7 +40,9 @@ def test_picture_and_sound_stay_together(pulsing: Source, folder: Path, reuse: b
         assert abs((sounded - shown) - (beep - flash)) < 0.005
 
 
-def test_without_reuse_all_rungs_are_encoded_on_the_grid(encoded: Made, small: Source) -> None:
+def test_without_reuse_all_rungs_are_encoded_on_the_grid(
+    encoded: EngineOutput, small: Source
+) -> None:
     assert (encoded.status, encoded.troubles, warnings(encoded)) == (0, {}, {})
     (prepared,) = encoded.of(Prepared)
     assert prepared.reused is None
@@ -66,11 +76,13 @@ def test_cuts_fall_on_the_sources_keyframes(
 
 
 @pytest.fixture(scope="module")
-def taken_over(rare: Source) -> tuple[Source, Made]:
+def taken_over(rare: Source) -> tuple[Source, EngineOutput]:
     return rare, run(orders(rare, begin(rare)))
 
 
-def test_no_keyframe_in_time_and_the_encoder_takes_over(taken_over: tuple[Source, Made]) -> None:
+def test_no_keyframe_in_time_and_the_encoder_takes_over(
+    taken_over: tuple[Source, EngineOutput],
+) -> None:
     source, made = taken_over
     assert (made.status, made.troubles) == (0, {})
     assert made.in_step()
@@ -86,7 +98,7 @@ def test_no_keyframe_in_time_and_the_encoder_takes_over(taken_over: tuple[Source
 
 
 def test_after_a_takeover_no_frame_is_lost_or_shown_twice(
-    taken_over: tuple[Source, Made],
+    taken_over: tuple[Source, EngineOutput],
 ) -> None:
     source, made = taken_over
     first = source.pictures[0].pts
@@ -99,7 +111,7 @@ def test_after_a_takeover_no_frame_is_lost_or_shown_twice(
 
 
 def test_a_lone_rung_is_decoded_only_when_the_encoder_takes_over(
-    taken_over: tuple[Source, Made],
+    taken_over: tuple[Source, EngineOutput],
 ) -> None:
     source, both = taken_over
     order = begin(source)
@@ -175,7 +187,7 @@ def test_a_source_of_sound_alone_is_cut_by_the_clock(small: Source) -> None:
 
 
 def test_what_comes_before_the_first_keyframe_is_left_out(small: Source) -> None:
-    places = [place for place, packet in enumerate(small.packets) if packet.video and packet.key]
+    places = [index for index, packet in enumerate(small.packets) if packet.video and packet.key]
     late = small.packets[places[0] + 7 :]
     made = run([begin(small), *late, Finish()])
     assert (made.status, made.troubles, warnings(made)) == (0, {}, {})
@@ -201,8 +213,8 @@ def test_more_than_60_frames_a_second_are_halved(folder: Path) -> None:
 def broken(source: Source, every: int, data: bytes) -> list[Begin | Packet | Finish]:
     """Replace the bytes of every n-th packet but the first keyframe."""
     bad = [
-        msgspec.structs.replace(packet, data=data) if place % every == every - 1 else packet
-        for place, packet in enumerate(source.packets)
+        msgspec.structs.replace(packet, data=data) if index % every == every - 1 else packet
+        for index, packet in enumerate(source.packets)
     ]
     return [begin(source), *bad, Finish()]
 

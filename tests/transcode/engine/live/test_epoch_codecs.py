@@ -8,7 +8,7 @@ import pytest
 from media.ladder import AUDIO_RENDITION, Ladder, Rendition
 from tests.support.engine.coded_sources import HEVC, HEVC_OPEN, coded
 from tests.support.engine.decoded_output import frames, warnings
-from tests.support.engine.engine_process import ORIGIN, Made, begin, orders, run
+from tests.support.engine.engine_process import ORIGIN, EngineOutput, begin, orders, run
 from tests.support.engine.sources import Source
 from transcode.protocol.messages import Begin, Prepared
 
@@ -29,7 +29,7 @@ def order(source: Source) -> Begin:
     return begin(source, ladder=RUNGS)
 
 
-def exact(made: Made, source: Source) -> bool:
+def exact(made: EngineOutput, source: Source) -> bool:
     """Whether every frame of the source comes out of every rung at its time, silently."""
     assert (made.status, made.complaints, made.troubles, warnings(made)) == (0, "", {}, {})
     assert made.in_step()

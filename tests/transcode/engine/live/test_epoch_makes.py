@@ -9,7 +9,15 @@ import pytest
 from media.codecs.avc import AvcConfig
 from media.ladder import AUDIO_RENDITION, Ladder, Rendition, ladder_for
 from tests.support.engine.decoded_output import frames, packets, warnings
-from tests.support.engine.engine_process import FRAME, LABELS, ORIGIN, Made, begin, orders, run
+from tests.support.engine.engine_process import (
+    FRAME,
+    LABELS,
+    ORIGIN,
+    EngineOutput,
+    begin,
+    orders,
+    run,
+)
 from tests.support.engine.sources import LOW_360P, Source, moving, scenes, source_of, thinned
 from transcode.protocol.messages import Finish, Prepared, TakenOver
 
@@ -30,7 +38,7 @@ def two_rungs(source: Source) -> Ladder:
     )
 
 
-def exact(made: Made, source: Source) -> bool:
+def exact(made: EngineOutput, source: Source) -> bool:
     """Whether every frame comes out of every rung at its time, once, in order and silently."""
     assert (made.status, made.complaints, made.troubles, warnings(made)) == (0, "", {}, {})
     assert made.in_step()

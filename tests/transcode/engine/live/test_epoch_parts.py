@@ -33,7 +33,7 @@ FRAME_MS = 1000 / 30
 HELD_MS = 2 * FRAME_MS + 25
 
 
-class Watched:
+class EpochFixture:
     """An epoch, and what it has sent so far."""
 
     def __init__(self, source: Source, *, low_latency: bool = True, reuse: bool = True) -> None:
@@ -104,7 +104,7 @@ class Watched:
         return True
 
 
-def lateness(watched: Watched, name: str) -> list[float]:
+def lateness(watched: EpochFixture, name: str) -> list[float]:
     """Feed everything; return how long after a part's end in the source's time it was there."""
     found: list[float] = []
     while watched.feed():
@@ -114,7 +114,7 @@ def lateness(watched: Watched, name: str) -> list[float]:
 
 
 def test_parts_of_the_sources_own_packets_leave_with_their_last_packet(small: Source) -> None:
-    late = lateness(Watched(small), "360p")
+    late = lateness(EpochFixture(small), "360p")
     assert len(late) == 8
     # The first segment is announced from its first picture's presentation on, which comes as far
     # after its decoding as pictures are reordered.
@@ -123,7 +123,7 @@ def test_parts_of_the_sources_own_packets_leave_with_their_last_packet(small: So
 
 
 def test_sound_leaves_as_soon_as_it_is_encoded(small: Source) -> None:
-    watched = Watched(small)
+    watched = EpochFixture(small)
     late = lateness(watched, AUDIO_RENDITION)
     assert len(late) >= 7
     # A frame of the decoder, one of the encoder and one to fill up: 1024 samples at 44.1 or 48 kHz.
@@ -133,7 +133,7 @@ def test_sound_leaves_as_soon_as_it_is_encoded(small: Source) -> None:
 
 
 def test_encoded_parts_need_no_more_than_two_pictures_after_their_last(small: Source) -> None:
-    watched = Watched(small)
+    watched = EpochFixture(small)
     for number in range(1, 8):
         end_ms = number * 500.0
         while watched.now_ms < end_ms + HELD_MS and watched.feed():
@@ -143,7 +143,7 @@ def test_encoded_parts_need_no_more_than_two_pictures_after_their_last(small: So
 
 
 def test_all_parts_obey_the_target_that_was_reported(small: Source) -> None:
-    watched = Watched(small)
+    watched = EpochFixture(small)
     while watched.feed():
         pass
     watched.epoch.finish()
@@ -154,7 +154,7 @@ def test_all_parts_obey_the_target_that_was_reported(small: Source) -> None:
 
 @pytest.mark.parametrize("low_latency", [False, True])
 def test_the_encoders_lookahead_is_for_normal_latency(small: Source, *, low_latency: bool) -> None:
-    watched = Watched(small, low_latency=low_latency)
+    watched = EpochFixture(small, low_latency=low_latency)
     while watched.now_ms < 500 + HELD_MS and watched.feed():
         pass
     if low_latency:
@@ -176,7 +176,7 @@ def test_encoders_with_low_delay_take_no_faster_source(
     small: Source, fast: Source, *, low_latency: bool
 ) -> None:
     """They would send twice the rate that the playlists promise."""
-    watched = Watched(small, low_latency=low_latency, reuse=False)
+    watched = EpochFixture(small, low_latency=low_latency, reuse=False)
     while watched.now_ms < 500 and watched.feed():
         pass
     backup = begin(fast, ladder=LADDER, epoch=1, reuse=False)
@@ -187,7 +187,7 @@ def test_encoders_with_low_delay_take_no_faster_source(
 def test_a_slower_source_follows_and_its_parts_obey_the_same_target(
     small: Source, fast: Source
 ) -> None:
-    watched = Watched(fast, reuse=False)
+    watched = EpochFixture(fast, reuse=False)
     while watched.feed():
         pass
     assert watched.epoch.splice(begin(small, ladder=LADDER, epoch=1, reuse=False))
@@ -199,7 +199,7 @@ def test_a_slower_source_follows_and_its_parts_obey_the_same_target(
 
 def test_a_rung_is_shed_with_the_next_cut_if_the_pipeline_is_up_to_date(small: Source) -> None:
     """Its viewers then have whole segments up to the gap."""
-    watched = Watched(small)
+    watched = EpochFixture(small)
     while watched.now_ms < 1_000 + HELD_MS and watched.feed():
         pass
     poll(lambda: len(watched.parts("240p")) >= 2, what="two parts")
@@ -212,7 +212,7 @@ def test_a_rung_is_shed_with_the_next_cut_if_the_pipeline_is_up_to_date(small: S
 
 
 def test_for_normal_latency_a_rung_is_shed_at_once(small: Source) -> None:
-    watched = Watched(small, low_latency=False)
+    watched = EpochFixture(small, low_latency=False)
     while watched.now_ms < 1_900 and watched.feed():
         pass
     watched.epoch.leave_out(("240p",))

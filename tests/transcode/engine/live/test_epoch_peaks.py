@@ -6,7 +6,7 @@ import pytest
 
 from media.ladder import AUDIO_PEAK_RATE, AUDIO_RENDITION
 from storage.live.variants import RenditionMeasure
-from tests.support.engine.engine_process import Made, begin, orders, run
+from tests.support.engine.engine_process import EngineOutput, begin, orders, run
 from tests.support.engine.sources import ffmpeg, source_of
 
 SIZE = "854x96"
@@ -16,7 +16,7 @@ CUTS = f"color=gray:s={SIZE}:r=2:d=4,noise=alls=100:allf=t+u,fps=30"
 BLACK = f"color=black:s={SIZE}:r=30:d=4"
 
 
-def peak(made: Made, name: str) -> int:
+def peak(made: EngineOutput, name: str) -> int:
     """Return the peak segment bit rate of a rendition, as playlists measure it."""
     measure = RenditionMeasure()
     for each in made.segments(name):
@@ -36,8 +36,8 @@ def test_no_rung_exceeds_the_peak_that_playlists_announce(
     folder: Path, scenes: tuple[str, ...]
 ) -> None:
     path = folder / f"nasty{scenes[0][:5]}{len(scenes)}.flv"
-    inputs = [part for scene in scenes for part in ("-f", "lavfi", "-i", scene)]
-    joined = "".join(f"[{place}:v]" for place in range(len(scenes)))
+    inputs = [part for scenario in scenes for part in ("-f", "lavfi", "-i", scenario)]
+    joined = "".join(f"[{index}:v]" for index in range(len(scenes)))
     length = 4 * len(scenes)
     sound = f"anoisesrc=a=1:r=48000:d={length},volume='gte(mod(t,4),2)':eval=frame"
     ffmpeg(

@@ -75,7 +75,7 @@ def test_sound_that_turns_late_in_the_middle_is_heard_again(source: Source) -> N
         assert min(abs(beep - (flash - 2.5)) for flash in flashes) < 0.045
 
 
-class Paced:
+class PacedEpoch:
     """An epoch fed packet by packet: how far its sound's segments are behind the picture."""
 
     def __init__(self, source: Source) -> None:
@@ -115,7 +115,7 @@ def test_segments_wait_for_late_sound_no_longer_than_it_is_late(
 ) -> None:
     odd = shifted(source, seconds)
     late = max(0.0, -seconds) if abs(seconds) <= 4 else 1.0  # a second until an offset is known
-    most = max(lag for _, lag in Paced(odd).lags(odd))
+    most = max(lag for _, lag in PacedEpoch(odd).lags(odd))
     assert most <= 2.5 + late + 0.1, "a segment of 2 s, the encoder, and what is needed"
 
 
@@ -125,10 +125,10 @@ def test_segments_do_not_wait_for_late_sound_that_stops(source: Source) -> None:
     end = source.pictures[0].dts + 5_000
     stops = tuple(
         packet
-        for place, packet in enumerate(late.packets)
-        if packet.video or source.packets[place].dts < end
+        for index, packet in enumerate(late.packets)
+        if packet.video or source.packets[index].dts < end
     )
     gone = msgspec.structs.replace(late, packets=stops)
-    lags = list(Paced(gone).lags(gone))
+    lags = list(PacedEpoch(gone).lags(gone))
     assert max(lag for _, lag in lags) <= 2 + 3 + 1 + 0.2
     assert max(lag for now, lag in lags if now > 10) <= 2 + 1 + 0.2

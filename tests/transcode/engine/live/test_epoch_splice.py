@@ -12,18 +12,18 @@ import pytest
 from media.hls.segment import Segment
 from tests.support.engine.coded_sources import HEVC, coded
 from tests.support.engine.decoded_output import packets, warnings
-from tests.support.engine.engine_process import FRAME, ORIGIN, Made, begin, run
+from tests.support.engine.engine_process import FRAME, ORIGIN, EngineOutput, begin, run
 from tests.support.engine.sources import LOW_360P, Source, moving, source_of
 from tests.support.engine.splices import (
     LADDER,
     SECOND,
     SHIFT,
     SIZE,
-    is_heard_throughout,
     is_whole,
     pictures_of,
     shown,
     since,
+    sound_is_gapless,
     spliced,
     up_to,
 )
@@ -44,25 +44,25 @@ def other(folder: Path) -> Source:
 
 
 @pytest.fixture(scope="module")
-def lent(source: Source) -> Made:
+def lent(source: Source) -> EngineOutput:
     return run(spliced(up_to(source, 3_400), since(source, 2_500)))
 
 
-def test_lent_packets_follow_each_other_without_a_seam(lent: Made) -> None:
+def test_lent_packets_follow_each_other_without_a_seam(lent: EngineOutput) -> None:
     assert is_whole(lent)
     (report,) = lent.of(Spliced)
     assert (report.epoch, report.reused) == (1, "240p")
-    assert is_heard_throughout(lent)
+    assert sound_is_gapless(lent)
 
 
-def test_the_length_of_the_segment_that_two_sources_share_is_foretold(lent: Made) -> None:
+def test_the_length_of_the_segment_that_two_sources_share_is_foretold(lent: EngineOutput) -> None:
     (report,) = lent.of(Spliced)
     shared = lent.segments("240p")[1]
     assert report.sequence == shared.sequence
     assert abs(report.length - shared.duration) <= 90, "within a millisecond, as stamps are"
 
 
-def test_no_picture_is_lost_at_a_splice_in_any_rung(lent: Made, source: Source) -> None:
+def test_no_picture_is_lost_at_a_splice_in_any_rung(lent: EngineOutput, source: Source) -> None:
     taken = [*up_to(source, 3_400).pictures, *since(source, 2_500).pictures]
     (top,) = lent.files("240p")
     assert [data for _, _, data in packets(top)] == [packet.data for packet in taken]
@@ -70,14 +70,14 @@ def test_no_picture_is_lost_at_a_splice_in_any_rung(lent: Made, source: Source) 
     assert shown(lent, "240p") == shown(lent, "144p")
 
 
-def test_the_new_source_begins_where_the_old_one_ended(lent: Made, source: Source) -> None:
+def test_the_new_source_begins_where_the_old_one_ended(lent: EngineOutput, source: Source) -> None:
     before = up_to(source, 3_400).pictures
     at = ORIGIN + 90 * (max(each.pts for each in before) - before[0].pts) + FRAME
     times = shown(lent, "144p")
     assert abs(times[len(before)] - at) <= 90, "within a millisecond, as stamps are"
 
 
-def test_segments_end_at_the_first_keyframe_from_two_seconds_on(lent: Made) -> None:
+def test_segments_end_at_the_first_keyframe_from_two_seconds_on(lent: EngineOutput) -> None:
     lengths = [round(each.duration / SECOND, 1) for each in lent.segments("240p")]
     # The new source's keyframes come 3.4, 4.4, 5.4, 6.4 s after the beginning of the run.
     assert lengths[:2] == [2.0, 2.4]
@@ -96,7 +96,7 @@ def test_a_splice_at_any_moment_has_no_seam(source: Source, seed: int, reuse: bo
     made = run(spliced(ends[0], middle, since(source, chance.randrange(4_000)), reuse=reuse))
     assert is_whole(made)
     assert len(made.of(Spliced)) == 2
-    assert is_heard_throughout(made)
+    assert sound_is_gapless(made)
     counts = {len(shown(made, name)) for name in pictures_of(made)}
     wanted = sum(len(each.pictures) for each in (ends[0], middle))
     assert len(counts) == 1
@@ -112,7 +112,7 @@ def test_encoded_rungs_keep_their_encoders_and_their_grid(source: Source) -> Non
     assert lengths == pytest.approx([2.0, 2.0, 2.0], abs=0.04)
     taken = [*up_to(source, 2_700).pictures, *since(source, 1_500).pictures]
     assert len(shown(made, "240p")) == len(shown(made, "144p")) == len(taken)
-    assert is_heard_throughout(made)
+    assert sound_is_gapless(made)
 
 
 def test_a_source_that_ends_right_after_a_cut_leaves_no_tiny_segment(source: Source) -> None:
@@ -233,7 +233,7 @@ def test_hevc_goes_on_in_the_same_encoders() -> None:
     assert len(shown(made, "360p")) == len(taken)
 
 
-def test_decode_times_rise_across_a_splice(lent: Made) -> None:
+def test_decode_times_rise_across_a_splice(lent: EngineOutput) -> None:
     (file,) = lent.files("240p")
     with av.open(io.BytesIO(file), "r") as container:
         times = [packet.dts for packet in container.demux() if packet.dts is not None]

@@ -17,11 +17,11 @@ from tests.support.engine.splices import (
     SECOND,
     SHIFT,
     SIZE,
-    is_heard_throughout,
     is_whole,
     pictures_of,
     shown,
     since,
+    sound_is_gapless,
     spliced,
     up_to,
 )
@@ -57,7 +57,7 @@ def test_sound_of_another_form_goes_on(
 ) -> None:
     made = run(spliced(up_to(source, 2_700), since(retuned(folder, source, *change), 1_500)))
     assert is_whole(made)
-    assert is_heard_throughout(made)
+    assert sound_is_gapless(made)
     assert max(level for _, level in loudness(made.files(AUDIO_RENDITION)[0])[-20:]) > 0.05
 
 
@@ -66,7 +66,7 @@ def test_sound_that_comes_or_goes_is_silence(source: Source, comes: bool) -> Non
     first, second = (mute(source), source) if comes else (source, mute(source))
     made = run(spliced(up_to(first, 2_700), since(second, 1_500)))
     assert is_whole(made)
-    assert is_heard_throughout(made)
+    assert sound_is_gapless(made)
     levels = loudness(made.files(AUDIO_RENDITION)[0])
     start = ORIGIN / SECOND
     before = max(level for at, level in levels if at < start + 2.5)
@@ -80,7 +80,7 @@ def test_sound_that_comes_late_finds_silence(source: Source) -> None:
     kept = tuple(each for each in late.packets if each.video or each.pts > first + 1_500)
     made = run(spliced(up_to(source, 2_700), msgspec.structs.replace(late, packets=kept)))
     assert made.troubles.keys() <= {"sound missing"}
-    assert is_heard_throughout(made)
+    assert sound_is_gapless(made)
     assert not any(segment.discontinuity for segment in made.of(Segment))
 
 
@@ -114,7 +114,7 @@ def test_sound_with_an_unknown_codec_leaves_the_picture_whole(source: Source) ->
     assert made.status == 0
     taken = [*up_to(source, 2_700).pictures, *second.pictures]
     assert len(shown(made, "144p")) == len(taken)
-    assert is_heard_throughout(made)
+    assert sound_is_gapless(made)
 
 
 # -- picture and sound together -------------------------------------------------------------------
@@ -153,7 +153,7 @@ def test_picture_and_sound_stay_together_over_ten_splices(
         pieces.append(since(up_to(pulses, end), start * 1_000, SHIFT * number))
     made = run(spliced(*pieces, reuse=reuse))
     assert is_whole(made)
-    assert is_heard_throughout(made)
+    assert sound_is_gapless(made)
     seen, _ = onsets(made.files(pictures_of(made)[0])[0])
     _, heard = onsets(made.files(AUDIO_RENDITION)[0])
     assert len(seen) == len(heard) > 20

@@ -9,7 +9,7 @@ import pytest
 
 from media.ladder import AUDIO_RENDITION
 from tests.support.engine.decoded_output import frames, onsets, packets, warnings
-from tests.support.engine.engine_process import FRAME, ORIGIN, Made, begin, orders, run
+from tests.support.engine.engine_process import FRAME, ORIGIN, EngineOutput, begin, orders, run
 from tests.support.engine.sources import LOW_360P, TONE, Source, ffmpeg, pulses, source_of
 from transcode.engine.output.segment_grid import SLACK
 from transcode.protocol.messages import EngineOrder, Packet, TakenOver
@@ -49,7 +49,7 @@ def slow(folder: Path, name: str, seconds: float, *, coded: Iterable[str] = ()) 
     return source_of(path)
 
 
-def bounded(made: Made, *, longest: int = LONGEST + FRAME) -> bool:
+def bounded(made: EngineOutput, *, longest: int = LONGEST + FRAME) -> bool:
     """Whether no segment is too long, all renditions are whole, and times rise."""
     assert (made.status, made.complaints) == (0, "")
     for name in made.names:
@@ -190,13 +190,13 @@ def test_pictures_that_are_sent_later_than_their_sound_are_all_shown(
 def stamped(change: Callable[[int, Packet], int], source: Source) -> list[Packet]:
     return [
         msgspec.structs.replace(packet, dts=packet.dts + by, pts=packet.pts + by)
-        for place, packet in enumerate(source.packets)
-        for by in [change(place, packet)]
+        for index, packet in enumerate(source.packets)
+        for by in [change(index, packet)]
     ]
 
 
 def test_a_single_absurd_time_of_the_sound_does_not_stop_the_picture(small: Source) -> None:
-    bad = next(place for place, packet in enumerate(small.packets) if packet.dts > 900)
+    bad = next(index for index, packet in enumerate(small.packets) if packet.dts > 900)
     while small.packets[bad].video:
         bad += 1
     changed = stamped(lambda place, _: 12_000 if place == bad else 0, small)

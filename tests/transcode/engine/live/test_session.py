@@ -15,7 +15,7 @@ from tests.support.engine.decoded_output import frames, loudness, packets, warni
 from tests.support.engine.engine_process import (
     LABELS,
     ORIGIN,
-    Made,
+    EngineOutput,
     begin,
     orders,
     run,
@@ -30,18 +30,18 @@ SECOND = VIDEO_SCALE
 
 
 @pytest.fixture(scope="module")
-def made(two_seconds: Source) -> Made:
+def made(two_seconds: Source) -> EngineOutput:
     return run(orders(two_seconds, begin(two_seconds)))
 
 
 # -- a source whose packets are reused ------------------------------------------------------------
 
 
-def test_the_engine_ends_well_and_silent(made: Made) -> None:
+def test_the_engine_ends_well_and_silent(made: EngineOutput) -> None:
     assert (made.status, made.complaints, made.troubles) == (0, "", {})
 
 
-def test_it_says_what_it_makes_before_it_does(made: Made) -> None:
+def test_it_says_what_it_makes_before_it_does(made: EngineOutput) -> None:
     prepared = made.reports[0]
     assert prepared == Prepared(
         epoch=0, names=("720p", "480p", "360p", AUDIO_RENDITION), reused="720p"
@@ -49,24 +49,24 @@ def test_it_says_what_it_makes_before_it_does(made: Made) -> None:
     assert made.names == ["360p", "480p", "720p", AUDIO_RENDITION]
 
 
-def test_ffmpeg_decodes_every_rendition_without_a_word(made: Made) -> None:
+def test_ffmpeg_decodes_every_rendition_without_a_word(made: EngineOutput) -> None:
     assert warnings(made) == {}
 
 
-def test_the_top_rung_is_the_source_byte_for_byte(made: Made, two_seconds: Source) -> None:
+def test_the_top_rung_is_the_source_byte_for_byte(made: EngineOutput, two_seconds: Source) -> None:
     (file,) = made.files("720p")
     assert [data for _, _, data in packets(file)] == [
         packet.data for packet in two_seconds.pictures
     ]
 
 
-def test_the_top_rung_has_the_sources_times(made: Made, two_seconds: Source) -> None:
+def test_the_top_rung_has_the_sources_times(made: EngineOutput, two_seconds: Source) -> None:
     (file,) = made.files("720p")
     first = two_seconds.pictures[0].pts
     # Players place what begins by its first decode time: none is earlier than the first picture.
     assert [(dts, pts) for dts, pts, _ in packets(file)] == [
-        (ORIGIN + max(90 * (packet.dts - first), place), ORIGIN + 90 * (packet.pts - first))
-        for place, packet in enumerate(two_seconds.pictures)
+        (ORIGIN + max(90 * (packet.dts - first), index), ORIGIN + 90 * (packet.pts - first))
+        for index, packet in enumerate(two_seconds.pictures)
     ]
 
 
@@ -75,7 +75,7 @@ def test_the_top_rung_has_the_sources_times(made: Made, two_seconds: Source) -> 
     [("720p", (960, 48)), ("480p", (854, 43)), ("360p", (640, 32))],
 )
 def test_a_rung_has_its_size_and_every_frame(
-    made: Made, two_seconds: Source, name: str, size: tuple[int, int]
+    made: EngineOutput, two_seconds: Source, name: str, size: tuple[int, int]
 ) -> None:
     (file,) = made.files(name)
     shown = frames(file)
@@ -94,21 +94,21 @@ def expected(source: Source, name: str, size: tuple[int, int]) -> tuple[int, int
     return rung.width, rung.height
 
 
-def test_out_frames_are_in_frames(made: Made, two_seconds: Source) -> None:
+def test_out_frames_are_in_frames(made: EngineOutput, two_seconds: Source) -> None:
     sums = made.finished
     count = len(two_seconds.pictures)
     assert sums.frames_in == count
     assert {sums.frames_out[name] for name in ("720p", "480p", "360p")} == {count}
 
 
-def test_segments_are_two_seconds_and_begin_together(made: Made) -> None:
+def test_segments_are_two_seconds_and_begin_together(made: EngineOutput) -> None:
     assert made.in_step()
     for name in ("720p", "480p", "360p"):
         assert made.starts(name) == [ORIGIN + n * 2 * SECOND for n in range(4)]
         assert all(abs(each.duration - 2 * SECOND) <= FRAME for each in made.segments(name))
 
 
-def test_every_segment_of_a_rung_begins_with_an_idr_picture(made: Made) -> None:
+def test_every_segment_of_a_rung_begins_with_an_idr_picture(made: EngineOutput) -> None:
     for name in ("720p", "480p", "360p"):
         for segment in made.segments(name):
             with av.open(io.BytesIO(made.files(name)[0]), "r") as container:
@@ -116,14 +116,14 @@ def test_every_segment_of_a_rung_begins_with_an_idr_picture(made: Made) -> None:
             assert segment.start in keys
 
 
-def test_segments_follow_each_other_without_a_hole(made: Made) -> None:
+def test_segments_follow_each_other_without_a_hole(made: EngineOutput) -> None:
     for name in made.names:
         segments = made.segments(name)
         for before, after in itertools.pairwise(segments):
             assert before.start + before.duration == after.start
 
 
-def test_a_segment_is_its_parts_joined(made: Made) -> None:
+def test_a_segment_is_its_parts_joined(made: EngineOutput) -> None:
     for name in made.names:
         for segment in made.segments(name):
             parts = [each for each in made.parts(name) if each.sequence == segment.sequence]
@@ -135,7 +135,7 @@ def test_a_segment_is_its_parts_joined(made: Made) -> None:
             assert parts[0].independent
 
 
-def test_parts_are_about_half_a_second_but_for_the_last(made: Made) -> None:
+def test_parts_are_about_half_a_second_but_for_the_last(made: EngineOutput) -> None:
     for name in made.names:
         for segment in made.segments(name):
             parts = [each for each in made.parts(name) if each.sequence == segment.sequence]
@@ -143,7 +143,7 @@ def test_parts_are_about_half_a_second_but_for_the_last(made: Made) -> None:
             assert all(part.duration >= 0.85 * SECOND // 2 for part in parts[:-1])
 
 
-def test_a_segment_is_reported_after_its_parts_and_its_init(made: Made) -> None:
+def test_a_segment_is_reported_after_its_parts_and_its_init(made: EngineOutput) -> None:
     seen: set[tuple[str, int]] = set()
     inits: set[tuple[str, int]] = set()
     for report in made.reports:
@@ -156,7 +156,7 @@ def test_a_segment_is_reported_after_its_parts_and_its_init(made: Made) -> None:
             assert (report.rendition, report.init) in inits
 
 
-def test_the_end_is_where_the_last_rendition_ends(made: Made) -> None:
+def test_the_end_is_where_the_last_rendition_ends(made: EngineOutput) -> None:
     last = max(
         segment.start + segment.duration for name in made.names for segment in made.segments(name)
     )
@@ -164,7 +164,7 @@ def test_the_end_is_where_the_last_rendition_ends(made: Made) -> None:
     assert 0 <= last - (ORIGIN + 8 * SECOND) <= FRAME
 
 
-def test_sound_is_aac_at_48_khz_in_stereo_without_a_hole(made: Made) -> None:
+def test_sound_is_aac_at_48_khz_in_stereo_without_a_hole(made: EngineOutput) -> None:
     (init,) = made.inits(AUDIO_RENDITION)
     assert init.codecs == "mp4a.40.2"
     (file,) = made.files(AUDIO_RENDITION)
@@ -183,7 +183,7 @@ def test_the_same_input_makes_the_same_bytes(small: Source) -> None:
 
 
 def test_a_lone_rung_of_the_sources_packets_costs_no_decoder(
-    made: Made, two_seconds: Source
+    made: EngineOutput, two_seconds: Source
 ) -> None:
     order = begin(two_seconds)
     assert order.ladder

@@ -9,7 +9,14 @@ import pytest
 from media.hls.segment import Segment
 from media.ladder import AUDIO_RENDITION, Ladder
 from tests.support.engine.decoded_output import frames, packets, warnings
-from tests.support.engine.engine_process import FRAME, ORIGIN, Made, begin, run, run_with_pauses
+from tests.support.engine.engine_process import (
+    FRAME,
+    ORIGIN,
+    EngineOutput,
+    begin,
+    run,
+    run_with_pauses,
+)
 from tests.support.engine.sources import Source
 from transcode.engine.live.shedding import omitted_renditions
 from transcode.protocol.messages import (
@@ -58,11 +65,11 @@ def ordered(
     return [*orders, *(LeaveOut(off=off) for _, off in due), Finish()]
 
 
-def gaps(made: Made, name: str) -> list[bool]:
+def gaps(made: EngineOutput, name: str) -> list[bool]:
     return [segment.gap for segment in made.segments(name)]
 
 
-def whole(made: Made) -> bool:
+def whole(made: EngineOutput) -> bool:
     """Whether all renditions are in step, gaps are empty and nothing has a hole in its numbers."""
     assert (made.status, made.complaints) == (0, "")
     assert made.in_step()
@@ -82,11 +89,11 @@ def whole(made: Made) -> bool:
     return True
 
 
-def times(made: Made, name: str) -> list[int]:
+def times(made: EngineOutput, name: str) -> list[int]:
     return [pts for file in made.files(name) for pts, _, _ in frames(file)]
 
 
-def wanted(made: Made, name: str, source: Source) -> list[int]:
+def expected_times(made: EngineOutput, name: str, source: Source) -> list[int]:
     """The times of all of the source's frames in the segments that are no gaps."""
     first = source.pictures[0].pts
     every = sorted(ORIGIN + 90 * (packet.pts - first) for packet in source.pictures)
@@ -98,36 +105,40 @@ def wanted(made: Made, name: str, source: Source) -> list[int]:
 
 
 @pytest.fixture(scope="module")
-def shed(two_seconds: Source) -> Made:
+def shed(two_seconds: Source) -> EngineOutput:
     """One encoded rung is off from 1 s to 6 s; each order comes in the middle of a segment."""
     return run(ordered(two_seconds, begin(two_seconds), {1.0: ("480p",), 4.5: ()}))
 
 
-def test_a_rung_is_left_out_from_cut_to_cut_and_comes_back(shed: Made, two_seconds: Source) -> None:
+def test_a_rung_is_left_out_from_cut_to_cut_and_comes_back(
+    shed: EngineOutput, two_seconds: Source
+) -> None:
     assert whole(shed)
     # What was begun when the order came is given up.
     assert gaps(shed, "480p") == [True, True, True, False]
     for name in ("720p", "360p", AUDIO_RENDITION):
         assert not any(gaps(shed, name))
-    assert times(shed, "480p") == wanted(shed, "480p", two_seconds)
+    assert times(shed, "480p") == expected_times(shed, "480p", two_seconds)
     assert shed.troubles == {}
     assert not any(segment.discontinuity for segment in shed.of(Segment))
 
 
-def test_gaps_begin_and_end_with_the_segments_of_the_others(shed: Made) -> None:
+def test_gaps_begin_and_end_with_the_segments_of_the_others(shed: EngineOutput) -> None:
     for one, other in zip(shed.segments("480p"), shed.segments("360p"), strict=True):
         assert one.start == other.start
         assert abs(one.duration - other.duration) <= 2
 
 
-def test_what_stays_on_has_every_frame(shed: Made, two_seconds: Source) -> None:
+def test_what_stays_on_has_every_frame(shed: EngineOutput, two_seconds: Source) -> None:
     count = len(two_seconds.pictures)
     out = shed.finished.frames_out
     assert (out["720p"], out["360p"], out["480p"]) == (count, count, count // 4)
-    assert times(shed, "360p") == wanted(shed, "360p", two_seconds)
+    assert times(shed, "360p") == expected_times(shed, "360p", two_seconds)
 
 
-def test_a_rung_that_comes_back_needs_no_other_init_and_decodes_silently(shed: Made) -> None:
+def test_a_rung_that_comes_back_needs_no_other_init_and_decodes_silently(
+    shed: EngineOutput,
+) -> None:
     assert len(shed.inits("480p")) == 1
     assert {segment.init for segment in shed.segments("480p")} == {0}
     assert warnings(shed) == {}
@@ -154,7 +165,7 @@ def test_with_all_encoded_rungs_off_nothing_is_decoded(two_seconds: Source) -> N
         packet.data for packet in torn.pictures
     ]
     for name in ("480p", "360p"):
-        assert times(made, name) == wanted(made, name, two_seconds)
+        assert times(made, name) == expected_times(made, name, two_seconds)
 
 
 def test_a_rung_that_is_off_from_the_beginning_begins_later(two_seconds: Source) -> None:
@@ -164,7 +175,7 @@ def test_a_rung_that_is_off_from_the_beginning_begins_later(two_seconds: Source)
     assert gaps(made, "480p") == [True] * 4
     assert made.inits("480p") == []
     assert gaps(made, "360p") == [True, True, False, False]
-    assert times(made, "360p") == wanted(made, "360p", two_seconds)
+    assert times(made, "360p") == expected_times(made, "360p", two_seconds)
     assert (made.troubles, warnings(made)) == ({}, {})
     (prepared,) = made.of(Prepared)
     assert prepared.names == (*RUNGS, AUDIO_RENDITION), "a gap is a rendition too"
@@ -196,8 +207,8 @@ def test_without_the_sources_packets_the_smallest_rung_stays(two_seconds: Source
     assert whole(made)
     assert gaps(made, "720p") == gaps(made, "480p") == [True, True, True, False]
     assert gaps(made, "360p")[2:] == [True, True]
-    assert times(made, "720p") == wanted(made, "720p", two_seconds)
-    assert times(made, "360p") == wanted(made, "360p", two_seconds)
+    assert times(made, "720p") == expected_times(made, "720p", two_seconds)
+    assert times(made, "360p") == expected_times(made, "360p", two_seconds)
     assert made.troubles == {}
 
 
@@ -211,7 +222,7 @@ def test_a_top_rung_that_is_off_is_left_out_once_the_encoder_makes_it(rare: Sour
     assert gaps(made, "360p") == [False] * 4
     top = made.segments("480p")
     assert [segment.discontinuity for segment in top] == [False, True, False, False]
-    assert times(made, "480p") == wanted(made, "480p", rare)
+    assert times(made, "480p") == expected_times(made, "480p", rare)
     assert made.of(TakenOver) == [TakenOver(epoch=0)]
     assert (made.troubles, warnings(made)) == ({}, {})
 
@@ -221,8 +232,8 @@ def test_a_takeover_with_all_rungs_off_wakes_the_smallest_between_keyframes(rare
     assert whole(made)
     assert gaps(made, "480p") == [False, True, True, True]
     assert gaps(made, "360p") == [True, False, False, False]
-    assert times(made, "480p") == wanted(made, "480p", rare)
-    assert times(made, "360p") == wanted(made, "360p", rare)
+    assert times(made, "480p") == expected_times(made, "480p", rare)
+    assert times(made, "360p") == expected_times(made, "360p", rare)
     assert (made.troubles, warnings(made)) == ({}, {})
 
 
@@ -231,7 +242,7 @@ def test_a_takeover_of_rungs_that_slept_begins_with_whole_pictures(rare: Source)
     made = run(ordered(rare, order, {}))
     assert whole(made)
     assert gaps(made, "360p") == [True, False, False, False]
-    assert times(made, "360p") == wanted(made, "360p", rare)
+    assert times(made, "360p") == expected_times(made, "360p", rare)
     assert (made.troubles, warnings(made)) == ({}, {})
 
 
@@ -244,7 +255,7 @@ def test_a_lone_rung_stays_whatever_is_asked(rare: Source) -> None:
     made = run(ordered(rare, alone, {}))
     assert whole(made)
     assert not any(gaps(made, "480p"))
-    assert times(made, "480p") == wanted(made, "480p", rare)
+    assert times(made, "480p") == expected_times(made, "480p", rare)
 
 
 def test_an_epoch_that_ends_in_gaps_ends_with_its_source(rare: Source) -> None:

@@ -13,7 +13,15 @@ from av.video.frame import VideoFrame
 from media.hls.segment import Segment
 from media.ladder import AUDIO_RENDITION, Ladder, ladder_for
 from tests.support.engine.decoded_output import frames, loudness, packets, shape, warnings
-from tests.support.engine.engine_process import AAC_FRAME, FRAME, LABELS, ORIGIN, Made, begin, run
+from tests.support.engine.engine_process import (
+    AAC_FRAME,
+    FRAME,
+    LABELS,
+    ORIGIN,
+    EngineOutput,
+    begin,
+    run,
+)
 from tests.support.engine.sources import Source, ffmpeg, moving, source_of
 from tests.support.engine.splices import LADDER, SIZE, ladder_of, since, up_to
 from transcode.engine.live.slate import Colours, draw_card, fit_picture
@@ -88,8 +96,8 @@ def decoded(data: bytes) -> list[tuple[int, tuple[int, ...]]]:
 def _pixel(frame: VideoFrame, across: Fraction = Fraction(1, 4)) -> tuple[int, ...]:
     levels: list[int] = []
     for plane in frame.planes:
-        place = plane.height // 2 * plane.line_size + int(plane.width * across)
-        levels.append(bytes(plane)[place])
+        offset = plane.height // 2 * plane.line_size + int(plane.width * across)
+        levels.append(bytes(plane)[offset])
     return tuple(levels)
 
 
@@ -104,7 +112,7 @@ def is_red(levels: tuple[int, ...]) -> bool:
     return 55 <= luma <= 90 and 85 <= blue <= 110 and red > 225
 
 
-def is_sound(made: Made) -> bool:
+def is_sound(made: EngineOutput) -> bool:
     """Nothing that a decoder complains of, renditions in step, sound without a hole."""
     assert (made.status, made.complaints, made.troubles) == (0, "", {})
     assert warnings(made) == {}
@@ -122,12 +130,12 @@ def is_sound(made: Made) -> bool:
 
 
 @pytest.fixture(scope="module")
-def lent(source: Source) -> Made:
+def lent(source: Source) -> EngineOutput:
     return run([*gone(up_to(source, 3_400)), *shown_for(7), *again(since(source, 2_500))])
 
 
 def test_the_slate_begins_and_ends_with_a_seam_where_the_source_lent_its_packets(
-    lent: Made,
+    lent: EngineOutput,
 ) -> None:
     assert is_sound(lent)
     assert [each.reused for each in lent.of(Prepared)] == ["240p", "240p"]
@@ -139,7 +147,7 @@ def test_the_slate_begins_and_ends_with_a_seam_where_the_source_lent_its_packets
 
 
 def test_the_last_picture_is_shown_for_two_seconds_and_then_the_card(
-    lent: Made, source: Source
+    lent: EngineOutput, source: Source
 ) -> None:
     taken = up_to(source, 3_400).pictures
     end = ORIGIN + 90 * (max(each.pts for each in taken) - taken[0].pts) + FRAME
@@ -153,7 +161,7 @@ def test_the_last_picture_is_shown_for_two_seconds_and_then_the_card(
         assert not any(is_card(levels) for at, levels in pictures if at >= end + 7 * SECOND + STEP)
 
 
-def test_the_slate_lasts_as_long_as_it_is_said(lent: Made) -> None:
+def test_the_slate_lasts_as_long_as_it_is_said(lent: EngineOutput) -> None:
     for name in lent.names:
         segments = lent.segments(name)
         lasted = segments[6].start - segments[2].start
@@ -164,7 +172,7 @@ def test_the_slate_lasts_as_long_as_it_is_said(lent: Made) -> None:
         assert max(each.duration for each in segments) <= 2.5 * SECOND
 
 
-def test_the_slate_is_silent_and_the_source_is_not(lent: Made) -> None:
+def test_the_slate_is_silent_and_the_source_is_not(lent: EngineOutput) -> None:
     segments = lent.segments(AUDIO_RENDITION)
     levels = [each for file in lent.files(AUDIO_RENDITION) for each in loudness(file)]
     start, end = segments[2].start / SECOND, segments[6].start / SECOND

@@ -8,7 +8,7 @@ from transcode.engine.output.decoded_frames import FrameThinner, black_frame, sp
 from transcode.engine.output.segment_grid import HOLE, Cut
 
 
-def kept(rate: float, *, told: Fraction | None = None, seconds: int = 3) -> list[int]:
+def kept_frames(rate: float, *, told: Fraction | None = None, seconds: int = 3) -> list[int]:
     """How many frames of each second are kept, with stamps of whole milliseconds."""
     thinner = FrameThinner(told)
     counts = [0] * seconds
@@ -20,17 +20,17 @@ def kept(rate: float, *, told: Fraction | None = None, seconds: int = 3) -> list
 
 @pytest.mark.parametrize("rate", [1, 24, 29.97, 30, 50, 59.94, 60])
 def test_up_to_60_a_second_all_are_kept(rate: float) -> None:
-    assert sum(kept(rate)) == round(rate * 3)
+    assert sum(kept_frames(rate)) == round(rate * 3)
 
 
 @pytest.mark.parametrize(("rate", "expected"), [(120, 60), (90, 45), (72, 36), (144, 48)])
 def test_more_are_thinned_from_the_first_when_the_source_tells(rate: int, expected: int) -> None:
-    counts = kept(rate, told=Fraction(rate))
+    counts = kept_frames(rate, told=Fraction(rate))
     assert all(abs(count - expected) <= 1 for count in counts)
 
 
 def test_more_are_thinned_after_a_second_when_it_does_not() -> None:
-    counts = kept(120)
+    counts = kept_frames(120)
     assert counts[0] == 120
     assert all(abs(count - 60) <= 1 for count in counts[1:])
 

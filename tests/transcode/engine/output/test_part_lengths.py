@@ -25,24 +25,24 @@ INIT = Init(codec="avc1", scale=VIDEO_SCALE, is_video=True, size=(640, 360), def
 RATES = [*range(1, 61), Fraction(24_000, 1001), Fraction(30_000, 1001), Fraction(60_000, 1001)]
 
 
-class Arrival(msgspec.Struct, frozen=True):
+class SentPart(msgspec.Struct, frozen=True):
     """A part, and how many samples of its rendition had been fed when it was sent."""
 
     part: Part
     fed: int
 
 
-class Fed:
+class SegmenterFixture:
     """A segmenter that gets a rendition's samples one by one."""
 
     def __init__(self, target: int, scale: int = VIDEO_SCALE) -> None:
         self.sent: list[EngineReport] = []
-        self.arrivals: list[Arrival] = []
+        self.arrivals: list[SentPart] = []
         self._track = LiveSegmenter("720p", scale, self.sent.append)
         self._track.begin(epoch=0, part=target)
         self._target = target
 
-    def feed(self, times: Sequence[int], *, each: int) -> "Fed":
+    def feed(self, times: Sequence[int], *, each: int) -> "SegmenterFixture":
         """Feed samples of these times; `each` of them make a segment."""
         for fed, at in enumerate(times, 1):
             number, first = divmod(fed - 1, each)
@@ -50,7 +50,7 @@ class Fed:
             before = len(self.sent)
             self._track.add(Sample(at, at, 0, cut is not None, b"x"), cut)
             parts = [report for report in self.sent[before:] if isinstance(report, Part)]
-            self.arrivals += [Arrival(part, fed) for part in parts]
+            self.arrivals += [SentPart(part, fed) for part in parts]
         self._track.end()
         return self
 
@@ -123,7 +123,9 @@ def test_every_part_of_a_constant_source_leaves_with_its_last_frame(
     for wanted_ms in (200, 333, 500, 1000):
         target = target_of(rate, wanted_ms * MS)
         frames = max(1, int(target * rate / VIDEO_SCALE))
-        fed = Fed(target).feed(constant(rate, 12 * frames + 5, rounded=rounded), each=4 * frames)
+        fed = SegmenterFixture(target).feed(
+            constant(rate, 12 * frames + 5, rounded=rounded), each=4 * frames
+        )
         assert fed.obeys()
         assert fed.drift() <= 2 * MS
         whole = [arrival for arrival in fed.arrivals if arrival.part.duration >= 0.85 * target]
@@ -151,7 +153,7 @@ def jittery(rate: int, count: int, jitter: float, seed: int) -> list[int]:
 )
 def test_jitter_breaks_no_rule(rate: int, wanted_ms: int, jitter: float, seed: int) -> None:
     target = target_of(rate, wanted_ms * MS)
-    fed = Fed(target).feed(jittery(rate, 6 * rate + 5, jitter, seed), each=2 * rate)
+    fed = SegmenterFixture(target).feed(jittery(rate, 6 * rate + 5, jitter, seed), each=2 * rate)
     assert fed.obeys()
     # The announced parts follow the media within two frames.
     assert fed.drift() <= 2 * VIDEO_SCALE / rate + 2 * MS
@@ -162,7 +164,11 @@ def test_a_rate_that_the_target_was_not_made_for_breaks_no_rule(
     assumed: int, rate: int, wanted_ms: int, rounded: bool
 ) -> None:
     target = target_of(assumed, wanted_ms * MS)
-    assert Fed(target).feed(constant(rate, 5 * rate + 3, rounded=rounded), each=2 * rate).obeys()
+    assert (
+        SegmenterFixture(target)
+        .feed(constant(rate, 5 * rate + 3, rounded=rounded), each=2 * rate)
+        .obeys()
+    )
 
 
 def changing(first: int, second: int) -> Iterator[int]:
@@ -175,18 +181,18 @@ def changing(first: int, second: int) -> Iterator[int]:
 
 @pytest.mark.parametrize(("first", "second"), [(30, 60), (60, 15), (30, 1), (25, 7), (3, 50)])
 def test_a_rate_that_changes_breaks_no_rule(first: int, second: int) -> None:
-    assert Fed(target_of(first)).feed(list(changing(first, second)), each=50).obeys()
+    assert SegmenterFixture(target_of(first)).feed(list(changing(first, second)), each=50).obeys()
 
 
 @given(st.lists(st.integers(0, 3 * VIDEO_SCALE), min_size=2, max_size=60))
 def test_holes_break_no_rule(steps: list[int]) -> None:
     times = list(accumulate(steps, initial=10 * VIDEO_SCALE))
-    assert Fed(HALF).feed(times, each=20).obeys()
+    assert SegmenterFixture(HALF).feed(times, each=20).obeys()
 
 
 @given(st.integers(200, 1000).map(lambda ms: ms * MS))
 def test_sound_has_whole_frames_in_every_part(target: int) -> None:
-    fed = Fed(target, scale=48_000).feed(
+    fed = SegmenterFixture(target, scale=48_000).feed(
         [480_000 + number * 1024 for number in range(400)], each=94
     )
     assert fed.obeys()
@@ -198,7 +204,7 @@ def test_sound_has_whole_frames_in_every_part(target: int) -> None:
 @pytest.mark.parametrize("first", range(1, 30))
 def test_parts_cover_a_hole_that_one_of_them_has_room_for(first: int, lost: int) -> None:
     times = constant(30, 90, rounded=True)
-    fed = Fed(HALF).feed(times[:first] + times[first + lost :], each=45)
+    fed = SegmenterFixture(HALF).feed(times[:first] + times[first + lost :], each=45)
     assert fed.obeys()
     assert fed.drift() <= MS
 
@@ -207,7 +213,7 @@ def test_parts_cover_a_hole_that_one_of_them_has_room_for(first: int, lost: int)
 def test_parts_are_announced_as_they_last_where_a_picture_is_held(pictures: int) -> None:
     times = constant(30, pictures, rounded=True)
     times += [times[-1] + number * HALF // 5 for number in range(1, 60)]
-    fed = Fed(HALF).feed(times, each=200)
+    fed = SegmenterFixture(HALF).feed(times, each=200)
     assert fed.obeys()
     for arrival in fed.arrivals:
         (media,) = read_fragments(arrival.part.data, INIT)

@@ -143,17 +143,17 @@ def test_a_hole_in_the_sources_own_pictures_is_taken_over_at_the_longest(
     assert of.reuses is (seconds < 4)
 
 
-def heard(of: SegmentGrid, seconds: Iterable[float]) -> list[Cut]:
+def audio_cuts(of: SegmentGrid, seconds: Iterable[float]) -> list[Cut]:
     return [cut for second in seconds for cut in of.cut_until(START + round(second * SECOND))]
 
 
 def test_sound_that_goes_on_takes_the_top_rung_from_a_picture_that_stands_still() -> None:
     of = grid()
     cuts(of, steady(1, 60))
-    assert not heard(of, [0.5, 1.5, 2.5, 3.5, 4.0])
+    assert not audio_cuts(of, [0.5, 1.5, 2.5, 3.5, 4.0])
     assert not of.holds_picture
     assert of.newest == START + 29 * FRAME, "an IDR picture may still cut anywhere after it"
-    found = heard(of, [4.1, 5.0, 6.0, 6.1])
+    found = audio_cuts(of, [4.1, 5.0, 6.0, 6.1])
     assert [(cut.at - START) / SECOND for cut in found] == pytest.approx([4, 6], abs=0.02)
     assert [cut.takeover for cut in found] == [True, False]
     assert [cut.discontinuity for cut in found] == [True, False]
@@ -164,7 +164,7 @@ def test_sound_that_goes_on_takes_the_top_rung_from_a_picture_that_stands_still(
 def test_sound_cuts_by_the_clock_where_the_source_is_not_reused() -> None:
     of = grid(reuse=False)
     cuts(of, steady(1, 60))
-    found = heard(of, [1.5, 1.99, 2.0, 3.0, 4.0])
+    found = audio_cuts(of, [1.5, 1.99, 2.0, 3.0, 4.0])
     assert [(cut.at - START) / SECOND for cut in found] == pytest.approx([2, 4], abs=0.02)
     assert of.holds_picture
 
@@ -172,7 +172,7 @@ def test_sound_cuts_by_the_clock_where_the_source_is_not_reused() -> None:
 def test_the_picture_moves_again_with_the_second_picture_in_a_row() -> None:
     of = grid(reuse=False)
     cuts(of, steady(1, 60))
-    heard(of, [2.5])
+    audio_cuts(of, [2.5])
     assert not of.add_picture(START + 2 * SECOND, idr=False), "too late to cut"
     assert of.holds_picture
     assert not of.add_picture(START + 3 * SECOND, idr=False)
@@ -183,7 +183,7 @@ def test_the_picture_moves_again_with_the_second_picture_in_a_row() -> None:
 
 def test_before_the_first_picture_there_is_nothing_to_give_up() -> None:
     of = grid()
-    assert not heard(of, [100.0])
+    assert not audio_cuts(of, [100.0])
     assert cuts(of, [(START, True)]) == [Cut(sequence=7, at=START)]
 
 

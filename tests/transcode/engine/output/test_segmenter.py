@@ -26,8 +26,8 @@ def track(
     return made
 
 
-def sample(place: int, *, step: int = FRAME, key: bool = False, data: bytes = b"x") -> Sample:
-    return Sample(place * step, place * step, 0, key, data)
+def sample(offset: int, *, step: int = FRAME, key: bool = False, data: bytes = b"x") -> Sample:
+    return Sample(offset * step, offset * step, 0, key, data)
 
 
 def parts(sent: list[EngineReport]) -> list[Part]:
@@ -42,9 +42,9 @@ def test_a_segment_is_announced_before_its_first_part_as_its_report_says_later()
     sent: list[EngineReport] = []
     of = track(sent, init=2)
     of.describe("avc1.640028", b"init")
-    for place in range(90):
-        cut = Cut(sequence=4 + place // 60, at=0, discontinuity=True) if place % 60 == 0 else None
-        of.add(sample(place, key=cut is not None), cut)
+    for index in range(90):
+        cut = Cut(sequence=4 + index // 60, at=0, discontinuity=True) if index % 60 == 0 else None
+        of.add(sample(index, key=cut is not None), cut)
     of.gap(Cut(sequence=6, at=90 * FRAME), 90 * FRAME)
     of.end()
     kinds = [type(report) for report in sent[1:]]
@@ -70,9 +70,9 @@ def test_a_segment_that_is_given_up_before_its_first_part_is_not_announced() -> 
 def test_parts_hold_what_fits_into_the_target() -> None:
     sent: list[EngineReport] = []
     of = track(sent)
-    for place in range(50):
-        cut = Cut(sequence=0, at=0) if place == 0 else None
-        of.add(sample(place, key=place == 0), cut)
+    for index in range(50):
+        cut = Cut(sequence=0, at=0) if index == 0 else None
+        of.add(sample(index, key=index == 0), cut)
     of.end()
     assert [part.duration for part in parts(sent)] == [15 * FRAME] * 3 + [5 * FRAME]
     assert [part.index for part in parts(sent)] == [0, 1, 2, 3]
@@ -95,8 +95,8 @@ def test_a_part_is_bounded_in_bytes_where_times_stand_still() -> None:
 def test_a_segment_that_is_given_up_is_a_gap() -> None:
     sent: list[EngineReport] = []
     of = track(sent)
-    for place in range(20):
-        of.add(sample(place, key=place == 0), Cut(sequence=0, at=0) if place == 0 else None)
+    for index in range(20):
+        of.add(sample(index, key=index == 0), Cut(sequence=0, at=0) if index == 0 else None)
     of.discard()
     of.gap(Cut(sequence=1, at=60 * FRAME), 60 * FRAME)
     of.add(sample(120, key=True), Cut(sequence=2, at=120 * FRAME))
@@ -112,21 +112,21 @@ def test_a_segment_that_is_given_up_is_a_gap() -> None:
 def test_a_part_goes_out_with_its_last_frame() -> None:
     sent: list[EngineReport] = []
     of = track(sent)
-    for place in range(15):
+    for position in range(15):
         assert not sent
-        of.add(sample(place), Cut(sequence=0, at=0) if place == 0 else None)
+        of.add(sample(position), Cut(sequence=0, at=0) if position == 0 else None)
     (part,) = parts(sent)
-    assert times(part) == [(place * FRAME, place * FRAME, FRAME) for place in range(15)]
+    assert times(part) == [(index * FRAME, index * FRAME, FRAME) for index in range(15)]
 
 
 def test_parts_of_whole_milliseconds_leave_no_hole_and_do_not_overlap() -> None:
     sent: list[EngineReport] = []
     of = track(sent)
-    for place in range(300):
-        at = place * 1000 // 30 * 90  # FLV at 30 a second: 33, 33 and 34 ms
+    for index in range(300):
+        at = index * 1000 // 30 * 90  # FLV at 30 a second: 33, 33 and 34 ms
         of.add(
-            Sample(at, at, 0, place % 60 == 0, b"x"),
-            Cut(sequence=place // 60, at=at) if place % 60 == 0 else None,
+            Sample(at, at, 0, index % 60 == 0, b"x"),
+            Cut(sequence=index // 60, at=at) if index % 60 == 0 else None,
         )
     found = [times(part) for part in parts(sent)]
     assert [len(each) for each in found] == [15] * 20
@@ -140,8 +140,8 @@ def test_pictures_that_come_late_are_decoded_from_the_end_of_the_part_before(num
     sent: list[EngineReport] = []
     of = track(sent)
     usual, late = 30 + number, 20
-    shown = [place * FRAME for place in range(usual)]
-    shown += [shown[-1] + (place + 1) * 3 * FRAME for place in range(late)]
+    shown = [index * FRAME for index in range(usual)]
+    shown += [shown[-1] + (position + 1) * 3 * FRAME for position in range(late)]
     for place, at in enumerate(shown):
         of.add(Sample(at, at, 0, place == 0, b"x"), Cut(sequence=0, at=0) if place == 0 else None)
     assert of.end() == shown[-1] + 3 * FRAME
@@ -160,8 +160,8 @@ def test_parts_last_as_announced_after_a_held_picture_that_was_repeated_out_of_t
     """A slate: held pictures ten times a second, and one where a segment begins between two."""
     sent: list[EngineReport] = []
     of = track(sent)
-    moments = [place * FRAME for place in range(44)]
-    moments += [moments[-1] + place * 3 * FRAME for place in range(1, 1 + held)]
+    moments = [index * FRAME for index in range(44)]
+    moments += [moments[-1] + position * 3 * FRAME for position in range(1, 1 + held)]
     cut = moments[-1] + early
     moments += [cut + place * 3 * FRAME for place in range(20)]
     for at in moments:
@@ -176,8 +176,8 @@ def test_parts_last_as_announced_after_a_held_picture_that_was_repeated_out_of_t
 def test_a_rendition_that_was_a_gap_is_not_decoded_from_before_it() -> None:
     sent: list[EngineReport] = []
     of = track(sent)
-    for place in range(15):
-        of.add(sample(place), Cut(sequence=0, at=0) if place == 0 else None)
+    for index in range(15):
+        of.add(sample(index), Cut(sequence=0, at=0) if index == 0 else None)
     of.discard()
     of.add(sample(60, key=True), Cut(sequence=1, at=60 * FRAME))
     of.end()
@@ -208,9 +208,9 @@ def test_a_group_of_frames_that_were_moved_up_does_not_overlap_the_next_part() -
 def test_a_segment_is_told_when_the_next_one_begins() -> None:
     sent: list[EngineReport] = []
     of = track(sent)
-    for place in range(61):
-        cut = Cut(sequence=4 + place // 60, at=place * FRAME) if place % 60 == 0 else None
-        of.add(sample(place, key=cut is not None, data=b"abc"), cut)
+    for index in range(61):
+        cut = Cut(sequence=4 + index // 60, at=index * FRAME) if index % 60 == 0 else None
+        of.add(sample(index, key=cut is not None, data=b"abc"), cut)
     (first,) = segments(sent)
     assert (first.sequence, first.start, first.duration) == (4, 0, 2 * SECOND)
     assert (first.frames, first.parts, first.epoch) == (60, 4, 3)
@@ -224,8 +224,8 @@ def test_a_segment_is_told_when_the_next_one_begins() -> None:
 def test_sound_is_told_in_the_common_scale() -> None:
     sent: list[EngineReport] = []
     of = track(sent, scale=48_000, name="audio")
-    for place in range(47):
-        of.add(sample(place, step=AAC, key=True), Cut(sequence=0, at=0) if place == 0 else None)
+    for index in range(47):
+        of.add(sample(index, step=AAC, key=True), Cut(sequence=0, at=0) if index == 0 else None)
     assert of.end() == 47 * 1_920
     assert [part.duration for part in parts(sent)] == [23 * 1_920, 23 * 1_920, 1_920]
     assert all(part.independent for part in parts(sent))
@@ -244,8 +244,8 @@ def test_a_paused_segment_is_closed_by_whoever_goes_on() -> None:
     sent: list[EngineReport] = []
     of = track(sent)
     of.describe("a", b"source")
-    for place in range(5):
-        of.add(sample(place), Cut(sequence=0, at=0) if place == 0 else None)
+    for index in range(5):
+        of.add(sample(index), Cut(sequence=0, at=0) if index == 0 else None)
     of.pause(5 * FRAME)
     assert parts(sent)[-1].duration == 5 * FRAME
     assert not segments(sent)
@@ -273,11 +273,13 @@ def group(start: int, seam: Cut, step: int = FRAME) -> list[tuple[Sample, Cut | 
 
 def times(part: Part) -> list[tuple[int, int, int]]:
     """Decode time, presentation time and duration of each sample."""
-    place = part.data.index(b"tfdt") + 8
-    dts = int.from_bytes(part.data[place : place + 8])
-    place = part.data.index(b"trun") + 4
+    position = part.data.index(b"tfdt") + 8
+    dts = int.from_bytes(part.data[position : position + 8])
+    position = part.data.index(b"trun") + 4
     found: list[tuple[int, int, int]] = []
-    for at in range(place + 12, place + 12 + 16 * int.from_bytes(part.data[place + 4 :][:4]), 16):
+    for at in range(
+        position + 12, position + 12 + 16 * int.from_bytes(part.data[position + 4 :][:4]), 16
+    ):
         step, offset = (int.from_bytes(part.data[at + k :][:4]) for k in (0, 12))
         found.append((dts, dts + offset, step))
         dts += step
@@ -355,9 +357,9 @@ def test_a_rendition_that_comes_back_is_as_far_as_the_others() -> None:
 def test_decode_times_rise_whatever_the_source_says(moves: list[int]) -> None:
     sent: list[EngineReport] = []
     of = track(sent)
-    for number, place in enumerate(itertools.accumulate(moves)):
+    for number, index in enumerate(itertools.accumulate(moves)):
         cut = Cut(sequence=number // 10, at=0) if number % 10 == 0 else None
-        of.add(Sample(place, place, 0, False, b""), cut)
+        of.add(Sample(index, index, 0, False, b""), cut)
     of.end()
     assert sum(segment.frames for segment in segments(sent)) == len(moves)
     assert all(part.duration > 0 for part in parts(sent))
@@ -366,16 +368,16 @@ def test_decode_times_rise_whatever_the_source_says(moves: list[int]) -> None:
     ]
 
 
-def timed(place: int, data: bytes = b"x") -> Sample:
-    return Sample(place * FRAME, place * FRAME, FRAME, place == 0, data)
+def timed(offset: int, data: bytes = b"x") -> Sample:
+    return Sample(offset * FRAME, offset * FRAME, FRAME, offset == 0, data)
 
 
 def test_a_segment_of_a_file_is_one_part() -> None:
     sent: list[EngineReport] = []
     of = FileSegmenter("720p", end=10 * FRAME, send=sent.append)
     of.describe("avc1.640028", b"init")
-    for place in range(9):
-        of.add(timed(place), Cut(sequence=3 + place // 5, at=0) if place % 5 == 0 else None)
+    for index in range(9):
+        of.add(timed(index), Cut(sequence=3 + index // 5, at=0) if index % 5 == 0 else None)
     assert of.end() == 10 * FRAME
     assert [(each.sequence, each.index, each.duration) for each in parts(sent)] == [
         (3, 0, 5 * FRAME), (4, 0, 4 * FRAME),
@@ -399,8 +401,8 @@ def test_a_file_without_a_known_end_ends_with_the_sample_that_is_shown_last() ->
 def test_a_file_part_is_bounded_in_bytes_and_has_no_holes() -> None:
     sent: list[EngineReport] = []
     of = FileSegmenter("720p", end=30 * FRAME, send=sent.append)
-    for place in range(6):
-        of.add(timed(place, bytes(3 << 20)), Cut(sequence=0, at=0) if place == 0 else None)
+    for index in range(6):
+        of.add(timed(index, bytes(3 << 20)), Cut(sequence=0, at=0) if index == 0 else None)
     of.add(timed(20))
     of.end()
     assert [each.duration // FRAME for each in parts(sent)] == [3, 3, 1]

@@ -27,12 +27,12 @@ KEY = "AbCdEfGhIjKl_00000000-1111-2222-3333-444444444444"
 PATIENCE = 20 * SCALE  # seconds
 
 
-class Ended(msgspec.Struct, frozen=True):
+class PublisherResult(msgspec.Struct, frozen=True):
     code: int
     error: str
 
 
-class Publisher:
+class RunningPublisher:
     """A publisher at work."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
@@ -42,17 +42,17 @@ class Publisher:
         assert self.process.stdin is not None
         self.process.stdin.close()
 
-    def ended(self) -> Ended:
+    def ended(self) -> PublisherResult:
         """Wait for its end with its input left as it is."""
         assert self.process.stderr is not None
         code = self.process.wait(PATIENCE)
-        return Ended(code, self.process.stderr.read().decode())
+        return PublisherResult(code, self.process.stderr.read().decode())
 
 
 @contextmanager
 def publishing(
     url: str, seconds: float | None = None, **more: int | list[int]
-) -> Generator[Publisher]:
+) -> Generator[RunningPublisher]:
     order = {"url": url, "seconds": seconds, "size": [320, 180], "fps": 30, **more}
     with subprocess.Popen(
         [sys.executable, "-m", "transcode.engine.testsource.pattern"],
@@ -63,7 +63,7 @@ def publishing(
         process.stdin.write(json.dumps(order).encode() + b"\n")
         process.stdin.flush()
         try:
-            yield Publisher(process)
+            yield RunningPublisher(process)
         finally:
             process.kill()
 
@@ -110,7 +110,7 @@ def test_the_picture_comes_whole_and_in_time(published: tuple[Path, float, str])
 
 def test_keyframes_are_two_seconds_apart(published: tuple[Path, float, str]) -> None:
     pictures, _ = frames_of(published[0])
-    assert [place for place, picture in enumerate(pictures) if picture.key_frame] == [0, 60]
+    assert [index for index, picture in enumerate(pictures) if picture.key_frame] == [0, 60]
 
 
 def test_the_sound_comes_whole(published: tuple[Path, float, str]) -> None:
@@ -157,7 +157,7 @@ def server(output: Path, *options: str) -> Generator[str]:
 def test_a_server_gets_all_of_it(tmp_path: Path) -> None:
     path = tmp_path / "got.flv"
     with server(path) as url, publishing(url, 2) as publisher:
-        assert publisher.ended() == Ended(0, "")
+        assert publisher.ended() == PublisherResult(0, "")
     pictures, sounds = frames_of(path)
     steps = [
         b.pts - a.pts for a, b in pairwise(pictures) if a.pts is not None and b.pts is not None
@@ -203,7 +203,7 @@ def test_a_refusal_is_one_line_without_the_key(scheme: str) -> None:
 
 def test_an_unknown_address_is_refused_without_showing_it() -> None:
     with publishing(f"nowhere://host/live/{KEY}") as publisher:
-        assert publisher.ended() == Ended(1, "refused: Protocol not found\n")
+        assert publisher.ended() == PublisherResult(1, "refused: Protocol not found\n")
 
 
 @pytest.mark.parametrize("how", ["the end of its input", "SIGTERM", "SIGINT"])
@@ -217,7 +217,7 @@ def test_it_stops_when_it_is_told(how: str, tmp_path: Path) -> None:
             publisher.close_input()
         else:
             publisher.process.send_signal(signal.Signals[how])
-        assert publisher.ended() == Ended(0, "")
+        assert publisher.ended() == PublisherResult(0, "")
     pictures, sounds = frames_of(path)
     assert len(pictures) > 5
     assert sounds
@@ -226,13 +226,13 @@ def test_it_stops_when_it_is_told(how: str, tmp_path: Path) -> None:
 def test_it_stops_when_the_server_never_answers() -> None:
     with port(deaf=True) as number, publishing(f"rtmp://127.0.0.1:{number}/live/{KEY}") as it:
         it.close_input()
-        assert it.ended() == Ended(0, "")
+        assert it.ended() == PublisherResult(0, "")
 
 
 @pytest.mark.prove
 def test_a_server_that_never_answers_is_given_up() -> None:
     with port(deaf=True) as number, publishing(f"rtmp://127.0.0.1:{number}/live/{KEY}") as it:
-        assert it.ended() == Ended(1, "no answer from the server for 10 s\n")
+        assert it.ended() == PublisherResult(1, "no answer from the server for 10 s\n")
 
 
 @pytest.mark.parametrize(

@@ -32,9 +32,9 @@ def test_the_films_own_packets_and_sound_come_first_and_as_they_are(tmp_path: Pa
         for each in made.reports
         if isinstance(each, Segment | Ready | EpochFinished)
     ]
-    place = order.index("Ready")
-    assert set(order[:place]) == {"480p", AUDIO_RENDITION}
-    assert set(order[place + 1 : -1]) == {"360p"}
+    offset = order.index("Ready")
+    assert set(order[:offset]) == {"480p", AUDIO_RENDITION}
+    assert set(order[offset + 1 : -1]) == {"360p"}
     assert is_whole(made, 225)
     own = packets(path.read_bytes())
     datas = {data for _, _, data in own}

@@ -7,7 +7,7 @@ import pytest
 
 from media.ladder import AUDIO_RENDITION
 from tests.support.engine.decoded_output import frames, loudness, onsets, packets, warnings
-from tests.support.engine.engine_process import Made
+from tests.support.engine.engine_process import EngineOutput
 from tests.support.engine.sources import TONE, ffmpeg
 from tests.support.engine.upload_files import FLASHES, film, made_of, make_for, read, refusal
 from transcode.engine.vod.live_fallback import (
@@ -23,7 +23,7 @@ X264 = ("-c:v", "libx264", "-preset", "ultrafast", "-sc_threshold", "0")
 EVERY_2_S = ("-g", "50", "-keyint_min", "50")
 
 
-def whole(made: Made, *, seconds: float = 3) -> bool:
+def whole(made: EngineOutput, *, seconds: float = 3) -> bool:
     """Whether all renditions are there to the end, in step, and silent in ffmpeg."""
     assert warnings(made) == {}
     assert made.in_step()
@@ -37,7 +37,7 @@ def whole(made: Made, *, seconds: float = 3) -> bool:
     return True
 
 
-def in_sync(made: Made, *, within: float = 0.06) -> bool:
+def in_sync(made: EngineOutput, *, within: float = 0.06) -> bool:
     """Whether flashes and beeps come out together, where they went in."""
     rung = next(name for name in made.names if name != AUDIO_RENDITION)
     flashes, _ = onsets(made.files(rung)[0])
@@ -95,7 +95,7 @@ def test_every_picture_of_the_file_is_in_every_rung(tmp_path: Path) -> None:
     for name in ("360p", "480p"):
         (file,) = made.files(name)
         assert [pts for pts, _, _ in frames(file)] == [
-            10 * SECOND + place * SECOND // 25 for place in range(75)
+            10 * SECOND + index * SECOND // 25 for index in range(75)
         ]
 
 

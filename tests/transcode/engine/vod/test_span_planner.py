@@ -55,7 +55,7 @@ def test_the_clock_cuts_every_two_seconds_as_far_as_pictures_go() -> None:
 
 
 def film(seconds: float, rate: int = 25) -> tuple[list[int], int]:
-    return [place * SECOND // rate for place in range(round(seconds * rate))], round(
+    return [index * SECOND // rate for index in range(round(seconds * rate))], round(
         seconds * SECOND
     )
 
