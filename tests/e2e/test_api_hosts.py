@@ -12,7 +12,7 @@ import pytest
 from media.hls.live_m3u8 import parse_timeline
 from media.hls.timeline import Timeline
 from tests.conftest import Proof
-from tests.e2e.test_bucket import TestBucket
+from tests.e2e.test_bucket import OwnBucket
 from tests.support.e2e import clock_video
 from tests.support.e2e.encoder_pair import pair
 from tests.support.e2e.hls_reader import addresses, media, multivariant
@@ -51,7 +51,7 @@ def hosts(
     ports = ("--rtmp", f"127.0.0.1:{rtmp}", "--rtmps", f"127.0.0.1:{rtmps}")
     with ExitStack() as stack:
         redis = stack.enter_context(redis_server(folder))
-        environment = TestBucket(s3_server).settings(
+        environment = OwnBucket(s3_server).settings(
             HEADEND_DATABASE__URL=stack.enter_context(postgres_server.empty_database()),
             HEADEND_REDIS__URL=redis.url,
         )
@@ -175,7 +175,7 @@ def test_low_latency_goes_on_at_the_next_owner_and_a_frozen_one_changes_nothing(
     with ExitStack() as stack:
         redis = stack.enter_context(redis_server(tmp_path))
         database = stack.enter_context(postgres_server.empty_database())
-        environment = TestBucket(s3_server).settings(HEADEND_REDIS__URL=redis.url)
+        environment = OwnBucket(s3_server).settings(HEADEND_REDIS__URL=redis.url)
         several = stack.enter_context(SeveralHosts(tmp_path, database, environment))
         api, first, _ = several.api(), several.ingest("a"), several.ingest("b")
         stream = pair(api.running)

@@ -34,7 +34,7 @@ PORTS = ("--rtmp", "[::]:1935", "--rtmps", "[::]:1936")  # of an ingest that doe
 X264 = ("-c:v", "libx264", "-preset", "ultrafast", "-g", "60", "-c:a", "aac")
 
 
-class TestBucket:
+class OwnBucket:
     """A bucket of a test's own, seen by the server's own program."""
 
     def __init__(self, server: S3Server) -> None:
@@ -57,19 +57,19 @@ class TestBucket:
 
 
 @pytest.fixture
-def bucket(s3_server: S3Server) -> TestBucket:
-    return TestBucket(s3_server)
+def bucket(s3_server: S3Server) -> OwnBucket:
+    return OwnBucket(s3_server)
 
 
 @pytest.fixture(scope="module")
-def common(s3_server: S3Server) -> TestBucket:
+def common(s3_server: S3Server) -> OwnBucket:
     """The bucket of the service that tests share."""
-    return TestBucket(s3_server)
+    return OwnBucket(s3_server)
 
 
 @pytest.fixture(scope="module")
 def headend(
-    common: TestBucket, tmp_path_factory: pytest.TempPathFactory
+    common: OwnBucket, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ServiceProcess]:
     folder = tmp_path_factory.mktemp("bucket") / "data"
     with service(folder, environment=common.settings()) as running:
@@ -82,7 +82,7 @@ def arriving(data: Path) -> list[Path]:
     return [path for path in found if path.is_file()]
 
 
-def doctor(data: Path, bucket: TestBucket) -> str:
+def doctor(data: Path, bucket: OwnBucket) -> str:
     done = run_headend("doctor", "--data", str(data), environment=bucket.settings())
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -95,7 +95,7 @@ def shown(headend: ServiceProcess, video: dict[str, object]) -> dict[str, Collec
 
 
 def test_a_video_is_uploaded_made_played_and_deleted(
-    headend: ServiceProcess, common: TestBucket, tmp_path: Path
+    headend: ServiceProcess, common: OwnBucket, tmp_path: Path
 ) -> None:
     bucket = common
     path = film(tmp_path / "film.mp4", *X264, seconds=5, size=(640, 360), rate=30)
@@ -137,7 +137,7 @@ def test_a_video_is_uploaded_made_played_and_deleted(
 
 
 def test_a_killed_service_goes_on_with_the_run_that_the_bucket_holds(
-    bucket: TestBucket, small_source: Path, tmp_path: Path
+    bucket: OwnBucket, small_source: Path, tmp_path: Path
 ) -> None:
     held: dict[str, CollectedRendition] = {}
     environment = bucket.settings()
@@ -189,7 +189,7 @@ def test_a_killed_service_goes_on_with_the_run_that_the_bucket_holds(
 
 
 def test_viewers_and_encoders_bear_a_server_that_is_away(
-    headend: ServiceProcess, common: TestBucket, small_source: Path
+    headend: ServiceProcess, common: OwnBucket, small_source: Path
 ) -> None:
     """What cannot be stored is served from memory, and stored later or listed as a gap."""
     server = common.server
@@ -220,7 +220,7 @@ def test_viewers_and_encoders_bear_a_server_that_is_away(
 
 
 def test_a_host_without_the_file_transcodes_it_and_viewers_are_redirected_to_the_bucket(
-    bucket: TestBucket, postgres_server: PostgresServer, browser: Chromium, tmp_path: Path
+    bucket: OwnBucket, postgres_server: PostgresServer, browser: Chromium, tmp_path: Path
 ) -> None:
     """Uploaded at one host, made at another; all that they share is PostgreSQL and the bucket."""
     bucket.server.allow_pages(bucket.place.bucket)

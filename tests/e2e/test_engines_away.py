@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from tests.conftest import Proof
-from tests.e2e.test_bucket import TestBucket
+from tests.e2e.test_bucket import OwnBucket
 from tests.support.e2e.encoder_pair import EncoderPair, pair
 from tests.support.e2e.hls_reader import addresses, multivariant
 from tests.support.e2e.hosts import HostProcess, HostProcesses
@@ -53,7 +53,7 @@ class StreamOnEngines(NamedTuple):
     engines: Engines
     database: str
     hosts: HostProcesses
-    bucket: TestBucket
+    bucket: OwnBucket
     ingest: tuple[HostProcess, HostProcess]
     api: HostProcess
     stream: EncoderPair
@@ -69,7 +69,7 @@ def installation(
         postgres = world.enter_context(running_postgres("127.0.0.1"))
         database = world.enter_context(postgres.empty_database())
         front = world.enter_context(failing_front(folder / "front", s3_server.endpoint))
-        bucket = TestBucket(s3_server)
+        bucket = OwnBucket(s3_server)
         environment = bucket.settings(
             HEADEND_STORAGE__ENDPOINT=front.endpoint, HEADEND_REDIS__URL=redis.url
         )

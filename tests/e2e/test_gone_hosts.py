@@ -8,7 +8,7 @@ from typing import cast
 
 import pytest
 
-from tests.e2e.test_bucket import TestBucket
+from tests.e2e.test_bucket import OwnBucket
 from tests.support.e2e.publishers import ffmpeg, publishing
 from tests.support.e2e.service import ServiceProcess, fetch, run_headend, service
 from tests.support.postgres import PostgresServer
@@ -40,7 +40,7 @@ def test_streams_are_on_air_as_long_as_the_host_that_owns_them_lives(
     s3_server: S3Server, postgres_server: PostgresServer, small_source: Path, tmp_path: Path
 ) -> None:
     with postgres_server.empty_database() as database:
-        environment = TestBucket(s3_server).settings(HEADEND_DATABASE__URL=database)
+        environment = OwnBucket(s3_server).settings(HEADEND_DATABASE__URL=database)
         one, other = tmp_path / "one", tmp_path / "other"
         headend(other, "migrate", environment)  # the owner's token is where the API is
         with service(one, role="ingest", environment=environment) as ingest:

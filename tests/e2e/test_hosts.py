@@ -9,7 +9,7 @@ from typing import NamedTuple, cast
 
 import pytest
 
-from tests.e2e.test_bucket import TestBucket
+from tests.e2e.test_bucket import OwnBucket
 from tests.support.e2e.clock_video import PlaylistArchive, archiving, clock_jumps, encoder
 from tests.support.e2e.encoder_pair import EncoderPair, Json, pair
 from tests.support.e2e.hls_reader import addresses, media, multivariant
@@ -41,7 +41,7 @@ class SharedHosts(NamedTuple):
 def installation(
     s3_server: S3Server, postgres_server: PostgresServer, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[SharedHosts]:
-    environment = TestBucket(s3_server).settings(HEADEND_FAILOVER__RETURN_SECONDS="3")
+    environment = OwnBucket(s3_server).settings(HEADEND_FAILOVER__RETURN_SECONDS="3")
     with (
         postgres_server.empty_database() as database,
         HostProcesses(tmp_path_factory.mktemp("hosts"), database, environment) as hosts,

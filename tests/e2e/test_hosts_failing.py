@@ -17,7 +17,7 @@ from typing import Final, cast
 import pytest
 
 from tests.conftest import Proof
-from tests.e2e.test_bucket import TestBucket
+from tests.e2e.test_bucket import OwnBucket
 from tests.support.e2e.encoder_pair import EncoderPair, pair
 from tests.support.e2e.hls_reader import addresses, media, multivariant
 from tests.support.e2e.hosts import HostProcess, HostProcesses
@@ -53,7 +53,7 @@ X264: Final = ("-c:v", "libx264", "-preset", "ultrafast", "-g", "60", "-c:a", "a
 class HostsAndStreams:
     """Two hosts of each role, and streams whose primary is at the one and backup at the other."""
 
-    def __init__(self, hosts: HostProcesses, bucket: TestBucket, database: str) -> None:
+    def __init__(self, hosts: HostProcesses, bucket: OwnBucket, database: str) -> None:
         self.hosts = hosts
         self.bucket = bucket
         self.database = database
@@ -111,7 +111,7 @@ def installation(tmp_path: Path) -> Iterator[HostsAndStreams]:
         redis = world.enter_context(redis_server(tmp_path, address=HERE))
         postgres = world.enter_context(running_postgres(HERE))
         database = world.enter_context(postgres.empty_database())
-        bucket = TestBucket(world.enter_context(running_s3(HERE)))
+        bucket = OwnBucket(world.enter_context(running_s3(HERE)))
         environment = bucket.settings(
             HEADEND_REDIS__URL=redis.url, HEADEND_FAILOVER__RETURN_SECONDS="3"
         )

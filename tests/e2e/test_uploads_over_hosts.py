@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.test_bucket import TestBucket
+from tests.e2e.test_bucket import OwnBucket
 from tests.e2e.test_resumable import MiB, create, offset, send, send_request, written
 from tests.support.e2e.hosts import HostProcesses
 from tests.support.e2e.service import ServiceProcess, fetch
@@ -19,13 +19,13 @@ SIZE = 40 * MiB
 
 
 @pytest.fixture
-def bucket(s3_server: S3Server) -> TestBucket:
-    return TestBucket(s3_server)
+def bucket(s3_server: S3Server) -> OwnBucket:
+    return OwnBucket(s3_server)
 
 
 @pytest.fixture
 def hosts(
-    bucket: TestBucket, postgres_server: PostgresServer, tmp_path: Path
+    bucket: OwnBucket, postgres_server: PostgresServer, tmp_path: Path
 ) -> Iterator[HostProcesses]:
     with (
         postgres_server.empty_database() as database,
@@ -42,7 +42,7 @@ def received(running: ServiceProcess, path: str) -> int:
 
 
 def test_a_killed_host_costs_an_upload_what_the_client_sends_again(
-    hosts: HostProcesses, bucket: TestBucket, tmp_path: Path
+    hosts: HostProcesses, bucket: OwnBucket, tmp_path: Path
 ) -> None:
     first, second, third = (hosts.api(name) for name in ("api", "api-2", "api-3"))
     for host in (second, third):  # the owner's token is where the catalog was made
