@@ -61,7 +61,7 @@ def set_up(*, form: Literal["text", "json"], level: str) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
-    chatty_ones = ("uvicorn.access", "sqlalchemy.engine", "alembic", "aiosqlite", "asyncio")
+    chatty_ones = ("uvicorn.access", "sqlalchemy.engine", "alembic", "asyncio")
     # httpcore would log whole URLs, which may hold secrets.
     for chatty in (*chatty_ones, "httpcore"):
         logging.getLogger(chatty).setLevel(max(logging.WARNING, root.level))

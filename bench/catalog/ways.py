@@ -1,22 +1,17 @@
 """The connections that are compared, each below Headend's own repositories and their statements.
 
-- `headend`: the service's own (`storage.catalog.engine`);
+- `headend`: the service's own (`storage.catalog.engine`), which run statement by statement;
 - `one thread`: synchronous SQLAlchemy on one thread, which runs whole transactions;
-- `threads`: the same with as many threads and connections as the service has;
-- `by statement`: synchronous SQLAlchemy without its asyncio extension, whose statements run on the
-  event loop's thread or on another just as the service's do;
-- `aiosqlite`: that library below the asyncio extension, without connections of our own.
+- `threads`: the same with as many threads and connections as the service has.
 
 A transaction waits for nothing but its connection. Over a connection that never suspends it runs
 through at once, so a thread can run it whole, without another form of the repositories: the event
-loop hands over one call and gets one result. Left out, in favour of all but `headend` and
-`aiosqlite`, is the translation of errors, and in favour of the threads the interruption of a
-transaction whose caller is cancelled.
+loop hands over one call and gets one result. Left out, in favour of the threads, are
+the translation of errors and the interruption of a transaction whose caller is cancelled.
 """
 
 import asyncio
-import sqlite3
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -24,20 +19,15 @@ from typing import Any, Final, TypeVar, cast
 
 from sqlalchemy import URL, Connection, CursorResult, Engine, Row, Select, create_engine, event
 from sqlalchemy.engine.cursor import FullyBufferedCursorFetchStrategy as _Fetched
-from sqlalchemy.exc import DBAPIError
-from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
-from sqlalchemy.pool import QueuePool
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from storage.catalog import Catalog
 from storage.catalog.engine.database import BUSY_MS, Database, database_url
 from storage.catalog.engine.lock_order import DEFERRED, DeferredWrites, Rank
-from storage.catalog.engine.sqlite_cursor import connect
-from storage.catalog.engine.sqlite_reader import BUDGET_SECONDS, DiskStalls, SqliteReader
-from storage.catalog.engine.sqlite_writer import SqliteWriter
 
 __all__ = ["WAYS", "Way", "open_ways"]
 
-WAYS: Final = ("headend", "one thread", "threads", "by statement", "aiosqlite")
+WAYS: Final = ("headend", "one thread", "threads")
 _READERS: Final = 4  # as in `storage.catalog.engine.sqlite`
 _SECONDS: Final = 60.0
 _BOTH: Final = ("journal_mode=WAL", "foreign_keys=ON", f"busy_timeout={BUSY_MS}")
@@ -46,8 +36,6 @@ _WRITING: Final = (*_BOTH, "synchronous=NORMAL")
 
 T = TypeVar("T")
 Transaction = Coroutine[Any, Any, T]
-_Run = Callable[[Callable[[], None]], Awaitable[None]]
-_RUN: Final = "run"  # where a pooled connection's `info` has it
 
 
 class Way:
@@ -151,127 +139,6 @@ def _as_asynchronous(connection: Connection) -> AsyncConnection:
     return cast("AsyncConnection", _NeverSuspending(connection))  # all that transactions use of it
 
 
-class _ByStatement:
-    """What transactions use of an `AsyncConnection`; `run` waits for each statement."""
-
-    def __init__(self, connection: Connection, run: _Run) -> None:
-        self._connection = connection
-        self._run = run
-        self.dialect = connection.dialect
-        self.info = connection.info
-
-    async def execute(self, *arguments: Any) -> CursorResult[Any]:  # Any: as SQLAlchemy's
-        return await _result(self._run, lambda: _fetched(self._connection.execute(*arguments)))
-
-
-async def _result(run: _Run, act: Callable[[], T]) -> T:
-    results: list[T] = []
-
-    def acted() -> None:
-        try:
-            results.append(act())
-        except DBAPIError as error:
-            # By SQLite's own error, `run` knows what is to be asked again.
-            raise error.orig or error from error
-
-    try:
-        await run(acted)
-    except sqlite3.Error as error:
-        if isinstance(error.__cause__, DBAPIError):
-            raise error.__cause__ from None
-        raise
-    return results[0]
-
-
-class _ByStatementDatabase(Database):
-    """Synchronous engines whose statements wait as those of the service's connections do."""
-
-    def __init__(self, url: URL) -> None:
-        super().__init__(url, busy_ms=BUSY_MS)
-        self._path = str(url.database)
-        self._stalls = DiskStalls()
-        self._free = asyncio.Semaphore(_READERS)
-        self._lock = asyncio.Lock()
-        self._readers = self._engine(_READERS, "BEGIN", "query_only=ON")
-        self._writers = self._engine(1, None, "synchronous=NORMAL")
-        self._thread = ThreadPoolExecutor(1)
-
-    def _engine(self, size: int, begin: str | None, pragma: str) -> Engine:
-        engine = create_engine(
-            "sqlite://",
-            creator=lambda: connect(self._path, BUSY_MS, pragma),
-            poolclass=QueuePool,
-            **_pool(size),
-        )
-
-        def note(raw: Any, record: Any) -> None:  # Any: sqlite3's connection, and the pool's record
-            if begin:
-                record.info[_RUN] = SqliteReader(raw, BUSY_MS, BUDGET_SECONDS, self._stalls).run
-            else:
-                record.info[_RUN] = SqliteWriter(raw, self._thread, BUSY_MS).run
-
-        def start(connection: Connection) -> None:
-            raw: Any = connection.connection.driver_connection  # Any: sqlite3's
-            raw.execute(begin or "BEGIN IMMEDIATE")
-
-        event.listen(engine, "connect", note)
-        event.listen(engine, "begin", start)
-        return engine
-
-    @asynccontextmanager
-    async def reading(self) -> AsyncGenerator[AsyncConnection]:
-        async with asyncio.timeout(_SECONDS), self._free:
-            with self._readers.begin() as connection:
-                given = _ByStatement(connection, connection.info[_RUN])
-                yield cast("AsyncConnection", given)  # all that transactions use of it
-
-    @asynccontextmanager
-    async def writing(self) -> AsyncGenerator[AsyncConnection]:
-        deferred = DeferredWrites()
-        async with asyncio.timeout(_SECONDS), self._lock:
-            with self._writers.connect() as connection:
-                run: _Run = connection.info[_RUN]
-                connection.info[DEFERRED] = deferred
-                transaction = await _result(run, connection.begin)
-                try:
-                    # All that transactions use of it.
-                    given = cast("AsyncConnection", _ByStatement(connection, run))
-                    yield given
-                    await deferred.run(given)
-                except BaseException:
-                    await _result(run, transaction.rollback)
-                    raise
-                await _result(run, transaction.commit)
-        if deferred.has(Rank.OUTBOX):
-            self.after_outbox_commit()
-
-    async def row(
-        self, statement: Select[*tuple[Any, ...]], parameters: Mapping[str, object]
-    ) -> Row[Any] | None:
-        async with self.reading() as connection:
-            return (await connection.execute(statement, parameters)).one_or_none()
-
-    async def close(self) -> None:
-        self._readers.dispose()
-        self._writers.dispose()
-        self._thread.shutdown()
-        await super().close()
-
-
-class _AiosqliteDatabase(Database):
-    """The engines that SQLAlchemy makes over aiosqlite by itself, with as many connections."""
-
-    def __init__(self, url: URL) -> None:
-        super().__init__(url, busy_ms=BUSY_MS)
-        self._reader, self._writer = (
-            create_async_engine(url, connect_args={"isolation_level": None}, **_pool(size))
-            for size in (_READERS, 1)
-        )
-        self._beats = self._writer
-        _prepare(self._reader.sync_engine, "BEGIN", _READING)
-        _prepare(self._writer.sync_engine, "BEGIN IMMEDIATE", _WRITING)
-
-
 def _synchronous(url: URL, size: int, begin: str, pragmas: tuple[str, ...]) -> Engine:
     options = {"isolation_level": None, "check_same_thread": False}
     engine = create_engine(url.set(drivername="sqlite"), connect_args=options, **_pool(size))
@@ -319,7 +186,5 @@ async def open_ways(place: Path) -> AsyncGenerator[dict[str, Way]]:
                 ThreadPoolExecutor(_READERS),
                 ThreadPoolExecutor(1),
             ),
-            "by statement": lambda: opened(_ByStatementDatabase(url)),
-            "aiosqlite": lambda: opened(_AiosqliteDatabase(url)),
         }
         yield {name: makers[name]() for name in WAYS}

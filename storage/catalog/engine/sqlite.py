@@ -7,27 +7,24 @@ transaction, 646 of 900 were silently lost; with WAL and the lock, none of 900 w
 """
 
 import sqlite3
-from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Final
 
-from sqlalchemy import URL, Connection, event
-from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+from sqlalchemy import URL
 
-from storage.catalog.engine.compiled import CompiledStatements
-from storage.catalog.engine.sqlite_cursor import HELD
-from storage.catalog.engine.sqlite_reader import DiskStalls, SqliteReader, open_reader
-from storage.catalog.engine.sqlite_writer import SqliteWriter, open_writer
+from storage.catalog.engine.sqlite_engine import SqliteEngine
+from storage.catalog.engine.sqlite_reader import DiskStalls, SqliteReader
+from storage.catalog.engine.sqlite_threads import HELD, connect, result_code
+from storage.catalog.engine.sqlite_writer import SqliteWriter
 from storage.errors import CatalogBusy, CatalogError, CatalogUnavailable
 
-__all__ = ["DRIVER", "NOW_US", "engines", "translation"]
+__all__ = ["NOW_US", "engines", "translation"]
 
-DRIVER: Final = "sqlite+aiosqlite"
 # In milliseconds, from the Julian day of the Unix epoch.
 NOW_US: Final = "CAST(round((julianday('now') - 2440587.5) * 86400000) AS INTEGER) * 1000"
 # Each has a page cache of up to 2 MB. One writer: more would only poll for the single lock.
 _READERS: Final = 4
 _WRITERS: Final = 1
-_COMPILED: Final = CompiledStatements()
 # Environmental failures, as opposed to faults of our statements.
 _BROKEN: Final = frozenset(
     {
@@ -43,61 +40,30 @@ _BROKEN: Final = frozenset(
 )
 
 
-def engines(url: URL, busy_ms: int) -> tuple[AsyncEngine, AsyncEngine]:
-    """Return the engines of readers and of writers; `busy_ms` is the lock timeout of writers."""
-    return _reading(url, busy_ms), _writing(url, busy_ms)
-
-
-def _reading(url: URL, busy_ms: int) -> AsyncEngine:
+def engines(url: URL, busy_ms: int) -> tuple[SqliteEngine, SqliteEngine, SqliteEngine]:
+    """Return the engines of readers, writers and beats; `busy_ms` is the lock timeout."""
+    path = str(url.database)
     stalls = DiskStalls()
-
-    async def opened(*_arguments: object, **_options: object) -> SqliteReader:
-        return await open_reader(str(url.database), busy_ms, stalls=stalls)
-
-    engine = _engine(url, _READERS, busy_ms, async_creator=opened)
-
-    def begin(connection: Connection) -> None:
-        reader = connection.connection.driver_connection
-        if isinstance(reader, SqliteReader):
-            reader.begin()
-
-    event.listen(engine.sync_engine, "begin", begin)
-    return engine
-
-
-def _writing(url: URL, busy_ms: int) -> AsyncEngine:
-    async def opened(*_arguments: object, **_options: object) -> SqliteWriter:
-        return await open_writer(str(url.database), busy_ms)
-
-    engine = _engine(url, _WRITERS, busy_ms, async_creator=opened)
-
-    def begin(connection: Connection) -> None:
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
-
-    event.listen(engine.sync_engine, "begin", begin)
-    return engine
-
-
-def _engine(
-    url: URL,
-    size: int,
-    busy_ms: int,
-    async_creator: Callable[..., Awaitable[SqliteReader | SqliteWriter]],
-) -> AsyncEngine:
-    return create_async_engine(
-        url,
-        hide_parameters=True,  # they hold secrets, and errors are logged
-        pool_size=size,
-        max_overflow=0,
-        pool_timeout=busy_ms / 1000,
-        async_creator=async_creator,
-        execution_options={"compiled_cache": _COMPILED},
+    # A write in a reading transaction would not hold the write lock.
+    readers = SqliteEngine(
+        partial(connect, path, busy_ms, "query_only=ON"),
+        partial(SqliteReader, busy_ms=busy_ms, stalls=stalls),
+        size=_READERS,
+        busy_ms=busy_ms,
     )
+    # In WAL a crash of the machine may lose the newest commits, never the integrity.
+    writers = SqliteEngine(
+        partial(connect, path, busy_ms, "synchronous=NORMAL"),
+        partial(SqliteWriter, busy_ms=busy_ms),
+        size=_WRITERS,
+        busy_ms=busy_ms,
+    )
+    return readers, writers, writers
 
 
 def translation(error: BaseException | None, *, lost: bool) -> CatalogError:
     """Translate an error of the driver; `lost`: the connection was lost with it."""
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the primary result code
+    code = result_code(error)
     if code in HELD:
         return CatalogBusy("the catalog is busy")
     name = getattr(error, "sqlite_errorname", type(error).__name__)

@@ -1,12 +1,10 @@
 """A read-only connection to an SQLite file: short queries run at once, long ones on a thread.
 
-It has the interface of aiosqlite's connection, which SQLAlchemy expects. That library passes each
-call to a thread, nine for a transaction with one query, at several times the cost of the query: a
-page of videos took 1.4 ms of CPU that way, and takes 0.3 ms here. Nearly every query is served from
-memory in less time than that, so it is executed on the event loop's thread, within limits. A query
-that takes longer (a search through all titles), waits for the disk, or would wait for a lock is
-interrupted and repeated on a thread. Repeating it is safe: the connection is read-only, and the
-transaction has one snapshot.
+Passing a call to a thread costs several times as much as most queries, which are served from
+memory. So queries are executed on the event loop's thread, within limits. A query that takes longer
+(a search through all titles), waits for the disk, or would wait for a lock is interrupted and
+repeated on a thread. Repeating it is safe: the connection is read-only, and the transaction has one
+snapshot.
 
 A single stalled read of the disk cannot be interrupted. After one has blocked the loop, the
 readers of the database execute their queries on threads for a while.
@@ -18,18 +16,19 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final
+from concurrent.futures import Executor
+from typing import Final
 
-from storage.catalog.engine.sqlite_cursor import (
+from sqlalchemy.exc import DBAPIError
+
+from storage.catalog.engine.sqlite_threads import (
     HELD,
-    SqliteCursor,
-    connect,
+    result_code,
     retry_while_locked,
     wait_or_interrupt,
 )
 
-__all__ = ["DiskStalls", "SqliteReader", "open_reader"]
+__all__ = ["DiskStalls", "SqliteReader"]
 
 # The longest that a query may block the event loop. Handling a media packet takes longer.
 BUDGET_SECONDS: Final = 0.002  # of CPU time
@@ -41,9 +40,6 @@ _STEPS: Final = 100
 _STALL_SECONDS: Final = 0.1
 # For how long no query runs on the loop after that.
 _AVOID_SECONDS: Final = 10.0
-# One thread per connection of `storage.catalog.engine.sqlite`. No other work uses them, so that the
-# lookup of a stream key does not wait for it.
-_THREADS: Final = ThreadPoolExecutor(4, thread_name_prefix="catalog-reader")
 _RETRY_ON_THREAD: Final = HELD | {sqlite3.SQLITE_INTERRUPT}
 
 
@@ -70,30 +66,26 @@ class SqliteReader:
     def __init__(
         self,
         raw: sqlite3.Connection,
+        threads: Executor,
         busy_ms: int,
-        budget: float,
-        stalls: DiskStalls | None = None,
+        *,
+        budget: float = BUDGET_SECONDS,
+        stalls: DiskStalls,
     ) -> None:
         self.raw = raw
-        self._stalls = DiskStalls() if stalls is None else stalls
+        self._threads = threads
+        self._stalls = stalls
         self._busy_ms = busy_ms
         self._budget = budget
-        self._until = math.inf  # CPU time of this thread
+        self._until: float | None = math.inf  # CPU time of this thread; None until SQLite runs
         self._wait_until = math.inf  # monotonic time
         raw.set_progress_handler(self._is_over, _STEPS)
 
-    @property
-    def _connection(self) -> sqlite3.Connection:
-        # SQLAlchemy checks it to see whether the connection is open.
-        return self.raw
-
-    def begin(self) -> None:
+    async def begin(self) -> None:
         """Begin a transaction, whose snapshot is taken at its first query."""
+        # Short queries never suspend the task, which would keep all others from running.
+        await asyncio.sleep(0)
         self.raw.execute("BEGIN")
-
-    def cursor(self) -> SqliteCursor:
-        """Return a cursor."""
-        return SqliteCursor(self)
 
     async def commit(self) -> None:
         """End the transaction."""
@@ -103,78 +95,50 @@ class SqliteReader:
         """End the transaction."""
         self.raw.rollback()
 
-    async def close(self) -> None:
-        """Close the connection."""
-        self.raw.close()
-
-    def stop(self) -> None:
-        """Close the connection synchronously."""
-        self.raw.close()
-
-    async def create_function(self, *arguments: Any, **options: Any) -> None:  # as sqlite3's
-        """Create an SQL function."""
-        self.raw.create_function(*arguments, **options)
-
-    async def run(self, action: Callable[[], None]) -> None:
+    async def run(self, action: Callable[[], object], *, once: bool = False) -> None:
         """Run an action at once, or on a thread if it takes too long or has to wait.
+
+        With `once` it runs on a thread, and is never repeated.
 
         Raises:
             sqlite3.Error: the action failed.
+            DBAPIError: the same, from SQLAlchemy.
         """
-        if self._stalls.are_recent:
-            await self._run_on_thread(action)
+        if once or self._stalls.are_recent:
+            await self._run_on_thread(action, 0 if once else self._busy_ms / 1000)
             return
         began = time.monotonic()
-        self._until = time.thread_time() + self._budget
-        self._wait_until = began + max(_WAIT_SECONDS, self._budget)
+        self._until = None
         try:
             action()
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode & 0xFF not in _RETRY_ON_THREAD:
+        except (sqlite3.OperationalError, DBAPIError) as error:
+            if result_code(error) not in _RETRY_ON_THREAD:
                 raise
         else:
             return
         finally:
             self._until = self._wait_until = math.inf
             self._stalls.record(time.monotonic() - began)
-        await self._run_on_thread(action)
+        await self._run_on_thread(action, self._busy_ms / 1000)
 
     def _is_over(self) -> bool:
-        return time.thread_time() > self._until or time.monotonic() > self._wait_until
+        now, cpu = time.monotonic(), time.thread_time()
+        if self._until is None:
+            # What SQLAlchemy did before, such as compiling the statement, does not count.
+            self._until = cpu + self._budget
+            self._wait_until = now + max(_WAIT_SECONDS, self._budget)
+        return cpu > self._until or now > self._wait_until
 
-    async def _run_on_thread(self, action: Callable[[], None]) -> None:
+    async def _run_on_thread(self, action: Callable[[], object], busy_seconds: float) -> None:
         cancelled = threading.Event()
 
         def run_without_limit() -> None:
             # The handler would acquire the GIL thousands of times.
             self.raw.set_progress_handler(None, 0)
             try:
-                retry_while_locked(action, cancelled, self._busy_ms / 1000)
+                retry_while_locked(action, cancelled, busy_seconds)
             finally:
                 self.raw.set_progress_handler(self._is_over, _STEPS)
 
-        running = asyncio.get_running_loop().run_in_executor(_THREADS, run_without_limit)
+        running = asyncio.get_running_loop().run_in_executor(self._threads, run_without_limit)
         await wait_or_interrupt(running, self.raw, cancelled)
-
-
-async def open_reader(
-    path: str,
-    busy_ms: int,
-    *,
-    budget: float = BUDGET_SECONDS,
-    stalls: DiskStalls | None = None,
-) -> SqliteReader:
-    """Open a connection to a file; `busy_ms` is its lock timeout.
-
-    All readers of a file share `stalls`.
-
-    Raises:
-        sqlite3.Error: it cannot be opened.
-    """
-
-    def opened() -> sqlite3.Connection:
-        # A write in a reading transaction would not hold the write lock.
-        return connect(path, busy_ms, "query_only=ON")
-
-    raw = await asyncio.get_running_loop().run_in_executor(_THREADS, opened)
-    return SqliteReader(raw, busy_ms, budget, stalls)

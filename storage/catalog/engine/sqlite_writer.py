@@ -1,108 +1,57 @@
-"""A connection that writes a file of SQLite, on a thread of its own, and survives being cancelled.
+"""A connection that writes to an SQLite file, on a thread, and survives cancellation.
 
-SQLAlchemy takes it for one of aiosqlite's, whose form it has. That one goes wrong where its caller
-is cancelled: the thread goes on with the statement, the connection is closed under it, and the
-unfinished statement keeps the closed connection's transaction, and with it the write lock, for
-ever. Here the statement is interrupted and waited for, and closing undoes the transaction first.
+A thread does not notice that its caller was cancelled, and an unfinished statement keeps its
+transaction, and with it the write lock, even when its connection is closed. So the statement is
+interrupted, and has ended before the connection is used again.
 """
 
 import asyncio
-import contextlib
 import sqlite3
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from concurrent.futures import Executor
 
-from storage.catalog.engine.sqlite_cursor import (
-    SqliteCursor,
-    connect,
-    retry_while_locked,
-    wait_or_interrupt,
-)
+from storage.catalog.engine.sqlite_threads import retry_while_locked, wait_or_interrupt
 
-__all__ = ["SqliteWriter", "open_writer"]
+__all__ = ["SqliteWriter"]
 
 
 class SqliteWriter:
-    """A connection that writes; one transaction uses it at a time."""
+    """A connection that writes, used by one transaction at a time."""
 
-    def __init__(self, raw: sqlite3.Connection, thread: ThreadPoolExecutor, busy_ms: int) -> None:
+    def __init__(self, raw: sqlite3.Connection, threads: Executor, busy_ms: int) -> None:
         self.raw = raw
-        self._thread = thread
+        self._threads = threads
         self._busy_ms = busy_ms
 
-    @property
-    def _connection(self) -> sqlite3.Connection:
-        # SQLAlchemy sees by it whether the connection is open.
-        return self.raw
+    async def begin(self) -> None:
+        """Begin a transaction, which holds the write lock.
 
-    def cursor(self) -> SqliteCursor:
-        """Return a cursor."""
-        return SqliteCursor(self)
+        Raises:
+            sqlite3.Error: it failed, or the lock was not released in time.
+        """
+        await self.run(lambda: self.raw.execute("BEGIN IMMEDIATE"))
 
     async def commit(self) -> None:
-        """Make what was written count."""
+        """Commit the transaction."""
         await self.run(self.raw.commit)
 
     async def rollback(self) -> None:
-        """Undo what was written."""
+        """Roll the transaction back."""
         await self.run(self.raw.rollback)
 
-    async def close(self) -> None:
-        """Close the connection; what does not count yet is undone."""
-        self.stop()
+    async def run(self, action: Callable[[], object], *, once: bool = False) -> None:
+        """Run an action on a thread; a cancelled caller waits until it has ended.
 
-    def stop(self) -> None:
-        """Close the connection, where nothing can be waited for."""
-        # Nothing runs on the thread: `run` waits for what it began, however it ends.
-        with contextlib.suppress(sqlite3.Error):
-            self.raw.rollback()
-        self.raw.close()
-        self._thread.shutdown(wait=False)
-
-    async def create_function(self, *arguments: Any, **options: Any) -> None:  # as sqlite3's
-        """Give SQL a function."""
-        self.raw.create_function(*arguments, **options)
-
-    async def run(self, act: Callable[[], None]) -> None:
-        """Do something on the thread; a caller that is cancelled waits until it is over.
+        It is repeated while another process holds a lock, unless `once` is set.
 
         Raises:
-            sqlite3.Error: the database refused.
+            sqlite3.Error: the action failed.
+            DBAPIError: the same, from SQLAlchemy.
         """
-        gone = threading.Event()
-        doing = asyncio.get_running_loop().run_in_executor(
-            self._thread, retry_while_locked, act, gone, self._busy_ms / 1000
+        cancelled = threading.Event()
+        busy_seconds = 0 if once else self._busy_ms / 1000
+        running = asyncio.get_running_loop().run_in_executor(
+            self._threads, retry_while_locked, action, cancelled, busy_seconds
         )
-        await wait_or_interrupt(doing, self.raw, gone)
-
-
-async def open_writer(path: str, busy_ms: int) -> SqliteWriter:
-    """Open a connection to a file; `busy_ms` is how long it may wait for a lock.
-
-    Transactions are begun by whoever uses it, in words: `BEGIN IMMEDIATE`.
-
-    Raises:
-        sqlite3.Error: it cannot be opened.
-    """
-    thread = ThreadPoolExecutor(1, thread_name_prefix="catalog-writer")
-
-    def opened() -> sqlite3.Connection:
-        # In WAL a crash of the machine may lose the newest commits, never the integrity.
-        return connect(path, busy_ms, "synchronous=NORMAL")
-
-    opening = asyncio.get_running_loop().run_in_executor(thread, opened)
-    try:
-        raw = await asyncio.shield(opening)
-    except BaseException:
-        # Nobody is to be left with an open file.
-        opening.add_done_callback(_close)
-        thread.shutdown(wait=False)
-        raise
-    return SqliteWriter(raw, thread, busy_ms)
-
-
-def _close(opening: "asyncio.Future[sqlite3.Connection]") -> None:
-    if not opening.cancelled() and opening.exception() is None:
-        opening.result().close()
+        await wait_or_interrupt(running, self.raw, cancelled)

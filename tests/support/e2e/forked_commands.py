@@ -19,7 +19,7 @@ __all__ = ["run_command"]
 # The modules that a role, and libraries on its behalf, import before it serves.
 for _name in (
     "headend.cli", "headend.logs", "headend.roles.wiring", "headend.run",
-    "aiosqlite", "anyio._backends._asyncio", "cryptography.hazmat.backends.openssl.backend",
+    "anyio._backends._asyncio", "cryptography.hazmat.backends.openssl.backend",
     "jinja2.ext", "litestar.plugins.attrs", "litestar.plugins.pydantic",
     "sqlalchemy.dialects.postgresql.psycopg", "uvicorn.lifespan.on",
 ):  # fmt: skip

@@ -11,11 +11,15 @@ __all__ = ["caught_statements", "plan_of"]
 
 @contextmanager
 def caught_statements() -> Generator[list[tuple[str, Any]]]:  # Any: parameters, in a driver's form
-    """List the statements executed during the block, with their parameters."""
+    """List the statements executed during the block, with their parameters.
+
+    One that SQLite's reader repeats on a thread is listed once.
+    """
     caught: list[tuple[str, Any]] = []
 
     def catch(_c: object, _cursor: object, statement: str, parameters: Any, *_: object) -> None:
-        caught.append((statement, parameters))
+        if caught[-1:] != [(statement, parameters)]:
+            caught.append((statement, parameters))
 
     event.listen(Engine, "before_cursor_execute", catch)
     try:

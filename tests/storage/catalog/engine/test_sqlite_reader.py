@@ -5,14 +5,15 @@ import sqlite3
 import threading
 import time
 from collections.abc import AsyncGenerator, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from storage.catalog.engine.sqlite_cursor import SqliteCursor
-from storage.catalog.engine.sqlite_reader import DiskStalls, SqliteReader, open_reader
+from storage.catalog.engine.sqlite_reader import DiskStalls, SqliteReader
+from storage.catalog.engine.sqlite_threads import connect
 
 # Counts for a second or so: no table is needed for a question that takes long.
 LONG = (
@@ -42,20 +43,20 @@ async def opened(
     budget: float = 0.002,
     stalls: DiskStalls | None = None,
 ) -> AsyncGenerator[SqliteReader]:
-    reader = await open_reader(str(location), busy_ms, budget=budget, stalls=stalls)
-    try:
-        yield reader
-    finally:
-        await reader.close()
+    raw = connect(str(location), busy_ms, "query_only=ON")
+    with ThreadPoolExecutor(1) as threads:
+        try:
+            yield SqliteReader(raw, threads, busy_ms, budget=budget, stalls=stalls or DiskStalls())
+        finally:
+            raw.close()
 
 
 async def query(
     reader: SqliteReader, statement: str, *parameters: object
 ) -> list[tuple[object, ...]]:
-    cursor = await reader.cursor().execute(statement, parameters)
-    rows = await cursor.fetchall()
-    await cursor.close()
-    return rows
+    answers: list[list[tuple[object, ...]]] = []
+    await reader.run(lambda: answers.append(reader.raw.execute(statement, parameters).fetchall()))
+    return answers[-1]
 
 
 class ThreadRecorder:
@@ -111,7 +112,7 @@ async def test_the_others_go_on_while_a_long_question_is_answered(location: Path
 
 async def test_one_transaction_sees_one_state(location: Path) -> None:
     async with opened(location) as reader:
-        reader.begin()
+        await reader.begin()
         assert await query(reader, "SELECT count(*) FROM t") == [(2,)]
         other = sqlite3.connect(location)
         other.execute("INSERT INTO t VALUES (3)")
@@ -159,7 +160,8 @@ async def test_a_lock_is_waited_for_on_a_thread_and_not_for_ever(tmp_path: Path)
     other.execute("CREATE TABLE t (x INTEGER)")
     raw = sqlite3.connect(tmp_path / "b.db", isolation_level=None, check_same_thread=False)
     raw.execute("PRAGMA busy_timeout=0")
-    reader = SqliteReader(raw, 300, 0.002)
+    threads = ThreadPoolExecutor(1)
+    reader = SqliteReader(raw, threads, 300, stalls=DiskStalls())
     try:
         other.execute("BEGIN EXCLUSIVE")
         began = time.monotonic()
@@ -174,18 +176,57 @@ async def test_a_lock_is_waited_for_on_a_thread_and_not_for_ever(tmp_path: Path)
             other.execute("COMMIT")
         assert asked.result() == [(0,)]
     finally:
-        await reader.close()
+        threads.shutdown()
+        raw.close()
         other.close()
 
 
-async def test_a_cursor_says_what_it_found(location: Path) -> None:
-    async with opened(location) as reader, reader.cursor() as cursor:
-        assert isinstance(cursor, SqliteCursor)
-        await cursor.execute("SELECT x AS y FROM t")
-        assert cursor.description[0][0] == "y"
-        assert len(await cursor.fetchall()) == 2
-        assert await cursor.fetchall() == []
-        assert cursor.rowcount == -1
+async def test_time_before_sqlite_runs_does_not_count_against_the_budget(location: Path) -> None:
+    async with opened(location, budget=0.2) as reader:
+        threads: list[int] = []
+
+        def action() -> None:
+            threads.append(threading.get_ident())
+            until = time.thread_time() + 0.3
+            while time.thread_time() < until:  # like compiling a statement
+                pass
+            reader.raw.execute(LONG.format(200)).fetchall()
+
+        await reader.run(action)
+        assert threads == [threading.get_ident()]
+
+
+async def test_an_action_that_must_run_once_runs_on_a_thread(location: Path) -> None:
+    async with opened(location, budget=0.0005) as reader:
+        threads: list[int] = []
+
+        def action() -> None:
+            threads.append(threading.get_ident())
+            reader.raw.execute(LONG.format(300_000)).fetchall()
+
+        await reader.run(action, once=True)
+        assert len(threads) == 1
+        assert threads != [threading.get_ident()]
+
+
+async def test_a_task_with_many_short_transactions_lets_other_tasks_run(location: Path) -> None:
+    async with opened(location, budget=10) as reader:
+        turns = 0
+
+        async def count() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        async with asyncio.TaskGroup() as tasks:
+            counting = tasks.create_task(count())
+            for _ in range(10):
+                await reader.begin()
+                await query(reader, "SELECT x FROM t")
+                await reader.commit()
+            counting.cancel()
+        assert turns >= 10
 
 
 def stall(reader: SqliteReader, seconds: float) -> None:

@@ -5,13 +5,15 @@ import random
 import sqlite3
 import time
 from collections.abc import AsyncGenerator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
 from storage.catalog import open_catalog
-from storage.catalog.engine.sqlite_writer import SqliteWriter, open_writer
+from storage.catalog.engine.sqlite_threads import connect
+from storage.catalog.engine.sqlite_writer import SqliteWriter
 
 LONG = (
     "INSERT INTO t WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n"
@@ -31,38 +33,38 @@ def location(tmp_path: Path) -> Path:
 
 @asynccontextmanager
 async def opened(location: Path, *, busy_ms: int = 2000) -> AsyncGenerator[SqliteWriter]:
-    writer = await open_writer(str(location), busy_ms)
-    try:
-        yield writer
-    finally:
-        await writer.close()
+    raw = connect(str(location), busy_ms)
+    with ThreadPoolExecutor(1) as threads:
+        try:
+            yield SqliteWriter(raw, threads, busy_ms)
+        finally:
+            raw.close()
 
 
 async def run(writer: SqliteWriter, statement: str) -> list[tuple[object, ...]]:
-    cursor = await writer.cursor().execute(statement)
-    rows = await cursor.fetchall()
-    await cursor.close()
-    return rows
+    answers: list[list[tuple[object, ...]]] = []
+    await writer.run(lambda: answers.append(writer.raw.execute(statement).fetchall()))
+    return answers[-1]
 
 
 async def test_what_is_written_counts_when_it_is_committed(location: Path) -> None:
     async with opened(location) as writer, opened(location) as other:
-        await run(writer, "BEGIN IMMEDIATE")
+        await writer.begin()
         assert await run(writer, "INSERT INTO t VALUES (1) RETURNING x") == [(1,)]
         assert await run(other, "SELECT * FROM t") == []
         await writer.commit()
         assert await run(other, "SELECT * FROM t") == [(1,)]
-        await run(writer, "BEGIN IMMEDIATE")
-        await writer.cursor().executemany("INSERT INTO t VALUES (?)", [(2,), (3,)])
+        await writer.begin()
+        await run(writer, "INSERT INTO t VALUES (2), (3)")
         await writer.rollback()
         assert await run(other, "SELECT * FROM t") == [(1,)]
 
 
 async def test_a_lock_of_another_is_waited_for(location: Path) -> None:
     async with opened(location) as writer, opened(location) as other:
-        await run(other, "BEGIN IMMEDIATE")
+        await other.begin()
         async with asyncio.TaskGroup() as tasks:
-            waiting = tasks.create_task(run(writer, "BEGIN IMMEDIATE"))
+            waiting = tasks.create_task(writer.begin())
             await asyncio.sleep(0.05)
             assert not waiting.done()
             await other.rollback()
@@ -70,37 +72,37 @@ async def test_a_lock_of_another_is_waited_for(location: Path) -> None:
 
 async def test_a_lock_that_is_never_let_go_is_an_error_in_time(location: Path) -> None:
     async with opened(location, busy_ms=100) as writer, opened(location) as other:
-        await run(other, "BEGIN IMMEDIATE")
+        await other.begin()
         with pytest.raises(sqlite3.OperationalError, match="locked"):
-            await run(writer, "BEGIN IMMEDIATE")
+            await writer.begin()
 
 
 async def test_a_statement_whose_caller_is_cancelled_is_broken_off(location: Path) -> None:
     async with opened(location) as writer, opened(location) as other:
-        await run(writer, "BEGIN IMMEDIATE")
+        await writer.begin()
         began = time.monotonic()
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.1):
                 await run(writer, LONG)
         assert time.monotonic() - began < 5
-        await writer.close()
+        await writer.rollback()
         async with asyncio.timeout(5):
-            await run(other, "BEGIN IMMEDIATE")
+            await other.begin()
 
 
-async def test_closing_in_the_middle_lets_the_lock_go(location: Path) -> None:
+async def test_an_action_that_must_run_once_is_not_repeated(location: Path) -> None:
     async with opened(location) as writer, opened(location) as other:
-        await run(writer, "BEGIN IMMEDIATE")
-        kept = writer.raw.cursor().execute("INSERT INTO t VALUES (1), (2) RETURNING x")
-        writer.stop()
-        await run(other, "BEGIN IMMEDIATE")
-        assert await run(other, "SELECT * FROM t") == []
-        del kept
+        await other.begin()
+        tries = 0
 
+        def action() -> None:
+            nonlocal tries
+            tries += 1
+            writer.raw.execute("BEGIN IMMEDIATE")
 
-async def test_a_file_that_cannot_be_opened_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(sqlite3.Error):
-        await open_writer(str(tmp_path / "nowhere" / "a.db"), 100)
+        with pytest.raises(sqlite3.OperationalError, match="locked"):
+            await writer.run(action, once=True)
+        assert tries == 1
 
 
 @pytest.mark.parametrize(

@@ -2,14 +2,12 @@
 
 import json
 import sqlite3
-from collections.abc import Generator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import psycopg
 from psycopg import sql
-from sqlalchemy import Engine, event
 
 from storage.catalog import Catalog
 from storage.catalog.records.videos import VideoQuery
@@ -18,6 +16,7 @@ from tests.storage.catalog.videos.test_queries import NOW_US, add
 from tests.support.shared_engines import ON_BOTH
 from tests.support.sql import run_sql
 from tests.support.storage.many_rows import copy_rows, padded
+from tests.support.storage.query_plans import caught_statements
 
 MANY, SHARE = 20_000, 50
 DAY_US = 86_400_000_000
@@ -34,21 +33,6 @@ LISTS = {
     "recent": (VideoQuery(from_us=NOW_US), "ix_videos_project_id_created_us_id"),
     "searched": (VideoQuery(search="film"), "ix_videos_project_id_id"),
 }
-
-
-@contextmanager
-def recorded_statements() -> Generator[list[Statement]]:
-    """Hear which statements are executed."""
-    found: list[Statement] = []
-
-    def hear(*about: Any) -> None:  # Any: the event's own six arguments
-        found.append((about[2], about[3]))
-
-    event.listen(Engine, "before_cursor_execute", hear)
-    try:
-        yield found
-    finally:
-        event.remove(Engine, "before_cursor_execute", hear)
 
 
 def fill(location: str | Path, other: int) -> None:
@@ -91,7 +75,7 @@ async def test_an_index_has_the_order_of_every_list(location: str | Path, catalo
     await add(catalog, project)
     fill(location, other.id)
     for name, (query, index) in LISTS.items():
-        with recorded_statements() as statements:
+        with caught_statements() as statements:
             page = await catalog.videos.find_page(project, query, 1)
         assert len(page.items) == min(30, page.total) > 10, name
         (listed,) = [each for each in statements if "LIMIT" in each[0]]
@@ -108,7 +92,7 @@ async def test_totals_without_a_search_are_not_counted(
 ) -> None:
     project = await catalog.projects.add("films", NOW_US)
     await add(catalog, project)
-    with recorded_statements() as statements:
+    with caught_statements() as statements:
         await catalog.videos.find_page(project, VideoQuery(), 1)
         await catalog.videos.find_page(project, VideoQuery(phase="inprogress"), 1)
     assert len(statements) == 4, json.dumps([each[0] for each in statements])

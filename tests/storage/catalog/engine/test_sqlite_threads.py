@@ -7,8 +7,9 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
+from sqlalchemy.exc import DBAPIError
 
-from storage.catalog.engine.sqlite_cursor import retry_while_locked, wait_or_interrupt
+from storage.catalog.engine.sqlite_threads import result_code, retry_while_locked, wait_or_interrupt
 
 # Counts to a number that no machine reaches while a test waits.
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n"
@@ -128,3 +129,14 @@ async def test_a_statement_that_fails_says_so(other: sqlite3.Connection) -> None
     running = asyncio.get_running_loop().run_in_executor(None, act)
     with pytest.raises(sqlite3.OperationalError, match="no such table"):
         await wait_or_interrupt(running, other, threading.Event())
+
+
+def test_the_code_of_an_error_is_sqlites_own_whoever_raises_it(other: sqlite3.Connection) -> None:
+    with pytest.raises(sqlite3.OperationalError) as refused:
+        other.execute("SELECT * FROM absent")
+    error = refused.value
+    assert result_code(error) == sqlite3.SQLITE_ERROR
+    assert result_code(DBAPIError("SELECT", None, error)) == sqlite3.SQLITE_ERROR
+    error.sqlite_errorcode = sqlite3.SQLITE_BUSY_SNAPSHOT
+    assert result_code(error) == sqlite3.SQLITE_BUSY
+    assert result_code(ValueError()) == result_code(None) == 0
