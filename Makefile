@@ -59,7 +59,8 @@ house: setup ## who may import whom, and the other rules of the house
 compiled: setup ## compile the code and the tests
 	@$(BIN)/python -m compileall -q media ingest transcode storage api headend
 	@if [ ! -e $(COMPILED) ] || [ -n "$$(find tests bench -name '*.py' -newer $(COMPILED))" ]; then \
-		env -u PYTHONDONTWRITEBYTECODE $(BIN)/pytest --collect-only -q >/dev/null && touch $(COMPILED); \
+		output=$$(env -u PYTHONDONTWRITEBYTECODE $(BIN)/pytest --collect-only -q) \
+			|| { echo "$$output" | tail -n 40; exit 1; }; touch $(COMPILED); \
 	fi
 
 quick: setup ## the pure ring: no process, socket, browser or database server
