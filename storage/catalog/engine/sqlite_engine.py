@@ -21,7 +21,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from storage.catalog.engine.compiled import CompiledStatements
 from storage.catalog.engine.sqlite_reader import SqliteReader
 from storage.catalog.engine.sqlite_writer import SqliteWriter
-from storage.errors import CatalogBusy
+from storage.errors import CatalogBusy, CatalogUnavailable
 
 __all__ = ["SqliteConnection", "SqliteEngine"]
 
@@ -113,6 +113,7 @@ class SqliteEngine:
 
         Raises:
             CatalogBusy: no connection was free in time.
+            CatalogUnavailable: the engine is disposed.
             DBAPIError: the file cannot be opened, or a statement failed.
             sqlite3.Error: the transaction cannot begin or be committed.
         """
@@ -140,6 +141,8 @@ class SqliteEngine:
             self._threads.shutdown(wait=False)
 
     async def _take_turn(self) -> None:
+        if self._is_disposed:
+            raise CatalogUnavailable("the catalog is closed")
         try:
             async with asyncio.timeout(self._busy_seconds):
                 await self._turns.acquire()

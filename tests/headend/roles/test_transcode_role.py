@@ -14,6 +14,8 @@ from headend.roles.transcode_role import (
     create_store_health,
     usable_cores,
 )
+from storage.catalog import Catalog
+from storage.catalog.engine.database import Database, database_url
 from storage.objects.base import StoreFull
 from tests.support.transcode.transcode_fixture import now_us, vod_fixture
 
@@ -53,9 +55,10 @@ async def test_the_health_of_the_store_is_that_of_disk_and_catalog(
         with pytest.raises(StoreFull):
             await vod.objects.check(min_free_bytes=1 << 62)
         assert "storage.min_free_bytes" in str(vars(caplog.records[0])["cause"])
-    (tmp_path / "data" / "catalog.sqlite").unlink()
-    (tmp_path / "data" / "catalog.sqlite").mkdir()
-    assert not await create_store_health(vod.catalog, vod.objects).check_thoroughly()
+    assert not await create_store_health(vod.catalog, vod.objects).check_thoroughly()  # closed
+    folder = Database(database_url(tmp_path), busy_ms=100)  # no file
+    assert not await create_store_health(Catalog(folder), vod.objects).check_thoroughly()
+    await folder.close()
 
 
 async def test_workers_share_the_cores_that_their_process_may_use() -> None:

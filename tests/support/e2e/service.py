@@ -258,8 +258,10 @@ def service(
         *arguments,
     ]
     clean = {n: value for n, value in os.environ.items() if not n.startswith(_FOR_TESTS)}
-    is_ours = may_fork and program == HEADEND and role == "serve"
-    if is_ours and _DATABASE_URL not in {*clean, *(environment or {})}:
+    may_fork = may_fork and command[0] == str(HEADEND)
+    if may_fork and own_engines:
+        clean[OWN_ENGINES] = "1"
+    if may_fork and role == "serve" and _DATABASE_URL not in {*clean, *(environment or {})}:
         _spare_tables(data)
     began = time.monotonic()
     reading, printing = os.openpty() if terminal else os.pipe()

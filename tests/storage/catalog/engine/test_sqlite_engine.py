@@ -17,7 +17,7 @@ from storage.catalog.engine.sqlite_engine import SqliteEngine
 from storage.catalog.engine.sqlite_reader import DiskStalls, SqliteReader
 from storage.catalog.engine.sqlite_threads import connect
 from storage.catalog.engine.sqlite_writer import SqliteWriter
-from storage.errors import CatalogBusy
+from storage.errors import CatalogBusy, CatalogUnavailable
 
 LONG = (
     "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {})"
@@ -101,6 +101,13 @@ async def reading(opened: _Opened, budget: float = 10) -> AsyncGenerator[SqliteE
 async def count_in(engine: SqliteEngine) -> int:
     async with engine.begin() as connection:
         return (await connection.execute(COUNT)).scalar_one()
+
+
+async def test_a_disposed_engine_is_unavailable(location: Path) -> None:
+    async with reading(_Opened(location)) as engine:
+        await count_in(engine)
+    with pytest.raises(CatalogUnavailable):
+        await count_in(engine)
 
 
 async def test_connections_are_opened_on_a_thread_when_needed_and_used_again(
