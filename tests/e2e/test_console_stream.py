@@ -66,7 +66,7 @@ def test_a_broadcast_from_the_first_click_to_the_end(
             shows(viewer, "#state", "Backup 1 is on air", 30)
             agree(viewer, "#act-pause")
             shows(viewer, "#state", "Viewers see the slate until you resume.")
-            # The buttons are a fragment of their own, which may come later than the state.
+            # The button has the focus; the fragment that it is in may come later than the state.
             shows(viewer, "#act-pause", "Resume")
             viewer.click("#act-pause")
             shows(viewer, "#state", "Backup 1 is on air", 30)

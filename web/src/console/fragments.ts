@@ -30,12 +30,21 @@ export function bindFragments(): void {
       const nodes = [...(fragment as DocumentFragment).childNodes];
       const found = Idiomorph.morph(target, nodes, {
         morphStyle,
-        ignoreActiveValue: true,
+        ignoreActiveValue: holdsValue(document.activeElement),
         callbacks: { beforeNodeMorphed },
       });
       return Array.isArray(found) ? found : [];
     },
   });
+}
+
+/** Return whether a person may be entering something there; a button's label is morphed all the same. */
+function holdsValue(element: Element | null): boolean {
+  return (
+    element instanceof HTMLInputElement ||
+    element instanceof HTMLTextAreaElement ||
+    element instanceof HTMLSelectElement
+  );
 }
 
 function beforeNodeMorphed(old: Node): boolean {
