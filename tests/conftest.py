@@ -124,7 +124,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         output["rows"] = session.config.stash[_rows]
         return
     forget_old(time.time())
-    if os.environ.get("HEADEND_TEST_DURATIONS"):
+    if os.environ.get("HEADEND_TEST_DURATIONS") and _seconds:  # none if tests were only collected
         proofs = session.config.getoption("markexpr") == "prove"
         write_durations(_seconds, proofs=proofs)
 

@@ -84,7 +84,9 @@ class ForkedProcess:
     def send_signal(self, sig: int) -> None:
         """Send a signal, unless the process has ended."""
         if self.poll() is None:
-            os.kill(self.pid, sig)
+            # It may have ended since, and its status be on the way.
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, sig)
 
     def terminate(self) -> None:
         """Send SIGTERM."""
