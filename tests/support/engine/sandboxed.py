@@ -18,13 +18,16 @@ ON_X86_64 = pytest.mark.skipif(platform.machine() != "x86_64", reason="numbers o
 
 
 def child(box: str, code: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
-    """Run code in a new Python after the statements that enter the sandbox."""
+    """Run code in a new Python after the statements that enter the sandbox.
+
+    It leads a process group of its own: what it does to its group must not reach the tests.
+    """
     imports = "import os, sys\nfrom transcode.sandbox import rlimits, seccomp"
     script = f"{imports}\n{box}\n{textwrap.dedent(code)}"
     return subprocess.run(
         [sys.executable, "-c", script],
         capture_output=True, text=True, timeout=30 * SCALE, check=False, cwd=cwd,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        process_group=0, env={**os.environ, "PYTHONPATH": str(ROOT)},
     )  # fmt: skip
 
 

@@ -1,5 +1,6 @@
 """One engine over one file: refusals, failures, and errors of the callback."""
 
+import contextlib
 import logging
 import os
 import resource
@@ -72,7 +73,9 @@ async def test_an_engine_limits_its_processor_time_by_the_file(short_film: Path)
 
     async def look(report: EngineReport) -> None:
         if isinstance(report, Part | Segment):  # the survey is over
-            limits.update(resource.prlimit(engine, resource.RLIMIT_CPU)[0] for engine in engines())
+            for engine in engines():
+                with contextlib.suppress(ProcessLookupError):  # it has said all, and ended
+                    limits.add(resource.prlimit(engine, resource.RLIMIT_CPU)[0])
 
     order = order_for(await probe(short_film))
     await run_engine("asset", "Ab3", order, short_film, look)
