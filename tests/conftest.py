@@ -29,6 +29,7 @@ from tests.support.rings import forbid_the_world, is_pure
 from tests.support.shared_engines import ON_SHARED, runs_on_shared
 from tests.support.spread import Spread, part_of, prefers_services, write_durations
 from tests.support.storage.s3_server import S3Server, running_s3
+from tests.support.thread_priority import priority
 
 # Rows of the table: the claim, the measured value, the required value.
 _Rows = list[tuple[str, str, str]]
@@ -88,6 +89,14 @@ def root_logger_stays_as_it_is() -> Generator[None]:
     after = root.level, [each for each in root.handlers if not _is_pytests(each)]
     root.setLevel(before[0])
     assert after == before, "this test configured logging for the whole process"
+
+
+@pytest.fixture(autouse=True)
+def priority_stays_as_it_is() -> Generator[None]:
+    """Fail a test that changes the priority of the process, or of all processes of the run."""
+    before = priority()
+    yield
+    assert priority() == before, "this test changed the priority of those that follow"
 
 
 def _is_pytests(handler: logging.Handler) -> bool:

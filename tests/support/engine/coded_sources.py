@@ -16,6 +16,7 @@ from av.video.stream import VideoStream
 
 from media.track import VideoCodec, VideoTrack
 from tests.support.engine.sources import Source
+from tests.support.thread_priority import same_priority
 from transcode.protocol.messages import Packet
 
 __all__ = ["HEVC", "HEVC_OPEN", "coded"]
@@ -45,7 +46,7 @@ def coded(
     Muxing it into an MP4 brings the packets into the form that RTMP uses.
     """
     file = io.BytesIO()
-    with av.open(file, "w", format="mp4") as container:
+    with same_priority(), av.open(file, "w", format="mp4") as container:
         stream = container.add_stream(encoder, 30, options or _OPTIONS[encoder])
         assert isinstance(stream, VideoStream)
         stream.width, stream.height = size

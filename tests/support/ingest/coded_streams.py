@@ -20,6 +20,8 @@ from av.audio.stream import AudioStream
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
+from tests.support.thread_priority import same_priority
+
 WIDTH, HEIGHT, FRAMES, RATE = 160, 90, 20, 48_000
 KEYFRAMES = 10  # a keyframe every so many pictures
 
@@ -44,7 +46,7 @@ SOUNDS = {
 def flv(picture: str | None, sound: str | None, width: int = WIDTH, height: int = HEIGHT) -> bytes:
     """Encode a moving gradient and a tone, one second or so of each, as an FLV file."""
     file = io.BytesIO()
-    with av.open(file, "w", format="flv") as container:
+    with same_priority(), av.open(file, "w", format="flv") as container:
         streams: list[tuple[VideoStream | AudioStream, Iterator[VideoFrame | AudioFrame]]] = []
         if picture is not None:
             video = container.add_stream(picture, rate=FRAMES, options=dict(PICTURES[picture]))
