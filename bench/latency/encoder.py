@@ -13,6 +13,7 @@ import json
 import signal
 import statistics
 import sys
+import threading
 import time
 from fractions import Fraction
 from typing import Any, Final
@@ -44,34 +45,24 @@ PROFILES: Final = {
 }
 
 
-class Stop(Exception):
-    """SIGTERM came."""
-
-
-def _stop(_number: int, _frame: object) -> None:
-    raise Stop
-
-
 def main() -> int:
     """Publish until SIGTERM and return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m bench.latency.encoder", description=__doc__)
     parser.add_argument("url")
     parser.add_argument("--profile", choices=PROFILES, default="fast")
     options = parser.parse_args()
-    signal.signal(signal.SIGTERM, _stop)
+    # An exception raised amid the libraries' calls would leave their threads waiting.
+    over = threading.Event()
+    signal.signal(signal.SIGTERM, lambda _number, _frame: over.set())
     delays: list[float] = []
-    began = time.monotonic()
-    try:
-        # Written at once: FFmpeg would collect pictures until its buffer is full.
-        container = {"flush_packets": "1", "flvflags": "no_duration_filesize"}
-        with av.open(options.url, "w", format="flv", container_options=container) as target:
-            _add_tracks(target, PROFILES[options.profile])
-            target.start_encoding()
-            began = time.monotonic()
-            print(json.dumps({"event": "accepted"}), flush=True)
-            _publish(target, began, delays)
-    except Stop:
-        pass
+    # Written at once: FFmpeg would collect pictures until its buffer is full.
+    container = {"flush_packets": "1", "flvflags": "no_duration_filesize"}
+    with av.open(options.url, "w", format="flv", container_options=container) as target:
+        _add_tracks(target, PROFILES[options.profile])
+        target.start_encoding()
+        began = time.monotonic()
+        print(json.dumps({"event": "accepted"}), flush=True)
+        _publish(target, began, delays, over)
     median = statistics.median(delays) if delays else None
     rate = len(delays) / (time.monotonic() - began)
     ended = {"event": "ended", "pictures": len(delays), "delay": median, "rate": rate}
@@ -92,16 +83,18 @@ def _add_tracks(target: OutputContainer, profile: dict[str, str]) -> None:
     sound.layout, sound.format, sound.bit_rate = "stereo", "fltp", 160_000
 
 
-def _publish(target: OutputContainer, began: float, delays: list[float]) -> None:
-    """Send a picture whenever one is due; `delays` gets the seconds from drawing to sending.
+def _publish(
+    target: OutputContainer, began: float, delays: list[float], over: threading.Event
+) -> None:
+    """Send a picture whenever one is due, until `over` is set.
 
-    Pictures that are a whole one late are left out, as OBS does: time goes on in step with the
-    clock on the wall.
+    `delays` gets the seconds from drawing to sending. Pictures that are a whole one
+    late are left out, as OBS does: time goes on in step with the clock on the wall.
     """
     card, tone = TestCard(_WIDTH, _HEIGHT, _FPS), Tone()
     number = sample = 0
     drawn: dict[int, float] = {}
-    while True:
+    while not over.is_set():
         number = max(number, int((time.monotonic() - began) * _FPS))
         time.sleep(max(0.0, began + number / _FPS - time.monotonic()))
         picture = card.frame(number)
