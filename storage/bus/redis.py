@@ -179,7 +179,7 @@ async def open_redis_client(url: str) -> AsyncGenerator[Any, None]:  # Any: redi
     """Open connections to Redis for the length of the block; Redis need not be there.
 
     Raises:
-        BusUnavailable: the URL is none of Redis.
+        BusUnavailable: the URL is not one of Redis.
     """
     # A socket of the same host has no connection that could vanish.
     keepalive = {} if url.startswith("unix:") else {"socket_keepalive": True}
@@ -209,7 +209,7 @@ async def open_redis_bus(url: str, *, namespace: str = "headend") -> AsyncGenera
     Redis need not be there: the bus looks for it, also after outages.
 
     Raises:
-        BusUnavailable: the URL is none of Redis.
+        BusUnavailable: the URL is not one of Redis.
     """
     async with open_redis_client(url) as client, running_redis_bus(client, namespace) as bus:
         await bus.wait_tried()  # the first attempt ends in `_SECONDS`

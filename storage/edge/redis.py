@@ -205,7 +205,7 @@ async def open_edge_store(
     Services that share a Redis differ in namespace.
 
     Raises:
-        BusUnavailable: the URL is none of Redis.
+        BusUnavailable: the URL is not one of Redis.
     """
     async with open_redis_client(url) as client:
         yield RedisEdgeStore(client, f"{namespace}.edge", state_seconds=state_seconds)
