@@ -204,7 +204,7 @@ def migrate(
         if to is not None:
             copied = asyncio.run(move_catalog(folder, to))
             click.echo(
-                f"moved {copied.rows} rows to {copied.place}: start with database.url set to it;"
+                f"moved {copied.rows} rows to {copied.location}: start with database.url set to it;"
                 f" {folder / MOVED} is the old database"
             )
         if to is not None or media_to is not None:
@@ -233,7 +233,7 @@ def _copy_media(settings: ServiceSettings, target: MediaTarget) -> None:
         done = copy_media(settings, target, report if terminal else lambda _: None)
     except ObjectError as error:
         raise click.ClickException(
-            f"copying to {target.place} failed: {error}; not all media are copied: the same"
+            f"copying to {target.location} failed: {error}; not all media are copied: the same"
             " command goes on from here"
         ) from error
     finally:
@@ -242,7 +242,7 @@ def _copy_media(settings: ServiceSettings, target: MediaTarget) -> None:
     source = media_place(settings)
     more = f", and {done.more:,} more" if done.more else ""
     click.echo(
-        f"copied {done.copied:,} objects, {size_text(done.copied_bytes)}: {target.place} has all"
+        f"copied {done.copied:,} objects, {size_text(done.copied_bytes)}: {target.location} has all"
         f" {done.objects:,} objects of {source}, {size_text(done.bytes)}{more}"
     )
     click.echo(f"start with {target.advice}; nothing was removed from {source}")

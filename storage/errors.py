@@ -80,14 +80,14 @@ class CatalogBusy(CatalogError):
 
 
 class CatalogNotEmpty(CatalogError):
-    """The database at `place`, to which a catalog is to be copied, holds rows already."""
+    """The database at `location`, to which a catalog is to be copied, holds rows already."""
 
-    def __init__(self, place: str) -> None:
+    def __init__(self, location: str) -> None:
         super().__init__(
-            f"the database at {place} holds rows already: create an empty one to move to, or, if"
+            f"the database at {location} holds rows already: create an empty one to move to, or, if"
             " it has this catalog, set database.url"
         )
-        self.place = place
+        self.location = location
 
 
 class CatalogUnavailable(CatalogError):
@@ -241,11 +241,11 @@ class TooManyBackups(CatalogError):
 
 
 class SchemaMismatch(CatalogError):
-    """The catalog at `place` has revision `found` (None: no catalog); this code needs `wanted`."""
+    """The catalog at `location` has revision `found` (None: none), and this code needs `wanted`."""
 
-    def __init__(self, sentence: str, *, place: str, found: str | None, wanted: str) -> None:
+    def __init__(self, sentence: str, *, location: str, found: str | None, wanted: str) -> None:
         super().__init__(sentence)
-        self.place = place
+        self.location = location
         self.found = found
         self.wanted = wanted
 
@@ -253,10 +253,10 @@ class SchemaMismatch(CatalogError):
 class SchemaMissing(SchemaMismatch):
     """No catalog exists yet."""
 
-    def __init__(self, place: str, wanted: str) -> None:
+    def __init__(self, location: str, wanted: str) -> None:
         super().__init__(
-            f"there is no catalog at {place}; run `headend migrate` or `headend serve` first",
-            place=place,
+            f"there is no catalog at {location}; run `headend migrate` or `headend serve` first",
+            location=location,
             found=None,
             wanted=wanted,
         )
@@ -265,11 +265,11 @@ class SchemaMissing(SchemaMismatch):
 class SchemaOlder(SchemaMismatch):
     """An older Headend created the catalog, and it has not been migrated since."""
 
-    def __init__(self, place: str, found: str, wanted: str) -> None:
+    def __init__(self, location: str, found: str, wanted: str) -> None:
         super().__init__(
-            f"the catalog at {place} is at revision {found}, older than the {wanted} that this"
+            f"the catalog at {location} is at revision {found}, older than the {wanted} that this"
             " version of Headend needs; run `headend migrate`",
-            place=place,
+            location=location,
             found=found,
             wanted=wanted,
         )
@@ -278,11 +278,11 @@ class SchemaOlder(SchemaMismatch):
 class SchemaNewer(SchemaMismatch):
     """A newer Headend has migrated the catalog; this version would misread it."""
 
-    def __init__(self, place: str, found: str, wanted: str) -> None:
+    def __init__(self, location: str, found: str, wanted: str) -> None:
         super().__init__(
-            f"the catalog at {place} is at revision {found}, which this version of Headend"
+            f"the catalog at {location} is at revision {found}, which this version of Headend"
             f" (it knows {wanted}) does not know; run the newer version that wrote it",
-            place=place,
+            location=location,
             found=found,
             wanted=wanted,
         )

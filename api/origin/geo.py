@@ -102,8 +102,8 @@ class CountryResolver:
         """
         own = parse_address(peer) if peer else None
         proxied = self._clients.is_proxy(own)
-        if proxied and self._header and (told := header_values(headers, self._header)):
-            return _letters(told[0]) if len(set(told)) == 1 else None
+        if proxied and self._header and (countries := header_values(headers, self._header)):
+            return _letters(countries[0]) if len(set(countries)) == 1 else None
         address = self._clients.client_of(peer, headers)
         if address is None or (proxied and address == own):  # the proxy named no client
             return None

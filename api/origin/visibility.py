@@ -115,7 +115,7 @@ class VisibilityCache:
 
     `is_owner` checks the `Authorization` header of a request, `is_signed_in` its cookies if it has
     no such header. A request waits `patience` seconds for the catalog if there is a cached record.
-    `keep_asking` must run beside it, or a request that begins a query waits for its end.
+    `run_queries` must run beside it, or a request that begins a query waits for its end.
     """
 
     def __init__(
@@ -140,7 +140,7 @@ class VisibilityCache:
         self._confirming: dict[str, list[_Unconfirmed]] = {}
         self._tasks: asyncio.TaskGroup | None = None
 
-    async def keep_asking(self) -> None:
+    async def run_queries(self) -> None:
         """Run the queries whose requests no longer wait for them, until cancelled."""
         async with asyncio.TaskGroup() as self._tasks:
             try:

@@ -64,7 +64,7 @@ class StreamCommandsController(Controller):
         Viewers' playlists end. The message says whether it is over, or still ending.
         """
         command = still_there(
-            await catalog.streams.ask_end(
+            await catalog.streams.request_end(
                 stream.id, now_us=now_us, deadline_us=ingest.deadline_us(now_us), by=request.auth.id
             )
         )
@@ -152,7 +152,7 @@ class StreamCommandsController(Controller):
         """
         with _conflicts():
             command = still_there(
-                await catalog.streams.ask_drill(
+                await catalog.streams.request_drill(
                     stream.id,
                     now_us=now_us,
                     deadline_us=ingest.deadline_us(now_us),

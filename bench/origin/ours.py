@@ -58,7 +58,7 @@ class BenchOrigin:
                 first = await catalog.installation.first_start(_now_us())
                 ours = cls(catalog, objects, MemoryEdge(), first.broadcaster_key)
                 async with asyncio.TaskGroup() as tasks:
-                    asking = tasks.create_task(ours._visibility.keep_asking())
+                    asking = tasks.create_task(ours._visibility.run_queries())
                     yield ours
                     asking.cancel()
 

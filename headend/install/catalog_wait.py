@@ -29,18 +29,18 @@ async def wait_for_catalog(location: Path | str) -> None:
     """
     if isinstance(location, Path):
         return
-    told = False
+    logged = False
     while True:
         try:
             async with open_catalog(location, migrate=False):
                 break
         except CatalogAway as error:
-            if not told:
+            if not logged:
                 log.warning("waiting for the database", extra={"cause": str(error)})
-            told = True
+            logged = True
             notify(f"STATUS=waiting: {error}\nEXTEND_TIMEOUT_USEC={_PATIENCE_SECONDS * 1_000_000}")
         except CatalogError:
             return
         await asyncio.sleep(_LOOK_SECONDS)
-    if told:
+    if logged:
         log.info("the database answers")

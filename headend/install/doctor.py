@@ -125,7 +125,7 @@ async def clean(settings: ServiceSettings, now_us: int, *, confirmed: bool = Fal
     folder = Path(settings.data)
     async with open_catalog(catalog_location(settings), migrate=False) as catalog:
         with schema_in_use(folder), open_store(folder, bucket_of(settings)) as objects:
-            await bind_objects(catalog, objects, store=objects.place)
+            await bind_objects(catalog, objects, store=objects.location)
             removed = await remove_expired_uploads(objects, catalog.uploads, now_us)
             removed += await remove_orphans(
                 objects, catalog.references, now_us, confirmed=confirmed
@@ -236,7 +236,7 @@ def _certificate(path: Path, remedy: str, now_us: int) -> Finding:
 async def _installation(catalog: Catalog, files: StoredFiles) -> Finding:
     topic = "installation"
     try:
-        await verify_objects(catalog, files, store=files.place)
+        await verify_objects(catalog, files, store=files.location)
     except StoreMismatch as error:
         return Finding(topic=topic, verdict="act", text=str(error))
     return Finding(topic=topic, verdict="well", text="database and media belong together")

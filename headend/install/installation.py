@@ -15,7 +15,7 @@ from storage.catalog.maintenance.copying import CatalogCopy, copy_catalog
 from storage.catalog.records.common import FirstStart
 from storage.errors import CatalogUnavailable, SchemaMissing, SchemaOlder
 from storage.installation_key import KeyStore, ReadableKey, bind, refuse_media, verify
-from storage.objects.s3_bucket import S3Place
+from storage.objects.s3_bucket import S3Location
 from storage.wall_clock import wall_clock_us
 
 __all__ = [
@@ -54,7 +54,7 @@ def create_data_folder(folder: Path) -> None:
 
 
 async def install(
-    folder: Path, location: str | Path | None = None, bucket: S3Place | None = None
+    folder: Path, location: str | Path | None = None, bucket: S3Location | None = None
 ) -> bool:
     """Create the database and the records of a first start, or migrate an older database.
 
@@ -76,7 +76,7 @@ async def install(
             if first.owner_token is not None:
                 _write_token(folder / OWNER_TOKEN, first.owner_token)
             with open_store(folder, bucket) as objects:
-                await bind_objects(catalog, objects, store=objects.place)
+                await bind_objects(catalog, objects, store=objects.location)
     return True
 
 
@@ -106,7 +106,7 @@ async def bind_objects(catalog: Catalog, objects: KeyStore, *, store: str) -> No
         StorageError: the catalog or the objects cannot be read.
     """
     await bind(
-        objects, catalog.installation, catalog.references, store=store, catalog=catalog.place
+        objects, catalog.installation, catalog.references, store=store, catalog=catalog.location
     )
 
 
@@ -117,7 +117,7 @@ async def verify_objects(catalog: Catalog, objects: ReadableKey, *, store: str) 
         StoreMismatch: they do not.
         StorageError: the catalog or the objects cannot be read.
     """
-    await verify(objects, catalog.installation, store=store, catalog=catalog.place)
+    await verify(objects, catalog.installation, store=store, catalog=catalog.location)
 
 
 async def read_installation(catalog: Catalog) -> FirstStart:
@@ -132,7 +132,7 @@ async def read_installation(catalog: Catalog) -> FirstStart:
     return first
 
 
-async def _is_ready(folder: Path, location: str | Path, bucket: S3Place | None) -> bool:
+async def _is_ready(folder: Path, location: str | Path, bucket: S3Location | None) -> bool:
     """Return whether the database is up to date and has had its first start.
 
     Raises:
@@ -140,18 +140,18 @@ async def _is_ready(folder: Path, location: str | Path, bucket: S3Place | None) 
     """
     files = read_store(folder, bucket)
     if isinstance(location, Path) and not location.is_file():  # noqa: ASYNC240 # before anything runs
-        await refuse_media(files, store=files.place, catalog=str(location))
+        await refuse_media(files, store=files.location, catalog=str(location))
         return False
     try:
         async with open_catalog(location, migrate=False) as catalog:
             if await catalog.installation.find() is not None:
                 return True
-            empty = catalog.place
+            empty = catalog.location
     except SchemaOlder:
         return False
     except SchemaMissing as error:
-        empty = error.place
-    await refuse_media(files, store=files.place, catalog=empty)
+        empty = error.location
+    await refuse_media(files, store=files.location, catalog=empty)
     return False
 
 

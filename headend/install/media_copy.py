@@ -28,7 +28,7 @@ from storage.objects.copying import (
     copy_objects,
 )
 from storage.objects.disk import DiskObjects
-from storage.objects.s3_bucket import S3Bucket, S3Place
+from storage.objects.s3_bucket import S3Bucket, S3Location
 
 __all__ = ["MediaCopyRefused", "MediaTarget", "copy_media", "media_place", "media_target"]
 
@@ -42,10 +42,10 @@ class MediaCopyRefused(StorageError):
 class MediaTarget(msgspec.Struct, frozen=True):
     """Where media are copied to: a bucket or a data folder."""
 
-    where: S3Place | Path
+    where: S3Location | Path
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """The bucket or the folder of the objects, for messages."""
         return str(self.where / OBJECTS if isinstance(self.where, Path) else self.where)
 
@@ -97,7 +97,7 @@ def media_target(
             " another bucket, copy them to a folder first"
         )
     region = settings.storage.region if region is None else region
-    return MediaTarget(S3Place.parse(text, endpoint=endpoint, region=region))
+    return MediaTarget(S3Location.parse(text, endpoint=endpoint, region=region))
 
 
 def copy_media(
@@ -134,7 +134,7 @@ async def _copy(
     async with open_catalog(catalog_location(settings), migrate=False) as catalog:
         await _refuse_writers(catalog, settings)
         bucket = bucket_of(settings)
-        if isinstance(target.where, S3Place):
+        if isinstance(target.where, S3Location):
             with DiskObjects(Path(settings.data) / OBJECTS) as disk:
                 way = ToBucket(disk, S3Bucket(target.where))
                 return await _copy_whole(settings, catalog, way, report)
@@ -152,9 +152,9 @@ async def _copy_whole(
     way: ToBucket | ToFolder,
     report: Callable[[CopyProgress], None],
 ) -> ObjectsCopy:
-    await bind_objects(catalog, way.source, store=str(way.source.place))
+    await bind_objects(catalog, way.source, store=str(way.source.location))
     key = await catalog.installation.find_key()
-    await begin_copy(way.target, key, store=str(way.target.place))
+    await begin_copy(way.target, key, store=str(way.target.location))
     done = await copy_objects(way, report)
     await _refuse_writers(catalog, settings)
     await end_copy(way.target, key)

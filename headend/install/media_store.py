@@ -11,7 +11,7 @@ from headend.config.settings import ServiceSettings
 from storage.objects.disk import DiskObjects
 from storage.objects.read_only import ReadOnlyObjects
 from storage.objects.s3 import S3Objects
-from storage.objects.s3_bucket import S3Bucket, S3Place
+from storage.objects.s3_bucket import S3Bucket, S3Location
 from storage.objects.store import MediaStore
 
 __all__ = ["OBJECTS", "SCRATCH", "bucket_of", "open_store", "read_store", "signing_bucket"]
@@ -20,25 +20,25 @@ OBJECTS: Final = "objects"
 SCRATCH: Final = "scratch"  # beside a bucket
 
 
-def bucket_of(settings: ServiceSettings) -> S3Place | None:
+def bucket_of(settings: ServiceSettings) -> S3Location | None:
     """Return the bucket that holds the media; None: they are in the data folder."""
     storage = settings.storage
     if not storage.url:
         return None
-    return S3Place.parse(storage.url, endpoint=storage.endpoint, region=storage.region)
+    return S3Location.parse(storage.url, endpoint=storage.endpoint, region=storage.region)
 
 
 def signing_bucket(settings: ServiceSettings) -> S3Bucket:
     """Return the bucket under the address by which viewers reach it."""
-    place, public = bucket_of(settings), settings.storage.public_endpoint
-    if place is None:
+    location, public = bucket_of(settings), settings.storage.public_endpoint
+    if location is None:
         raise ValueError("storage.url is not set")
-    return S3Bucket(msgspec.structs.replace(place, endpoint=public) if public else place)
+    return S3Bucket(msgspec.structs.replace(location, endpoint=public) if public else location)
 
 
 @contextmanager
 def open_store(
-    folder: Path, bucket: S3Place | None, *, cache_bytes: int = 0, min_free_bytes: int = 0
+    folder: Path, bucket: S3Location | None, *, cache_bytes: int = 0, min_free_bytes: int = 0
 ) -> Generator[MediaStore]:
     """Open the store for the length of the block.
 
@@ -53,6 +53,6 @@ def open_store(
             yield S3Objects(bucket, scratch, cache_bytes=cache_bytes, min_free_bytes=min_free_bytes)
 
 
-def read_store(folder: Path, bucket: S3Place | None) -> ReadOnlyObjects | S3Bucket:
+def read_store(folder: Path, bucket: S3Location | None) -> ReadOnlyObjects | S3Bucket:
     """Return the store for callers that change nothing, not even in the data folder."""
     return ReadOnlyObjects(folder / OBJECTS) if bucket is None else S3Bucket(bucket)

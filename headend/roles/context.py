@@ -60,7 +60,7 @@ class RoleContext(msgspec.Struct, frozen=True, kw_only=True):
         Raises:
             StorageError: they do not (`StoreMismatch`), or cannot be read.
         """
-        await verify_objects(self.catalog, self.objects, store=self.objects.place)
+        await verify_objects(self.catalog, self.objects, store=self.objects.location)
 
 
 @asynccontextmanager
@@ -93,7 +93,7 @@ async def open_context(
             min_free_bytes=settings.storage.min_free_bytes,
         )
         objects = stack.enter_context(store)
-        await bind_objects(catalog, objects, store=objects.place)
+        await bind_objects(catalog, objects, store=objects.location)
         edge = _edge(
             settings,
             first.broadcaster_key,

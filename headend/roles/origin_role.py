@@ -38,7 +38,7 @@ _CARD = "card.jpg"
 class OriginRole(msgspec.Struct, frozen=True, kw_only=True):
     """The handlers of the origin role.
 
-    `geo.keep_fresh` and `visibility.keep_asking` must run in the background.
+    `geo.keep_fresh` and `visibility.run_queries` must run in the background.
     """
 
     clients: TrustedProxies

@@ -265,11 +265,12 @@ def _remove_projects(context: RoleContext) -> BackgroundTask:
 async def _open_origin(context: RoleContext) -> AsyncGenerator[OriginRole, None]:
     """Create the origin role, and run what it needs in the background."""
     objects = context.objects.using(VIEWERS)
-    place = context.catalog, objects, context.edge, context.addresses
-    origin = OriginRole.create(context.settings, *place)
+    origin = OriginRole.create(
+        context.settings, context.catalog, objects, context.edge, context.addresses
+    )
     async with run_in_background(
         BackgroundTask("geo database", origin.geo.keep_fresh),
-        BackgroundTask("visibility", origin.visibility.keep_asking),
+        BackgroundTask("visibility", origin.visibility.run_queries),
     ):
         yield origin
 
@@ -323,7 +324,7 @@ def _application(
         context.settings,
         catalog,
         version=release,
-        store=context.objects.place,
+        store=context.objects.location,
         problems=problems,
         logged=context.recent.newest_first,
         room=room,

@@ -61,7 +61,7 @@ class Catalog:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self.place = database.place
+        self.location = database.location
         """The database's address, without a password."""
         self.is_shared = database.is_shared
         """Whether processes on other machines may use it, too: then hosts own streams."""

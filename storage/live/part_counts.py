@@ -37,7 +37,7 @@ class PartCounts:
     def announce_length(self, sequence: int, length: int) -> None:
         """Expect a segment to be as long as that, in ticks of 90 000 a second.
 
-        If `length` is 0 it is as long as the others, as every segment is that this is not said of.
+        0: as long as the others, which is the default.
         """
         self._announced = (sequence, length)
 

@@ -268,8 +268,8 @@ class StepBuilder:
         self._epoch, self._to_open = epoch, sequence + 1
         return step
 
-    def _newest_init(self, name: str, told: int) -> int:
-        return max(told, self.next_inits.get(name, 0) - 1)
+    def _newest_init(self, name: str, at_least: int) -> int:
+        return max(at_least, self.next_inits.get(name, 0) - 1)
 
     def _check_prepared(self, rendition: str) -> None:
         if rendition not in self._names:

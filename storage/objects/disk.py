@@ -119,7 +119,7 @@ class DiskObjects:
         return self.root
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """The folder of the objects, for messages."""
         return str(self.root)
 

@@ -24,7 +24,7 @@ class ReadOnlyObjects:
 
     def __init__(self, root: Path) -> None:
         self._root = root
-        self.place = str(root)
+        self.location = str(root)
 
     async def folders(self, prefix: str) -> dict[str, int]:
         """Return the names of the folders below `prefix` with their last change.

@@ -21,7 +21,7 @@ from storage.objects.disk import DiskObjects
 from storage.objects.disk_threads import FILES, VIEWERS, DiskThreads
 from storage.objects.file_cache import FileCache, MakeRoom
 from storage.objects.incoming_file import check_free, in_thread, write_at
-from storage.objects.s3_bucket import PIECE_BYTES, S3Bucket, S3Place
+from storage.objects.s3_bucket import PIECE_BYTES, S3Bucket, S3Location
 
 __all__ = ["S3Objects", "fetch_file"]
 
@@ -42,9 +42,14 @@ class S3Objects(S3Bucket):
     """
 
     def __init__(
-        self, place: S3Place, scratch: DiskObjects, *, cache_bytes: int, min_free_bytes: int = 0
+        self,
+        location: S3Location,
+        scratch: DiskObjects,
+        *,
+        cache_bytes: int,
+        min_free_bytes: int = 0,
     ) -> None:
-        super().__init__(place)
+        super().__init__(location)
         self.scratch = scratch
         self._min_free_bytes = min_free_bytes
         self._shown = FileCache(

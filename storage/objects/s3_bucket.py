@@ -43,7 +43,7 @@ if TYPE_CHECKING:  # these exist for types alone
     from obstore import Attributes, ObjectMeta, PutMode
     from obstore.store import ClientConfig, RetryConfig, S3Config
 
-__all__ = ["COPY_BYTES", "PIECE_BYTES", "S3Bucket", "S3Place"]
+__all__ = ["COPY_BYTES", "PIECE_BYTES", "S3Bucket", "S3Location"]
 
 # As for a disk: a bucket that does not answer for this long is treated as broken.
 _SECONDS: Final = 20.0
@@ -78,7 +78,7 @@ _STATUS: Final = re.compile(r"status code: ([0-9]{3}(?: [A-Za-z]+)*)")
 T = TypeVar("T")
 
 
-class S3Place(msgspec.Struct, frozen=True, kw_only=True):
+class S3Location(msgspec.Struct, frozen=True, kw_only=True):
     """A bucket and a prefix in it, "" for none; `endpoint` is "" for Amazon's own."""
 
     bucket: str
@@ -95,8 +95,8 @@ class S3Place(msgspec.Struct, frozen=True, kw_only=True):
         return f"https://s3.{region}.amazonaws.com"
 
     @classmethod
-    def parse(cls, url: str, *, endpoint: str = "", region: str = "") -> "S3Place":
-        """Return the place that `s3://BUCKET/PREFIX` names."""
+    def parse(cls, url: str, *, endpoint: str = "", region: str = "") -> "S3Location":
+        """Parse `s3://BUCKET/PREFIX`."""
         parts = urlsplit(url)
         return cls(
             bucket=parts.netloc, prefix=parts.path.strip("/"), endpoint=endpoint, region=region
@@ -113,11 +113,11 @@ class S3Bucket:
     of the machine's role. `copy_bytes` is the largest object that the server copies in a request.
     """
 
-    def __init__(self, place: S3Place, *, copy_bytes: int = COPY_BYTES) -> None:
-        self.place = str(place)
-        self.origin = place.origin
-        self._prefix = f"{place.prefix}/" if place.prefix else ""
-        self._store = _open(place)
+    def __init__(self, location: S3Location, *, copy_bytes: int = COPY_BYTES) -> None:
+        self.location = str(location)
+        self.origin = location.origin
+        self._prefix = f"{location.prefix}/" if location.prefix else ""
+        self._store = _open(location)
         self._has_bare_tags = False  # what the server was found to understand last
         self._copy_bytes = copy_bytes
 
@@ -443,21 +443,21 @@ class _Listed(msgspec.Struct, frozen=True, gc=False):
     modified_us: int
 
 
-def _open(place: S3Place) -> S3Store:
+def _open(location: S3Location) -> S3Store:
     retries: RetryConfig = {
         "max_retries": 5,
         "retry_timeout": timedelta(seconds=_RETRY_SECONDS),
     }
     client: ClientConfig = {
-        "allow_http": place.endpoint.startswith("http://"),
+        "allow_http": location.endpoint.startswith("http://"),
         "connect_timeout": "5s",
         "timeout": f"{_PIECE_SECONDS:.0f}s",
     }
-    config: S3Config = {"bucket": place.bucket}
-    if place.endpoint:
-        config["endpoint"] = place.endpoint
-    if place.region:
-        config["region"] = place.region
+    config: S3Config = {"bucket": location.bucket}
+    if location.endpoint:
+        config["endpoint"] = location.endpoint
+    if location.region:
+        config["region"] = location.region
     return S3Store(config=config, client_options=client, retry_config=retries)
 
 

@@ -46,7 +46,7 @@ class MediaStore(Objects, Protocol):
         ...
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """Where the objects are, for messages to the operator."""
         ...
 

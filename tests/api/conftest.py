@@ -137,7 +137,7 @@ async def api_service(
         project = await catalog.projects.find("1")
         assert project is not None
         if ON_SHARED:
-            await bind_objects(catalog, objects, store=objects.place)
+            await bind_objects(catalog, objects, store=objects.location)
         media = StoredMedia(objects, live_edge)
         app = application_over(
             catalog=catalog,

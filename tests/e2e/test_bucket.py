@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from storage.objects.s3_bucket import S3Place
+from storage.objects.s3_bucket import S3Location
 from tests.support.browser import Chromium
 from tests.support.e2e.hls_reader import (
     CollectedRendition,
@@ -39,12 +39,12 @@ class OwnBucket:
 
     def __init__(self, server: S3Server) -> None:
         self.server = server
-        self.place: S3Place = server.new_bucket("media")
+        self.location: S3Location = server.new_bucket("media")
 
     def settings(self, **more: str) -> dict[str, str]:
         """Return the environment of a service that keeps its media here."""
         return {
-            **self.server.settings(self.place),
+            **self.server.settings(self.location),
             "HEADEND_STORAGE__MIN_FREE_BYTES": "0",
             "HEADEND_LIVE__GOODBYE_SECONDS": "1",
             "HEADEND_LIVE__RECONNECT_SECONDS": "20",
@@ -53,7 +53,7 @@ class OwnBucket:
 
     def names(self, folder: str) -> list[str]:
         """Return the keys below a folder of the prefix."""
-        return self.server.keys(self.place.bucket, f"media/{folder}/")
+        return self.server.keys(self.location.bucket, f"media/{folder}/")
 
 
 @pytest.fixture
@@ -223,7 +223,7 @@ def test_a_host_without_the_file_transcodes_it_and_viewers_are_redirected_to_the
     bucket: OwnBucket, postgres_server: PostgresServer, browser: Chromium, tmp_path: Path
 ) -> None:
     """Uploaded at one host, made at another; all that they share is PostgreSQL and the bucket."""
-    bucket.server.allow_pages(bucket.place.bucket)
+    bucket.server.allow_pages(bucket.location.bucket)
     path = film(tmp_path / "film.mp4", *X264, seconds=5, size=(640, 360), rate=30)
     with postgres_server.empty_database() as database:
         environment = bucket.settings(

@@ -169,7 +169,7 @@ def test_the_stream_the_film_and_the_upload_outlive_it(
     poll(lambda: stream.receives() == 2, within=40, what="both encoders")
     owner = installation.hosts.owner(stream.number)
     events = len(stream.listed_events())
-    written = WrittenOnce(installation.bucket.server, installation.bucket.place, [stream.hash])
+    written = WrittenOnce(installation.bucket.server, installation.bucket.location, [stream.hash])
     with watching(installation) as seen:
         poll(lambda: seen.normal.segments >= 4, within=40, what="segments")
         status, added = upload(installation.api.running, path)
@@ -210,7 +210,7 @@ def test_the_stream_the_film_and_the_upload_outlive_it(
 
 def check_uploads(installation: StreamOnEngines, uploader: Uploader) -> None:
     """What was uploaded is what is stored; each video is made once."""
-    server, bucket = installation.bucket.server, installation.bucket.place.bucket
+    server, bucket = installation.bucket.server, installation.bucket.location.bucket
     for name, data in uploader.made.items():
         (key,) = server.versions(bucket, f"media/sources/{name}/")
         assert server.read(bucket, key) == data

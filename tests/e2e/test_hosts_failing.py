@@ -157,7 +157,7 @@ class FailureRounds:
         self.failed: Counter[str] = Counter()
         self.written = WrittenOnce(
             installation.bucket.server,
-            installation.bucket.place,
+            installation.bucket.location,
             [each.hash for each in installation.streams],
         )
         self._path = path
@@ -273,7 +273,7 @@ def check_videos(
     assert len(made) == len(films) + len(sent)
     server, bucket, prefix = (
         installation.bucket.server,
-        installation.bucket.place.bucket,
+        installation.bucket.location.bucket,
         "media/sources/",
     )
     stored = server.versions(bucket, prefix)

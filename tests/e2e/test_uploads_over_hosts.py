@@ -64,7 +64,7 @@ def test_a_killed_host_costs_an_upload_what_the_client_sends_again(
     at = offset(third.running, path)
     assert b" 204 " in send(third.running, path, file, at).split(b"\r\n")[0]
     hash_ = send_request(third.running, "HEAD", path).headers["headend-video-hash"]
-    assert bucket.server.keys(bucket.place.bucket, "media/pieces/") == []
+    assert bucket.server.keys(bucket.location.bucket, "media/pieces/") == []
     (source,) = bucket.names(f"sources/{hash_}")
-    found = bucket.server.client(bucket.place.bucket).get(source).bytes()
+    found = bucket.server.client(bucket.location.bucket).get(source).bytes()
     assert bytes(found) == file.read_bytes()

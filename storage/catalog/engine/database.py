@@ -97,7 +97,7 @@ def _translation(error: BaseException | None, *, lost: bool) -> CatalogError:
 
 
 class Database:
-    """A database and its kinds of transactions; `place` is its URL without a password."""
+    """A database and its kinds of transactions; `location` is its URL without a password."""
 
     def __init__(
         self, url: URL, *, busy_ms: int, reading_seconds: float = _READING_SECONDS
@@ -109,11 +109,11 @@ class Database:
         self.is_shared = url.get_backend_name() == "postgresql"
         """Whether processes on other machines may use it, too."""
         if self.is_shared:
-            self.place = postgres.address_of(url)
+            self.location = postgres.address_of(url)
             self._served: URL | None = url
             self._reader, self._writer, self._beats = postgres.engines(url, busy_ms)
         else:
-            self.place = url.database or ""
+            self.location = url.database or ""
             self._served = None
             self._reader, self._writer, self._beats = sqlite.engines(url, busy_ms)
 

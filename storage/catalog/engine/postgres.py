@@ -178,7 +178,7 @@ async def lock_first_start(connection: AsyncConnection) -> None:
         await connection.execute(select(func.pg_advisory_xact_lock(_MIGRATION_LOCK)))
 
 
-def lock_schema(connection: Connection, place: str) -> None:
+def lock_schema(connection: Connection, location: str) -> None:
     """Lock the schema exclusively until the end of the transaction; SQLite's write lock does that.
 
     Raises:
@@ -192,7 +192,7 @@ def lock_schema(connection: Connection, place: str) -> None:
         if not isinstance(error.orig, psycopg.errors.LockNotAvailable):
             raise
         raise CatalogBusy(
-            f"the catalog at {place} cannot be migrated while another Headend uses it: stop that"
+            f"the catalog at {location} cannot be migrated while another Headend uses it: stop that"
             " first"
         ) from error
 
@@ -261,10 +261,10 @@ def translation(error: BaseException | None, *, lost: bool) -> CatalogError:
             return kind(f"the catalog cannot be used ({type(error).__name__})")
         return CatalogError(f"the catalog refused ({type(error).__name__})")
     if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
-        said = str(error)
-        if any(words in said for words in _TOO_MANY):
+        message = str(error)
+        if any(words in message for words in _TOO_MANY):
             return CatalogBusy("the catalog is busy: its server takes no more connections")
-        why = next((why for words, why in _REASONS if words in said), type(error).__name__)
+        why = next((why for words, why in _REASONS if words in message), type(error).__name__)
         kind = CatalogUnavailable if why in _LASTING else CatalogAway
         return kind(f"the catalog cannot be reached ({why})")
     return CatalogError(f"the catalog refused ({type(error).__name__})")

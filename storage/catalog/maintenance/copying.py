@@ -37,7 +37,7 @@ _AT_ONCE: Final = 1000  # rows; those of the widest table take 2 MB
 class CatalogCopy(msgspec.Struct, frozen=True, kw_only=True):
     """A copy: the target's address without a password, and the number of its rows."""
 
-    place: str
+    location: str
     rows: int
 
 
@@ -65,17 +65,17 @@ async def copy_catalog(source: Path, target: str, *, busy_ms: int = BUSY_MS) -> 
         # Transactions without a time limit.
         async with origin.migrating() as reader, copy.migrating() as writer:
             await _prepare(writer, copy)
-            return CatalogCopy(place=copy.place, rows=await _copy(reader, writer))
+            return CatalogCopy(location=copy.location, rows=await _copy(reader, writer))
 
 
 async def _prepare(writer: AsyncConnection, copy: Database) -> None:
     """Create the tables of the target, which must hold no row."""
-    await writer.run_sync(lock_schema, copy.place)
+    await writer.run_sync(lock_schema, copy.location)
     for name in await writer.run_sync(lambda connection: inspect(connection).get_table_names()):
         rows = select(literal(1)).select_from(table(name))
         if name != "alembic_version" and (await writer.execute(rows.limit(1))).first():
-            raise CatalogNotEmpty(copy.place)
-    await writer.run_sync(migrations.migrate_within, copy.place)
+            raise CatalogNotEmpty(copy.location)
+    await writer.run_sync(migrations.migrate_within, copy.location)
 
 
 async def _copy(reader: AsyncConnection, writer: AsyncConnection) -> int:

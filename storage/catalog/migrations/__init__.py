@@ -61,19 +61,19 @@ def _parse(revision: str) -> tuple[str, int]:
 
 
 def _refusal(
-    place: str, found: str | None, wanted: str
+    location: str, found: str | None, wanted: str
 ) -> SchemaMissing | SchemaNewer | SchemaOlder | None:
     if found == wanted:
         return None
     if found is None:
-        return SchemaMissing(place, wanted)
+        return SchemaMissing(location, wanted)
     (form, added), (wanted_form, wanted_added) = _parse(found), _parse(wanted)
     if form == wanted_form:  # a newer version added what this one need not know
-        return None if added >= wanted_added else SchemaOlder(place, found, wanted)
+        return None if added >= wanted_added else SchemaOlder(location, found, wanted)
     from storage.catalog.migrations import steps  # noqa: PLC0415  # see there
 
     kind = SchemaOlder if found in steps.known_revisions() else SchemaNewer
-    return kind(place, found, wanted)
+    return kind(location, found, wanted)
 
 
 async def check(database: Database, wanted: str = REVISION, *, exactly: bool = False) -> None:
@@ -86,9 +86,9 @@ async def check(database: Database, wanted: str = REVISION, *, exactly: bool = F
     """
     async with database.reading() as connection:
         found = await connection.run_sync(_find_revision)
-    refusal = _refusal(database.place, found, wanted)
+    refusal = _refusal(database.location, found, wanted)
     if refusal is None and exactly and found is not None and found != wanted:
-        refusal = SchemaNewer(database.place, found, wanted)
+        refusal = SchemaNewer(database.location, found, wanted)
     if refusal is not None:
         raise refusal
 
@@ -107,21 +107,21 @@ def _create(connection: Connection) -> None:
     connection.execute(insert(_VERSION).values(version_num=REVISION))
 
 
-def migrate_within(connection: Connection, place: str) -> None:
-    """Bring the catalog at `place` to its present form, within the caller's transaction.
+def migrate_within(connection: Connection, location: str) -> None:
+    """Bring the catalog at `location` to its present form, within the caller's transaction.
 
     Raises:
         CatalogBusy: a running Headend uses the tables that are to be changed.
         SchemaNewer: a newer Headend has migrated it.
     """
     found = _find_revision(connection)
-    refusal = _refusal(place, found, REVISION)
+    refusal = _refusal(location, found, REVISION)
     if isinstance(refusal, SchemaNewer):
         raise refusal
     if refusal is None:
         return
     if found is None or _parse(found)[0] != _parse(REVISION)[0]:
-        lock_schema(connection, place)
+        lock_schema(connection, location)
     if _has_revision(connection):
         upgrade(connection)
     else:
@@ -138,4 +138,4 @@ async def migrate(database: Database) -> None:
         SchemaNewer: a newer Headend has migrated it.
     """
     async with database.migrating() as connection:
-        await connection.run_sync(migrate_within, database.place)
+        await connection.run_sync(migrate_within, database.location)

@@ -205,7 +205,7 @@ class Streams:
             await _record(connection, row, "stream key changed", {}, now_us, by)
             return await _command(connection, row, CommandKind.DISCONNECT, now_us)
 
-    async def ask_end(
+    async def request_end(
         self, stream: int, *, now_us: int, deadline_us: int, by: int | None
     ) -> int | None:
         """Command the end of a stream's run before a deadline; the event is recorded when done."""
@@ -214,7 +214,7 @@ class Streams:
                 return None
             return await _command(connection, row, CommandKind.END, now_us, deadline_us, by)
 
-    async def ask_drill(
+    async def request_drill(
         self, stream: int, *, now_us: int, deadline_us: int, by: int | None
     ) -> int | None:
         """Command a switch to another encoder; the event is recorded when done.

@@ -79,7 +79,7 @@ async def viewers(folder: Path, edge: MemoryEdge | None = None) -> AsyncGenerato
     found = Viewers(folder, edge or MemoryEdge())
     await found.show()
     async with asyncio.TaskGroup() as tasks:
-        background = tasks.create_task(found.verdicts.keep_asking())
+        background = tasks.create_task(found.verdicts.run_queries())
         await asyncio.sleep(0)  # it begins
         await found.query_catalog()
         yield found

@@ -142,7 +142,7 @@ async def test_a_catalog_that_does_not_answer_holds_up_nobody_who_was_here_befor
     )
     viewer = Requester("DE", [])
     async with asyncio.TaskGroup() as tasks:
-        background = tasks.create_task(verdicts.keep_asking())
+        background = tasks.create_task(verdicts.run_queries())
         await asyncio.sleep(0)  # it begins
         await verdicts.lookup(HASH, viewer)
         answering.clear()

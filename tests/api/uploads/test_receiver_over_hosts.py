@@ -20,7 +20,7 @@ from storage.catalog import Catalog, open_catalog
 from storage.objects.addresses import PIECES, video_source
 from storage.objects.disk import DiskObjects
 from storage.objects.s3 import S3Objects
-from storage.objects.s3_bucket import S3Place
+from storage.objects.s3_bucket import S3Location
 from storage.objects.upload_pieces import UploadPieces
 from tests.api.uploads.test_single_request import FORM, form, video
 from tests.api.uploads.test_single_request_over_http import MiB, anything
@@ -91,7 +91,7 @@ class UploadHosts(msgspec.Struct, frozen=True):
 
 @asynccontextmanager
 async def host_of(
-    folder: Path, database: str, bucket: S3Place, token: str
+    folder: Path, database: str, bucket: S3Location, token: str
 ) -> AsyncGenerator[UploadHost]:
     async with AsyncExitStack() as stack:
         scratch = stack.enter_context(DiskObjects(folder))

@@ -21,7 +21,7 @@ from headend.install.media_store import OBJECTS
 from storage.catalog import open_catalog
 from storage.installation_key import UnfinishedCopy
 from storage.objects.disk import DiskObjects
-from storage.objects.s3_bucket import S3Bucket, S3Place
+from storage.objects.s3_bucket import S3Bucket, S3Location
 from storage.wall_clock import wall_clock_us
 from tests.support.headend.installed import installed
 from tests.support.postgres import PostgresServer
@@ -38,7 +38,7 @@ class MediaInstallation(NamedTuple):
     """An installation with media in its folder, and an empty prefix of a bucket."""
 
     data: Path
-    bucket: S3Place
+    bucket: S3Location
     server: S3Server
 
     @property
@@ -274,8 +274,8 @@ def test_the_server_is_that_of_the_settings_unless_it_is_given() -> None:
     named = {"HEADEND_STORAGE__ENDPOINT": "https://a", "HEADEND_STORAGE__REGION": "here"}
     settings, _ = load(file=None, environment=named, options={})
     target = media_target(settings, URL, endpoint=None, region=None)
-    assert target == MediaTarget(S3Place.parse(URL, endpoint="https://a", region="here"))
+    assert target == MediaTarget(S3Location.parse(URL, endpoint="https://a", region="here"))
     target = media_target(settings, URL, endpoint="https://b", region="there")
-    assert target == MediaTarget(S3Place.parse(URL, endpoint="https://b", region="there"))
+    assert target == MediaTarget(S3Location.parse(URL, endpoint="https://b", region="there"))
     with pytest.raises(MediaCopyRefused, match="--media-endpoint: Expected https://HOST"):
         media_target(settings, URL, endpoint="b", region=None)

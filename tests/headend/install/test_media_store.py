@@ -18,14 +18,14 @@ from storage.installation_key import StoreMismatch
 from storage.objects.disk import DiskObjects
 from storage.objects.read_only import ReadOnlyObjects
 from storage.objects.s3 import S3Objects
-from storage.objects.s3_bucket import S3Bucket, S3Place
+from storage.objects.s3_bucket import S3Bucket, S3Location
 from tests.support.storage.s3_server import S3Server
 
 pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-def bucket(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> S3Place:
+def bucket(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> S3Location:
     for name, value in s3_server.credentials.items():
         monkeypatch.setenv(name, value)
     return s3_server.new_bucket("media")
@@ -37,7 +37,7 @@ def test_without_a_url_the_media_are_in_the_data_folder(tmp_path: Path) -> None:
     assert isinstance(read_store(tmp_path, None), ReadOnlyObjects)
     with open_store(tmp_path, None) as store:
         assert isinstance(store, DiskObjects)
-        assert store.place == str(tmp_path / OBJECTS)
+        assert store.location == str(tmp_path / OBJECTS)
     assert sorted(each.name for each in tmp_path.iterdir()) == [OBJECTS]
 
 
@@ -48,7 +48,7 @@ def test_a_url_names_a_bucket(tmp_path: Path) -> None:
         "HEADEND_STORAGE__REGION": "eu-central-1",
     }
     bucket_place = bucket_of(load(file=None, environment=environment, options={})[0])
-    wanted = S3Place(
+    wanted = S3Location(
         bucket="media", prefix="one", endpoint="http://127.0.0.1:1", region="eu-central-1"
     )
     assert bucket_place == wanted
@@ -56,12 +56,12 @@ def test_a_url_names_a_bucket(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
     with open_store(tmp_path, bucket_place) as store:
         assert isinstance(store, S3Objects)
-        assert store.place == "s3://media/one"
+        assert store.location == "s3://media/one"
     assert sorted(each.name for each in tmp_path.iterdir()) == [SCRATCH]
 
 
 async def test_an_installation_and_a_bucket_belong_together(
-    bucket: S3Place, tmp_path: Path
+    bucket: S3Location, tmp_path: Path
 ) -> None:
     for name in ("one", "two"):
         create_data_folder(tmp_path / name)
@@ -87,6 +87,6 @@ def test_viewers_reach_the_bucket_by_an_address_of_their_own(public: str, origin
         "HEADEND_STORAGE__PUBLIC_ENDPOINT": public,
     }
     bucket = signing_bucket(load(file=None, environment=environment, options={})[0])
-    assert (bucket.origin, bucket.place) == (origin, "s3://media/one")
+    assert (bucket.origin, bucket.location) == (origin, "s3://media/one")
     with pytest.raises(ValueError, match=r"storage\.url"):
         signing_bucket(load(file=None, environment={}, options={})[0])

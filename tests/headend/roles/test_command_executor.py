@@ -72,7 +72,7 @@ class CommandedIngest(msgspec.Struct, kw_only=True):
         return record
 
     async def end(self, *, deadline_us: int = NOW) -> CommandRecord | None:
-        number = await self.catalog.streams.ask_end(
+        number = await self.catalog.streams.request_end(
             self.stream.id, now_us=NOW, deadline_us=deadline_us, by=BY
         )
         assert number is not None
@@ -162,10 +162,12 @@ def test_a_command_of_a_stream_is_carried_out_by_the_host_that_owns_it(tmp_path:
         free = await catalog.streams.add(ingest.stream.project, "nobody's", NOW)
         owner = await catalog.hosts.register("owner", "ingest", None, "1")
         await catalog.owners.claim(ingest.stream.id, owner, dead_seconds=NEVER)
-        number = await catalog.streams.ask_end(ingest.stream.id, now_us=NOW, deadline_us=NOW, by=BY)
+        number = await catalog.streams.request_end(
+            ingest.stream.id, now_us=NOW, deadline_us=NOW, by=BY
+        )
         assert number is not None
         # What comes after it is carried out, as this host is the first one.
-        later = await catalog.streams.ask_end(free.id, now_us=NOW, deadline_us=NOW, by=BY)
+        later = await catalog.streams.request_end(free.id, now_us=NOW, deadline_us=NOW, by=BY)
         assert later is not None
         came = await ingest.ingest.wait_or_withdraw(later, NOW)
         assert came is not None
@@ -362,7 +364,7 @@ def test_a_drill_is_answered_with_what_it_took_or_why_it_was_not(tmp_path: Path)
         primary = await ingest.publish()
 
         async def drill() -> dict[str, object]:
-            number = await ingest.catalog.streams.ask_drill(
+            number = await ingest.catalog.streams.request_drill(
                 ingest.stream.id, now_us=NOW, deadline_us=NOW, by=BY
             )
             assert number is not None

@@ -12,7 +12,7 @@ import pytest
 
 from storage.objects.base import ObjectChanged, ObjectMissing, ObjectStat, StoreFailed
 from storage.objects.s3 import S3Objects
-from storage.objects.s3_bucket import S3Bucket, S3Place
+from storage.objects.s3_bucket import S3Bucket, S3Location
 from tests.support.e2e.service import fetch
 from tests.support.storage.s3_server import S3Server, running_s3
 from tests.support.waiting import until
@@ -31,7 +31,7 @@ LARGE = 40_000_001  # bytes: two whole pieces, and a part of one
     ],
 )
 def test_a_place_is_a_bucket_and_a_prefix(url: str, bucket: str, prefix: str) -> None:
-    bucket_place = S3Place.parse(url)
+    bucket_place = S3Location.parse(url)
     assert (bucket_place.bucket, bucket_place.prefix) == (bucket, prefix)
     assert str(bucket_place) == url.rstrip("/")
 
@@ -114,7 +114,7 @@ async def test_a_server_is_replaced_by_one_that_knows_tags_in_another_form(
     with OneObject() as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         endpoint = f"http://127.0.0.1:{server.server_port}"
-        bucket = S3Bucket(S3Place(bucket="one", endpoint=endpoint, region="us-east-1"))
+        bucket = S3Bucket(S3Location(bucket="one", endpoint=endpoint, region="us-east-1"))
         version = await bucket.put_if("live/a", b"0", None)
         for number, quoted in enumerate([True, False, False, True, True], start=1):
             server.quoted = quoted
@@ -151,7 +151,7 @@ async def test_a_signed_address_gives_an_object_to_anyone_for_a_while(
 ) -> None:
     await bucket_store.put("videos/a/1.m4s", b"0123456789")
     await bucket_store.put("live/a/poster/720p.jpg", b"picture")
-    plain = f"{s3_server.endpoint}/{bucket_store.place.removeprefix('s3://')}/videos/a/1.m4s"
+    plain = f"{s3_server.endpoint}/{bucket_store.location.removeprefix('s3://')}/videos/a/1.m4s"
     assert fetch(plain).status == 403
     url = await bucket_store.sign("videos/a/1.m4s", "GET", 600)
     assert url.startswith(f"{bucket_store.origin}/")
@@ -173,9 +173,9 @@ async def test_a_signed_address_gives_an_object_to_anyone_for_a_while(
 
 
 def test_signed_addresses_lead_to_the_server_of_the_bucket() -> None:
-    amazon = S3Place(bucket="media", region="eu-central-1")
+    amazon = S3Location(bucket="media", region="eu-central-1")
     assert amazon.origin == "https://s3.eu-central-1.amazonaws.com"
-    assert S3Place(bucket="media", endpoint="https://s3.example/").origin == "https://s3.example"
+    assert S3Location(bucket="media", endpoint="https://s3.example/").origin == "https://s3.example"
 
 
 async def test_prefixes_of_one_bucket_are_apart(
@@ -197,7 +197,7 @@ async def test_prefixes_of_one_bucket_are_apart(
 async def test_a_bucket_that_is_not_there_is_no_missing_object(
     bucket_store: S3Objects, s3_server: S3Server
 ) -> None:
-    gone = S3Bucket(S3Place(bucket="none-such", endpoint=s3_server.endpoint, region="us-east-1"))
+    gone = S3Bucket(S3Location(bucket="none-such", endpoint=s3_server.endpoint, region="us-east-1"))
     with pytest.raises(StoreFailed, match="no such bucket"):
         await gone.put("live/a", b"1")
     with pytest.raises(StoreFailed, match="404"):

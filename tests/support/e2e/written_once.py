@@ -4,7 +4,7 @@ import json
 from collections.abc import Collection, Mapping
 from typing import Final
 
-from storage.objects.s3_bucket import S3Place
+from storage.objects.s3_bucket import S3Location
 from tests.support.storage.s3_server import S3Server
 
 __all__ = ["WrittenOnce"]
@@ -19,7 +19,7 @@ class WrittenOnce:
         faults: Objects whose bytes changed, and states written by an older owner.
     """
 
-    def __init__(self, server: S3Server, bucket: S3Place, hashes: Collection[str]) -> None:
+    def __init__(self, server: S3Server, bucket: S3Location, hashes: Collection[str]) -> None:
         self.faults: list[str] = []
         self._server = server
         self._place = bucket

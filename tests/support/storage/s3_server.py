@@ -21,7 +21,7 @@ from urllib.parse import urlencode
 import obstore
 from obstore.store import S3Store
 
-from storage.objects.s3_bucket import S3Place
+from storage.objects.s3_bucket import S3Location
 from tests.support.free_ports import free_ports
 from tests.support.waiting import poll
 
@@ -100,7 +100,7 @@ class S3Server:
         """The environment variables of a client."""
         return {"AWS_ACCESS_KEY_ID": _KEY, "AWS_SECRET_ACCESS_KEY": _SECRET}
 
-    def settings(self, bucket: S3Place) -> dict[str, str]:
+    def settings(self, bucket: S3Location) -> dict[str, str]:
         """Return the environment of a service that stores its media in this bucket."""
         return {
             **self.credentials,
@@ -139,10 +139,10 @@ class S3Server:
         self._gateway.close()
         self._stack.close()
 
-    def new_bucket(self, prefix: str = "") -> S3Place:
+    def new_bucket(self, prefix: str = "") -> S3Location:
         """Create a bucket, and return it with a prefix."""
         name = f"test-{next(self._numbers)}"
-        bucket = S3Place(bucket=name, prefix=prefix, endpoint=self.endpoint, region="us-east-1")
+        bucket = S3Location(bucket=name, prefix=prefix, endpoint=self.endpoint, region="us-east-1")
         url = obstore.sign(self.client(name), "PUT", "", timedelta(minutes=1))
         urllib.request.urlopen(urllib.request.Request(url, method="PUT"), timeout=30).close()
         return bucket

@@ -288,7 +288,12 @@ async def test_no_text_holds_the_password(
     async with _opened(right) as opened:
         async with opened.reading() as connection:
             shown = [repr(connection), repr(connection.engine), str(connection.engine.url)]
-        shown += [repr(opened), opened.place, repr(database_url(right)), str(database_url(right))]
+        shown += [
+            repr(opened),
+            opened.location,
+            repr(database_url(right)),
+            str(database_url(right)),
+        ]
     with pytest.raises(CatalogError) as caught:
         async with _opened(right.replace(PASSWORD, PASSWORD + "0")) as opened, opened.reading():
             pass

@@ -121,7 +121,7 @@ async def test_a_drill_is_an_event_once_another_took_over(catalog: Catalog) -> N
     stream = await on_air(catalog)
     went = {"from": "primary", "to": "backup-1", "gap_ms": 40, "switched_after_ms": 900}
     for answer in ({"refused": "No other encoder is well."}, went):
-        number = await catalog.streams.ask_drill(stream.id, now_us=10, deadline_us=99, by=7)
+        number = await catalog.streams.request_drill(stream.id, now_us=10, deadline_us=99, by=7)
         assert number is not None
         assert await catalog.commands.start(number, 20)
         await catalog.commands.answer(number, answer, 30)
@@ -142,7 +142,7 @@ async def test_a_pause_is_written_with_its_command_and_taken_back_where_no_run_w
         with pytest.raises(StreamStateConflict, match="paused already"):
             await catalog.streams.pause(stream.id, now_us=10, by=7)
         with pytest.raises(StreamStateConflict, match="paused"):
-            await catalog.streams.ask_drill(stream.id, now_us=10, deadline_us=99, by=7)
+            await catalog.streams.request_drill(stream.id, now_us=10, deadline_us=99, by=7)
         assert await paused(catalog, stream)
         await catalog.commands.answer(number, {"done": done}, 20)
         assert await paused(catalog, stream) is done
@@ -163,7 +163,7 @@ async def test_a_stream_that_is_not_live_is_not_paused_and_not_drilled(catalog: 
     with pytest.raises(StreamStateConflict, match="not live"):
         await catalog.streams.pause(stream.id, now_us=10, by=7)
     with pytest.raises(StreamStateConflict, match="not live"):
-        await catalog.streams.ask_drill(stream.id, now_us=10, deadline_us=99, by=7)
+        await catalog.streams.request_drill(stream.id, now_us=10, deadline_us=99, by=7)
     assert await catalog.commands.find_unanswered() == ()
     assert await catalog.streams.find(stream.id) == stream
 

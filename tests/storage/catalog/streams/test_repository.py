@@ -132,7 +132,7 @@ async def test_a_stream_that_is_not_there_is_changed_by_nobody(catalog: Catalog)
         assert await streams.unpublish(stream, now_us=1, by=1) is None
         assert await streams.rotate(stream, now_us=1, by=1) is None
         assert await streams.remove(stream, now_us=1, by=1) is None
-        assert await streams.ask_end(stream, now_us=1, deadline_us=2, by=1) is None
+        assert await streams.request_end(stream, now_us=1, deadline_us=2, by=1) is None
         assert await streams.add_backup(stream, now_us=1, by=1) is None
         assert not await streams.remove_backup(stream, 1, now_us=1, by=1)
         assert await settings.find_stream(stream) is None
@@ -140,7 +140,7 @@ async def test_a_stream_that_is_not_there_is_changed_by_nobody(catalog: Catalog)
         assert await settings.change_stream(stream, change, now_us=1, by=1) is None
         assert await streams.pause(stream, now_us=1, by=1) is None
         assert await streams.resume(stream, now_us=1, by=1) is None
-        assert await streams.ask_drill(stream, now_us=1, deadline_us=2, by=1) is None
+        assert await streams.request_drill(stream, now_us=1, deadline_us=2, by=1) is None
         assert await settings.set_stream_slate(stream, "1", now_us=1, by=1) is None
     assert await catalog.commands.find_unanswered() == ()
 
