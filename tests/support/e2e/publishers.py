@@ -72,9 +72,13 @@ def ffmpeg(source: Path, url: str, *options: str) -> list[str]:
 
 
 def gstreamer(source: Path, sink: str) -> list[str]:
-    """Return a GStreamer command that sends a file; `sink` is the sending element."""
+    """Return a GStreamer command that sends a file; `sink` is the sending element.
+
+    An interrupt ends the stream (`-e`): rtmp2sink says goodbye at the end of a stream only.
+    """
     return [
-        tool("gst-launch-1.0"), "-q", "filesrc", f"location={source}", "!", "flvdemux", "name=d",
+        tool("gst-launch-1.0"), "-q", "-e",
+        "filesrc", f"location={source}", "!", "flvdemux", "name=d",
         "d.video", "!", "queue", "!", "h264parse", "!", "mux.",
         "d.audio", "!", "queue", "!", "aacparse", "!", "mux.",
         "flvmux", "name=mux", "streamable=true", "!", "identity", "sync=true", "!",
