@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Generator
 from contextlib import nullcontext
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
 import hypothesis
@@ -24,6 +25,7 @@ from xdist.workermanage import WorkerController
 from storage.catalog import open_catalog
 from tests.support.engine.engine_forks import begin_at_once
 from tests.support.made_media import forget_old
+from tests.support.memory_folder import memory_folder, writes_in_memory
 from tests.support.postgres import PostgresServer, running_postgres
 from tests.support.rings import forbid_the_world, is_pure
 from tests.support.shared_engines import ON_SHARED, runs_on_shared
@@ -149,6 +151,17 @@ def pytest_testnodedown(node: WorkerController) -> None:
 def _part(config: pytest.Config) -> tuple[int, int]:
     number, _, count = str(config.getoption("--part")).partition("/")
     return int(number), int(count)
+
+
+@pytest.fixture
+def tmp_path(request: pytest.FixtureRequest) -> Generator[Path]:
+    """A test's folder: pytest's own, or one in memory (`tests.support.memory_folder`)."""
+    memory = memory_folder() if writes_in_memory(request.path) else None
+    if memory is None or request.config.option.basetemp is not None:
+        yield request.getfixturevalue("tmp_path")
+        return
+    with TemporaryDirectory(prefix="headend-test-", dir=memory) as folder:
+        yield Path(folder)
 
 
 @pytest.fixture

@@ -26,6 +26,7 @@ from psycopg import sql
 
 from storage.catalog import open_catalog
 from tests.support.free_ports import free_port
+from tests.support.memory_folder import memory_folder
 from tests.support.waiting import poll
 
 __all__ = ["PASSWORD", "PostgresServer", "running_postgres"]
@@ -257,7 +258,7 @@ async def _migrate(url: str) -> None:
 def running_postgres(address: str = "") -> Generator[PostgresServer]:
     """Run a server for the length of the block, optionally listening on an address."""
     # A short path: a socket's path has at most 107 bytes.
-    with tempfile.TemporaryDirectory(prefix="pg-") as folder:
+    with tempfile.TemporaryDirectory(prefix="pg-", dir=memory_folder()) as folder:
         server = PostgresServer(Path(folder), address)
         server.make()
         with subprocess.Popen(

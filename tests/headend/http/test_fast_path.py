@@ -123,12 +123,12 @@ class RawHttpClient:
 
     async def rest(self) -> bytes:
         """Read until the server closes; what was cut off by a reset is what came before it."""
-        found = b""
+        found = bytearray()
         async with asyncio.timeout(DEADLINE):
             with contextlib.suppress(ConnectionError):
                 while piece := await self.reader.read(MEGABYTE):
                     found += piece
-        return found
+        return bytes(found)
 
 
 @asynccontextmanager
