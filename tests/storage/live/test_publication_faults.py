@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from media.ladder import AUDIO_RENDITION
 from storage.live.publication import Publication
+from tests.support.memory_folder import memory_folder
 from tests.support.storage.engine_reports import (
     HASH,
     LOW,
@@ -165,7 +166,7 @@ class StreamLifetime:
 @settings(max_examples=60)
 @given(st.lists(moves, max_size=30))
 def test_whatever_fails_viewers_are_told_what_is_there(script: list[EngineStep]) -> None:
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(dir=memory_folder()) as folder:
         life = StreamLifetime(Path(folder))
         with life.stage.disk:
             asyncio.run(life.play(script))

@@ -12,6 +12,7 @@ from av.container import InputContainer
 
 from tests.support.engine.engine_process import EngineOutput
 from tests.support.engine.sources import ffmpeg
+from tests.support.memory_folder import memory_folder
 
 __all__ = ["frames", "loudness", "onsets", "packets", "shape", "warnings", "warnings_of"]
 
@@ -36,7 +37,7 @@ def warnings_of(files: Sequence[tuple[str, bytes]]) -> dict[str, str]:
 
 
 def _said_of(files: Iterable[bytes]) -> str:
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(dir=memory_folder()) as folder:
         sources: list[str | Path] = []
         sinks: list[str] = []
         for number, file in enumerate(files):
