@@ -70,12 +70,13 @@ async def test_the_schemas_of_lists_keep_their_names_wherever_their_modules_are(
 
 
 async def test_the_document_as_yaml_is_rendered_once(api_service: ApiService) -> None:
-    first = await api_service.client.get("/schema/openapi.yaml")  # 330 ms of CPU
     began = time.process_time()
+    first = await api_service.client.get("/schema/openapi.yaml")  # 330 ms of CPU
+    rendered = time.process_time()
     for _ in range(4):
         again = await api_service.client.get("/schema/openapi.yaml")
         assert (again.content, again.headers) == (first.content, first.headers)
-    assert time.process_time() - began < 0.33
+    assert time.process_time() - rendered < rendered - began
 
 
 async def test_a_document_is_rendered_once_and_beside_the_event_loop() -> None:
