@@ -75,20 +75,34 @@ def callers(headend: ServiceProcess) -> list[str]:
 
 
 def send(headend: ServiceProcess, token: str, name: str, data: bytes) -> tuple[int, dict[str, Any]]:
-    """Upload a file under a name, octet for octet; return status and answer."""
+    """Upload a file under a name, octet for octet; return status and answer.
+
+    While the project sends too many at once, try again after the time that the answer names.
+    """
     edge = secrets.token_hex(8)
     said = name.encode().replace(b"\\", b"\\\\").replace(b'"', b'\\"')
     body = f'--{edge}\r\nContent-Disposition: form-data; name="video"; filename="'.encode() + said
     body += b'"\r\n\r\n' + data + f"\r\n--{edge}--\r\n".encode()
+    headers = {
+        "Authorization": f"Bearer {token}",
+        "Content-Type": f"multipart/form-data; boundary={edge}",
+    }
+    while True:
+        status, answer, pause = post(headend, body, headers)
+        if status != http.HTTPStatus.TOO_MANY_REQUESTS:
+            return status, answer
+        time.sleep(pause)
+
+
+def post(
+    headend: ServiceProcess, body: bytes, headers: dict[str, str]
+) -> tuple[int, dict[str, Any], float]:
+    """Send one request; return status, answer and for how many seconds to wait."""
     line = http.client.HTTPConnection(headend.http.split("//")[1], timeout=60 * SCALE)
     try:
-        line.request(
-            "POST", "/api/projects/1/videos", body,
-            {"Authorization": f"Bearer {token}",
-             "Content-Type": f"multipart/form-data; boundary={edge}"},
-        )  # fmt: skip
+        line.request("POST", "/api/projects/1/videos", body, headers)
         answer = line.getresponse()
-        return answer.status, json.loads(answer.read())
+        return answer.status, json.loads(answer.read()), float(answer.headers["Retry-After"] or 0)
     finally:
         line.close()
 
