@@ -19,7 +19,7 @@ from tests.support.e2e.hls_reader import (
     media,
 )
 from tests.support.e2e.obs import obs
-from tests.support.e2e.service import ServiceProcess, fetch
+from tests.support.e2e.service import ServiceProcess, fetch, without_slate
 from tests.support.waiting import poll
 
 pytestmark = [pytest.mark.e2e, pytest.mark.prove]
@@ -43,6 +43,7 @@ def test_obs_publishes_and_every_rung_plays(
     scheme: str,
     host: str,
 ) -> None:
+    without_slate(headend)
     secure = scheme == "rtmps"
     port = headend.port_of(headend.secure_server if secure else headend.server)
     home = tmp_path / "obs"

@@ -1,7 +1,7 @@
 """How much work Python code does, as a number of calls: no other load on the machine changes it."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
@@ -13,7 +13,7 @@ class CallCount:
 
 
 @contextmanager
-def counted_calls() -> Iterator[CallCount]:
+def counted_calls() -> Generator[CallCount]:
     """Count what this thread calls within the block, whether written in Python or in C."""
     count = CallCount()
 
