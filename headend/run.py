@@ -65,6 +65,7 @@ def run(role: Role, settings: ServiceSettings, *, demo: float | None = None) -> 
         StartError: the role could not start.
     """
     folder = Path(settings.data)
+    refused: BaseExceptionGroup[BaseException] | None = None
     try:
         _check_folder(folder, role, settings)
         with ExitStack() as locks:
@@ -78,8 +79,10 @@ def run(role: Role, settings: ServiceSettings, *, demo: float | None = None) -> 
                     runner.run(install(folder, location, bucket_of(settings)))
                 locks.enter_context(schema_in_use(folder))
                 runner.run(_run(role, settings, demo=demo))
-    except* _REFUSALS as error:
-        raise StartError(_first_message(error)) from error
+    except* _REFUSALS as errors:
+        refused = errors  # raised below: Python 3.11.2 puts what is raised here into a group
+    if refused is not None:
+        raise StartError(_first_message(refused)) from refused
 
 
 def _check_folder(folder: Path, role: Role, settings: ServiceSettings) -> None:

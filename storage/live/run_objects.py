@@ -256,9 +256,13 @@ async def _replaces(store: Objects, address: str, data: bytes, version: str | No
 
 
 async def _versions(store: Objects, addresses: tuple[str, ...]) -> Versions:
+    failed: ExceptionGroup[StorageError] | None = None
+    tasks: dict[str, asyncio.Task[str | None]] = {}
     try:
         async with asyncio.TaskGroup() as group:
             tasks = {each: group.create_task(store.version(each)) for each in addresses}
     except* StorageError as errors:
-        raise StoreFailed(addresses[0], str(errors.exceptions[0])) from errors
+        failed = errors  # raised below: Python 3.11.2 puts what is raised here into a group
+    if failed is not None:
+        raise StoreFailed(addresses[0], str(failed.exceptions[0])) from failed
     return {address: task.result() for address, task in tasks.items()}

@@ -210,11 +210,13 @@ class LiveRun:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._deaths.pause(self._clock())):
                     await self._closing.wait()
-            began = self._clock()
+            began, lost = self._clock(), None
             try:
                 async with self._services.engine(self.stream) as child:
                     await self._run_engine(child)
-            except* (EngineLost, StorageError, WireError) as lost:
+            except* (EngineLost, StorageError, WireError) as errors:
+                lost = errors
+            if lost is not None:  # here: Python 3.11.2 puts what is raised above into a group
                 await self._engine_lost(lost, began)
 
     async def end_publication(self) -> None:
