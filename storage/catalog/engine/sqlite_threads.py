@@ -1,7 +1,6 @@
 """Opens SQLite files; waits for locks on threads, and interrupts threads on cancellation."""
 
 import asyncio
-import contextlib
 import sqlite3
 import threading
 import time
@@ -84,8 +83,7 @@ async def wait_or_interrupt(
         cancelled.set()
         while not running.done():
             raw.interrupt()
-            with contextlib.suppress(TimeoutError, sqlite3.Error, DBAPIError):
-                async with asyncio.timeout(_LOOK_SECONDS):
-                    await asyncio.shield(running)
+            # In a cancelled task of Python 3.11.2, `asyncio.timeout` raises CancelledError.
+            await asyncio.wait((running,), timeout=_LOOK_SECONDS)
         running.exception()  # the caller is gone
         raise

@@ -122,6 +122,19 @@ async def test_a_cancelled_statement_is_interrupted_and_over_before_the_cancella
     assert other.execute("SELECT 1").fetchone() == (1,)
 
 
+async def test_a_cancelled_statement_that_takes_long_to_end_is_waited_for(
+    other: sqlite3.Connection,
+) -> None:
+    loop = asyncio.get_running_loop()
+    running: asyncio.Future[None] = loop.create_future()
+    async with asyncio.TaskGroup() as tasks:
+        waiting = tasks.create_task(wait_or_interrupt(running, other, threading.Event()))
+        await asyncio.sleep(0)  # it waits now
+        waiting.cancel()
+        loop.call_later(0.2, running.set_result, None)  # after several interrupts
+    assert (running.done(), waiting.cancelled()) == (True, True)
+
+
 async def test_a_statement_that_fails_says_so(other: sqlite3.Connection) -> None:
     def act() -> None:
         other.execute("SELECT * FROM absent")
