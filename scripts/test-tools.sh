@@ -3,7 +3,7 @@
 # PostgreSQL, systemd's unit checker.
 #
 #   scripts/test-tools.sh            for `make test`
-#   scripts/test-tools.sh all        also the real OBS
+#   scripts/test-tools.sh all        also the real OBS and nginx-rtmp, for `make prove`
 #   scripts/test-tools.sh bench      also the programs that the benchmarks compare with
 #   scripts/test-tools.sh engines    only PostgreSQL, Redis and an S3 server
 set -eu
@@ -47,6 +47,7 @@ command_of wrk wrk # asks the origin for `python -m bench.origin`
 if [ "${1:-}" = all ]; then # the real OBS, for the proofs
     command_of obs obs-studio
     command_of xvfb-run xvfb
+    ! command -v dpkg-query >/dev/null || package libnginx-mod-rtmp # a peer of `python -m bench.ingest`
 fi
 if [ "${1:-}" = bench ]; then # the peers of `python -m bench.ingest`, `bench.origin` and `bench.latency`
     command_of node nodejs

@@ -128,7 +128,8 @@ class StaticFiles:
     ) -> HttpResponse:
         headers = {
             "cache-control": cache_control,
-            "etag": asset.tag,
+            # Weak: the file and its gzip share it (RFC 9110, 8.8.3.3).
+            "etag": f"W/{asset.tag}",
             "vary": "Accept-Encoding",
             "x-content-type-options": "nosniff",
             # Pages that isolate themselves (COEP) load nothing from elsewhere without this.
