@@ -1,8 +1,13 @@
-"""A machine that cannot make all rungs: the costliest goes, players go over, it comes back."""
+"""A machine that cannot make all rungs: the costliest goes, players go over, it comes back.
+
+At normal latency: a player at low latency has 1.5 s in store, and the rung that it shows is 2 to
+3 s late when it is shed, so it waits.
+"""
 
 import contextlib
 import re
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,7 +24,7 @@ from tests.support.e2e.hls_reader import (
     multivariant,
 )
 from tests.support.e2e.publishers import ffmpeg, publishing
-from tests.support.e2e.service import SCALE, ServiceProcess, fetch, without_slate
+from tests.support.e2e.service import SCALE, ServiceProcess, fetch, service, without_slate
 from tests.support.e2e.slow_process import children_of, throttled
 from tests.support.waiting import poll
 
@@ -27,6 +32,19 @@ pytestmark = [pytest.mark.e2e, pytest.mark.prove]
 
 # The engine gets less and less until something gives: how fast a machine is nobody knows.
 _SHARES = (0.5, 0.35, 0.25, 0.18, 0.13, 0.1, 0.07, 0.05)
+
+
+@pytest.fixture
+def headend(tmp_path: Path) -> Iterator[ServiceProcess]:
+    """A service at normal latency whose runs end 3 s after a goodbye."""
+    environment = {
+        "HEADEND_LIVE__LATENCY": "normal",
+        "HEADEND_LIVE__GOODBYE_SECONDS": "3",
+        "HEADEND_LIVE__RECONNECT_SECONDS": "20",
+        "HEADEND_STORAGE__MIN_FREE_BYTES": "0",
+    }
+    with service(tmp_path / "data", environment=environment) as running:
+        yield running
 
 
 def made(headend: ServiceProcess) -> dict[str, float]:
