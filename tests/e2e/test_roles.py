@@ -24,7 +24,7 @@ from tests.support.e2e.hls_reader import (
     multivariant,
 )
 from tests.support.e2e.publishers import ffmpeg, publishing
-from tests.support.e2e.service import SCALE, ServiceProcess, fetch, run_headend, service
+from tests.support.e2e.service import SCALE, ServiceProcess, fetch, run_headend, service, settle
 from tests.support.waiting import poll
 
 pytestmark = pytest.mark.e2e
@@ -122,6 +122,8 @@ def test_a_restart_of_the_api_costs_the_stream_nothing(
     with ExitStack() as stack:
         first = stack.enter_context(api_role(ingest))
         at = port_of(first)
+        # ffmpeg's kernel drops its goodbye if it closes just when an acknowledgement has come in.
+        settle(first, reconnect_seconds=0)
         encoder = stack.enter_context(publishing(command))
         playlist = first.playlist
         poll(lambda: multivariant(playlist), within=20, what="a playlist")
