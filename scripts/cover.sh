@@ -6,7 +6,7 @@
 set -eu
 
 if [ $# -eq 0 ]; then
-    set -- media ingest/rtmp ingest/stream ingest/server ingest/report storage transcode api headend
+    set -- media ingest/rtmp ingest/stream ingest/server ingest/relay ingest/report storage transcode api headend
 fi
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
