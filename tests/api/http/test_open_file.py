@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from api.http.open_file import FileOpener, open_file
+from tests.support.manual_clock import ManualClock
 from tests.support.waiting import until
 
 MEGABYTE = 1 << 20
@@ -82,16 +83,6 @@ def test_a_link_is_not_followed(tmp_path: Path) -> None:
 # -- opening --------------------------------------------------------------------------------------
 
 
-class Clock:
-    """A clock that the test sets."""
-
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 def has_open(path: Path) -> bool:
     """Return whether this process has a file open."""
     for each in Path("/proc/self/fd").iterdir():
@@ -104,7 +95,7 @@ def has_open(path: Path) -> bool:
 async def test_a_file_is_known_for_a_while_after_it_was_opened(tmp_path: Path) -> None:
     path = tmp_path / "x"
     path.write_bytes(b"media")
-    clock = Clock()
+    clock = ManualClock(100.0)
     opener = FileOpener(clock)
     assert opener.open_known(str(path)) is None
     first = await opener.open(str(path))

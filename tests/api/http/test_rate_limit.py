@@ -17,19 +17,10 @@ from api.http.rate_limit import CallerRateLimiter, RateLimits, TokenBuckets
 from storage.catalog import open_catalog
 from tests.support.api.application import ADDRESSES, NOW_US, STREAMS
 from tests.support.api.in_loop_client import client_of
+from tests.support.manual_clock import ManualClock
 from tests.support.sql import migrated
 
 HERE = "192.0.2.1"
-
-
-class ManualClock:
-    """A clock that stands until it is moved."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 # -- buckets -----------------------------------------------------------------------------------

@@ -20,8 +20,9 @@ from tests.support.api.origin_client import (
     is_owner,
     origin_of,
 )
+from tests.support.manual_clock import ManualClock
 from tests.support.shared_engines import ON_SHARED
-from tests.support.storage.engine_reports import HASH, RUN, FakeClock
+from tests.support.storage.engine_reports import HASH, RUN
 
 OTHER = "zzzzzzZZZZZZ"
 # Segments that come from the edge have no tag, and what is stored is known for a second.
@@ -255,7 +256,7 @@ def test_a_catalog_that_is_away_is_no_reason_to_show_or_to_forget(on_site: OnSit
 
 
 async def test_a_verdict_is_remembered_for_a_second_and_not_longer(tmp_path: Path) -> None:
-    clock, shelf = FakeClock(), FakeShowcase()
+    clock, shelf = ManualClock(), FakeShowcase()
     origin = Origin(
         objects=DiskObjects(tmp_path), edge=MemoryEdge(),
         visibility=VisibilityCache(shelf, is_owner, clock=clock),

@@ -17,7 +17,8 @@ from storage.edge.base import CachedPlaylist
 from storage.edge.memory import MemoryEdge
 from storage.objects.disk import DiskObjects
 from tests.support.api.origin_client import PLAYLIST, FakeShowcase, is_owner
-from tests.support.storage.engine_reports import HASH, RUN, FakeClock
+from tests.support.manual_clock import ManualClock
+from tests.support.storage.engine_reports import HASH, RUN
 from tests.support.waiting import until
 
 PARTS = 45_000
@@ -30,7 +31,7 @@ class Viewers:
 
     def __init__(self, folder: Path, edge: MemoryEdge) -> None:
         self.edge = edge
-        self.clock = FakeClock()
+        self.clock = ManualClock()
         self.showcase = FakeShowcase()
         self.showcase.put()
         self.verdicts = VisibilityCache(

@@ -24,7 +24,8 @@ from media.ladder import Rendition
 from storage.catalog.records.common import PublicRecord
 from storage.edge.memory import MemoryEdge
 from storage.objects.disk import DiskObjects
-from tests.support.storage.engine_reports import HASH, LOW, NOON_US, RUN, TOP, FakeClock, open_run
+from tests.support.manual_clock import ManualClock
+from tests.support.storage.engine_reports import HASH, LOW, NOON_US, RUN, TOP, open_run
 
 FFMPEG = shutil.which("ffmpeg") or "ffmpeg"
 FFPROBE = shutil.which("ffprobe") or "ffprobe"
@@ -110,7 +111,7 @@ def reports(folder: Path, name: str) -> list[InitSection | SegmentStart | Part |
 async def publish(
     folder: Path, objects: DiskObjects, edge: MemoryEdge, rungs: tuple[Rendition, ...]
 ) -> None:
-    publication = await open_run(objects, edge, FakeClock())
+    publication = await open_run(objects, edge, ManualClock())
     await publication.prepare(0, rungs, NOON_US)
     for name in (*(rung.name for rung in rungs), "audio"):
         for report in reports(folder, name):

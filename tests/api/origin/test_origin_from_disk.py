@@ -17,12 +17,12 @@ from storage.edge.memory import MemoryEdge
 from storage.objects.base import ObjectStat
 from storage.objects.disk import DiskObjects
 from tests.support.api.origin_client import later
+from tests.support.manual_clock import ManualClock
 from tests.support.storage.engine_reports import (
     HASH,
     LOW,
     RUN,
     TOP,
-    FakeClock,
     ReportMaker,
     append_all,
     begin_epoch,
@@ -46,16 +46,6 @@ class OpenShowcase:
 
 async def nobody(authorization: str | None, hash_: str, /) -> bool:
     return False
-
-
-class ManualClock:
-    """A clock that moves when it is told to."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 async def get(origin: Origin, path: str) -> tuple[int, str]:
@@ -92,7 +82,7 @@ async def test_what_another_process_publishes_is_shown_as_soon_as_it_is_on_disk(
         visibility=VisibilityCache(OpenShowcase(), nobody),
         clock=ManualClock(),
     )
-    publication = await open_run(objects, MemoryEdge(), FakeClock())
+    publication = await open_run(objects, MemoryEdge(), ManualClock())
     studio = ReportMaker(TOP, LOW)
     await begin_epoch(publication, studio)
     assert (await get(origin, VARIANTS))[0] == 404

@@ -17,7 +17,7 @@ from storage.catalog.records.common import PublicRecord
 from storage.edge.memory import MemoryEdge
 from storage.objects.addresses import live_poster
 from storage.objects.disk import DiskObjects
-from tests.support.storage.engine_reports import FakeClock
+from tests.support.manual_clock import ManualClock
 
 HASH = "Stream012345"
 CARD = Asset.of("card.jpg", b"\xff\xd8 a card")
@@ -37,7 +37,7 @@ class PosterSite:
         self.stream = STREAM
         self.queries = 0
         self.objects = objects
-        self.clock = FakeClock()
+        self.clock = ManualClock()
         verdicts = VisibilityCache(self, self.is_owner, lambda peer, _: peer, clock=self.clock)
         self.origin = Origin(
             objects=objects, edge=MemoryEdge(), visibility=verdicts, card=CARD, clock=self.clock

@@ -19,7 +19,7 @@ from storage.edge.memory import MemoryEdge
 from storage.objects.addresses import live_poster, live_segment, video_media
 from storage.objects.disk import DiskObjects
 from tests.support.api.origin_client import later
-from tests.support.storage.engine_reports import FakeClock
+from tests.support.manual_clock import ManualClock
 
 pytestmark = pytest.mark.anyio
 
@@ -48,7 +48,7 @@ class RedirectingOrigin:
         self.objects = objects
         self.is_signed = kind == "signed"
         self.records = {HASH: STREAM, FILM: VIDEO}
-        self.clock = FakeClock()
+        self.clock = ManualClock()
         self.edge = MemoryEdge()
         redirects: Redirects = CdnRedirects(CDN, self.is_stored)
         if self.is_signed:

@@ -16,13 +16,13 @@ from storage.edge.redis import open_edge_store
 from storage.edge.remote import RemoteEdge, open_remote_edge
 from storage.objects.disk import DiskObjects
 from tests.support.api.origin_client import PLAYLIST, VARIANTS, FakeShowcase, is_owner, later
+from tests.support.manual_clock import ManualClock
 from tests.support.media.timelines import extended
 from tests.support.redis_server import RedisServer, redis_server
 from tests.support.storage.edge_runs import FOLDER, part_data, put, put_next_part
 from tests.support.storage.engine_reports import (
     HASH,
     TOP,
-    FakeClock,
     ReportMaker,
     append_all,
     begin_epoch,
@@ -158,7 +158,7 @@ async def test_nothing_is_followed_for_those_who_may_not_see_it(site: RemoteOrig
 async def test_while_redis_is_away_viewers_get_what_is_stored(tmp_path: Path) -> None:
     """A run whose last part is not stored yet; afterwards viewers have low latency again."""
     async with site_on(tmp_path, silence_seconds=0.3) as site, asyncio.TaskGroup() as tasks:
-        publication = await open_run(site.objects, site.maker, FakeClock())
+        publication = await open_run(site.objects, site.maker, ManualClock())
         maker = ReportMaker(TOP)
         await begin_epoch(publication, maker)
         for _ in range(3):

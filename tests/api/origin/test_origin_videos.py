@@ -18,7 +18,7 @@ from storage.catalog.records.common import PublicRecord
 from storage.edge.memory import MemoryEdge
 from storage.objects.disk import DiskObjects
 from tests.support.api.origin_client import later
-from tests.support.storage.engine_reports import FakeClock
+from tests.support.manual_clock import ManualClock
 
 HASH = "Video0123456"
 PLAYLIST = "application/vnd.apple.mpegurl"
@@ -52,7 +52,7 @@ class VideoSite:
 
     def __init__(self, folder: Path) -> None:
         self.video = VIDEO
-        self.clock = FakeClock()
+        self.clock = ManualClock()
         self.objects = DiskObjects(folder)
         verdicts = VisibilityCache(self, self.is_owner, lambda peer, _: peer, clock=self.clock)
         self.origin = Origin(

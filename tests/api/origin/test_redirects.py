@@ -7,7 +7,7 @@ import pytest
 from api.http.response import HttpResponse
 from api.origin.access import AccessLevel
 from api.origin.redirects import CdnRedirects, Method, SignedRedirects
-from tests.support.storage.engine_reports import FakeClock
+from tests.support.manual_clock import ManualClock
 
 pytestmark = pytest.mark.anyio
 
@@ -47,7 +47,7 @@ def redirect_of(response: HttpResponse | None) -> tuple[str, str] | None:
 
 
 async def test_an_address_is_signed_once_and_used_for_a_quarter_of_its_time() -> None:
-    bucket, clock = CountingSigner(), FakeClock()
+    bucket, clock = CountingSigner(), ManualClock()
     redirects = SignedRedirects(bucket.sign, bucket.is_stored, seconds=60, clock=clock)
     assert redirects.known("GET", MEDIA, AccessLevel.OPEN) is None
     async with asyncio.TaskGroup() as tasks:

@@ -10,7 +10,7 @@ from api.origin.access import AccessLevel
 from api.origin.visibility import Requester, ViewerAccess, VisibilityCache
 from storage.catalog.records.common import PublicRecord
 from storage.errors import CatalogUnavailable
-from tests.support.storage.engine_reports import FakeClock
+from tests.support.manual_clock import ManualClock
 from tests.support.waiting import until
 
 HASH = "abcdefABCDEF"
@@ -27,7 +27,7 @@ class CountingShowcase:
         self.stream = msgspec.structs.replace(STREAM, countries=frozenset(countries.split()))
         self.asked = self.located = self.owners = 0
         self.failing = False
-        self.clock = FakeClock()
+        self.clock = ManualClock()
         self.verdicts = VisibilityCache(self, self.is_owner, self.country, clock=self.clock)
 
     async def find(self, hash_: str, /) -> PublicRecord | None:

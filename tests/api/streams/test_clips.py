@@ -21,13 +21,13 @@ from storage.quotas import QuotaLimits
 from tests.support.api import contract_shapes
 from tests.support.api.application import ADDRESSES, NOW_US, ApiService, Json
 from tests.support.api.in_loop_client import client_of
+from tests.support.manual_clock import ManualClock
 from tests.support.sql import migrated
 from tests.support.storage.engine_reports import (
     LOW,
     NOON_US,
     TOP,
     WINDOW,
-    FakeClock,
     ReportMaker,
     append_all,
     begin_epoch,
@@ -51,7 +51,7 @@ def at(seconds: float) -> str:
 
 async def go_live(objects: DiskObjects, hash_: str, number: int = 10) -> Publication:
     """Begin a run of so many steps of 2 s; the live window has the last six."""
-    clock = FakeClock()
+    clock = ManualClock()
     publication = await Publication.open(
         objects, MemoryEdge(), hash=hash_, now_us=NOON_US, window=WINDOW, clock=clock
     )

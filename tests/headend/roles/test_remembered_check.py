@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from headend.roles.remembered_check import RememberedCheck
-from tests.support.storage.engine_reports import FakeClock
+from tests.support.manual_clock import ManualClock
 
 pytestmark = pytest.mark.anyio
 
@@ -24,7 +24,7 @@ class CheckedDependency:
 
 
 async def test_many_who_ask_cost_one_check_in_three_seconds() -> None:
-    dependency, clock = CheckedDependency(), FakeClock()
+    dependency, clock = CheckedDependency(), ManualClock()
     check = RememberedCheck(dependency.check, clock)
     async with asyncio.TaskGroup() as tasks:
         for _ in range(20):

@@ -10,9 +10,9 @@ from storage.catalog import Catalog, open_catalog
 from storage.catalog.records.videos import VideoFile
 from storage.cleanup.expired_uploads import AGE_US, MAX_FAILURES, remove_expired_uploads
 from storage.objects import addresses
-from storage.objects.base import StoreFailed
 from storage.objects.disk import DiskObjects
 from tests.support.storage.new_videos import new_upload
+from tests.support.storage.undeletable_disk import UndeletableDisk
 
 NOW = 1_700_000_000_000_000
 HOUR = 3600 * 1_000_000
@@ -66,32 +66,10 @@ async def test_what_is_over_goes_and_what_is_under_way_stays(
     assert await remove_expired_uploads(objects, catalog.uploads, now_us) == 0
 
 
-class UndeletableDisk(DiskObjects):
-    """A disk that cannot remove some uploads."""
-
-    def __init__(self, root: Path, *names: str) -> None:
-        super().__init__(root, reserve_bytes=0)
-        self.stuck = {addresses.upload(name) for name in names}
-        self.calls = 0
-
-    async def delete(self, address: str) -> None:
-        self._refuse(address)
-        await super().delete(address)
-
-    async def move(self, source: str, target: str) -> None:
-        self._refuse(source)
-        await super().move(source, target)
-
-    def _refuse(self, address: str) -> None:
-        self.calls += 1
-        if address in self.stuck:
-            raise StoreFailed(address, "Input/output error")
-
-
 async def test_what_cannot_be_removed_holds_nothing_up_and_is_reported_once(
     catalog: Catalog, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    objects = UndeletableDisk(tmp_path / "stuck", "b", "n1")
+    objects = UndeletableDisk(tmp_path / "stuck", *map(addresses.upload, ("b", "n1")))
     with objects:
         for name in ("a", "b", "c"):
             await begin(catalog, objects, name, NOW + HOUR)
@@ -112,7 +90,7 @@ async def test_a_disk_that_removes_nothing_is_left_alone_soon(
     catalog: Catalog, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     names = [f"n{number}" for number in range(MAX_FAILURES + 5)]
-    objects = UndeletableDisk(tmp_path / "stuck", *names)
+    objects = UndeletableDisk(tmp_path / "stuck", *map(addresses.upload, names))
     with objects:
         for name in names:
             await put(objects, name, NOW)

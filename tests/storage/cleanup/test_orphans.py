@@ -27,6 +27,7 @@ from storage.objects.disk import DiskObjects
 from storage.objects.trash import find_trash
 from tests.support.sql import migrated
 from tests.support.storage.new_videos import new_video
+from tests.support.storage.undeletable_disk import UndeletableDisk
 from tests.support.waiting import until
 
 KEPT, GONE = "AAAAAAAAAAAA", "BBBBBBBBBBBB"
@@ -83,19 +84,6 @@ async def test_what_cannot_be_told_stays(tmp_path: Path) -> None:
             assert await remove_orphans(objects, catalog.references, later_us) == 0
             await objects.put(f"videos/{hash_}/1-2/audio/index.m3u8", b"#EXTM3U\n")
             assert await remove_orphans(objects, catalog.references, later_us) == 1
-
-
-class UndeletableDisk(DiskObjects):
-    """A disk that does not let go of what has a name."""
-
-    def __init__(self, root: Path, name: str) -> None:
-        super().__init__(root)
-        self._name = name
-
-    async def move(self, source: str, target: str) -> None:
-        if self._name in source:
-            raise StoreFailed(source, "Operation not permitted")
-        await super().move(source, target)
 
 
 async def test_what_cannot_be_removed_keeps_nothing_else(tmp_path: Path) -> None:

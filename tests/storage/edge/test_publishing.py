@@ -15,6 +15,7 @@ from storage.edge.memory import MemoryEdge
 from storage.edge.publishing import MAX_CHANGES, PublishingEdge
 from storage.edge.redis import EdgeUnavailable, RedisEdgeStore, open_edge_store
 from storage.objects.disk import DiskObjects
+from tests.support.manual_clock import ManualClock
 from tests.support.media.timelines import extended
 from tests.support.redis_server import RedisServer, redis_server
 from tests.support.storage.edge_runs import (
@@ -29,7 +30,6 @@ from tests.support.storage.edge_runs import (
 from tests.support.storage.engine_reports import (
     HASH,
     TOP,
-    FakeClock,
     ReportMaker,
     append_all,
     begin_epoch,
@@ -82,7 +82,7 @@ async def test_a_later_generation_is_published_whatever_its_run_is_named(
 async def test_a_run_is_published_as_it_is_in_memory(store: RedisEdgeStore, tmp_path: Path) -> None:
     """At any moment what is listed can be read, and the playlists are those of this process."""
     edge = PublishingEdge(store)
-    publication = await open_run(DiskObjects(tmp_path), edge, FakeClock())
+    publication = await open_run(DiskObjects(tmp_path), edge, ManualClock())
     maker = ReportMaker(TOP)
     state = EdgeState()
     await begin_epoch(publication, maker)
@@ -155,7 +155,7 @@ async def test_another_run_replaces_the_one_before_and_is_not_replaced_by_it(
 async def test_a_segment_is_written_only_if_it_is_not_stored_in_time(
     store: RedisEdgeStore,
 ) -> None:
-    clock = FakeClock()
+    clock = ManualClock()
     edge = PublishingEdge(store, clock=clock)
     await put(edge, Timeline())
     early, late = (f"{FOLDER}/720p/{number}.m4s" for number in range(2))

@@ -15,6 +15,7 @@ from storage.edge.publishing import PublishingEdge
 from storage.edge.redis import EdgeWrite, RedisEdgeStore, open_edge_store
 from storage.edge.remote import RemoteEdge, open_remote_edge
 from storage.objects.disk import DiskObjects
+from tests.support.manual_clock import ManualClock
 from tests.support.media.timelines import extended
 from tests.support.redis_server import RedisServer, redis_server
 from tests.support.storage.edge_runs import (
@@ -30,7 +31,6 @@ from tests.support.storage.engine_reports import (
     HASH,
     LOW,
     TOP,
-    FakeClock,
     ReportMaker,
     append_all,
     begin_epoch,
@@ -53,7 +53,7 @@ class EdgePair:
     def __init__(self, server: RedisServer, store: RedisEdgeStore, remote: RemoteEdge) -> None:
         self.server = server
         self.store = store
-        self.clock = FakeClock()
+        self.clock = ManualClock()
         self.maker = PublishingEdge(store, clock=self.clock)
         self.remote = remote
 
@@ -106,7 +106,7 @@ async def test_every_playlist_of_a_run_is_the_same_in_both_processes(
     hosts: EdgePair, tmp_path: Path
 ) -> None:
     """Also for one that begins to follow late, and the parts that the playlists list."""
-    publication = await open_run(DiskObjects(tmp_path), hosts.maker, FakeClock())
+    publication = await open_run(DiskObjects(tmp_path), hosts.maker, ManualClock())
     maker = ReportMaker(TOP, LOW)
     await begin_epoch(publication, maker)
     await hosts.remote.catch_up(PLAYLIST)
@@ -340,7 +340,7 @@ async def test_a_stream_is_followed_until_nobody_asked_for_some_time(
     server: RedisServer,
 ) -> None:
     server.command("FLUSHALL")
-    clock = FakeClock()
+    clock = ManualClock()
     async with (
         open_edge_store(server.url, namespace="one") as store,
         store.receive_changes() as bus,
@@ -373,7 +373,7 @@ async def test_a_stream_is_followed_until_nobody_asked_for_some_time(
 
 @asynccontextmanager
 async def edge_on(
-    server: RedisServer, clock: FakeClock
+    server: RedisServer, clock: ManualClock
 ) -> AsyncGenerator[tuple[RemoteEdge, Timeline], None]:
     """A process that follows a stream by a clock, and what it has of it."""
     server.command("FLUSHALL")
@@ -405,7 +405,7 @@ async def test_a_process_that_was_stopped_shows_nothing_before_it_has_the_newest
     server: RedisServer,
 ) -> None:
     """Also nothing of what was published while it was stopped, which it gets one by one."""
-    clock = FakeClock()
+    clock = ManualClock()
     async with edge_on(server, clock) as (edge, timeline):
         with ThreadPoolExecutor() as others:
             work = others.submit(asyncio.run, publish_parts(server, timeline, 6))
@@ -423,7 +423,7 @@ async def test_a_process_that_was_stopped_shows_nothing_before_it_has_the_newest
 
 async def test_what_redis_has_is_shown_as_soon_as_it_answers_again(tmp_path: Path) -> None:
     """Not what is stored, which viewers of other processes may be ahead of."""
-    clock = FakeClock()
+    clock = ManualClock()
     with redis_server(tmp_path) as server:
         async with edge_on(server, clock) as (edge, timeline):
             server.freeze()

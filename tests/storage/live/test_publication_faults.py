@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from media.ladder import AUDIO_RENDITION
 from storage.live.publication import Publication
+from tests.support.manual_clock import ManualClock
 from tests.support.memory_folder import memory_folder
 from tests.support.storage.engine_reports import (
     HASH,
@@ -22,7 +23,6 @@ from tests.support.storage.engine_reports import (
     TOP,
     CheckedEdge,
     FailingObjects,
-    FakeClock,
     PublicationFixture,
     ReportMaker,
     append_until_full,
@@ -90,7 +90,7 @@ class StreamLifetime:
     def __init__(self, folder: Path) -> None:
         self.stage = PublicationFixture(folder)
         self.stage.objects = FaultyObjects(self.stage.disk)
-        self.clock = FakeClock()
+        self.clock = ManualClock()
         self.births = 0
         self.viewers = PlaylistViewers(self.stage, self.clock)
 

@@ -12,6 +12,7 @@ from media.hls.m3u8 import parse
 from media.hls.playlist import MediaPlaylist
 from storage.live.publication import Publication
 from storage.objects.disk import DiskObjects
+from tests.support.manual_clock import ManualClock
 from tests.support.storage.engine_reports import (
     HASH,
     NOON_US,
@@ -20,7 +21,6 @@ from tests.support.storage.engine_reports import (
     TWO,
     CheckedEdge,
     FailingObjects,
-    FakeClock,
     Killed,
     ReportMaker,
     append_all,
@@ -37,7 +37,7 @@ NAMES = ("720p", "audio")
 Shown = dict[tuple[str, int], tuple[str, bytes]]  # rendition, number: name, first bytes
 
 
-async def broadcast(publication: Publication, clock: FakeClock) -> None:
+async def broadcast(publication: Publication, clock: ManualClock) -> None:
     """Two sources of 9 and 17 steps, long enough for segments and an init section to be deleted."""
     studio = ReportMaker(TOP, salt="first")
     for epoch, steps in enumerate((9, 17)):
@@ -50,10 +50,10 @@ async def broadcast(publication: Publication, clock: FakeClock) -> None:
 
 async def one_life(
     folder: Path, writes: int | None
-) -> tuple[FailingObjects, CheckedEdge, FakeClock]:
+) -> tuple[FailingObjects, CheckedEdge, ManualClock]:
     """Broadcast until the disk stops."""
     objects = FailingObjects(DiskObjects(folder), writes=writes)
-    edge, clock = CheckedEdge(objects.disk), FakeClock()
+    edge, clock = CheckedEdge(objects.disk), ManualClock()
     try:
         publication = await open_run(objects, edge, clock)
         await broadcast(publication, clock)
@@ -89,7 +89,7 @@ def check_viewers(disk: DiskObjects) -> None:
         check_named_addresses(disk, address, path.read_text())
 
 
-async def next_life(folder: Path, before: CheckedEdge, clock: FakeClock) -> None:
+async def next_life(folder: Path, before: CheckedEdge, clock: ManualClock) -> None:
     """Go on with what a killed process left, and compare with what viewers had been told."""
     objects = FailingObjects(DiskObjects(folder))
     told = shown(before, objects.disk)

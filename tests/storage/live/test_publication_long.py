@@ -15,6 +15,7 @@ from storage.live.run_state import PAGE_STEPS, decode_state
 from storage.live.run_store import StoredRun, read_steps
 from storage.live.stored_playlist import StoredPlaylists
 from storage.objects.disk import DiskObjects
+from tests.support.manual_clock import ManualClock
 from tests.support.storage.engine_reports import (
     HASH,
     NOON_US,
@@ -22,7 +23,6 @@ from tests.support.storage.engine_reports import (
     TOP,
     CheckedEdge,
     FailingObjects,
-    FakeClock,
     Killed,
     ReportMaker,
     append_all,
@@ -51,14 +51,14 @@ class StepBytesDisk(FailingObjects):
 
 
 async def broadcast(
-    publication: Publication, studio: ReportMaker, clock: FakeClock, steps: int
+    publication: Publication, studio: ReportMaker, clock: ManualClock, steps: int
 ) -> None:
     for _ in range(steps):
         await append_all(publication, studio.step())
         clock.now += 2.0
 
 
-async def begin_long_run(objects: FailingObjects, clock: FakeClock, steps: int) -> None:
+async def begin_long_run(objects: FailingObjects, clock: ManualClock, steps: int) -> None:
     """Begin a run with a long window, of so many steps."""
     publication = await open_run(objects, CheckedEdge(objects.disk), clock, window=LONG)
     studio = ReportMaker(TOP)
@@ -83,7 +83,7 @@ def uris(first: int, following: int) -> list[str]:
 async def test_the_bytes_of_a_step_do_not_depend_on_the_length_of_the_window(
     tmp_path: Path,
 ) -> None:
-    objects, clock = StepBytesDisk(DiskObjects(tmp_path)), FakeClock()
+    objects, clock = StepBytesDisk(DiskObjects(tmp_path)), ManualClock()
     window = LiveWindow(listed_seconds=2000.0, kept_seconds=2004.0)
     publication = await open_run(objects, CheckedEdge(objects.disk), clock, window=window)
     studio = ReportMaker(TOP)
@@ -101,7 +101,7 @@ async def test_the_bytes_of_a_step_do_not_depend_on_the_length_of_the_window(
 
 
 async def test_pages_go_with_the_media_that_they_describe(tmp_path: Path) -> None:
-    objects, clock = FailingObjects(DiskObjects(tmp_path)), FakeClock()
+    objects, clock = FailingObjects(DiskObjects(tmp_path)), ManualClock()
     await begin_long_run(objects, clock, 200)
     folder = objects.disk.path(f"live/{HASH}/{RUN}")
     media = sorted(int(path.stem) for path in (folder / "720p").glob("*.m4s"))
@@ -117,10 +117,10 @@ async def test_a_long_window_is_whole_wherever_its_process_was_killed(
 ) -> None:
     """The process is killed at the writes around those of a page, while the window slides."""
     begun = tmp_path / "begun"
-    await begin_long_run(FailingObjects(DiskObjects(begun)), FakeClock(), 80)
+    await begin_long_run(FailingObjects(DiskObjects(begun)), ManualClock(), 80)
     resumed = 0
     for more in range(0, 7 * 18, stride):
-        folder, clock = tmp_path / str(more), FakeClock()
+        folder, clock = tmp_path / str(more), ManualClock()
         shutil.copytree(begun, folder)
         objects = FailingObjects(DiskObjects(folder))
         viewed = CheckedEdge(objects.disk)
@@ -155,7 +155,7 @@ async def test_a_long_window_is_whole_wherever_its_process_was_killed(
 
 
 async def test_a_run_from_before_there_was_a_log_is_resumed_and_gets_one(tmp_path: Path) -> None:
-    objects, clock = FailingObjects(DiskObjects(tmp_path)), FakeClock()
+    objects, clock = FailingObjects(DiskObjects(tmp_path)), ManualClock()
     await begin_long_run(objects, clock, 90)
     path = objects.disk.path(f"live/{HASH}/{RUN}/state.json")
     state = decode_state(path.read_bytes())
@@ -191,7 +191,7 @@ async def test_a_run_from_before_there_was_a_log_is_resumed_and_gets_one(tmp_pat
 async def test_a_run_whose_log_lost_a_listed_page_is_not_resumed(
     tmp_path: Path, number: int
 ) -> None:
-    objects, clock = FailingObjects(DiskObjects(tmp_path)), FakeClock()
+    objects, clock = FailingObjects(DiskObjects(tmp_path)), ManualClock()
     await begin_long_run(objects, clock, 60)
     objects.disk.path(f"live/{HASH}/{RUN}/log/{number}.json").write_bytes(b"{")
     edge = CheckedEdge(objects.disk)
@@ -199,7 +199,7 @@ async def test_a_run_whose_log_lost_a_listed_page_is_not_resumed(
 
 
 async def test_while_the_disk_takes_no_page_the_state_keeps_the_steps(tmp_path: Path) -> None:
-    objects, clock = FailingObjects(DiskObjects(tmp_path)), FakeClock()
+    objects, clock = FailingObjects(DiskObjects(tmp_path)), ManualClock()
     publication = await open_run(objects, CheckedEdge(objects.disk), clock, window=LONG)
     studio = ReportMaker(TOP)
     await begin_epoch(publication, studio)
@@ -219,7 +219,7 @@ async def test_while_the_disk_takes_no_page_the_state_keeps_the_steps(tmp_path: 
 async def test_a_run_with_a_long_window_that_was_cut_off_is_ended_by_the_next(
     tmp_path: Path,
 ) -> None:
-    objects, clock = FailingObjects(DiskObjects(tmp_path)), FakeClock()
+    objects, clock = FailingObjects(DiskObjects(tmp_path)), ManualClock()
     await begin_long_run(objects, clock, 90)
     edge = CheckedEdge(objects.disk)
     await open_run(objects, edge, clock, now_us=NOON_US + 60_000_000, window=LONG)

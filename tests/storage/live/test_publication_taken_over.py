@@ -15,6 +15,7 @@ from storage.live.publication import LiveWindow, Publication
 from storage.live.run_objects import OwnershipLost, RunOwner
 from storage.live.run_store import newest_run
 from storage.objects.disk import DiskObjects
+from tests.support.manual_clock import ManualClock
 from tests.support.storage.engine_reports import (
     HASH,
     NOON_US,
@@ -22,7 +23,6 @@ from tests.support.storage.engine_reports import (
     TOP,
     CheckedEdge,
     FailingObjects,
-    FakeClock,
     ReportMaker,
     append_all,
     append_until_full,
@@ -69,7 +69,9 @@ class FreezingObjects(FailingObjects):
             await self.woken.wait()
 
 
-async def steps(publication: Publication, studio: ReportMaker, clock: FakeClock, count: int) -> int:
+async def steps(
+    publication: Publication, studio: ReportMaker, clock: ManualClock, count: int
+) -> int:
     """Publish a source of so many steps; return how often storing failed."""
     await publication.prepare(studio.epoch, studio.renditions, NOON_US)
     failures = await append_until_full(publication, studio.begin())
@@ -91,7 +93,7 @@ class FirstHost:
 
     def __init__(self, disk: DiskObjects, freeze_at: int | None) -> None:
         self.objects = FreezingObjects(disk, freeze_at=freeze_at)
-        self.clock = FakeClock()
+        self.clock = ManualClock()
         self.losses = 0
         self.finished = False
 
@@ -110,9 +112,9 @@ class FirstHost:
         self.losses += 1
 
 
-async def take_over(disk: DiskObjects, *, at: FakeClock) -> tuple[Publication, ReportMaker]:
+async def take_over(disk: DiskObjects, *, at: ManualClock) -> tuple[Publication, ReportMaker]:
     """Resume the run as another host, or begin one where there is nothing to resume."""
-    objects, clock = FailingObjects(disk), FakeClock()
+    objects, clock = FailingObjects(disk), ManualClock()
     owner, now_us = RunOwner(generation=2, fenced=True), NOON_US + 40 * SECOND_US
     edge = CheckedEdge(disk)
     clock.now = at.now
@@ -158,7 +160,7 @@ async def check_return(folder: Path, freeze_at: int) -> bool:
     }
     assert {name: after.get(name, data) for name, data in before.items()} == before, freeze_at
     check_playlists(disk, publication.run)
-    clock = FakeClock()
+    clock = ManualClock()
     clock.now = first.clock.now
     assert await steps(publication, studio, clock, 2) == 0
     check_playlists(disk, publication.run)
@@ -207,7 +209,7 @@ async def test_what_left_the_playlists_of_a_host_that_is_gone_does_not_come_back
     """It was gone after its viewers had seen the newest step, and before that was stored."""
     window = LiveWindow(listed_seconds=seconds)
     with DiskObjects(tmp_path) as disk:
-        shown, clock = MemoryEdge(), FakeClock()
+        shown, clock = MemoryEdge(), ManualClock()
         owner = RunOwner(generation=1, fenced=True)
         publication = await open_run(disk, shown, clock, window=window, owner=owner)
         studio = ReportMaker(TOP)
@@ -230,7 +232,7 @@ async def test_what_left_the_playlists_of_a_host_that_is_gone_does_not_come_back
 
 async def test_an_older_host_takes_nothing_over(tmp_path: Path) -> None:
     with DiskObjects(tmp_path) as disk:
-        clock = FakeClock()
+        clock = ManualClock()
         edge, owner = CheckedEdge(disk), RunOwner(generation=3, fenced=True)
         publication = await open_run(disk, edge, clock, owner=owner)
         studio = ReportMaker(TOP)
@@ -247,7 +249,7 @@ async def test_a_run_that_a_former_owner_begins_is_not_the_newest_by_its_name(
 ) -> None:
     """Its clock is ahead, and it stores the first step of its run after the present owner."""
     with DiskObjects(tmp_path) as disk:
-        first, clock = FirstHost(disk, None), FakeClock()
+        first, clock = FirstHost(disk, None), ManualClock()
         former = RunOwner(generation=1, fenced=True, on_lost=first.lose)
         ahead_us = NOON_US + 600 * SECOND_US
         late = await open_run(disk, MemoryEdge(), clock, now_us=ahead_us, owner=former)
@@ -265,7 +267,7 @@ async def test_a_run_that_a_former_owner_begins_is_not_the_newest_by_its_name(
 
 async def test_a_former_owner_begins_no_run_after_the_end_of_a_later_owners(tmp_path: Path) -> None:
     with DiskObjects(tmp_path) as disk:
-        clock, owner = FakeClock(), RunOwner(generation=3, fenced=True)
+        clock, owner = ManualClock(), RunOwner(generation=3, fenced=True)
         publication = await open_run(disk, CheckedEdge(disk), clock, owner=owner)
         await steps(publication, ReportMaker(TOP), clock, 3)
         await publication.finish()
@@ -277,7 +279,7 @@ async def test_a_host_that_has_all_streams_now_goes_on_with_the_generation_that_
     tmp_path: Path,
 ) -> None:
     with DiskObjects(tmp_path) as disk:
-        clock, owner = FakeClock(), RunOwner(generation=3, fenced=True)
+        clock, owner = ManualClock(), RunOwner(generation=3, fenced=True)
         publication = await open_run(disk, CheckedEdge(disk), clock, owner=owner)
         await steps(publication, ReportMaker(TOP), clock, 3)
         await publication.finish()

@@ -10,6 +10,7 @@ from storage.live.run_state import RunState
 from storage.live.run_store import newest_run, next_run_name
 from storage.objects.addresses import live_state
 from storage.objects.disk import DiskObjects
+from tests.support.manual_clock import ManualClock
 from tests.support.storage.engine_reports import (
     HASH,
     LOW,
@@ -18,7 +19,6 @@ from tests.support.storage.engine_reports import (
     TOP,
     CheckedEdge,
     FailingObjects,
-    FakeClock,
     Killed,
     ReportMaker,
     append_all,
@@ -63,7 +63,7 @@ async def run_of(
     objects: FailingObjects, edge: CheckedEdge, number: int, *, steps: int = 2, end: bool = True
 ) -> str:
     now_us = NOON_US + number * MINUTE_US
-    publication = await open_run(objects, edge, FakeClock(), now_us=now_us)
+    publication = await open_run(objects, edge, ManualClock(), now_us=now_us)
     studio = ReportMaker(TOP, LOW)
     await begin_epoch(publication, studio)
     for _ in range(steps):
@@ -99,7 +99,7 @@ async def test_until_the_new_run_has_a_step_viewers_are_led_to_the_old_one(tmp_p
     # Two tries that never became anything, one of them not even ended.
     await run_of(objects, edge, 1, steps=0)
     await run_of(objects, edge, 2, steps=0, end=False)
-    await open_run(objects, edge, FakeClock(), now_us=NOON_US + 3 * MINUTE_US)
+    await open_run(objects, edge, ManualClock(), now_us=NOON_US + 3 * MINUTE_US)
     assert runs(objects) == [first]
     assert on_disk(objects.disk, "audio", first).ended
     assert variants(objects.disk).variants[0].uri.startswith(first)
@@ -110,7 +110,7 @@ async def test_a_run_that_was_cut_off_is_ended_when_the_next_begins(tmp_path: Pa
     edge = CheckedEdge(objects.disk)
     first = await run_of(objects, edge, 0, end=False)
     assert not on_disk(objects.disk, "720p", first).ended
-    await open_run(objects, edge, FakeClock(), now_us=NOON_US + MINUTE_US)
+    await open_run(objects, edge, ManualClock(), now_us=NOON_US + MINUTE_US)
     for name in ("720p", "360p", "audio"):
         assert on_disk(objects.disk, name, first).ended
 
@@ -124,7 +124,7 @@ async def test_viewers_are_never_led_astray_between_two_runs(tmp_path: Path) -> 
         await run_of(FailingObjects(disk), edge, 0)
         with contextlib.suppress(Killed):
             await run_of(FailingObjects(disk, writes=writes), edge, 1, end=False)
-        await open_run(disk, CheckedEdge(disk), FakeClock(), now_us=NOON_US + 2 * MINUTE_US)
+        await open_run(disk, CheckedEdge(disk), ManualClock(), now_us=NOON_US + 2 * MINUTE_US)
         for path in disk.root.rglob("index.m3u8"):
             check_named_addresses(disk, path.relative_to(disk.root).as_posix(), path.read_text())
         assert variants(disk).variants

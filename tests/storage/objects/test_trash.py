@@ -10,6 +10,7 @@ import pytest
 from storage.objects.base import StoreFailed
 from storage.objects.disk import DiskObjects
 from storage.objects.trash import discard, empty_trash, find_trash
+from tests.support.storage.undeletable_disk import UndeletableDisk
 
 pytestmark = pytest.mark.anyio
 
@@ -70,17 +71,8 @@ async def test_nothing_in_the_trash_is_replaced(objects: DiskObjects) -> None:
     assert await objects.get("videos/a/x") == b"two"
 
 
-class UndeletableDisk(DiskObjects):
-    """A disk that keeps one folder."""
-
-    async def delete_tree(self, prefix: str) -> None:
-        if prefix == STAMP:
-            raise StoreFailed(prefix, "Operation not permitted")
-        await super().delete_tree(prefix)
-
-
 async def test_what_cannot_be_deleted_keeps_nothing_else(tmp_path: Path) -> None:
-    with UndeletableDisk(tmp_path) as objects:
+    with UndeletableDisk(tmp_path, STAMP) as objects:
         for later in range(3):
             await objects.put(f"videos/{later}/x", b"x")
             await discard(objects, f"videos/{later}", NOW_US + later * DAY_US)

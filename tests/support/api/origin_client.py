@@ -17,12 +17,12 @@ from storage.edge.publishing import PublishingEdge
 from storage.edge.remote import RemoteEdge
 from storage.errors import StorageError
 from storage.objects.disk import DiskObjects
+from tests.support.manual_clock import ManualClock
 from tests.support.storage.engine_reports import (
     HASH,
     LOW,
     RUN,
     TOP,
-    FakeClock,
     ReportMaker,
     append_all,
     begin_epoch,
@@ -102,7 +102,7 @@ class OriginSite:
         )
 
     async def publish(self) -> None:
-        publication = await open_run(self.objects, self._maker, FakeClock())
+        publication = await open_run(self.objects, self._maker, ManualClock())
         studio = ReportMaker(TOP, LOW)
         await begin_epoch(publication, studio)
         for _ in range(3):

@@ -19,6 +19,7 @@ from storage.live.run_objects import SOLE_OWNER, RunOwner
 from storage.objects.base import ObjectError, Objects, ObjectStat, StoreFull
 from storage.objects.disk import DiskObjects
 from storage.objects.reserve import RESERVE_BYTES
+from tests.support.manual_clock import ManualClock
 
 HASH = "abcdefABCDEF"
 NOON_US = 1_769_860_800_123_000  # 2026-01-31T12:00:00.123Z
@@ -32,16 +33,6 @@ LOW = Rendition(name="360p", width=640, height=360, rate=800_000)
 CODECS = {"720p": "avc1.64001F", "360p": "avc1.64001E", AUDIO_RENDITION: "mp4a.40.2"}
 
 Report = InitSection | SegmentStart | Part | Segment
-
-
-class FakeClock:
-    """A clock in seconds that a test advances by hand."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 class ReportMaker:
@@ -368,7 +359,7 @@ def variants(disk: DiskObjects) -> MultivariantPlaylist:
 async def open_run(
     objects: Objects,
     edge: MemoryEdge,
-    clock: FakeClock,
+    clock: ManualClock,
     *,
     now_us: int = NOON_US,
     window: LiveWindow = WINDOW,
@@ -382,7 +373,7 @@ async def open_run(
 async def resume_run(
     objects: Objects,
     edge: MemoryEdge,
-    clock: FakeClock,
+    clock: ManualClock,
     *,
     now_us: int = NOON_US,
     within_seconds: float = 60.0,
@@ -408,7 +399,7 @@ class PublicationFixture:
         self.disk = DiskObjects(folder, reserve_bytes=reserve_bytes)
         self.objects = FailingObjects(self.disk)
         self.edge = CheckedEdge(self.disk)
-        self.clock = FakeClock()
+        self.clock = ManualClock()
 
     async def open(self, now_us: int = NOON_US) -> Publication:
         return await open_run(self.objects, self.edge, self.clock, now_us=now_us)

@@ -9,12 +9,12 @@ from media.hls.playlist import MediaPlaylist, MultivariantPlaylist
 from media.ladder import AUDIO_RENDITION
 from storage.live.publication import Publication
 from storage.live.run_state import RunState, Step, StepSegment
+from tests.support.manual_clock import ManualClock
 from tests.support.storage.engine_reports import (
     HASH,
     LOW,
     TOP,
     WINDOW,
-    FakeClock,
     PublicationFixture,
     check_named_addresses,
     on_disk,
@@ -27,7 +27,7 @@ NAMES = (*RUNGS, AUDIO_RENDITION)
 class PlaylistViewers:
     """Read all playlists at the edge, and compare them with earlier versions."""
 
-    def __init__(self, stage: PublicationFixture, clock: FakeClock) -> None:
+    def __init__(self, stage: PublicationFixture, clock: ManualClock) -> None:
         self.stage = stage
         self.clock = clock
         # By run, rendition and media sequence number: name, whether it is a gap, and its bytes.

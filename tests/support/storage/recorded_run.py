@@ -17,13 +17,13 @@ from storage.objects.disk import DiskObjects
 from storage.recording.pages import TimeRange
 from storage.recording.recorder import Recorder
 from storage.recording.recording_store import RecordingStore
+from tests.support.manual_clock import ManualClock
 from tests.support.sql import migrated, run_sql
 from tests.support.storage.engine_reports import (
     HASH,
     NOON_US,
     CheckedEdge,
     FailingObjects,
-    FakeClock,
     open_run,
 )
 from tests.support.waiting import until
@@ -71,7 +71,7 @@ class RecorderFixture(msgspec.Struct):
     objects: FailingObjects
     catalog: Catalog
     edge: CheckedEdge
-    clock: FakeClock
+    clock: ManualClock
     recorder: Recorder
     events: list[tuple[str, str, dict[str, object]]]
     free: int = 1 << 40
@@ -220,7 +220,7 @@ async def run_recorder(
                 objects=frail,
                 catalog=catalog,
                 edge=CheckedEdge(disk),
-                clock=FakeClock(),
+                clock=ManualClock(),
                 recorder=recorder,
                 events=told,
             )

@@ -36,7 +36,7 @@ def location(tmp_path: Path) -> Path:
     return location
 
 
-class _Opened:
+class _ConnectionLog:
     """Opens connections to a file, and records them and the threads that opened them."""
 
     def __init__(self, location: Path) -> None:
@@ -76,7 +76,7 @@ class _NoStalls(DiskStalls):
 
 @asynccontextmanager
 async def writing(
-    opened: _Opened, *, size: int = 1, busy_ms: int = 2000
+    opened: _ConnectionLog, *, size: int = 1, busy_ms: int = 2000
 ) -> AsyncGenerator[SqliteEngine]:
     drive = partial(SqliteWriter, busy_ms=busy_ms)
     engine = SqliteEngine(opened, drive, size=size, busy_ms=busy_ms)
@@ -87,7 +87,7 @@ async def writing(
 
 
 @asynccontextmanager
-async def reading(opened: _Opened, budget: float = 10) -> AsyncGenerator[SqliteEngine]:
+async def reading(opened: _ConnectionLog, budget: float = 10) -> AsyncGenerator[SqliteEngine]:
     def drive(raw: sqlite3.Connection, threads: Executor) -> SqliteReader:
         return SqliteReader(raw, threads, 2000, budget=budget, stalls=_NoStalls())
 
@@ -104,7 +104,7 @@ async def count_in(engine: SqliteEngine) -> int:
 
 
 async def test_a_disposed_engine_is_unavailable(location: Path) -> None:
-    async with reading(_Opened(location)) as engine:
+    async with reading(_ConnectionLog(location)) as engine:
         await count_in(engine)
     with pytest.raises(CatalogUnavailable):
         await count_in(engine)
@@ -113,7 +113,7 @@ async def test_a_disposed_engine_is_unavailable(location: Path) -> None:
 async def test_connections_are_opened_on_a_thread_when_needed_and_used_again(
     location: Path,
 ) -> None:
-    opened = _Opened(location)
+    opened = _ConnectionLog(location)
     async with reading(opened) as engine:
         assert opened.threads == []
         for _ in range(3):
@@ -129,7 +129,7 @@ async def test_connections_are_opened_on_a_thread_when_needed_and_used_again(
 async def test_waiting_for_a_connection_ends_in_time_and_does_not_block_the_loop(
     location: Path,
 ) -> None:
-    async with writing(_Opened(location), busy_ms=50) as engine, engine.begin():
+    async with writing(_ConnectionLog(location), busy_ms=50) as engine, engine.begin():
         turns = 0
 
         async def count() -> None:
@@ -157,14 +157,14 @@ async def test_transactions_get_the_connection_in_the_order_in_which_they_asked(
             await connection.execute(ADD)
             found.append(number)
 
-    async with writing(_Opened(location)) as engine, asyncio.TaskGroup() as tasks:
+    async with writing(_ConnectionLog(location)) as engine, asyncio.TaskGroup() as tasks:
         for number in range(10):
             tasks.create_task(write(engine, number))
     assert found == list(range(10))
 
 
 async def test_a_connection_opened_for_a_cancelled_caller_is_closed(location: Path) -> None:
-    opened = _Opened(location)
+    opened = _ConnectionLog(location)
     opened.may_open.clear()
     async with writing(opened) as engine:
         async with asyncio.TaskGroup() as tasks:
@@ -180,7 +180,7 @@ async def test_a_connection_opened_for_a_cancelled_caller_is_closed(location: Pa
 
 
 async def test_a_file_that_cannot_be_opened_is_an_error_each_time(tmp_path: Path) -> None:
-    async with writing(_Opened(tmp_path / "nowhere" / "a.db")) as engine:
+    async with writing(_ConnectionLog(tmp_path / "nowhere" / "a.db")) as engine:
         for _ in range(2):
             with pytest.raises(DBAPIError) as refused:
                 await count_in(engine)
@@ -188,7 +188,7 @@ async def test_a_file_that_cannot_be_opened_is_an_error_each_time(tmp_path: Path
 
 
 async def test_executing_a_statement_fetches_all_its_rows(location: Path) -> None:
-    opened = _Opened(location)
+    opened = _ConnectionLog(location)
     async with writing(opened) as engine:
         async with engine.begin() as connection:
             asked = text("INSERT INTO t VALUES (:x), (:x + 1) RETURNING x AS y")
@@ -209,7 +209,7 @@ async def test_a_long_query_is_interrupted_and_repeated_on_a_thread(location: Pa
         seen.append(threading.get_ident())
         return 1
 
-    opened = _Opened(location)
+    opened = _ConnectionLog(location)
     async with reading(opened, budget=0.0005) as engine:
         await count_in(engine)
         opened.connections[0].create_function("here", 0, here)
@@ -238,7 +238,7 @@ async def test_a_function_gets_the_synchronous_connection_on_a_thread_once(locat
 
     for kind in (writing, reading):
         calls.clear()
-        async with kind(_Opened(location)) as engine:
+        async with kind(_ConnectionLog(location)) as engine:
             async with engine.begin() as connection:
                 assert await connection.run_sync(add, 7, refuse=False) == 7
             with pytest.raises(OperationalError):
@@ -246,14 +246,14 @@ async def test_a_function_gets_the_synchronous_connection_on_a_thread_once(locat
                     await connection.run_sync(add, 7, refuse=True)
         assert len(calls) == 2
         assert threading.get_ident() not in calls
-    async with reading(_Opened(location)) as engine:
+    async with reading(_ConnectionLog(location)) as engine:
         assert await count_in(engine) == 2
 
 
 async def test_a_cancelled_transaction_is_rolled_back_and_releases_the_lock(
     location: Path,
 ) -> None:
-    opened, others = _Opened(location), _Opened(location)
+    opened, others = _ConnectionLog(location), _ConnectionLog(location)
     async with writing(opened) as engine, writing(others) as other:
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.1), engine.begin() as connection:
@@ -266,8 +266,8 @@ async def test_a_cancelled_transaction_is_rolled_back_and_releases_the_lock(
 
 
 async def test_an_unfinished_statement_keeps_no_lock(location: Path) -> None:
-    opened = _Opened(location)
-    async with writing(opened) as engine, writing(_Opened(location)) as other:
+    opened = _ConnectionLog(location)
+    async with writing(opened) as engine, writing(_ConnectionLog(location)) as other:
         kept: list[sqlite3.Cursor] = []
         with pytest.raises(ZeroDivisionError):
             async with engine.begin():
@@ -289,7 +289,7 @@ class _Stuck(sqlite3.Connection):
 async def test_a_connection_that_cannot_be_rolled_back_is_not_used_again(
     location: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    opened = _Opened(location)
+    opened = _ConnectionLog(location)
     monkeypatch.setattr(sqlite3, "connect", partial(sqlite3.connect, factory=_Stuck))
     async with writing(opened) as engine:
         with pytest.raises(DBAPIError, match="disk"):
@@ -303,11 +303,11 @@ async def test_a_connection_that_cannot_be_rolled_back_is_not_used_again(
 
 
 async def test_a_connection_in_use_is_closed_after_its_transaction(location: Path) -> None:
-    opened = _Opened(location)
+    opened = _ConnectionLog(location)
     async with writing(opened) as engine:
         async with engine.begin() as connection:
             await engine.dispose()
             await connection.execute(ADD)
         assert opened.are_closed
-    async with reading(_Opened(location)) as engine:
+    async with reading(_ConnectionLog(location)) as engine:
         assert await count_in(engine) == 1
