@@ -91,7 +91,7 @@ fuzz: setup ## only the property tests, round after round with new examples (ROU
 
 prove: test engines proofs ## all checks: `make test`, `make engines`, `make proofs`
 
-proofs: setup compiled ## the checks that take long; writes docs/proofs.md (or in parts: PART=1/4 to 4/4)
+proofs: setup compiled ## the checks that take long; writes docs/proofs.md (or in parts of an hour: PART=1/7 to 7/7)
 	@scripts/test-tools.sh all
 	PROOFS=$${PROOFS:-docs/proofs.md} $(BIN)/pytest -m prove --part $(PART) $(ARGS)
 
