@@ -15,12 +15,12 @@ __all__ = [
     "PosterMaker",
     "Probe",
     "ProjectIndex",
-    "Showcase",
+    "PublicRecords",
     "SlateMaker",
 ]
 
 
-class Showcase(Protocol):
+class PublicRecords(Protocol):
     """Looks up what viewers can watch; the catalog is one."""
 
     async def find(self, hash_: str, /) -> PublicRecord | None:

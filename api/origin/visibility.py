@@ -19,7 +19,7 @@ import msgspec
 
 from api.http.client_address import RawHeaders, header_values
 from api.origin.access import AccessLevel, decide_access, is_access_equal
-from api.ports import OwnerCheck, Showcase
+from api.ports import OwnerCheck, PublicRecords
 from storage.catalog.records.common import PublicRecord
 from storage.errors import CatalogBusy, StorageError
 
@@ -96,7 +96,7 @@ class _Known(msgspec.Struct, frozen=True):
 
     answered: float
     asked: float
-    verdict: ViewerAccess
+    viewer_access: ViewerAccess
 
 
 class _Query(msgspec.Struct, frozen=True):
@@ -120,7 +120,7 @@ class VisibilityCache:
 
     def __init__(
         self,
-        showcase: Showcase,
+        public_records: PublicRecords,
         is_owner: OwnerCheck,
         country: CountryOf = no_country,
         *,
@@ -128,7 +128,7 @@ class VisibilityCache:
         clock: Callable[[], float] = time.monotonic,
         patience: float = _PATIENCE,
     ) -> None:
-        self._showcase = showcase
+        self._public_records = public_records
         self._is_owner = is_owner
         self._is_signed_in = is_signed_in
         self._country = country
@@ -153,9 +153,9 @@ class VisibilityCache:
         known = self._remembered(hash_)
         if known is None:
             return None
-        if known.verdict.access is AccessLevel.OPEN:
-            return known.verdict
-        shown = known.verdict.shown
+        if known.viewer_access.access is AccessLevel.OPEN:
+            return known.viewer_access
+        shown = known.viewer_access.shown
         access = self._of_stranger(shown, Requester(peer, headers), early=False)
         # A token may give access where an anonymous viewer has none.
         return ViewerAccess(access, shown) if access.is_visible else None
@@ -171,7 +171,7 @@ class VisibilityCache:
             StorageError: the catalog does not answer, and has not for five minutes.
         """
         known = self._remembered(hash_, _NEW if anew else _REMEMBERED)
-        shown = await self._ask(hash_) if known is None else known.verdict.shown
+        shown = await self._ask(hash_) if known is None else known.viewer_access.shown
         access = self._of_stranger(shown, viewer, early=early)
         if not access.is_visible and shown is not None and await self._owns(viewer, hash_):
             access = decide_access(shown, owner=True, early=early)
@@ -192,7 +192,7 @@ class VisibilityCache:
         known = self._shown.get(hash_)
         tasks = self._tasks
         if tasks is None or (known and self._clock() - known.asked < _CONFIRMED):
-            answer(known is not None and is_access_equal(known.verdict.shown, before.shown))
+            answer(known is not None and is_access_equal(known.viewer_access.shown, before.shown))
             return
         waiting = self._confirming.get(hash_)
         if waiting is None:
@@ -239,7 +239,7 @@ class VisibilityCache:
             # No request waits until the next attempt. The answer may have come just now.
             known = self._shown.get(hash_, known)
             self._shown[hash_] = msgspec.structs.replace(known, asked=self._clock())
-            return known.verdict.shown
+            return known.viewer_access.shown
 
     async def _begin(self, hash_: str) -> _Query:
         """Begin a query; without a task group, wait for its end."""
@@ -255,7 +255,7 @@ class VisibilityCache:
         """Query the catalog and cache its answer; an error is the answer's exception."""
         asked_at = self._clock()
         try:
-            shown = await self._showcase.find(hash_)
+            shown = await self._public_records.find(hash_)
         except BaseException as error:
             # A cancelled request must not cancel the others.
             mine = isinstance(error, Exception)
@@ -281,7 +281,7 @@ class VisibilityCache:
             self._shown = {
                 name: known
                 for name, known in self._shown.items()
-                if known.verdict.shown is not None
+                if known.viewer_access.shown is not None
             }
             if len(self._shown) >= _MOST_REMEMBERED:
                 self._shown.clear()

@@ -250,7 +250,7 @@ NOWHERE: Final = ("--http", "127.0.0.1:0", "--rtmp", "127.0.0.1:0", "--rtmps", "
 
 
 @contextmanager
-def boxed(unit: Path, role: str, data: Path, *ports: str, doors: bool = True) -> Generator[str]:
+def boxed(unit: Path, role: str, data: Path, *ports: str, listens: bool = True) -> Generator[str]:
     """Run a role in its unit's box: told to systemd when ready, drained at the block's end.
 
     Yields what it printed.
@@ -261,7 +261,7 @@ def boxed(unit: Path, role: str, data: Path, *ports: str, doors: bool = True) ->
     manager.bind(str(place / "notify"))
     manager.settimeout(30 * SCALE)
     command = [sys.executable, CONFINE, unit, HEADEND, role, "--data", data]
-    command += [*NOWHERE, *ports] if doors else []
+    command += [*NOWHERE, *ports] if listens else []
     environment = {**os.environ, "NOTIFY_SOCKET": str(place / "notify")}
     with (
         manager,
@@ -355,7 +355,7 @@ def test_each_of_the_services_apart_bears_its_own(tmp_path: Path) -> None:
             film = tmp_path / "film.mp4"
             film.write_bytes(film_bytes())
             playlist = uploaded(watch.rpartition("/watch/")[0], token, film)
-            with boxed(TRANSCODE, "transcode", data, doors=False):
+            with boxed(TRANSCODE, "transcode", data, listens=False):
                 assert published(playlist, time.monotonic() + 60 * SCALE)
 
 

@@ -14,7 +14,7 @@ from tests.support.api.origin_client import (
     SEGMENT,
     TOKEN,
     VARIANTS,
-    FakeShowcase,
+    FakePublicRecords,
     OnSite,
     OriginSite,
     is_owner,
@@ -224,7 +224,7 @@ def test_an_unpublished_stream_is_for_its_owner_alone(
     on_site: OnSite, path: str, hidden: bool
 ) -> None:
     async def scenario(site: OriginSite) -> None:
-        site.showcase.put(published=False, hidden=hidden)
+        site.public_records.put(published=False, hidden=hidden)
         for headers in ({}, {"authorization": "Bearer another"}):
             answer = await site.get(path, **headers)
             assert answer.status_code == 404
@@ -246,27 +246,27 @@ def test_a_published_stream_asks_nobody_for_a_token(on_site: OnSite) -> None:
 
 def test_a_catalog_that_is_away_is_no_reason_to_show_or_to_forget(on_site: OnSite) -> None:
     async def scenario(site: OriginSite) -> None:
-        site.showcase.broken = True
+        site.public_records.broken = True
         answer = await site.get(SEGMENT)
         assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
-        site.showcase.broken = False
+        site.public_records.broken = False
         assert (await site.get(SEGMENT)).status_code == 200
 
     on_site(scenario)
 
 
 async def test_a_verdict_is_remembered_for_a_second_and_not_longer(tmp_path: Path) -> None:
-    clock, shelf = ManualClock(), FakeShowcase()
+    clock, public_records = ManualClock(), FakePublicRecords()
     origin = Origin(
         objects=DiskObjects(tmp_path), edge=MemoryEdge(),
-        visibility=VisibilityCache(shelf, is_owner, clock=clock),
+        visibility=VisibilityCache(public_records, is_owner, clock=clock),
     )  # fmt: skip
     await origin_of(origin, f"/live/{HASH}/index.m3u8")
     await origin_of(origin, f"/live/{HASH}/{RUN}/720p/1.m4s")
-    assert shelf.asked == 1
+    assert public_records.asked == 1
     clock.now += 0.99
     await origin_of(origin, f"/live/{HASH}/index.m3u8")
-    assert shelf.asked == 1
+    assert public_records.asked == 1
     clock.now += 0.01
     await origin_of(origin, f"/live/{HASH}/index.m3u8")
-    assert shelf.asked == 2
+    assert public_records.asked == 2

@@ -16,7 +16,7 @@ from media.hls.timeline import Timeline
 from storage.edge.base import CachedPlaylist
 from storage.edge.memory import MemoryEdge
 from storage.objects.disk import DiskObjects
-from tests.support.api.origin_client import PLAYLIST, FakeShowcase, is_owner
+from tests.support.api.origin_client import PLAYLIST, FakePublicRecords, is_owner
 from tests.support.manual_clock import ManualClock
 from tests.support.storage.engine_reports import HASH, RUN
 from tests.support.waiting import until
@@ -32,12 +32,12 @@ class Viewers:
     def __init__(self, folder: Path, edge: MemoryEdge) -> None:
         self.edge = edge
         self.clock = ManualClock()
-        self.showcase = FakeShowcase()
-        self.showcase.put()
-        self.verdicts = VisibilityCache(
-            self.showcase, is_owner, lambda peer, _: peer, clock=self.clock
+        self.public_records = FakePublicRecords()
+        self.public_records.put()
+        self.visibility = VisibilityCache(
+            self.public_records, is_owner, lambda peer, _: peer, clock=self.clock
         )
-        self.origin = Origin(objects=DiskObjects(folder), edge=edge, visibility=self.verdicts)
+        self.origin = Origin(objects=DiskObjects(folder), edge=edge, visibility=self.visibility)
         part = PartialSegment(uri="0.0.m4s", duration=PARTS, independent=True)
         self.timeline = Timeline(part_target=PARTS).open("init-0.mp4").with_part(part)
         self.answers: list[HttpResponse] = []
@@ -56,11 +56,13 @@ class Viewers:
         await self.show()
 
     def change(self, **fields: object) -> None:
-        self.showcase.streams[HASH] = msgspec.structs.replace(self.showcase.streams[HASH], **fields)
+        self.public_records.streams[HASH] = msgspec.structs.replace(
+            self.public_records.streams[HASH], **fields
+        )
 
     async def query_catalog(self) -> None:
         """Have somebody come who asks the catalog."""
-        await self.verdicts.lookup(HASH, Requester("RO", []))
+        await self.visibility.lookup(HASH, Requester("RO", []))
 
     def hint(self) -> None:
         """Name the next part in the playlist, whatever comes then."""
@@ -80,7 +82,7 @@ async def viewers(folder: Path, edge: MemoryEdge | None = None) -> AsyncGenerato
     found = Viewers(folder, edge or MemoryEdge())
     await found.show()
     async with asyncio.TaskGroup() as tasks:
-        background = tasks.create_task(found.verdicts.run_queries())
+        background = tasks.create_task(found.visibility.run_queries())
         await asyncio.sleep(0)  # it begins
         await found.query_catalog()
         yield found
@@ -132,18 +134,18 @@ async def test_after_a_long_wait_the_catalog_is_asked_once_for_all(tmp_path: Pat
             found.park()
         found.clock.now += 2
         found.change(hidden=True)
-        asked = found.showcase.asked
+        asked = found.public_records.asked
         await found.publish_part()
         await until(lambda: len(found.answers) == 5)
         assert found.statuses == [503] * 5
-        assert found.showcase.asked == asked + 1
+        assert found.public_records.asked == asked + 1
 
 
 async def test_while_the_catalog_is_away_those_who_waited_are_answered(tmp_path: Path) -> None:
     async with viewers(tmp_path) as found:
         found.park()
         found.clock.now += 5
-        found.showcase.broken = True
+        found.public_records.broken = True
         await found.publish_part()
         await until(lambda: bool(found.answers))
         assert found.statuses == [200]
@@ -188,7 +190,7 @@ async def test_a_hinted_part_that_does_not_come_in_time_may_be_asked_for_again(
         found.park(path=f"/{FOLDER}/720p/0.1.m4s", query="")
         await until(lambda: bool(found.answers))
         assert found.statuses == [503]
-        assert found.showcase.asked == 1
+        assert found.public_records.asked == 1
 
 
 async def test_a_hinted_part_that_the_run_ended_without_is_not_found(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from tests.support.api.origin_client import (
     PLAYLIST,
     SEGMENT,
     TOKEN,
-    FakeShowcase,
+    FakePublicRecords,
     OnSite,
     OriginSite,
     is_owner,
@@ -28,36 +28,36 @@ from tests.support.storage.engine_reports import HASH
 
 
 async def test_an_audience_that_comes_together_is_one_question(tmp_path: Path) -> None:
-    shelf, opened = SlowShelf(), asyncio.Event()
-    shelf.put()
-    shelf.opened = opened
+    public_records, opened = SlowRecords(), asyncio.Event()
+    public_records.put()
+    public_records.opened = opened
     origin = Origin(
         objects=DiskObjects(tmp_path),
         edge=MemoryEdge(),
-        visibility=VisibilityCache(shelf, is_owner),
+        visibility=VisibilityCache(public_records, is_owner),
     )
     async with asyncio.TaskGroup() as tasks:
         for _ in range(20):
             tasks.create_task(origin_of(origin, f"/live/{HASH}/index.m3u8"))
         leaves = tasks.create_task(origin_of(origin, f"/live/{HASH}/index.m3u8"))
-        await shelf.was_asked.wait()
+        await public_records.was_asked.wait()
         leaves.cancel()
         opened.set()
-    assert shelf.asked == 1
+    assert public_records.asked == 1
 
 
 async def test_when_the_one_who_asked_leaves_the_others_are_answered(tmp_path: Path) -> None:
-    shelf, opened = SlowShelf(), asyncio.Event()
-    shelf.put()
-    shelf.opened = opened
+    public_records, opened = SlowRecords(), asyncio.Event()
+    public_records.put()
+    public_records.opened = opened
     origin = Origin(
         objects=DiskObjects(tmp_path),
         edge=MemoryEdge(),
-        visibility=VisibilityCache(shelf, is_owner),
+        visibility=VisibilityCache(public_records, is_owner),
     )
     async with asyncio.TaskGroup() as tasks:
         first = tasks.create_task(origin_of(origin, f"/live/{HASH}/index.m3u8"))
-        await shelf.was_asked.wait()
+        await public_records.was_asked.wait()
         other = tasks.create_task(origin_of(origin, f"/live/{HASH}/index.m3u8"))
         await asyncio.sleep(0)
         first.cancel()
@@ -66,8 +66,8 @@ async def test_when_the_one_who_asked_leaves_the_others_are_answered(tmp_path: P
     assert await origin_of(origin, f"/live/{HASH}/index.m3u8") == 404
 
 
-class SlowShelf(FakeShowcase):
-    """A showcase that answers when it is let."""
+class SlowRecords(FakePublicRecords):
+    """Public records that are found once the test allows it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -109,7 +109,7 @@ def test_the_fast_path_is_for_reading_what_is_there_and_open(on_site: OnSite) ->
 
 def test_the_fast_path_shows_a_hidden_stream_to_its_owner_alone(on_site: OnSite) -> None:
     async def scenario(site: OriginSite) -> None:
-        site.showcase.put(hidden=True)
+        site.public_records.put(hidden=True)
         for headers, status in (([], 404), ([(b"authorization", TOKEN.encode())], 200)):
             coming = site.origin.fast_path("GET", SEGMENT, headers)
             found = await later(coming)

@@ -34,8 +34,8 @@ PLAYLIST = f"/live/{HASH}/{RUN}/720p/index.m3u8"
 VARIANTS = f"/live/{HASH}/index.m3u8"
 
 
-class OpenShowcase:
-    """A showcase in which everything is published."""
+class PublishedRecords:
+    """Public records: there is one for every hash, and it is published."""
 
     async def find(self, hash_: str, /) -> PublicRecord | None:
         return PublicRecord(
@@ -79,15 +79,15 @@ async def test_what_another_process_publishes_is_shown_as_soon_as_it_is_on_disk(
     origin = Origin(
         objects=DiskObjects(tmp_path),
         edge=MemoryEdge(),
-        visibility=VisibilityCache(OpenShowcase(), nobody),
+        visibility=VisibilityCache(PublishedRecords(), nobody),
         clock=ManualClock(),
     )
     publication = await open_run(objects, MemoryEdge(), ManualClock())
-    studio = ReportMaker(TOP, LOW)
-    await begin_epoch(publication, studio)
+    maker = ReportMaker(TOP, LOW)
+    await begin_epoch(publication, maker)
     assert (await get(origin, VARIANTS))[0] == 404
     for number in range(4):
-        await append_all(publication, studio.step(size=1000))
+        await append_all(publication, maker.step(size=1000))
         variants = m3u8.parse((await get(origin, VARIANTS))[1])
         assert isinstance(variants, MultivariantPlaylist)
         for variant in variants.variants:
@@ -112,7 +112,7 @@ async def test_a_playlist_that_looks_unchanged_is_read_again_after_a_second(
     origin = Origin(
         objects=DiskObjects(tmp_path),
         edge=MemoryEdge(),
-        visibility=VisibilityCache(OpenShowcase(), nobody),
+        visibility=VisibilityCache(PublishedRecords(), nobody),
         clock=watch,
     )
     file = tmp_path / PLAYLIST[1:]
@@ -148,7 +148,7 @@ async def test_a_playlist_is_read_once_for_all_who_ask_meanwhile(tmp_path: Path)
     origin = Origin(
         objects=objects,
         edge=MemoryEdge(),
-        visibility=VisibilityCache(OpenShowcase(), nobody),
+        visibility=VisibilityCache(PublishedRecords(), nobody),
         clock=watch,
     )
     await objects.put(PLAYLIST[1:], b"#EXTM3U 1")

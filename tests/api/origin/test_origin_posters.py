@@ -38,9 +38,9 @@ class PosterSite:
         self.queries = 0
         self.objects = objects
         self.clock = ManualClock()
-        verdicts = VisibilityCache(self, self.is_owner, lambda peer, _: peer, clock=self.clock)
+        visibility = VisibilityCache(self, self.is_owner, lambda peer, _: peer, clock=self.clock)
         self.origin = Origin(
-            objects=objects, edge=MemoryEdge(), visibility=verdicts, card=CARD, clock=self.clock
+            objects=objects, edge=MemoryEdge(), visibility=visibility, card=CARD, clock=self.clock
         )
 
     async def find(self, hash_: str, /) -> PublicRecord | None:

@@ -53,9 +53,9 @@ class RedirectingOrigin:
         redirects: Redirects = CdnRedirects(CDN, self.is_stored)
         if self.is_signed:
             redirects = SignedRedirects(self.sign, self.is_stored, seconds=60, clock=self.clock)
-        verdicts = VisibilityCache(self, self.is_owner, lambda peer, _: peer, clock=self.clock)
+        visibility = VisibilityCache(self, self.is_owner, lambda peer, _: peer, clock=self.clock)
         self.origin = Origin(
-            objects=objects, edge=self.edge, visibility=verdicts, redirects=redirects,
+            objects=objects, edge=self.edge, visibility=visibility, redirects=redirects,
             card=Asset.of("card.jpg", b"\xff\xd8 a card"), clock=self.clock,
         )  # fmt: skip
 

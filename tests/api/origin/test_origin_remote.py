@@ -15,7 +15,7 @@ from storage.edge.publishing import PublishingEdge
 from storage.edge.redis import open_edge_store
 from storage.edge.remote import RemoteEdge, open_remote_edge
 from storage.objects.disk import DiskObjects
-from tests.support.api.origin_client import PLAYLIST, VARIANTS, FakeShowcase, is_owner, later
+from tests.support.api.origin_client import PLAYLIST, VARIANTS, FakePublicRecords, is_owner, later
 from tests.support.manual_clock import ManualClock
 from tests.support.media.timelines import extended
 from tests.support.redis_server import RedisServer, redis_server
@@ -41,18 +41,18 @@ class RemoteOrigin:
         self.maker = maker
         self.edge = edge
         self.objects = DiskObjects(folder / "objects")
-        self.showcase = FakeShowcase()
-        self.showcase.put()
-        verdicts = VisibilityCache(self.showcase, is_owner)
-        self.verdicts = verdicts
-        self.origin = Origin(objects=self.objects, edge=edge, visibility=verdicts)
+        self.public_records = FakePublicRecords()
+        self.public_records.put()
+        visibility = VisibilityCache(self.public_records, is_owner)
+        self.visibility = visibility
+        self.origin = Origin(objects=self.objects, edge=edge, visibility=visibility)
         self.timeline = Timeline()
 
     async def begin(self) -> None:
         """Make a stream of three segments and a part."""
         self.timeline = await put_next_part(self.maker, extended(Timeline(part_target=45_000), 3))
         await self.maker.publish()
-        await self.verdicts.lookup(HASH, Requester(None, []))
+        await self.visibility.lookup(HASH, Requester(None, []))
 
     async def publish_part(self) -> None:
         self.timeline = await put_next_part(self.maker, self.timeline)
@@ -146,9 +146,11 @@ async def test_a_segment_that_is_not_stored_yet_is_served(site: RemoteOrigin) ->
 
 
 async def test_nothing_is_followed_for_those_who_may_not_see_it(site: RemoteOrigin) -> None:
-    site.showcase.put(hidden=True)
+    site.public_records.put(hidden=True)
     origin = Origin(
-        objects=site.objects, edge=site.edge, visibility=VisibilityCache(site.showcase, is_owner)
+        objects=site.objects,
+        edge=site.edge,
+        visibility=VisibilityCache(site.public_records, is_owner),
     )
     for path in (PLAYLIST, VARIANTS, PLAYLIST.replace("index.m3u8", "3.0.m4s")):
         assert (await later(origin.fast_path("GET", path, []))).status == 404
@@ -168,7 +170,7 @@ async def test_while_redis_is_away_viewers_get_what_is_stored(tmp_path: Path) ->
             await publication.append(report)
         await site.maker.publish()
         writing = tasks.create_task(site.maker.run())
-        await site.verdicts.lookup(HASH, Requester(None, []))
+        await site.visibility.lookup(HASH, Requester(None, []))
         assert b"EXT-X-PART" in (await site.answer(PLAYLIST)).body
         waiting = await site.park(f"{PLAYLIST}?_HLS_msn=3&_HLS_part=1")
         site.server.stop()

@@ -54,11 +54,11 @@ class VideoSite:
         self.video = VIDEO
         self.clock = ManualClock()
         self.objects = DiskObjects(folder)
-        verdicts = VisibilityCache(self, self.is_owner, lambda peer, _: peer, clock=self.clock)
+        visibility = VisibilityCache(self, self.is_owner, lambda peer, _: peer, clock=self.clock)
         self.origin = Origin(
             objects=self.objects,
             edge=MemoryEdge(),
-            visibility=verdicts,
+            visibility=visibility,
             card=CARD,
             clock=self.clock,
         )

@@ -20,15 +20,15 @@ STREAM = PublicRecord(
 TOKEN = "Bearer the-owners"
 
 
-class CountingShowcase:
-    """A showcase of one stream, a world in which peers are named for their countries."""
+class CountingRecords:
+    """The public record of one stream; peers are named for their countries."""
 
     def __init__(self, countries: str = "") -> None:
         self.stream = msgspec.structs.replace(STREAM, countries=frozenset(countries.split()))
         self.asked = self.located = self.owners = 0
         self.failing = False
         self.clock = ManualClock()
-        self.verdicts = VisibilityCache(self, self.is_owner, self.country, clock=self.clock)
+        self.visibility = VisibilityCache(self, self.is_owner, self.country, clock=self.clock)
 
     async def find(self, hash_: str, /) -> PublicRecord | None:
         self.asked += 1
@@ -46,56 +46,58 @@ class CountingShowcase:
 
     def ask(self, peer: str, token: str | None = None, hash_: str = HASH) -> ViewerAccess:
         headers = [] if token is None else [(b"authorization", token.encode())]
-        return asyncio.run(self.verdicts.lookup(hash_, Requester(peer, headers)))
+        return asyncio.run(self.visibility.lookup(hash_, Requester(peer, headers)))
 
 
 def test_what_is_open_to_all_asks_nobody_where_they_are_or_who() -> None:
-    shelf = CountingShowcase()
+    public_records = CountingRecords()
     for _ in range(5):
-        assert shelf.ask("DE", TOKEN).access is AccessLevel.OPEN
-    assert (shelf.asked, shelf.located, shelf.owners) == (1, 0, 0)
-    found = shelf.verdicts.cached(HASH, "DE", [])
+        assert public_records.ask("DE", TOKEN).access is AccessLevel.OPEN
+    assert (public_records.asked, public_records.located, public_records.owners) == (1, 0, 0)
+    found = public_records.visibility.cached(HASH, "DE", [])
     assert found is not None
-    assert found.shown is shelf.stream
+    assert found.shown is public_records.stream
 
 
 def test_what_is_restricted_asks_for_each_viewer_where_they_are() -> None:
-    shelf = CountingShowcase("RO")
-    found = [shelf.ask(peer).access for peer in ("RO", "DE", "RO")]
+    public_records = CountingRecords("RO")
+    found = [public_records.ask(peer).access for peer in ("RO", "DE", "RO")]
     assert found == [AccessLevel.RESTRICTED_OPEN, AccessLevel.BLOCKED, AccessLevel.RESTRICTED_OPEN]
-    assert (shelf.asked, shelf.located, shelf.owners) == (1, 3, 0)
+    assert (public_records.asked, public_records.located, public_records.owners) == (1, 3, 0)
 
 
 def test_only_what_strangers_may_see_is_at_hand() -> None:
-    shelf = CountingShowcase("RO")
-    assert shelf.verdicts.cached(HASH, "RO", []) is None  # nobody asked yet
-    shelf.ask("RO")
-    assert shelf.verdicts.cached(HASH, "RO", []) is not None
-    assert shelf.verdicts.cached(HASH, "DE", []) is None
+    public_records = CountingRecords("RO")
+    assert public_records.visibility.cached(HASH, "RO", []) is None  # nobody asked yet
+    public_records.ask("RO")
+    assert public_records.visibility.cached(HASH, "RO", []) is not None
+    assert public_records.visibility.cached(HASH, "DE", []) is None
 
 
 def test_a_token_that_reaches_it_opens_a_country() -> None:
-    shelf = CountingShowcase("RO")
-    assert shelf.ask("DE", TOKEN).access is AccessLevel.OWNER
-    assert shelf.ask("DE", "Bearer another").access is AccessLevel.BLOCKED
-    assert shelf.ask("RO", TOKEN).access is AccessLevel.RESTRICTED_OPEN
-    assert shelf.owners == 2
+    public_records = CountingRecords("RO")
+    assert public_records.ask("DE", TOKEN).access is AccessLevel.OWNER
+    assert public_records.ask("DE", "Bearer another").access is AccessLevel.BLOCKED
+    assert public_records.ask("RO", TOKEN).access is AccessLevel.RESTRICTED_OPEN
+    assert public_records.owners == 2
 
 
 def test_a_change_counts_after_a_second() -> None:
-    shelf = CountingShowcase()
-    assert shelf.ask("DE").access is AccessLevel.OPEN
-    shelf.stream = msgspec.structs.replace(shelf.stream, countries=frozenset({"RO"}))
-    shelf.clock.now += 0.99
-    assert shelf.ask("DE").access is AccessLevel.OPEN
-    shelf.clock.now += 0.01
-    assert shelf.ask("DE").access is AccessLevel.BLOCKED
+    public_records = CountingRecords()
+    assert public_records.ask("DE").access is AccessLevel.OPEN
+    public_records.stream = msgspec.structs.replace(
+        public_records.stream, countries=frozenset({"RO"})
+    )
+    public_records.clock.now += 0.99
+    assert public_records.ask("DE").access is AccessLevel.OPEN
+    public_records.clock.now += 0.01
+    assert public_records.ask("DE").access is AccessLevel.BLOCKED
 
 
 def test_what_does_not_exist_has_no_owner() -> None:
-    shelf = CountingShowcase()
-    assert shelf.ask("DE", TOKEN, "zzzzzzzzzzzz") == ViewerAccess(AccessLevel.NONE, None)
-    assert shelf.owners == 0
+    public_records = CountingRecords()
+    assert public_records.ask("DE", TOKEN, "zzzzzzzzzzzz") == ViewerAccess(AccessLevel.NONE, None)
+    assert public_records.owners == 0
 
 
 @pytest.mark.parametrize(
@@ -109,21 +111,21 @@ def test_what_does_not_exist_has_no_owner() -> None:
 def test_while_the_catalog_fails_its_last_answer_counts_for_five_minutes(
     countries: str, expected: AccessLevel, caplog: pytest.LogCaptureFixture
 ) -> None:
-    shelf = CountingShowcase(countries)
-    assert shelf.ask("DE").access is expected
-    shelf.failing = True
+    public_records = CountingRecords(countries)
+    assert public_records.ask("DE").access is expected
+    public_records.failing = True
     for _ in range(299):
-        shelf.clock.now += 1
-        assert shelf.ask("DE").access is expected
-        assert (shelf.verdicts.cached(HASH, "DE", []) is not None) is expected.is_visible
-    assert shelf.asked == 300  # the catalog is asked once a second all the same
-    shelf.clock.now += 1
+        public_records.clock.now += 1
+        assert public_records.ask("DE").access is expected
+        assert (public_records.visibility.cached(HASH, "DE", []) is not None) is expected.is_visible
+    assert public_records.asked == 300  # the catalog is asked once a second all the same
+    public_records.clock.now += 1
     with pytest.raises(CatalogUnavailable):
-        shelf.ask("DE")
+        public_records.ask("DE")
     with pytest.raises(CatalogUnavailable):
-        shelf.ask("DE", hash_="zzzzzzzzzzzz")  # nothing is remembered of it
-    shelf.failing = False
-    assert shelf.ask("DE").access is expected
+        public_records.ask("DE", hash_="zzzzzzzzzzzz")  # nothing is remembered of it
+    public_records.failing = False
+    assert public_records.ask("DE").access is expected
     assert [each.levelname for each in caplog.records] == ["WARNING"]
 
 
@@ -131,61 +133,69 @@ async def test_a_catalog_that_does_not_answer_holds_up_nobody_who_was_here_befor
     answering = asyncio.Event()
     answering.set()
 
-    class SlowShowcase(CountingShowcase):
+    class SlowCountingRecords(CountingRecords):
         async def find(self, hash_: str, /) -> PublicRecord | None:
             await answering.wait()
             return await super().find(hash_)
 
-    shelf = SlowShowcase()
-    verdicts = VisibilityCache(
-        shelf, shelf.is_owner, shelf.country, clock=shelf.clock, patience=0.001
+    public_records = SlowCountingRecords()
+    visibility = VisibilityCache(
+        public_records,
+        public_records.is_owner,
+        public_records.country,
+        clock=public_records.clock,
+        patience=0.001,
     )
     viewer = Requester("DE", [])
     async with asyncio.TaskGroup() as tasks:
-        background = tasks.create_task(verdicts.run_queries())
+        background = tasks.create_task(visibility.run_queries())
         await asyncio.sleep(0)  # it begins
-        await verdicts.lookup(HASH, viewer)
+        await visibility.lookup(HASH, viewer)
         answering.clear()
-        shelf.stream = msgspec.structs.replace(STREAM, hidden=True)
+        public_records.stream = msgspec.structs.replace(STREAM, hidden=True)
         for _ in range(3):
-            shelf.clock.now += 1
-            assert (await verdicts.lookup(HASH, viewer)).access is AccessLevel.OPEN
+            public_records.clock.now += 1
+            assert (await visibility.lookup(HASH, viewer)).access is AccessLevel.OPEN
         answering.set()  # the one query that was waiting ends, and tells of the change
-        await until(lambda: shelf.asked == 2)
-        shelf.clock.now += 1
-        assert (await verdicts.lookup(HASH, viewer)).access is AccessLevel.NONE
+        await until(lambda: public_records.asked == 2)
+        public_records.clock.now += 1
+        assert (await visibility.lookup(HASH, viewer)).access is AccessLevel.NONE
         background.cancel()
 
 
 def test_guessed_hashes_do_not_push_out_what_is_known() -> None:
-    shelf = CountingShowcase()
-    shelf.ask("DE")
+    public_records = CountingRecords()
+    public_records.ask("DE")
 
     async def guess() -> None:
         for number in range(20_001):
-            await shelf.verdicts.lookup(f"{number:012}", Requester("DE", []))
+            await public_records.visibility.lookup(f"{number:012}", Requester("DE", []))
 
     asyncio.run(guess())
-    shelf.failing = True
-    shelf.clock.now += 5
-    assert shelf.ask("DE").access is AccessLevel.OPEN
+    public_records.failing = True
+    public_records.clock.now += 5
+    assert public_records.ask("DE").access is AccessLevel.OPEN
 
 
 def test_a_signed_in_browser_sees_what_its_token_reaches() -> None:
     """Of cookies that come with a token, the token alone counts."""
-    shelf = CountingShowcase("RO")
+    public_records = CountingRecords("RO")
     seen: list[tuple[str | None, str]] = []
 
     async def signed_in(cookie: str | None, hash_: str, /) -> bool:
         seen.append((cookie, hash_))
         return cookie == "a=b; session=mine"
 
-    verdicts = VisibilityCache(
-        shelf, shelf.is_owner, shelf.country, is_signed_in=signed_in, clock=shelf.clock
+    visibility = VisibilityCache(
+        public_records,
+        public_records.is_owner,
+        public_records.country,
+        is_signed_in=signed_in,
+        clock=public_records.clock,
     )
 
     def ask(*headers: tuple[bytes, bytes]) -> AccessLevel:
-        return asyncio.run(verdicts.lookup(HASH, Requester("DE", headers))).access
+        return asyncio.run(visibility.lookup(HASH, Requester("DE", headers))).access
 
     assert ask((b"cookie", b"a=b"), (b"cookie", b"session=mine")) is AccessLevel.OWNER
     assert ask((b"cookie", b"session=other")) is AccessLevel.BLOCKED

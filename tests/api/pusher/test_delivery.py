@@ -154,52 +154,52 @@ class FakeNoticeStore:
         """Nobody is told here."""
 
 
-async def wait_for_reads(shelf: FakeNoticeStore, times: int) -> None:
-    wanted = shelf.looks + times
+async def wait_for_reads(store: FakeNoticeStore, times: int) -> None:
+    wanted = store.looks + times
     async with asyncio.timeout(10 * SCALE):
-        while shelf.looks < wanted:  # noqa: ASYNC110  # nobody tells
+        while store.looks < wanted:  # noqa: ASYNC110  # nobody tells
             await asyncio.sleep(0.005)
 
 
 async def test_a_hole_in_the_numbers_neither_stops_nor_repeats_anything() -> None:
-    hub, shelf = Hub(PusherSettings()), FakeNoticeStore()
-    shelf.notices = [1, 2]
+    hub, store = Hub(PusherSettings()), FakeNoticeStore()
+    store.notices = [1, 2]
     subscriber = RecordingSubscriber(hub, "a")
-    async with delivering_notices(shelf, hub, MemoryBus(), poll_seconds=OFTEN):
-        shelf.notices += [5]
+    async with delivering_notices(store, hub, MemoryBus(), poll_seconds=OFTEN):
+        store.notices += [5]
         assert named(await subscriber.receive(1)) == ["5"]
-        shelf.notices += [9, 10]
+        store.notices += [9, 10]
         assert named(await subscriber.receive(2)) == ["9", "10"]
-        await wait_for_reads(shelf, 3)
+        await wait_for_reads(store, 3)
         assert subscriber.end is None
 
 
 async def test_what_is_gone_before_it_was_read_sends_all_back() -> None:
-    hub, shelf = Hub(PusherSettings()), FakeNoticeStore()
-    shelf.notices = [1, 2]
+    hub, store = Hub(PusherSettings()), FakeNoticeStore()
+    store.notices = [1, 2]
     subscriber = RecordingSubscriber(hub, "a")
-    async with delivering_notices(shelf, hub, MemoryBus(), poll_seconds=OFTEN):
-        shelf.first, shelf.notices = 40, [*range(3, 50)]
-        await wait_for_reads(shelf, 2)
+    async with delivering_notices(store, hub, MemoryBus(), poll_seconds=OFTEN):
+        store.first, store.notices = 40, [*range(3, 50)]
+        await wait_for_reads(store, 2)
         assert subscriber.end is not None
         assert subscriber.end.code == 4200
         late = RecordingSubscriber(hub, "a")
-        shelf.notices += [50]
+        store.notices += [50]
         assert named(await late.receive(1)) == ["50"], "who comes back hears what follows"
 
 
 async def test_a_catalog_that_is_away_is_asked_again_and_told_of_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    hub, shelf = Hub(PusherSettings()), FakeNoticeStore()
+    hub, store = Hub(PusherSettings()), FakeNoticeStore()
     subscriber = RecordingSubscriber(hub, "a")
     with caplog.at_level(logging.INFO, "api.pusher.delivery"):
-        async with delivering_notices(shelf, hub, MemoryBus(), poll_seconds=OFTEN):
-            shelf.away = True
-            await wait_for_reads(shelf, 3)
-            shelf.notices, shelf.away = [1, 2], False
+        async with delivering_notices(store, hub, MemoryBus(), poll_seconds=OFTEN):
+            store.away = True
+            await wait_for_reads(store, 3)
+            store.notices, store.away = [1, 2], False
             assert named(await subscriber.receive(2)) == ["1", "2"]
-            await wait_for_reads(shelf, 2)
+            await wait_for_reads(store, 2)
     assert [each.message for each in caplog.records] == [
         "notices not read",
         "notices are read again",
@@ -208,14 +208,14 @@ async def test_a_catalog_that_is_away_is_asked_again_and_told_of_once(
 
 
 async def test_a_catalog_that_was_away_for_too_long_sends_all_back() -> None:
-    hub, shelf = Hub(PusherSettings()), FakeNoticeStore()
+    hub, store = Hub(PusherSettings()), FakeNoticeStore()
     subscriber = RecordingSubscriber(hub, "a")
     now = 0.0
-    async with delivering_notices(shelf, hub, MemoryBus(), poll_seconds=OFTEN, clock=lambda: now):
-        await wait_for_reads(shelf, 1)
+    async with delivering_notices(store, hub, MemoryBus(), poll_seconds=OFTEN, clock=lambda: now):
+        await wait_for_reads(store, 1)
         now = KEPT_US / 1_000_000
-        shelf.notices = [1, 2]
-        await wait_for_reads(shelf, 2)
+        store.notices = [1, 2]
+        await wait_for_reads(store, 2)
         assert subscriber.end is not None
         assert subscriber.end.code == 4200
 
@@ -263,11 +263,11 @@ async def test_old_notices_are_trimmed_and_new_ones_stay(catalog: Catalog) -> No
 async def test_an_unexpected_fault_is_logged_once_and_delivery_goes_on(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    hub, shelf = Hub(PusherSettings()), FakeNoticeStore()
+    hub, store = Hub(PusherSettings()), FakeNoticeStore()
     subscriber = RecordingSubscriber(hub, "a")
-    async with delivering_notices(shelf, hub, MemoryBus(), poll_seconds=OFTEN):
-        shelf.faults += [KeyError("gone"), KeyError("gone")]
-        shelf.notices += [1, 2]
+    async with delivering_notices(store, hub, MemoryBus(), poll_seconds=OFTEN):
+        store.faults += [KeyError("gone"), KeyError("gone")]
+        store.notices += [1, 2]
         assert named(await subscriber.receive(2)) == ["1", "2"]
     (logged,) = [each for each in caplog.records if each.msg == "notices not delivered"]
     assert logged.exc_info is not None

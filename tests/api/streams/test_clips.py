@@ -55,10 +55,10 @@ async def go_live(objects: DiskObjects, hash_: str, number: int = 10) -> Publica
     publication = await Publication.open(
         objects, MemoryEdge(), hash=hash_, now_us=NOON_US, window=WINDOW, clock=clock
     )
-    studio = ReportMaker(TOP, LOW)
-    await begin_epoch(publication, studio)
+    maker = ReportMaker(TOP, LOW)
+    await begin_epoch(publication, maker)
     for _ in range(number):
-        await append_all(publication, studio.step())
+        await append_all(publication, maker.step())
         clock.now += 2.0
     return publication
 

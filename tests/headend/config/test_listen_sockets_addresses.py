@@ -22,39 +22,39 @@ def settings(**given: str) -> ServiceSettings:
 def test_bound_ports_are_in_the_addresses() -> None:
     with ExitStack() as stack:
         some = settings()
-        doors = ListenSockets.bind(some, stack, origin=True, ingest=True)
-        found = doors.addresses(some)
-        assert found.http == f"http://127.0.0.1:{port_of(doors.http)}"
-        assert found.rtmp == f"rtmp://127.0.0.1:{port_of(doors.rtmp)}"
-        assert found.rtmps == f"rtmps://127.0.0.1:{port_of(doors.rtmps)}"
+        sockets = ListenSockets.bind(some, stack, origin=True, ingest=True)
+        found = sockets.addresses(some)
+        assert found.http == f"http://127.0.0.1:{port_of(sockets.http)}"
+        assert found.rtmp == f"rtmp://127.0.0.1:{port_of(sockets.rtmp)}"
+        assert found.rtmps == f"rtmps://127.0.0.1:{port_of(sockets.rtmps)}"
 
 
 def test_ports_of_other_processes_come_from_the_settings() -> None:
     with ExitStack() as stack:
         some = settings(rtmp__listen="[::]:1935", rtmps__listen="[::1]:1936")
-        doors = ListenSockets.bind(some, stack, origin=True, ingest=False)
-        assert (doors.rtmp, doors.rtmps) == (None, None)
-        found = doors.addresses(some)
+        sockets = ListenSockets.bind(some, stack, origin=True, ingest=False)
+        assert (sockets.rtmp, sockets.rtmps) == (None, None)
+        found = sockets.addresses(some)
         assert (found.rtmp, found.rtmps) == ("rtmp://localhost:1935", "rtmps://[::1]:1936")
     with ExitStack() as stack:
         some = settings(http__listen="127.0.0.1:8080")
-        doors = ListenSockets.bind(some, stack, origin=False, ingest=True)
-        assert doors.http is None
-        assert doors.addresses(some).http == "http://127.0.0.1:8080"
+        sockets = ListenSockets.bind(some, stack, origin=False, ingest=True)
+        assert sockets.http is None
+        assert sockets.addresses(some).http == "http://127.0.0.1:8080"
 
 
 def test_a_free_port_of_another_process_needs_a_public_address() -> None:
     with ExitStack() as stack:
         some = settings()
-        doors = ListenSockets.bind(some, stack, origin=True, ingest=False)
+        sockets = ListenSockets.bind(some, stack, origin=True, ingest=False)
         with pytest.raises(AddressError, match=r"rtmp\.listen is 127\.0\.0\.1:0, a free port"):
-            doors.addresses(some)
+            sockets.addresses(some)
         public = settings(rtmp__public_url="rtmp://in.test", rtmps__public_url="rtmps://in.test")
-        assert doors.addresses(public).rtmp == "rtmp://in.test"
+        assert sockets.addresses(public).rtmp == "rtmp://in.test"
 
 
 def test_a_door_that_stays_shut_is_no_fault() -> None:
     with ExitStack() as stack:
         some = settings(rtmp__listen="", rtmps__listen="")
-        doors = ListenSockets.bind(some, stack, origin=False, ingest=True)
-        assert (doors.http, doors.rtmp, doors.rtmps) == (None, None, None)
+        sockets = ListenSockets.bind(some, stack, origin=False, ingest=True)
+        assert (sockets.http, sockets.rtmp, sockets.rtmps) == (None, None, None)

@@ -32,8 +32,8 @@ DEADLINE = 20.0 * SCALE
 LOOPS = {"uvloop": uvloop.new_event_loop, "asyncio": asyncio.new_event_loop}
 
 
-class OneStreamShowcase:
-    """A showcase of one stream that is shown to all; it can be made to fail."""
+class OneStreamRecords:
+    """The public record of one stream, visible to all; finding it can be made to fail."""
 
     broken = False
 
@@ -79,11 +79,11 @@ class OriginServer:
     def __init__(self, folder: Path) -> None:
         self.objects = DiskObjects(folder)
         self.edge = MemoryEdge()
-        self.showcase = OneStreamShowcase()
+        self.public_records = OneStreamRecords()
         self.origin = Origin(
             objects=self.objects,
             edge=self.edge,
-            visibility=VisibilityCache(self.showcase, is_owner),
+            visibility=VisibilityCache(self.public_records, is_owner),
         )
         self.port = 0
 
@@ -345,9 +345,9 @@ def test_a_mistake_of_ours_is_one_answer_and_not_the_connections_end(
 ) -> None:
     async def scenario(server: OriginServer) -> None:
         client = await server.connect()
-        server.showcase.broken = True
+        server.public_records.broken = True
         assert (await client.get(PLAYLIST)).status == 500
-        server.showcase.broken = False
+        server.public_records.broken = False
         assert (await client.get(PLAYLIST)).status == 200
         client.writer.close()
 

@@ -174,10 +174,10 @@ async def interrupted_run(objects: DiskObjects, hash_: str, owner: RunOwner = SO
     publication = await Publication.open(
         objects, MemoryEdge(), hash=hash_, now_us=NOW_US, window=WINDOW, owner=owner
     )
-    studio = ReportMaker(TOP)
-    await begin_epoch(publication, studio)
+    maker = ReportMaker(TOP)
+    await begin_epoch(publication, maker)
     for _ in range(3):
-        await append_all(publication, studio.step())
+        await append_all(publication, maker.step())
     await publication.suspend()
 
 

@@ -23,11 +23,11 @@ def test_frames_that_arrive_byte_by_byte_are_the_same() -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_frames_that_are_cut_anywhere_are_the_same(seed: int) -> None:
-    dice, reader = random.Random(seed), FrameReader()
+    chance, reader = random.Random(seed), FrameReader()
     found: list[bytes] = []
     at = 0
     while at < len(STREAM):
-        size = dice.randint(1, 40)
+        size = chance.randint(1, 40)
         found += reader.receive(STREAM[at : at + size])
         at += size
     assert found == CONTENTS

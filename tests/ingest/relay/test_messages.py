@@ -115,17 +115,17 @@ def test_what_is_no_message_is_refused(body: bytes) -> None:
 
 @pytest.mark.parametrize("seed", range(200))
 def test_any_bytes_give_messages_or_an_error(seed: int) -> None:
-    dice, reader = random.Random(seed), FrameReader()
-    data = bytearray(b"".join(map(encode, dice.choices(MESSAGES, k=8))))
-    for _ in range(dice.randint(1, 8)):
-        offset, size = dice.randrange(len(data)), dice.choice((1, 1, 2, 4, 16))
-        match dice.randrange(3):
+    chance, reader = random.Random(seed), FrameReader()
+    data = bytearray(b"".join(map(encode, chance.choices(MESSAGES, k=8))))
+    for _ in range(chance.randint(1, 8)):
+        offset, size = chance.randrange(len(data)), chance.choice((1, 1, 2, 4, 16))
+        match chance.randrange(3):
             case 0:
-                data[offset : offset + size] = dice.randbytes(size)
+                data[offset : offset + size] = chance.randbytes(size)
             case 1:
                 del data[offset : offset + size]
             case _:
-                data[offset:offset] = dice.randbytes(size)
+                data[offset:offset] = chance.randbytes(size)
     try:
         for frame in reader.receive(bytes(data)):
             message = decode(frame)

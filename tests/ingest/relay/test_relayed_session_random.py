@@ -24,7 +24,7 @@ class RandomInstallation:
     """An installation to which things happen."""
 
     def __init__(self, hosts: RelayHosts, seed: int) -> None:
-        self.dice = random.Random(seed)
+        self.chance = random.Random(seed)
         self.hosts = hosts
         self.alive: list[RelayHost] = []
         self.encoders: list[tuple[RelayHost, Encoder]] = []
@@ -34,8 +34,8 @@ class RandomInstallation:
         """Let one thing happen, and some time pass."""
         events = (self.publish, self.publish, self.leave, self.kill, self.start, self.stop)
         more = (self.cut, self.break_links, self.steal, self.close_table, self.open_table)
-        await self.dice.choice(events + more)()
-        await self.rest(self.dice.choice((0.0, 0.1, 0.7, 2.0, 6.0)))
+        await self.chance.choice(events + more)()
+        await self.rest(self.chance.choice((0.0, 0.1, 0.7, 2.0, 6.0)))
 
     async def rest(self, seconds: float) -> None:
         """Let time pass, in which hosts learn what they do not own any more."""
@@ -55,26 +55,26 @@ class RandomInstallation:
 
     async def start(self) -> None:
         if len(self.alive) < 4:
-            self.alive.append(await self.hosts.start(cable=self.dice.random() < 0.5))
+            self.alive.append(await self.hosts.start(cable=self.chance.random() < 0.5))
 
     async def publish(self) -> None:
         used = {encoder.slot for _, encoder in self.connected()}
         free = [slot for slot in SLOTS if slot not in used]
         if free and self.alive:
-            host, slot = self.dice.choice(self.alive), self.dice.choice(free)
+            host, slot = self.chance.choice(self.alive), self.chance.choice(free)
             with contextlib.suppress(SlotOccupied, NotRelayed, PortError):
                 self.encoders.append((host, await host.publish(slot)))
 
     async def leave(self) -> None:
         if self.connected():
-            _, encoder = self.dice.choice(self.connected())
+            _, encoder = self.chance.choice(self.connected())
             encoder.stalled = True
-            encoder.leave(goodbye=self.dice.random() < 0.5)
+            encoder.leave(goodbye=self.chance.random() < 0.5)
             encoder.disconnected = "it left"
 
     async def kill(self) -> None:
         if len(self.alive) > 1:
-            host = self.alive.pop(self.dice.randrange(len(self.alive)))
+            host = self.alive.pop(self.chance.randrange(len(self.alive)))
             host.kill()
             self._later.append((asyncio.get_running_loop().time() + 3, host))
 
@@ -82,7 +82,7 @@ class RandomInstallation:
         """Cut a host off from the others and from the table."""
         reachable = [host for host in self.alive if host.cable is not None]
         if reachable and len(self.alive) > 1:
-            host = self.dice.choice(reachable)
+            host = self.chance.choice(reachable)
             assert host.cable is not None
             host.cable.cut()
             host.stop_encoders()  # what it sends itself does not go through its cable
@@ -94,7 +94,7 @@ class RandomInstallation:
     async def stop(self) -> None:
         """Stop a host as a service does."""
         if len(self.alive) > 1:
-            host = self.alive.pop(self.dice.randrange(len(self.alive)))
+            host = self.alive.pop(self.chance.randrange(len(self.alive)))
             host.streams.drain()
             for encoder in host.encoders:
                 encoder.disconnect("the service is stopping")
@@ -104,14 +104,14 @@ class RandomInstallation:
 
     async def break_links(self) -> None:
         if self.alive:
-            for link in self.dice.choice(self.alive).links:
+            for link in self.chance.choice(self.alive).links:
                 link.drop("a cable was pulled out")
 
     async def steal(self) -> None:
         """Give a stream to another host, as a partition may."""
         if self.alive and not self.hosts.table.down:
             _, generation = self.hosts.table.owners.get(1, (None, 0))
-            thief = self.dice.choice(self.alive)
+            thief = self.chance.choice(self.alive)
             if 1 not in thief.streams.generations:
                 self.hosts.table.owners[1] = (thief.address, generation + 1)
 
@@ -153,16 +153,16 @@ def survive(seed: int) -> None:
     async def scenario() -> None:
         asyncio.get_running_loop().set_exception_handler(lambda _, about: errors.append(about))
         async with installation() as hosts:
-            world = RandomInstallation(hosts, seed)
+            simulation = RandomInstallation(hosts, seed)
             for _ in range(3):
-                await world.start()
+                await simulation.start()
             for _ in range(EVENTS):
-                await world.step()
+                await simulation.step()
             hosts.table.down = False
-            await world.start()
-            await world.publish()
-            await world.rest(30)
-            world.check()
+            await simulation.start()
+            await simulation.publish()
+            await simulation.rest(30)
+            simulation.check()
 
     play(scenario())
     assert errors == []

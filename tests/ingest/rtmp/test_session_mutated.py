@@ -26,40 +26,40 @@ def recorded(name: str) -> bytes:
     return (CAPTURES / f"{name}.bin").read_bytes()
 
 
-def mutated(dice: random.Random) -> bytes:
+def mutated(chance: random.Random) -> bytes:
     """Return a recorded session with one to a dozen injuries, most of them behind the handshake."""
-    data = bytearray(recorded(dice.choice(NAMES)))
-    for _ in range(dice.randint(1, 12)):
-        least = OPENING if dice.random() < 0.95 and len(data) > OPENING else 0
+    data = bytearray(recorded(chance.choice(NAMES)))
+    for _ in range(chance.randint(1, 12)):
+        least = OPENING if chance.random() < 0.95 and len(data) > OPENING else 0
         # Early bytes steer more than late ones.
-        offset = least + int((len(data) - least) * dice.random() ** 3)
-        size = dice.choice((1, 1, 1, 2, 4, 16, 200))
-        match dice.randrange(6):
+        offset = least + int((len(data) - least) * chance.random() ** 3)
+        size = chance.choice((1, 1, 1, 2, 4, 16, 200))
+        match chance.randrange(6):
             case 0:
-                data[offset : offset + 1] = bytes((dice.choice(EDGES),))
+                data[offset : offset + 1] = bytes((chance.choice(EDGES),))
             case 1:
-                data[offset : offset + size] = dice.randbytes(size)
+                data[offset : offset + size] = chance.randbytes(size)
             case 2:
                 del data[offset : offset + size]
             case 3:
-                data[offset:offset] = dice.randbytes(size)
+                data[offset:offset] = chance.randbytes(size)
             case 4:
                 data[offset:offset] = data[offset : offset + size]
             case _:
-                other = recorded(dice.choice(NAMES))
-                start = dice.randrange(len(other))
-                data[offset : offset + size] = other[start : start + dice.choice((16, 200, 5000))]
+                other = recorded(chance.choice(NAMES))
+                start = chance.randrange(len(other))
+                data[offset : offset + size] = other[start : start + chance.choice((16, 200, 5000))]
     return bytes(data)
 
 
 def survive(number: int) -> bool:
     """Feed one broken session; say whether it ended with an error."""
-    dice = random.Random(number)
-    data = mutated(dice)
+    chance = random.Random(number)
+    data = mutated(chance)
     here = session()
     size = 0
     try:
-        for piece in cut(data, dice.sample(range(len(data)), min(8, len(data)))):
+        for piece in cut(data, chance.sample(range(len(data)), min(8, len(data)))):
             events = feed(here, [piece])
             size += sum(
                 len(event.packet.data) for event in events if isinstance(event, PacketReceived)

@@ -12,56 +12,56 @@ LIMITS = Limits(
 
 
 def test_an_address_has_its_share_and_no_more() -> None:
-    doors = Admission(LIMITS)
-    assert [doors.admit("a", at) for at in (0.0, 2.0, 4.0)] == [None, None, None]
-    assert doors.admit("a", 6.0) == "too many connections from one address"
-    assert doors.admit("b", 6.0) is None
-    doors.release("a")
-    assert doors.admit("a", 8.0) is None
+    admissions = Admission(LIMITS)
+    assert [admissions.admit("a", at) for at in (0.0, 2.0, 4.0)] == [None, None, None]
+    assert admissions.admit("a", 6.0) == "too many connections from one address"
+    assert admissions.admit("b", 6.0) is None
+    admissions.release("a")
+    assert admissions.admit("a", 8.0) is None
 
 
 def test_all_together_have_their_share() -> None:
-    doors = Admission(LIMITS)
-    assert all(doors.admit(address, 0.0) is None for address in "abcde")
-    assert doors.admit("f", 0.0) == "too many connections"
+    admissions = Admission(LIMITS)
+    assert all(admissions.admit(address, 0.0) is None for address in "abcde")
+    assert admissions.admit("f", 0.0) == "too many connections"
 
 
 def test_a_rush_of_one_address_is_slowed() -> None:
-    doors = Admission(LIMITS)
-    assert doors.admit("a", 0.0) is None
-    assert doors.admit("a", 0.1) is None
-    assert doors.admit("a", 0.2) == "too many new connections from one address"
-    assert doors.admit("a", 1.5) is None
+    admissions = Admission(LIMITS)
+    assert admissions.admit("a", 0.0) is None
+    assert admissions.admit("a", 0.1) is None
+    assert admissions.admit("a", 0.2) == "too many new connections from one address"
+    assert admissions.admit("a", 1.5) is None
 
 
 def test_wrong_keys_are_slowed_and_the_address_is_let_in() -> None:
-    doors = Admission(LIMITS)  # two a minute
-    delays = [doors.count_wrong_key("a", 0.0) for _ in range(4)]
+    admissions = Admission(LIMITS)  # two a minute
+    delays = [admissions.count_wrong_key("a", 0.0) for _ in range(4)]
     assert delays == [0.0, 0.0, None, None]
-    assert doors.admit("a", 1.0) is None
-    assert doors.count_wrong_key("a", 20.0) == 10.0
-    assert doors.count_wrong_key("a", 21.0) is None
-    assert doors.count_wrong_key("b", 21.0) == 0.0
-    assert doors.count_wrong_key("a", 200.0) == 0.0
+    assert admissions.admit("a", 1.0) is None
+    assert admissions.count_wrong_key("a", 20.0) == 10.0
+    assert admissions.count_wrong_key("a", 21.0) is None
+    assert admissions.count_wrong_key("b", 21.0) == 0.0
+    assert admissions.count_wrong_key("a", 200.0) == 0.0
 
 
 def test_wrong_keys_of_one_encoder_that_reconnects_wait_for_their_turn() -> None:
-    doors = Admission(msgspec.structs.replace(LIMITS, wrong_keys_per_minute=10))
-    delays = [doors.count_wrong_key("a", 0.0) for _ in range(20)]
+    admissions = Admission(msgspec.structs.replace(LIMITS, wrong_keys_per_minute=10))
+    delays = [admissions.count_wrong_key("a", 0.0) for _ in range(20)]
     assert delays == [*[0.0] * 10, 6.0, 12.0, *[None] * 8]
 
 
 def test_what_is_forgotten_takes_no_memory() -> None:
-    doors = Admission(LIMITS)
+    admissions = Admission(LIMITS)
     for number in range(1000):
-        doors.count_wrong_key(str(number), 0.0)
-    doors.expire(100.0)
-    assert not doors._wrong_until  # pyright: ignore[reportPrivateUsage]  # the memory is the point
+        admissions.count_wrong_key(str(number), 0.0)
+    admissions.expire(100.0)
+    assert not admissions._wrong_until  # pyright: ignore[reportPrivateUsage]  # the memory is the point
 
 
 def test_other_addresses_of_a_network_share_its_limits() -> None:
-    doors = Admission(LIMITS)
-    assert doors.count_wrong_key("2001:db8::1", 0.0) == 0.0
-    assert doors.count_wrong_key("2001:db8::2", 0.0) == 0.0
-    assert doors.count_wrong_key("2001:db8::3", 1.0) is None
-    assert doors.count_wrong_key("2001:db8:0:1::3", 1.0) == 0.0
+    admissions = Admission(LIMITS)
+    assert admissions.count_wrong_key("2001:db8::1", 0.0) == 0.0
+    assert admissions.count_wrong_key("2001:db8::2", 0.0) == 0.0
+    assert admissions.count_wrong_key("2001:db8::3", 1.0) is None
+    assert admissions.count_wrong_key("2001:db8:0:1::3", 1.0) == 0.0

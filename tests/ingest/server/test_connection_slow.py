@@ -58,14 +58,14 @@ def test_a_keyframe_that_takes_seconds_to_arrive_is_no_stall() -> None:
 def test_an_encoder_whose_pictures_are_late_by_up_to_half_a_second_stays_on_air() -> None:
     async def scenario() -> None:
         ports = LoopbackPorts()
-        dice = random.Random(7)
+        chance = random.Random(7)
         clock = asyncio.get_running_loop().time
         async with primary_beside_a_backup(ports) as primary:
             began, count = clock(), 300
             for number in range(count):
                 sent = began + number / 30
                 # In order, as TCP delivers them: one that is late holds up those after it.
-                arrives = sent + (dice.uniform(0.3, 0.5) if number % 20 == 0 else 0.0)
+                arrives = sent + (chance.uniform(0.3, 0.5) if number % 20 == 0 else 0.0)
                 await asyncio.sleep(max(0.0, arrives - clock()))
                 stamp = 66 + round(1000 * number / 30)
                 await primary.send(rtmp_peer.video(rtmp_peer.video_body(b"p"), stamp))

@@ -1,4 +1,4 @@
-"""The doors on real sockets: who is let in, how long for, and how everybody is seen out."""
+"""The listener on real sockets: which connections are accepted, for how long, and how they end."""
 
 import asyncio
 import contextlib

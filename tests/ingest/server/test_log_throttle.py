@@ -10,65 +10,67 @@ from ingest.server.log_throttle import (
 )
 
 
-def lines(book: LogThrottle, site: str, count: int, now: float, cause: str = "wrong key") -> int:
-    return sum(book.should_log("refused", cause, site, now) for _ in range(count))
+def lines(
+    throttle: LogThrottle, site: str, count: int, now: float, cause: str = "wrong key"
+) -> int:
+    return sum(throttle.should_log("refused", cause, site, now) for _ in range(count))
 
 
 def test_the_first_of_a_site_are_told_and_the_rest_summed_once_a_period() -> None:
-    book = LogThrottle()
-    assert lines(book, "a", 417, 10.0) == LINES_PER_NETWORK == 5
-    assert book.finished_summaries(10.0 + PERIOD_SECONDS - 0.1) == []
-    assert book.finished_summaries(10.0 + PERIOD_SECONDS) == [
+    throttle = LogThrottle()
+    assert lines(throttle, "a", 417, 10.0) == LINES_PER_NETWORK == 5
+    assert throttle.finished_summaries(10.0 + PERIOD_SECONDS - 0.1) == []
+    assert throttle.finished_summaries(10.0 + PERIOD_SECONDS) == [
         SuppressedLines("refused", "wrong key", 412, 60.0)
     ]
-    assert book.finished_summaries(10.0 + 2 * PERIOD_SECONDS) == []
+    assert throttle.finished_summaries(10.0 + 2 * PERIOD_SECONDS) == []
 
 
 def test_the_next_period_tells_the_first_again() -> None:
-    book = LogThrottle()
-    lines(book, "a", 100, 0.0)
-    book.finished_summaries(60.0)
-    assert lines(book, "a", 100, 60.5) == LINES_PER_NETWORK
+    throttle = LogThrottle()
+    lines(throttle, "a", 100, 0.0)
+    throttle.finished_summaries(60.0)
+    assert lines(throttle, "a", 100, 60.5) == LINES_PER_NETWORK
 
 
 def test_what_is_told_whole_is_not_summed() -> None:
-    book = LogThrottle()
-    assert lines(book, "a", LINES_PER_NETWORK, 0.0) == LINES_PER_NETWORK
-    assert book.finished_summaries(60.0) == []
+    throttle = LogThrottle()
+    assert lines(throttle, "a", LINES_PER_NETWORK, 0.0) == LINES_PER_NETWORK
+    assert throttle.finished_summaries(60.0) == []
 
 
 def test_a_flood_from_one_site_leaves_lines_for_another() -> None:
-    book = LogThrottle()
-    lines(book, "flood", 10_000, 0.0)
-    assert lines(book, "studio", 3, 1.0) == 3
+    throttle = LogThrottle()
+    lines(throttle, "flood", 10_000, 0.0)
+    assert lines(throttle, "studio", 3, 1.0) == 3
 
 
 def test_causes_and_kinds_of_lines_are_counted_apart() -> None:
-    book = LogThrottle()
-    lines(book, "a", 10, 0.0)
-    assert lines(book, "a", 10, 0.0, cause="occupied") == LINES_PER_NETWORK
-    assert book.should_log("closed", "wrong key", "a", 0.0)
-    assert {(one.event, one.cause, one.count) for one in book.finished_summaries(60.0)} == {
+    throttle = LogThrottle()
+    lines(throttle, "a", 10, 0.0)
+    assert lines(throttle, "a", 10, 0.0, cause="occupied") == LINES_PER_NETWORK
+    assert throttle.should_log("closed", "wrong key", "a", 0.0)
+    assert {(one.event, one.cause, one.count) for one in throttle.finished_summaries(60.0)} == {
         ("refused", "wrong key", 5),
         ("refused", "occupied", 5),
     }
 
 
 def test_a_flood_from_many_sites_has_so_many_lines_and_takes_no_memory() -> None:
-    book = LogThrottle()
-    told = sum(lines(book, f"site {number}", 2, 0.0) for number in range(100_000))
+    throttle = LogThrottle()
+    told = sum(lines(throttle, f"site {number}", 2, 0.0) for number in range(100_000))
     assert told == LINES_PER_CAUSE
-    (period,) = book._periods.values()  # pyright: ignore[reportPrivateUsage]  # memory is the point
+    (period,) = throttle._periods.values()  # pyright: ignore[reportPrivateUsage]  # memory is the point
     assert len(period.networks) <= LINES_PER_CAUSE
-    assert book.finished_summaries(60.0)[0].count == 200_000 - LINES_PER_CAUSE
-    assert not book._periods  # pyright: ignore[reportPrivateUsage]  # as above
+    assert throttle.finished_summaries(60.0)[0].count == 200_000 - LINES_PER_CAUSE
+    assert not throttle._periods  # pyright: ignore[reportPrivateUsage]  # as above
 
 
 def test_the_end_tells_what_is_left() -> None:
-    book = LogThrottle()
-    lines(book, "a", 8, 5.0)
-    assert book.remaining_summaries(17.5) == [SuppressedLines("refused", "wrong key", 3, 12.5)]
-    assert book.remaining_summaries(18.0) == []
+    throttle = LogThrottle()
+    lines(throttle, "a", 8, 5.0)
+    assert throttle.remaining_summaries(17.5) == [SuppressedLines("refused", "wrong key", 3, 12.5)]
+    assert throttle.remaining_summaries(18.0) == []
 
 
 @given(
@@ -80,11 +82,11 @@ def test_the_end_tells_what_is_left() -> None:
     )
 )  # fmt: skip
 def test_every_refusal_is_told_or_summed(told: list[tuple[float, str, str]]) -> None:
-    book = LogThrottle()
+    throttle = LogThrottle()
     now, counted = 0.0, 0
     for step, site, cause in told:
         now += step
-        counted += sum(one.count for one in book.finished_summaries(now))
-        counted += book.should_log("refused", cause, site, now)
-    counted += sum(one.count for one in book.remaining_summaries(now))
+        counted += sum(one.count for one in throttle.finished_summaries(now))
+        counted += throttle.should_log("refused", cause, site, now)
+    counted += sum(one.count for one in throttle.remaining_summaries(now))
     assert counted == len(told)

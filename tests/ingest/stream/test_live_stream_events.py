@@ -177,8 +177,8 @@ def test_no_state_can_be_read_without_the_events_that_led_to_it(seed: int) -> No
     async def scenario() -> None:
         ports = FakePorts()
         async with simulated_stream(ports, Policy(return_seconds=4.0)) as stream:
-            dice = random.Random(seed)
-            await _trouble(stream, dice)
+            chance = random.Random(seed)
+            await _trouble(stream, chance)
             ports.refusals = 0
             await asyncio.sleep(6)
         on_air: object = "nobody yet"
@@ -211,31 +211,31 @@ def test_no_state_can_be_read_without_the_events_that_led_to_it(seed: int) -> No
     run(scenario())
 
 
-async def _trouble(stream: SimulatedStream, dice: random.Random) -> None:
+async def _trouble(stream: SimulatedStream, chance: random.Random) -> None:
     """Let encoders come, stall and go for some minutes, and an owner meddle; the journal too."""
     cameras: dict[int, SimulatedEncoder] = {}
     for _ in range(150):
-        slot = dice.choice((PRIMARY, PRIMARY, BACKUP, SECOND))
+        slot = chance.choice((PRIMARY, PRIMARY, BACKUP, SECOND))
         camera = cameras.get(slot.number)
-        match dice.randrange(9):
+        match chance.randrange(9):
             case 0 if camera is not None:
-                camera.leave(goodbye=dice.random() < 0.5)
+                camera.leave(goodbye=chance.random() < 0.5)
                 del cameras[slot.number]
             case 1 | 2 if camera is not None:
                 camera.stalled = not camera.stalled
-            case 3 if dice.random() < 0.3:
+            case 3 if chance.random() < 0.3:
                 await stream.live.pause(1)
             case 4 | 5:
                 await stream.live.resume(1)
             case 6:
-                stream.ports.refusals = dice.randrange(8)
+                stream.ports.refusals = chance.randrange(8)
             case 7:
                 await stream.live.drill(1)
             case _ if camera is None:
-                cameras[slot.number] = await stream.add_encoder(slot, phase=dice.random())
+                cameras[slot.number] = await stream.add_encoder(slot, phase=chance.random())
             case _:
                 pass
-        await asyncio.sleep(dice.choice((0.05, 0.7, 3.0)))
+        await asyncio.sleep(chance.choice((0.05, 0.7, 3.0)))
 
 
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.prove)])
@@ -248,7 +248,7 @@ def test_fifty_flaps_in_five_minutes_are_as_many_switches_as_the_policy_allows(s
 
     async def scenario() -> None:
         ports = FakePorts()
-        dice = random.Random(seed)
+        chance = random.Random(seed)
         async with simulated_stream(ports) as stream:
             primary = await stream.add_encoder(PRIMARY)
             await stream.add_encoder(BACKUP)
@@ -256,8 +256,8 @@ def test_fifty_flaps_in_five_minutes_are_as_many_switches_as_the_policy_allows(s
             began = asyncio.get_running_loop().time()
             for _ in range(50):
                 # 300 s in 50 flaps, some of which last long enough for a way back.
-                well, away = dice.choice(((2.0, 2.5), (1.0, 3.0), (13.0, 3.0)))
-                if dice.random() < 0.5:
+                well, away = chance.choice(((2.0, 2.5), (1.0, 3.0), (13.0, 3.0)))
+                if chance.random() < 0.5:
                     primary.stalled = True
                     await asyncio.sleep(away)
                     primary.stalled = False

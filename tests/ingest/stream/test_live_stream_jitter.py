@@ -26,25 +26,25 @@ PICTURE_SECONDS = 1 / 30
 Network = Callable[[random.Random], tuple[float, float]]
 
 
-def retransmission(dice: random.Random) -> tuple[float, float]:
+def retransmission(chance: random.Random) -> tuple[float, float]:
     """A packet is lost now and then, and the second time its retransmission, too."""
-    return dice.uniform(0.2, 4.0), dice.choice([0.3, dice.uniform(0.3, 0.6)])
+    return chance.uniform(0.2, 4.0), chance.choice([0.3, chance.uniform(0.3, 0.6)])
 
 
-def congestion(dice: random.Random) -> tuple[float, float]:
+def congestion(chance: random.Random) -> tuple[float, float]:
     """Some packets pass, the next ones are late by up to half a second, and so on."""
-    return PICTURE_SECONDS, dice.uniform(0.0, 0.5)
+    return PICTURE_SECONDS, chance.uniform(0.0, 0.5)
 
 
-def radio(dice: random.Random) -> tuple[float, float]:
+def radio(chance: random.Random) -> tuple[float, float]:
     """Nothing for a while, a little, nothing: a mobile network at the edge of a cell."""
-    return dice.choice([0.04, 0.1, 6.0]), dice.uniform(0.4, 0.6)
+    return chance.choice([0.04, 0.1, 6.0]), chance.uniform(0.4, 0.6)
 
 
-async def hold_packets(encoder: SimulatedEncoder, network: Network, dice: random.Random) -> None:
+async def hold_packets(encoder: SimulatedEncoder, network: Network, chance: random.Random) -> None:
     clock = asyncio.get_running_loop().time
     while True:
-        passing, held = network(dice)
+        passing, held = network(chance)
         await asyncio.sleep(passing)
         encoder.held_until = clock() + held
         await asyncio.sleep(held + 0.001)
@@ -67,8 +67,8 @@ def test_an_encoder_whose_packets_are_held_up_is_not_switched_away_from(
             for slot, phase in ((PRIMARY, 0.0), (BACKUP, 0.7)):
                 encoder = await stream.add_encoder(slot, phase=phase)
                 encoder.interval, encoder.gop = PICTURE_SECONDS, 60
-                dice = random.Random(f"{seed} {slot}")
-                held.append(tasks.create_task(hold_packets(encoder, network, dice)))
+                chance = random.Random(f"{seed} {slot}")
+                held.append(tasks.create_task(hold_packets(encoder, network, chance)))
             await asyncio.sleep(120)
             for task in held:
                 task.cancel()

@@ -131,9 +131,9 @@ class RandomCatalog:
     async def begun(
         cls, catalog: Catalog, objects: DiskObjects, file: Path, chance: random.Random
     ) -> "RandomCatalog":
-        world = cls(catalog, objects, file, chance)
-        world.project = (await catalog.projects.add("films", _now_us())).id
-        return world
+        made = cls(catalog, objects, file, chance)
+        made.project = (await catalog.projects.add("films", _now_us())).id
+        return made
 
     async def put(self, address: str, *, stays: bool, data: bytes = b"x") -> None:
         await self._objects.put(address, data)

@@ -37,10 +37,10 @@ async def test_a_step_is_stored_in_all_renditions_at_once_and_only_when_all_have
     publication_fixture: PublicationFixture,
 ) -> None:
     publication = await publication_fixture.open()
-    studio = ReportMaker(TOP, LOW)
+    maker = ReportMaker(TOP, LOW)
     assert (publication.run, publication.next_sequence, publication.end) == (RUN, 0, 0)
-    await begin_epoch(publication, studio)
-    first = studio.step()
+    await begin_epoch(publication, maker)
+    first = maker.step()
     for report in first[:-1]:
         await append_all(publication, [report])
         assert not list(publication_fixture.disk.root.rglob("*.m3u8"))
@@ -64,10 +64,10 @@ async def test_viewers_get_a_part_and_a_segment_before_anything_is_stored(
     publication_fixture: PublicationFixture,
 ) -> None:
     publication = await publication_fixture.open()
-    studio = ReportMaker(TOP, LOW)
-    await begin_epoch(publication, studio)
+    maker = ReportMaker(TOP, LOW)
+    await begin_epoch(publication, maker)
     folder = f"live/{HASH}/{RUN}/720p"
-    start, first, second, whole, *_ = studio.step()
+    start, first, second, whole, *_ = maker.step()
     await publication.append(start)
     assert publication_fixture.edge.local_playlist(f"{folder}/index.m3u8", low_latency=True) is None
     await publication.append(first)
@@ -109,12 +109,12 @@ async def test_hints_name_the_next_part_where_two_sources_share_a_segment(
     publication_fixture: PublicationFixture, usual: int, told: bool, wrong: list[str]
 ) -> None:
     publication = await publication_fixture.open()
-    studio = ReportMaker(TOP)
-    await begin_epoch(publication, studio)
+    maker = ReportMaker(TOP)
+    await begin_epoch(publication, maker)
     found: list[str] = []
     hint = "0.0.m4s"
     for length in (*[usual] * 4, TWO * 8 // 5, *[usual] * 3):
-        for report in studio.step(length, part=TWO // 4):
+        for report in maker.step(length, part=TWO // 4):
             await append_all(publication, [report])
             if not isinstance(report, Part) or report.rendition != "720p":
                 continue
@@ -133,9 +133,9 @@ async def test_renditions_that_run_ahead_wait_for_the_slowest(
     publication_fixture: PublicationFixture,
 ) -> None:
     publication = await publication_fixture.open()
-    studio = ReportMaker(TOP, LOW)
-    await begin_epoch(publication, studio)
-    reports = [report for _ in range(3) for report in studio.step()]
+    maker = ReportMaker(TOP, LOW)
+    await begin_epoch(publication, maker)
+    reports = [report for _ in range(3) for report in maker.step()]
     late = [report for report in reports if report.rendition == "360p"]
     await append_all(publication, [report for report in reports if report.rendition != "360p"])
     assert publication.next_sequence == 0
@@ -150,10 +150,10 @@ async def test_a_segment_is_its_parts_joined_and_parts_are_read_by_name_at_the_e
     publication_fixture: PublicationFixture,
 ) -> None:
     publication = await publication_fixture.open()
-    studio = ReportMaker(TOP)
-    await begin_epoch(publication, studio)
+    maker = ReportMaker(TOP)
+    await begin_epoch(publication, maker)
     for _ in range(12):
-        await append_all(publication, studio.step())
+        await append_all(publication, maker.step())
     folder = f"live/{HASH}/{RUN}/720p"
     parts = [
         await publication_fixture.edge.get_part(f"{folder}/11.{index}.m4s") for index in range(2)
@@ -169,12 +169,12 @@ async def test_the_window_slides_and_media_stay_for_longer_than_they_are_listed(
     publication_fixture: PublicationFixture,
 ) -> None:
     publication = await publication_fixture.open()
-    studio = ReportMaker(TOP, LOW)
-    await begin_epoch(publication, studio)
+    maker = ReportMaker(TOP, LOW)
+    await begin_epoch(publication, maker)
     left_at: dict[str, float] = {}
     for _ in range(40):
-        before = publication_fixture.uris("720p") if studio.sequence else []
-        await append_all(publication, studio.step())
+        before = publication_fixture.uris("720p") if maker.sequence else []
+        await append_all(publication, maker.step())
         after = publication_fixture.uris("720p")
         left_at |= dict.fromkeys(set(before) - set(after), publication_fixture.clock.now)
         there = {
@@ -193,12 +193,12 @@ async def test_init_sections_go_when_no_segment_on_disk_needs_them(
     publication_fixture: PublicationFixture,
 ) -> None:
     publication = await publication_fixture.open()
-    studio = ReportMaker(TOP)
+    maker = ReportMaker(TOP)
     for epoch in range(6):
-        studio.epoch = epoch
-        await begin_epoch(publication, studio)
+        maker.epoch = epoch
+        await begin_epoch(publication, maker)
         for number in range(5):
-            await append_all(publication, studio.step(discontinuity=epoch > 0 and number == 0))
+            await append_all(publication, maker.step(discontinuity=epoch > 0 and number == 0))
             publication_fixture.clock.now += 2.0
     folder = publication_fixture.disk.path(f"live/{HASH}/{RUN}/720p")
     there = sorted(path.name for path in folder.glob("init-*"))
@@ -212,13 +212,13 @@ async def test_a_new_source_is_a_discontinuity_everywhere_and_tells_its_own_wall
     publication_fixture: PublicationFixture,
 ) -> None:
     publication = await publication_fixture.open()
-    studio = ReportMaker(TOP, LOW)
-    await begin_epoch(publication, studio)
-    await append_all(publication, [*studio.step(), *studio.step()])
-    studio.epoch = 1
-    studio.start += 45_000  # the output clock goes on through a hole
-    await begin_epoch(publication, studio, NOON_US + 60_000_000)
-    await append_all(publication, [*studio.step(discontinuity=True), *studio.step()])
+    maker = ReportMaker(TOP, LOW)
+    await begin_epoch(publication, maker)
+    await append_all(publication, [*maker.step(), *maker.step()])
+    maker.epoch = 1
+    maker.start += 45_000  # the output clock goes on through a hole
+    await begin_epoch(publication, maker, NOON_US + 60_000_000)
+    await append_all(publication, [*maker.step(discontinuity=True), *maker.step()])
     segments = on_disk(publication_fixture.disk, "360p").segments
     assert [segment.discontinuity for segment in segments] == [False, False, True, False]
     assert [segment.map_uri for segment in segments] == ["init-0.mp4"] * 2 + ["init-1.mp4"] * 2
@@ -232,9 +232,9 @@ async def test_times_follow_each_renditions_own_first_sample(
     publication_fixture: PublicationFixture,
 ) -> None:
     publication = await publication_fixture.open()
-    studio = ReportMaker(TOP)
-    await begin_epoch(publication, studio)
-    for report in studio.step():
+    maker = ReportMaker(TOP)
+    await begin_epoch(publication, maker)
+    for report in maker.step():
         if isinstance(report, Segment | SegmentStart) and report.rendition == "audio":
             late = msgspec.structs.replace(report, start=report.start + 900)
             await append_all(publication, [late])
@@ -249,10 +249,10 @@ async def test_what_a_dead_engine_sent_is_closed_and_the_next_goes_on_with_the_n
     publication_fixture: PublicationFixture,
 ) -> None:
     publication = await publication_fixture.open()
-    studio = ReportMaker(TOP, LOW)
-    await begin_epoch(publication, studio)
-    await append_all(publication, studio.step())
-    await append_all(publication, studio.step()[:6])  # one segment, and a part of another
+    maker = ReportMaker(TOP, LOW)
+    await begin_epoch(publication, maker)
+    await append_all(publication, maker.step())
+    await append_all(publication, maker.step()[:6])  # one segment, and a part of another
     await publication.close_open()
     await publication.store_pending()
     assert (publication.next_sequence, publication.epochs) == (2, 1)
@@ -283,9 +283,9 @@ async def test_a_step_that_nobody_saw_a_part_of_is_not_listed_when_its_engine_di
     publication_fixture: PublicationFixture,
 ) -> None:
     publication = await publication_fixture.open()
-    studio = ReportMaker(TOP, LOW)
-    await begin_epoch(publication, studio)
-    await append_all(publication, [*studio.step(), *studio.step()[:1]])
+    maker = ReportMaker(TOP, LOW)
+    await begin_epoch(publication, maker)
+    await append_all(publication, [*maker.step(), *maker.step()[:1]])
     await publication.close_open()
     assert publication.next_sequence == 1
 
@@ -294,9 +294,9 @@ async def test_the_end_is_written_into_all_playlists_and_the_way_to_them_stays(
     publication_fixture: PublicationFixture,
 ) -> None:
     publication = await publication_fixture.open()
-    studio = ReportMaker(TOP, LOW)
-    await begin_epoch(publication, studio)
-    await append_all(publication, [*studio.step(), *studio.step()[:5]])
+    maker = ReportMaker(TOP, LOW)
+    await begin_epoch(publication, maker)
+    await append_all(publication, [*maker.step(), *maker.step()[:5]])
     await publication.finish()
     for name in NAMES:
         playlist = on_disk(publication_fixture.disk, name)
@@ -308,9 +308,9 @@ async def test_the_end_is_written_into_all_playlists_and_the_way_to_them_stays(
 
 async def test_a_run_without_a_part_leaves_nothing(publication_fixture: PublicationFixture) -> None:
     publication = await publication_fixture.open()
-    studio = ReportMaker(TOP)
-    await begin_epoch(publication, studio)
-    await append_all(publication, studio.step()[:1])
+    maker = ReportMaker(TOP)
+    await begin_epoch(publication, maker)
+    await append_all(publication, maker.step()[:1])
     await publication.finish()
     assert await publication_fixture.objects.addresses("live") == []
     assert not any(publication_fixture.edge.published)
@@ -320,9 +320,9 @@ async def test_a_run_of_sound_alone_has_one_variant(
     publication_fixture: PublicationFixture,
 ) -> None:
     publication = await publication_fixture.open()
-    studio = ReportMaker()
-    await begin_epoch(publication, studio)
-    await append_all(publication, studio.step(size=32_000))
+    maker = ReportMaker()
+    await begin_epoch(publication, maker)
+    await append_all(publication, maker.step(size=32_000))
     found = variants(publication_fixture.disk)
     assert found.sounds == ()
     (variant,) = found.variants
@@ -332,9 +332,9 @@ async def test_a_run_of_sound_alone_has_one_variant(
 
 async def test_the_variants_say_what_the_media_are(publication_fixture: PublicationFixture) -> None:
     publication = await publication_fixture.open()
-    studio = ReportMaker(TOP, LOW)
-    await begin_epoch(publication, studio)
-    await append_all(publication, studio.step(size=500_000))
+    maker = ReportMaker(TOP, LOW)
+    await begin_epoch(publication, maker)
+    await append_all(publication, maker.step(size=500_000))
     found = variants(publication_fixture.disk)
     # Nearest to 2 Mbit/s by its ceiling: 720p is 0.8 off, 360p 1.2.
     assert [variant.uri for variant in found.variants] == [
@@ -353,13 +353,13 @@ async def test_the_variants_are_written_again_only_when_they_would_mislead(
     publication_fixture: PublicationFixture,
 ) -> None:
     publication = await publication_fixture.open()
-    studio = ReportMaker(TOP)
-    await begin_epoch(publication, studio, reused="720p")
+    maker = ReportMaker(TOP)
+    await begin_epoch(publication, maker, reused="720p")
     sizes = [100_000, 99_000, 98_000, 100_000, 97_500, 160_000, 99_000, 98_000]
     written: list[int] = []
     for number, size in enumerate(sizes):
         count = len(publication_fixture.edge.published)
-        await append_all(publication, studio.step(size=size))
+        await append_all(publication, maker.step(size=size))
         told = [text for texts in publication_fixture.edge.published[count:] for text in texts]
         if f"live/{HASH}/index.m3u8" in told:
             written.append(number)
@@ -378,9 +378,9 @@ async def test_the_variants_name_a_decoder_of_all_that_is_listed(
 ) -> None:
     """They name it before the media come that need it (RFC 8216bis, 4.4.6.2)."""
     publication = await publication_fixture.open()
-    studio = ReportMaker(TOP)
-    await begin_epoch(publication, studio)
-    await append_all(publication, studio.step(size=500_000))
+    maker = ReportMaker(TOP)
+    await begin_epoch(publication, maker)
+    await append_all(publication, maker.step(size=500_000))
 
     async def named(codecs: str) -> tuple[str, ...]:
         number = publication.next_inits[TOP.name]
@@ -400,14 +400,14 @@ async def test_it_is_known_when_what_is_stored_arrived(
     publication_fixture: PublicationFixture,
 ) -> None:
     publication = await publication_fixture.open()
-    studio = ReportMaker(TOP, LOW)
-    await begin_epoch(publication, studio)
+    maker = ReportMaker(TOP, LOW)
+    await begin_epoch(publication, maker)
     assert publication.stored_until_us is None
-    await append_all(publication, studio.step())
+    await append_all(publication, maker.step())
     assert publication.stored_until_us == NOON_US + 2_000_000
     publication_fixture.objects.full.add("state.json")
-    assert await append_until_full(publication, studio.step()) > 0
+    assert await append_until_full(publication, maker.step()) > 0
     assert publication.stored_until_us == NOON_US + 2_000_000
     publication_fixture.objects.full.clear()
-    await append_all(publication, studio.step())
+    await append_all(publication, maker.step())
     assert publication.stored_until_us == NOON_US + 6_000_000

@@ -40,14 +40,14 @@ async def test_a_step_that_could_not_be_stored_keeps_its_number_and_the_run_goes
     publication_fixture: PublicationFixture, lost: tuple[str, ...], failures: int
 ) -> None:
     publication = await publication_fixture.open()
-    studio = ReportMaker(TOP, LOW)
-    await begin_epoch(publication, studio)
-    await append_all(publication, studio.step())
+    maker = ReportMaker(TOP, LOW)
+    await begin_epoch(publication, maker)
+    await append_all(publication, maker.step())
     publication_fixture.objects.full = set(lost)
-    assert await append_until_full(publication, studio.step()) == failures
+    assert await append_until_full(publication, maker.step()) == failures
     assert publication.next_sequence == 2
     publication_fixture.objects.full = set()
-    await append_all(publication, [*studio.step(), *studio.step()])
+    await append_all(publication, [*maker.step(), *maker.step()])
     assert publication_fixture.uris("360p") == ["0.m4s", "1.m4s", "2.m4s", "3.m4s"]
     segments = on_disk(publication_fixture.disk, "audio").segments
     assert not any(segment.discontinuity for segment in segments)
@@ -66,12 +66,12 @@ async def test_a_segment_that_could_not_be_stored_is_a_gap_of_its_rendition_alon
     publication_fixture: PublicationFixture, name: str
 ) -> None:
     publication = await publication_fixture.open()
-    studio = ReportMaker(TOP, LOW)
-    await begin_epoch(publication, studio)
-    await append_all(publication, studio.step())
+    maker = ReportMaker(TOP, LOW)
+    await begin_epoch(publication, maker)
+    await append_all(publication, maker.step())
     publication_fixture.objects.full = {f"{name}/1.m4s"}
-    assert await append_until_full(publication, studio.step()) == 1
-    await append_all(publication, studio.step())
+    assert await append_until_full(publication, maker.step()) == 1
+    await append_all(publication, maker.step())
     for each in ("720p", "360p", "audio"):
         assert publication_fixture.uris(each) == ["0.m4s", "1.m4s", "2.m4s"]
         assert publication_fixture.gaps(each) == ([1] if each == name else [])
@@ -84,12 +84,12 @@ async def test_in_a_run_of_sound_alone_a_step_that_could_not_be_stored_is_a_gap(
     publication_fixture: PublicationFixture,
 ) -> None:
     publication = await publication_fixture.open()
-    studio = ReportMaker()
-    await begin_epoch(publication, studio)
-    await append_all(publication, studio.step())
+    maker = ReportMaker()
+    await begin_epoch(publication, maker)
+    await append_all(publication, maker.step())
     publication_fixture.objects.full = {"audio/1.m4s"}
-    assert await append_until_full(publication, studio.step()) == 1
-    await append_all(publication, studio.step())
+    assert await append_until_full(publication, maker.step()) == 1
+    await append_all(publication, maker.step())
     segments = on_disk(publication_fixture.disk, "audio").segments
     assert [(one.uri, one.gap, one.discontinuity) for one in segments] == [
         ("0.m4s", False, False),
@@ -102,16 +102,16 @@ async def test_a_rendition_whose_init_section_found_no_room_is_a_gap_until_it_do
     publication_fixture: PublicationFixture,
 ) -> None:
     publication = await publication_fixture.open()
-    studio = ReportMaker(TOP, LOW)
+    maker = ReportMaker(TOP, LOW)
     publication_fixture.objects.full = {"720p/init-0.mp4"}
-    await publication.prepare(0, studio.renditions, NOON_US)
-    assert await append_until_full(publication, studio.begin()) == 1
+    await publication.prepare(0, maker.renditions, NOON_US)
+    assert await append_until_full(publication, maker.begin()) == 1
     for _ in range(2):
-        assert await append_until_full(publication, studio.step()) == 1
+        assert await append_until_full(publication, maker.step()) == 1
     assert publication_fixture.gaps("720p") == [0, 1]
     assert [one.height for one in variants(publication_fixture.disk).variants] == [360]
     publication_fixture.objects.full = set()
-    await append_all(publication, studio.step())
+    await append_all(publication, maker.step())
     assert publication_fixture.gaps("720p") == [0, 1]
     assert on_disk(publication_fixture.disk, "720p").segments[2].map_uri == "init-0.mp4"
     assert [one.height for one in variants(publication_fixture.disk).variants] == [720, 360]
@@ -123,17 +123,17 @@ async def test_what_left_the_playlists_is_deleted_while_nothing_can_be_stored(
     publication_fixture: PublicationFixture, full: str
 ) -> None:
     publication = await publication_fixture.open()
-    studio = ReportMaker(TOP, LOW)
-    await begin_epoch(publication, studio)
+    maker = ReportMaker(TOP, LOW)
+    await begin_epoch(publication, maker)
     for _ in range(20):
-        await append_all(publication, studio.step())
+        await append_all(publication, maker.step())
         publication_fixture.clock.now += 2.0
     folder = publication_fixture.disk.path(f"live/{HASH}/{RUN}/720p")
     listed = {segment.uri for segment in on_disk(publication_fixture.disk, "720p").segments}
     assert {path.name for path in folder.glob("*.m4s")} > listed
     publication_fixture.objects.full = {full}
     for _ in range(10):
-        assert await append_until_full(publication, studio.step()) > 0
+        assert await append_until_full(publication, maker.step()) > 0
         publication_fixture.clock.now += 2.0
     there = {path.name for path in folder.glob("*.m4s")}
     listed = {one.uri for one in on_disk(publication_fixture.disk, "720p").segments if not one.gap}
@@ -143,7 +143,7 @@ async def test_what_left_the_playlists_is_deleted_while_nothing_can_be_stored(
     if full in {".m4s", ""}:  # nothing new came
         assert there <= {f"{number}.m4s" for number in range(20)}
     publication_fixture.objects.full = set()
-    await append_all(publication, studio.step())
+    await append_all(publication, maker.step())
     await publication_fixture.same_everywhere()
 
 
@@ -151,10 +151,10 @@ async def test_after_a_restart_on_a_full_disk_room_is_made_without_a_single_writ
     publication_fixture: PublicationFixture,
 ) -> None:
     publication = await publication_fixture.open()
-    studio = ReportMaker(TOP, LOW)
-    await begin_epoch(publication, studio)
+    maker = ReportMaker(TOP, LOW)
+    await begin_epoch(publication, maker)
     for _ in range(20):
-        await append_all(publication, studio.step())
+        await append_all(publication, maker.step())
         publication_fixture.clock.now += 2.0
     publication_fixture.objects.full = {""}
     again = await resume_run(
@@ -181,9 +181,9 @@ async def test_a_run_ends_at_the_edge_and_the_next_one_ends_it_on_disk(
     publication_fixture: PublicationFixture,
 ) -> None:
     publication = await publication_fixture.open()
-    studio = ReportMaker(TOP, LOW)
-    await begin_epoch(publication, studio)
-    await append_all(publication, studio.step())
+    maker = ReportMaker(TOP, LOW)
+    await begin_epoch(publication, maker)
+    await append_all(publication, maker.step())
     publication_fixture.objects.full = {""}
     await publication.finish()
     text = publication_fixture.edge.local_playlist(f"live/{HASH}/{RUN}/720p/index.m3u8")
@@ -201,11 +201,11 @@ async def test_a_run_is_gone_on_with_on_a_full_disk(
     publication_fixture: PublicationFixture,
 ) -> None:
     publication = await publication_fixture.open()
-    studio = ReportMaker(TOP, LOW)
-    await begin_epoch(publication, studio)
-    await append_all(publication, studio.step())
+    maker = ReportMaker(TOP, LOW)
+    await begin_epoch(publication, maker)
+    await append_all(publication, maker.step())
     publication_fixture.objects.full = {".m3u8"}
-    assert await append_until_full(publication, studio.step()) == 1
+    assert await append_until_full(publication, maker.step()) == 1
     publication_fixture.objects.full = {""}
     again = await resume_run(
         publication_fixture.objects, publication_fixture.edge, publication_fixture.clock
@@ -229,13 +229,13 @@ async def test_an_init_section_that_found_no_room_is_stored_with_its_first_segme
     publication_fixture: PublicationFixture,
 ) -> None:
     publication = await publication_fixture.open()
-    studio = ReportMaker(TOP)
-    await publication.prepare(0, studio.renditions, NOON_US)
+    maker = ReportMaker(TOP)
+    await publication.prepare(0, maker.renditions, NOON_US)
     publication_fixture.objects.full = {"720p/init-0.mp4"}
-    sections = list(studio.begin())
+    sections = list(maker.begin())
     assert await append_until_full(publication, sections) == 1
     publication_fixture.objects.full = set()
-    await append_all(publication, studio.step())
+    await append_all(publication, maker.step())
     assert publication_fixture.uris("720p") == ["0.m4s"]
 
 
@@ -243,16 +243,16 @@ async def test_playlists_that_find_no_room_are_still_told_at_the_edge(
     publication_fixture: PublicationFixture,
 ) -> None:
     publication = await publication_fixture.open()
-    studio = ReportMaker(TOP, LOW)
-    await begin_epoch(publication, studio)
-    await append_all(publication, studio.step())
+    maker = ReportMaker(TOP, LOW)
+    await begin_epoch(publication, maker)
+    await append_all(publication, maker.step())
     publication_fixture.objects.full = {"audio/index.m3u8"}
-    assert await append_until_full(publication, studio.step()) == 1
+    assert await append_until_full(publication, maker.step()) == 1
     text = publication_fixture.edge.local_playlist(f"live/{HASH}/{RUN}/audio/index.m3u8")
     assert text is not None
     assert b"\n1.m4s\n" in text.body
     publication_fixture.objects.full = set()
-    await append_all(publication, studio.step())
+    await append_all(publication, maker.step())
     assert publication_fixture.uris("audio") == ["0.m4s", "1.m4s", "2.m4s"]
     await publication_fixture.same_everywhere()
 
@@ -261,14 +261,14 @@ async def test_the_way_to_the_playlists_is_written_as_soon_as_there_is_room(
     publication_fixture: PublicationFixture,
 ) -> None:
     publication = await publication_fixture.open()
-    studio = ReportMaker(TOP, LOW)
-    await begin_epoch(publication, studio)
+    maker = ReportMaker(TOP, LOW)
+    await begin_epoch(publication, maker)
     top = f"live/{HASH}/index.m3u8"
     publication_fixture.objects.full = {top}
-    assert await append_until_full(publication, studio.step()) == 1
+    assert await append_until_full(publication, maker.step()) == 1
     assert publication_fixture.edge.local_playlist(top) is not None
     publication_fixture.objects.full = set()
-    await append_all(publication, studio.step())
+    await append_all(publication, maker.step())
     assert variants(publication_fixture.disk).variants[0].uri.startswith(RUN)
 
 
@@ -276,12 +276,12 @@ async def test_reports_that_do_not_fit_are_the_engines_fault(
     publication_fixture: PublicationFixture,
 ) -> None:
     publication = await publication_fixture.open()
-    studio = ReportMaker(TOP)
-    sections = list(studio.begin())
-    start, part, other, segment, *_ = studio.step()
+    maker = ReportMaker(TOP)
+    sections = list(maker.begin())
+    start, part, other, segment, *_ = maker.step()
     with pytest.raises(PublicationError, match="not prepared"):
         await publication.append(sections[0])
-    await publication.prepare(0, studio.renditions, NOON_US)
+    await publication.prepare(0, maker.renditions, NOON_US)
     with pytest.raises(PublicationError, match="from nowhere"):
         await publication.append(start)
     await append_all(publication, sections)
@@ -298,17 +298,17 @@ async def test_reports_that_do_not_fit_are_the_engines_fault(
     await append_all(publication, [other, segment])
     with pytest.raises(PublicationError, match="too late"):
         await publication.append(segment)
-    studio.step()
+    maker.step()
     with pytest.raises(PublicationError, match="leaves some out"):
-        await publication.append(studio.step()[0])
+        await publication.append(maker.step()[0])
 
 
 async def test_a_run_keeps_its_renditions(publication_fixture: PublicationFixture) -> None:
     publication = await publication_fixture.open()
     await publication.prepare(0, (LOW,), NOON_US)  # nobody has seen anything yet
-    studio = ReportMaker(TOP, LOW)
-    await begin_epoch(publication, studio)
-    await append_all(publication, studio.step())
+    maker = ReportMaker(TOP, LOW)
+    await begin_epoch(publication, maker)
+    await append_all(publication, maker.step())
     with pytest.raises(PublicationError, match="keeps its renditions"):
         await publication.prepare(1, (TOP,), NOON_US)
     assert publication.renditions == (TOP, LOW)

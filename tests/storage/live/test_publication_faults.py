@@ -128,23 +128,23 @@ class StreamLifetime:
     async def begin_engine(self) -> None:
         self.births += 1
         going = self.publication
-        self.studio = ReportMaker.continuing(going, salt=str(self.births))
-        self.studio.renditions = (TOP, LOW)
-        self.studio.names = NAMES
-        self.studio.inits = {name: going.next_inits.get(name, 0) for name in NAMES}
+        self.maker = ReportMaker.continuing(going, salt=str(self.births))
+        self.maker.renditions = (TOP, LOW)
+        self.maker.names = NAMES
+        self.maker.inits = {name: going.next_inits.get(name, 0) for name in NAMES}
         await self.begin_source()
 
     async def begin_source(self) -> None:
-        await self.publication.prepare(self.studio.epoch, (TOP, LOW), NOON_US)
-        await append_until_full(self.publication, self.studio.begin())
+        await self.publication.prepare(self.maker.epoch, (TOP, LOW), NOON_US)
+        await append_until_full(self.publication, self.maker.begin())
         self.fresh = True
 
     async def move(self, move: EngineStep) -> None:
         self.stage.objects.full = set(move.full)
         if move.source:
-            self.studio.epoch += 1
+            self.maker.epoch += 1
             await self.begin_source()
-        reports = self.studio.step(gaps=move.gaps, discontinuity=self.fresh)
+        reports = self.maker.step(gaps=move.gaps, discontinuity=self.fresh)
         self.fresh = False
         await append_until_full(self.publication, reports[: move.cut])
         self.clock.now += move.seconds

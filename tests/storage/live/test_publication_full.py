@@ -53,17 +53,17 @@ def test_a_disk_that_fills_up_costs_the_largest_rungs_and_heals_by_itself(
 ) -> None:
     async def go() -> None:
         publication = await publication_fixture.open()
-        studio, viewers = (
+        maker, viewers = (
             ReportMaker(TOP, LOW),
             PlaylistViewers(publication_fixture, publication_fixture.clock),
         )
         publication.add_observer(viewers)
-        await begin_epoch(publication, studio)
+        await begin_epoch(publication, maker)
         for leave, steps in ((None, 16), (150_000, 12), (0, 12), (None, 16)):
             for _ in range(steps):
                 if leave is not None:
                     disk.fill(leave)
-                await append_until_full(publication, studio.step(size=SIZES))
+                await append_until_full(publication, maker.step(size=SIZES))
                 publication_fixture.clock.now += 2.0
                 await viewers.check_playlists(publication)
             if leave == 150_000:
@@ -95,28 +95,28 @@ def test_somebody_who_fills_and_frees_the_disk_at_any_moment_does_not_make_us_li
     stop = threading.Event()
 
     def fill_and_free() -> None:
-        dice = random.Random(5)
-        while not stop.wait(dice.choice([0, 0.001, 0.01])):
-            if dice.random() < 0.6:
-                disk.fill(leave=dice.choice([0, 0, 20_000, 100_000, 300_000]))
+        chance = random.Random(5)
+        while not stop.wait(chance.choice([0, 0.001, 0.01])):
+            if chance.random() < 0.6:
+                disk.fill(leave=chance.choice([0, 0, 20_000, 100_000, 300_000]))
             else:
                 disk.empty()
         disk.empty()
 
     async def go() -> None:
         publication = await publication_fixture.open()
-        studio, viewers = (
+        maker, viewers = (
             ReportMaker(TOP, LOW),
             PlaylistViewers(publication_fixture, publication_fixture.clock),
         )
         publication.add_observer(viewers)
-        await begin_epoch(publication, studio)
+        await begin_epoch(publication, maker)
         other = threading.Thread(target=fill_and_free)
         other.start()
         try:
             failures = 0
             for _ in range(150):
-                failures += await append_until_full(publication, studio.step(size=SIZES))
+                failures += await append_until_full(publication, maker.step(size=SIZES))
                 publication_fixture.clock.now += 2.0
                 await viewers.check_playlists(publication)
             assert failures > 0
@@ -124,7 +124,7 @@ def test_somebody_who_fills_and_frees_the_disk_at_any_moment_does_not_make_us_li
             stop.set()
             other.join()
         for _ in range(2):
-            await append_all(publication, studio.step(size=SIZES))
+            await append_all(publication, maker.step(size=SIZES))
             await viewers.check_playlists(publication)
         await viewers.check_recovered(publication)
 
@@ -146,10 +146,10 @@ from tests.support.storage.engine_reports import (
 async def go():
     stage = PublicationFixture(Path(sys.argv[1]), reserve_bytes={RESERVE})
     publication = await stage.open()
-    studio = ReportMaker(TOP, LOW)
-    await begin_epoch(publication, studio)
+    maker = ReportMaker(TOP, LOW)
+    await begin_epoch(publication, maker)
     while sys.stdin.readline():
-        await append_until_full(publication, studio.step(size={SIZES}))
+        await append_until_full(publication, maker.step(size={SIZES}))
         stage.clock.now += 2.0
         print(len(await stage.objects.addresses("live")), flush=True)
 
@@ -202,13 +202,13 @@ def test_a_process_that_is_killed_on_a_full_disk_leaves_what_the_next_goes_on_wi
         again.add_observer(viewers)
         assert (again.run, publication_fixture.disk.path(f"live/{HASH}").name) == (RUN, HASH)
         await viewers.check_playlists(again)
-        studio = ReportMaker.continuing(again, salt="again")
-        await again.prepare(studio.epoch, studio.renditions, NOON_US)
-        await append_until_full(again, studio.begin())
+        maker = ReportMaker.continuing(again, salt="again")
+        await again.prepare(maker.epoch, maker.renditions, NOON_US)
+        await append_until_full(again, maker.begin())
         for number in range(12):
             if number == 8:
                 disk.empty()
-            made = studio.step(size=SIZES, discontinuity=number == 0)
+            made = maker.step(size=SIZES, discontinuity=number == 0)
             await append_until_full(again, made)
             publication_fixture.clock.now += 2.0
             await viewers.check_playlists(again)

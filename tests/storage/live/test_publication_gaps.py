@@ -38,10 +38,10 @@ async def test_a_rung_that_goes_and_returns_is_a_gap_and_no_discontinuity(
     publication_fixture: PublicationFixture,
 ) -> None:
     publication = await publication_fixture.open()
-    studio = ReportMaker(TOP, LOW)
-    await begin_epoch(publication, studio)
+    maker = ReportMaker(TOP, LOW)
+    await begin_epoch(publication, maker)
     for gaps in ((), ("720p",), ("720p",), ()):
-        await append_all(publication, studio.step(gaps=gaps))
+        await append_all(publication, maker.step(gaps=gaps))
         await publication_fixture.same_everywhere()
     assert publication_fixture.gaps("720p") == [1, 2]
     assert publication_fixture.gaps("360p") == publication_fixture.gaps("audio") == []
@@ -58,11 +58,11 @@ async def test_only_rungs_that_are_there_are_variants(
     publication_fixture: PublicationFixture,
 ) -> None:
     publication = await publication_fixture.open()
-    studio = ReportMaker(TOP, LOW)
-    await begin_epoch(publication, studio)
+    maker = ReportMaker(TOP, LOW)
+    await begin_epoch(publication, maker)
     shown: list[list[int]] = []
     for gaps in (("720p",), (), ("360p",), ("720p",), ()):
-        await append_all(publication, studio.step(gaps=gaps))
+        await append_all(publication, maker.step(gaps=gaps))
         shown.append(heights(publication_fixture))
     assert shown == [[360], [720, 360], [720], [360], [720, 360]]
 
@@ -71,16 +71,16 @@ async def test_the_variants_tell_the_same_of_a_rung_that_was_away(
     publication_fixture: PublicationFixture,
 ) -> None:
     publication = await publication_fixture.open()
-    studio = ReportMaker(TOP, LOW)
-    await begin_epoch(publication, studio)
+    maker = ReportMaker(TOP, LOW)
+    await begin_epoch(publication, maker)
     for _ in range(3):
-        await append_all(publication, studio.step(size=500_000))
+        await append_all(publication, maker.step(size=500_000))
     before = variants(publication_fixture.disk)
     for _ in range(20):  # longer than the window
-        await append_all(publication, studio.step(size=500_000, gaps=("720p",)))
+        await append_all(publication, maker.step(size=500_000, gaps=("720p",)))
         publication_fixture.clock.now += 2.0
     assert heights(publication_fixture) == [360]
-    await append_all(publication, studio.step(size=500_000))
+    await append_all(publication, maker.step(size=500_000))
     assert variants(publication_fixture.disk) == before
 
 
@@ -88,12 +88,12 @@ async def test_the_variants_are_told_in_the_same_go_as_the_step(
     publication_fixture: PublicationFixture,
 ) -> None:
     publication = await publication_fixture.open()
-    studio = ReportMaker(TOP, LOW)
-    await begin_epoch(publication, studio)
+    maker = ReportMaker(TOP, LOW)
+    await begin_epoch(publication, maker)
     top: list[bool] = []
     for gaps in ((), (), ("720p",), ("720p",), (), ()):
         published = len(publication_fixture.edge.published)
-        await append_all(publication, studio.step(gaps=gaps))
+        await append_all(publication, maker.step(gaps=gaps))
         top.append(
             any(
                 f"live/{HASH}/index.m3u8" in texts
@@ -107,15 +107,15 @@ async def test_a_rung_returns_with_the_init_section_that_it_had(
     publication_fixture: PublicationFixture,
 ) -> None:
     publication = await publication_fixture.open()
-    studio = ReportMaker(TOP, LOW)
-    await begin_epoch(publication, studio)
-    await append_all(publication, studio.step())
+    maker = ReportMaker(TOP, LOW)
+    await begin_epoch(publication, maker)
+    await append_all(publication, maker.step())
     for _ in range(40):
-        await append_all(publication, studio.step(gaps=("720p",)))
+        await append_all(publication, maker.step(gaps=("720p",)))
         publication_fixture.clock.now += 2.0
     folder = publication_fixture.disk.path(f"live/{HASH}/{RUN}/720p")
     assert not list(folder.glob("*.m4s"))
-    await append_all(publication, studio.step())
+    await append_all(publication, maker.step())
     (*gaps, last) = on_disk(publication_fixture.disk, "720p").segments
     assert all(one.gap and one.map_uri is None for one in gaps)
     assert last.map_uri == "init-0.mp4"
@@ -126,13 +126,13 @@ async def test_older_init_sections_go_and_numbers_are_used_once_over_a_long_gap(
     publication_fixture: PublicationFixture,
 ) -> None:
     publication = await publication_fixture.open()
-    studio = ReportMaker(TOP, LOW)
+    maker = ReportMaker(TOP, LOW)
     for epoch in range(3):
-        studio.epoch = epoch
-        await begin_epoch(publication, studio)
-        await append_all(publication, studio.step(discontinuity=epoch > 0))
+        maker.epoch = epoch
+        await begin_epoch(publication, maker)
+        await append_all(publication, maker.step(discontinuity=epoch > 0))
     for _ in range(40):
-        await append_all(publication, studio.step(gaps=("720p",)))
+        await append_all(publication, maker.step(gaps=("720p",)))
         publication_fixture.clock.now += 2.0
     folder = publication_fixture.disk.path(f"live/{HASH}/{RUN}/720p")
     assert [path.name for path in folder.glob("init*")] == ["init-2.mp4"]
@@ -165,10 +165,10 @@ async def test_a_rung_that_was_never_made_has_a_playlist_of_gaps(
     publication_fixture: PublicationFixture,
 ) -> None:
     publication = await publication_fixture.open()
-    studio = ReportMaker(TOP, LOW)
-    await publication.prepare(0, studio.renditions, NOON_US)
-    await append_all(publication, studio.begin("360p", "audio"))
-    await append_all(publication, [*studio.step(gaps=("720p",)), *studio.step(gaps=("720p",))])
+    maker = ReportMaker(TOP, LOW)
+    await publication.prepare(0, maker.renditions, NOON_US)
+    await append_all(publication, maker.begin("360p", "audio"))
+    await append_all(publication, [*maker.step(gaps=("720p",)), *maker.step(gaps=("720p",))])
     address = f"live/{HASH}/{RUN}/720p/index.m3u8"
     text = publication_fixture.disk.path(address).read_text()
     assert "EXT-X-MAP" not in text
@@ -181,13 +181,13 @@ async def test_a_step_without_a_picture_is_a_gap_in_all_rungs_and_the_variants_s
     publication_fixture: PublicationFixture,
 ) -> None:
     publication = await publication_fixture.open()
-    studio = ReportMaker(TOP, LOW)
-    await begin_epoch(publication, studio)
-    await append_all(publication, studio.step(gaps=("360p",)))
-    await append_all(publication, studio.step(gaps=("720p", "360p")))
+    maker = ReportMaker(TOP, LOW)
+    await begin_epoch(publication, maker)
+    await append_all(publication, maker.step(gaps=("360p",)))
+    await append_all(publication, maker.step(gaps=("720p", "360p")))
     assert heights(publication_fixture) == [720]
     assert publication_fixture.uris("audio") == ["0.m4s", "1.m4s"]
-    await append_all(publication, studio.step(gaps=("360p",)))
+    await append_all(publication, maker.step(gaps=("360p",)))
     assert publication_fixture.uris("audio") == ["0.m4s", "1.m4s", "2.m4s"]
     assert publication_fixture.gaps("audio") == []
     assert publication_fixture.gaps("720p") == [1]
@@ -199,11 +199,11 @@ async def test_a_run_that_begins_without_a_picture_is_announced_with_the_first_o
     publication_fixture: PublicationFixture,
 ) -> None:
     publication = await publication_fixture.open()
-    studio = ReportMaker(TOP, LOW)
-    await begin_epoch(publication, studio)
-    await append_all(publication, studio.step(gaps=("720p", "360p")))
+    maker = ReportMaker(TOP, LOW)
+    await begin_epoch(publication, maker)
+    await append_all(publication, maker.step(gaps=("720p", "360p")))
     assert not publication.is_stored
-    await append_all(publication, studio.step())
+    await append_all(publication, maker.step())
     playlist = on_disk(publication_fixture.disk, "720p")
     assert publication.is_stored
     assert (playlist.sequence, publication_fixture.uris("audio")) == (0, ["0.m4s", "1.m4s"])
@@ -216,15 +216,15 @@ async def test_sound_that_is_missing_is_a_gap_and_stays_announced(
     publication_fixture: PublicationFixture,
 ) -> None:
     publication = await publication_fixture.open()
-    studio = ReportMaker(TOP, LOW)
-    await publication.prepare(0, studio.renditions, NOON_US)
-    await append_all(publication, studio.begin("720p", "360p"))
-    await append_all(publication, studio.step(gaps=(AUDIO_RENDITION,)))
+    maker = ReportMaker(TOP, LOW)
+    await publication.prepare(0, maker.renditions, NOON_US)
+    await append_all(publication, maker.begin("720p", "360p"))
+    await append_all(publication, maker.step(gaps=(AUDIO_RENDITION,)))
     assert publication_fixture.gaps("audio") == [0]
     (first, _) = variants(publication_fixture.disk).variants
     assert first.codecs == ("avc1.64001F",)
-    await append_all(publication, studio.begin("audio"))
-    await append_all(publication, studio.step())
+    await append_all(publication, maker.begin("audio"))
+    await append_all(publication, maker.step())
     (first, _) = variants(publication_fixture.disk).variants
     assert first.codecs == ("avc1.64001F", "mp4a.40.2")
     assert len(variants(publication_fixture.disk).sounds) == 1
@@ -234,9 +234,9 @@ async def test_a_run_with_gaps_is_whole_and_goes_on_after_a_restart(
     publication_fixture: PublicationFixture,
 ) -> None:
     publication = await publication_fixture.open()
-    studio = ReportMaker(TOP, LOW)
-    await begin_epoch(publication, studio)
-    await append_all(publication, [*studio.step(), *studio.step(gaps=("720p",))])
+    maker = ReportMaker(TOP, LOW)
+    await begin_epoch(publication, maker)
+    await append_all(publication, [*maker.step(), *maker.step(gaps=("720p",))])
     again = await resume_run(
         publication_fixture.objects, publication_fixture.edge, publication_fixture.clock
     )
@@ -251,9 +251,9 @@ async def test_a_gap_that_has_media_is_the_engines_fault(
     publication_fixture: PublicationFixture,
 ) -> None:
     publication = await publication_fixture.open()
-    studio = ReportMaker(TOP)
-    await begin_epoch(publication, studio)
-    (gap, *_) = studio.step(gaps=("720p",))
+    maker = ReportMaker(TOP)
+    await begin_epoch(publication, maker)
+    (gap, *_) = maker.step(gaps=("720p",))
     assert isinstance(gap, Segment)
     with pytest.raises(PublicationError, match="not its parts"):
         await publication.append(msgspec.structs.replace(gap, size=1))

@@ -39,12 +39,12 @@ Shown = dict[tuple[str, int], tuple[str, bytes]]  # rendition, number: name, fir
 
 async def broadcast(publication: Publication, clock: ManualClock) -> None:
     """Two sources of 9 and 17 steps, long enough for segments and an init section to be deleted."""
-    studio = ReportMaker(TOP, salt="first")
+    maker = ReportMaker(TOP, salt="first")
     for epoch, steps in enumerate((9, 17)):
-        studio.epoch = epoch
-        await begin_epoch(publication, studio)
+        maker.epoch = epoch
+        await begin_epoch(publication, maker)
         for number in range(steps):
-            await append_all(publication, studio.step(discontinuity=epoch > 0 and number == 0))
+            await append_all(publication, maker.step(discontinuity=epoch > 0 and number == 0))
             clock.now += 2.0
 
 
@@ -109,14 +109,14 @@ async def next_life(folder: Path, before: CheckedEdge, clock: ManualClock) -> No
         assert text.body.decode().splitlines()[-1] == newest
         assert on_disk(objects.disk, name).segments[-1].uri == newest
     assert variants(objects.disk).variants[0].uri.startswith(RUN)
-    studio = ReportMaker.continuing(publication, salt="second")
+    maker = ReportMaker.continuing(publication, salt="second")
     last = max((number for _, number in told), default=-1)
     assert last < publication.next_sequence <= last + 3
     lost = sum(one.gap for one in on_disk(objects.disk, "720p").segments)
     assert publication.end == 900_000 + TWO * (publication.next_sequence - lost)
-    await begin_epoch(publication, studio)
-    await append_all(publication, studio.step(discontinuity=True))
-    await append_all(publication, studio.step())
+    await begin_epoch(publication, maker)
+    await append_all(publication, maker.step(discontinuity=True))
+    await append_all(publication, maker.step())
     check_viewers(objects.disk)
     # No number that was told means another segment now, or has other bytes.
     now = shown(edge, objects.disk)
@@ -200,7 +200,7 @@ async def test_a_run_that_a_power_cut_harmed_is_not_gone_on_with(tmp_path: Path,
     publication = await open_run(objects, edge, clock, now_us=NOON_US + 60_000_000)
     if harm != "broken notes":
         assert not objects.disk.path(f"live/{HASH}/index.m3u8").exists()
-    studio = ReportMaker(TOP)
-    await begin_epoch(publication, studio)
-    await append_all(publication, studio.step())
+    maker = ReportMaker(TOP)
+    await begin_epoch(publication, maker)
+    await append_all(publication, maker.step())
     assert variants(objects.disk).variants[0].uri.startswith(publication.run)

@@ -51,19 +51,19 @@ class StepBytesDisk(FailingObjects):
 
 
 async def broadcast(
-    publication: Publication, studio: ReportMaker, clock: ManualClock, steps: int
+    publication: Publication, maker: ReportMaker, clock: ManualClock, steps: int
 ) -> None:
     for _ in range(steps):
-        await append_all(publication, studio.step())
+        await append_all(publication, maker.step())
         clock.now += 2.0
 
 
 async def begin_long_run(objects: FailingObjects, clock: ManualClock, steps: int) -> None:
     """Begin a run with a long window, of so many steps."""
     publication = await open_run(objects, CheckedEdge(objects.disk), clock, window=LONG)
-    studio = ReportMaker(TOP)
-    await begin_epoch(publication, studio)
-    await broadcast(publication, studio, clock, steps)
+    maker = ReportMaker(TOP)
+    await begin_epoch(publication, maker)
+    await broadcast(publication, maker, clock, steps)
 
 
 async def listed(objects: FailingObjects, name: str) -> MediaPlaylist:
@@ -86,13 +86,13 @@ async def test_the_bytes_of_a_step_do_not_depend_on_the_length_of_the_window(
     objects, clock = StepBytesDisk(DiskObjects(tmp_path)), ManualClock()
     window = LiveWindow(listed_seconds=2000.0, kept_seconds=2004.0)
     publication = await open_run(objects, CheckedEdge(objects.disk), clock, window=window)
-    studio = ReportMaker(TOP)
-    studio.sequence = 0
-    await begin_epoch(publication, studio)
+    maker = ReportMaker(TOP)
+    maker.sequence = 0
+    await begin_epoch(publication, maker)
     written: list[int] = []
     for _ in range(8):
         objects.written = 0
-        await broadcast(publication, studio, clock, 2 * PAGE_STEPS)
+        await broadcast(publication, maker, clock, 2 * PAGE_STEPS)
         written.append(objects.written)
     # Numbers get longer, and what is listed in the last 64 s does not.
     assert max(written[2:]) < 1.05 * min(written[2:])
@@ -126,11 +126,11 @@ async def test_a_long_window_is_whole_wherever_its_process_was_killed(
         viewed = CheckedEdge(objects.disk)
         publication = await resume_run(objects, viewed, clock, window=LONG)
         assert publication is not None
-        studio = ReportMaker.continuing(publication, salt="first")
-        await begin_epoch(publication, studio)
+        maker = ReportMaker.continuing(publication, salt="first")
+        await begin_epoch(publication, maker)
         objects.writes_left = more
         with contextlib.suppress(Killed):
-            await broadcast(publication, studio, clock, 20)
+            await broadcast(publication, maker, clock, 20)
         shown = publication.next_sequence
         objects = FailingObjects(objects.disk)
         edge = CheckedEdge(objects.disk)
@@ -201,15 +201,15 @@ async def test_a_run_whose_log_lost_a_listed_page_is_not_resumed(
 async def test_while_the_disk_takes_no_page_the_state_keeps_the_steps(tmp_path: Path) -> None:
     objects, clock = FailingObjects(DiskObjects(tmp_path)), ManualClock()
     publication = await open_run(objects, CheckedEdge(objects.disk), clock, window=LONG)
-    studio = ReportMaker(TOP)
-    await begin_epoch(publication, studio)
+    maker = ReportMaker(TOP)
+    await begin_epoch(publication, maker)
     objects.full = {"log/0.json", "log/1.json"}
-    await broadcast(publication, studio, clock, 60)
+    await broadcast(publication, maker, clock, 60)
     assert not objects.disk.path(f"live/{HASH}/{RUN}/log").exists()
     for name in NAMES:
         assert [one.uri for one in (await listed(objects, name)).segments] == uris(0, 60)
     objects.full = set()
-    assert await append_until_full(publication, studio.step()) == 0
+    assert await append_until_full(publication, maker.step()) == 0
     pages = sorted(path.name for path in objects.disk.path(f"live/{HASH}/{RUN}/log").iterdir())
     assert pages == ["0.json", "1.json"]
     for name in NAMES:

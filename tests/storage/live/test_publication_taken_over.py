@@ -70,16 +70,16 @@ class FreezingObjects(FailingObjects):
 
 
 async def steps(
-    publication: Publication, studio: ReportMaker, clock: ManualClock, count: int
+    publication: Publication, maker: ReportMaker, clock: ManualClock, count: int
 ) -> int:
     """Publish a source of so many steps; return how often storing failed."""
-    await publication.prepare(studio.epoch, studio.renditions, NOON_US)
-    failures = await append_until_full(publication, studio.begin())
+    await publication.prepare(maker.epoch, maker.renditions, NOON_US)
+    failures = await append_until_full(publication, maker.begin())
     for number in range(count):
-        reports = studio.step(discontinuity=studio.epoch > 0 and number == 0)
+        reports = maker.step(discontinuity=maker.epoch > 0 and number == 0)
         failures += await append_until_full(publication, reports)
         clock.now += 2.0
-    studio.epoch += 1
+    maker.epoch += 1
     return failures
 
 
@@ -102,9 +102,9 @@ class FirstHost:
         edge = MemoryEdge()
         owner = RunOwner(generation=1, fenced=True, on_lost=self.lose)
         publication = await open_run(self.objects, edge, self.clock, owner=owner)
-        studio = ReportMaker(TOP, salt="first")
-        await steps(publication, studio, self.clock, 3)
-        await steps(publication, studio, self.clock, 14)
+        maker = ReportMaker(TOP, salt="first")
+        await steps(publication, maker, self.clock, 3)
+        await steps(publication, maker, self.clock, 14)
         await publication.finish()
         self.finished = True
 
@@ -121,11 +121,11 @@ async def take_over(disk: DiskObjects, *, at: ManualClock) -> tuple[Publication,
     publication = await resume_run(objects, edge, clock, now_us=now_us, owner=owner)
     if publication is None:
         publication = await open_run(objects, edge, clock, now_us=now_us, owner=owner)
-        studio = ReportMaker(TOP, salt="second")
+        maker = ReportMaker(TOP, salt="second")
     else:
-        studio = ReportMaker.continuing(publication, salt="second")
-    assert await steps(publication, studio, clock, 2) == 0
-    return publication, studio
+        maker = ReportMaker.continuing(publication, salt="second")
+    assert await steps(publication, maker, clock, 2) == 0
+    return publication, maker
 
 
 def check_playlists(disk: DiskObjects, run: str) -> None:
@@ -145,7 +145,7 @@ async def check_return(folder: Path, freeze_at: int) -> bool:
         if not first.objects.frozen.is_set():
             frozen.cancel()
             return False
-        publication, studio = await take_over(disk, at=first.clock)
+        publication, maker = await take_over(disk, at=first.clock)
         before = contents(disk)
         first.objects.woken.set()
     assert first.finished
@@ -162,7 +162,7 @@ async def check_return(folder: Path, freeze_at: int) -> bool:
     check_playlists(disk, publication.run)
     clock = ManualClock()
     clock.now = first.clock.now
-    assert await steps(publication, studio, clock, 2) == 0
+    assert await steps(publication, maker, clock, 2) == 0
     check_playlists(disk, publication.run)
     for name in NAMES:
         playlist = on_disk(disk, name, publication.run)
@@ -189,13 +189,13 @@ async def test_a_host_that_lost_its_run_learns_of_it_once_and_writes_nothing_mor
         first = FirstHost(disk, None)
         owner = RunOwner(generation=1, fenced=True, on_lost=first.lose)
         publication = await open_run(disk, CheckedEdge(disk), first.clock, owner=owner)
-        studio = ReportMaker(TOP, salt="first")
-        assert await steps(publication, studio, first.clock, 3) == 0
+        maker = ReportMaker(TOP, salt="first")
+        assert await steps(publication, maker, first.clock, 3) == 0
         await take_over(disk, at=first.clock)
         before = contents(disk)
-        assert await steps(publication, studio, first.clock, 2) > 0
+        assert await steps(publication, maker, first.clock, 2) > 0
         assert first.losses == 1
-        assert await steps(publication, studio, first.clock, 2) > 0
+        assert await steps(publication, maker, first.clock, 2) > 0
         await publication.finish()
         assert first.losses == 1
         kept = contents(disk)
@@ -212,11 +212,11 @@ async def test_what_left_the_playlists_of_a_host_that_is_gone_does_not_come_back
         shown, clock = MemoryEdge(), ManualClock()
         owner = RunOwner(generation=1, fenced=True)
         publication = await open_run(disk, shown, clock, window=window, owner=owner)
-        studio = ReportMaker(TOP)
-        await begin_epoch(publication, studio)
+        maker = ReportMaker(TOP)
+        await begin_epoch(publication, maker)
         for _ in range(seconds // 2 + 3):
-            await append_all(publication, studio.step())
-        for report in studio.step():
+            await append_all(publication, maker.step())
+        for report in maker.step():
             await publication.append(report)
         edge, owner = MemoryEdge(), RunOwner(generation=2, fenced=True)
         assert await resume_run(disk, edge, clock, window=window, owner=owner) is not None
@@ -235,13 +235,13 @@ async def test_an_older_host_takes_nothing_over(tmp_path: Path) -> None:
         clock = ManualClock()
         edge, owner = CheckedEdge(disk), RunOwner(generation=3, fenced=True)
         publication = await open_run(disk, edge, clock, owner=owner)
-        studio = ReportMaker(TOP)
-        await steps(publication, studio, clock, 3)
+        maker = ReportMaker(TOP)
+        await steps(publication, maker, clock, 3)
         late = RunOwner(generation=2, fenced=True)
         for begin in (resume_run, open_run):
             with pytest.raises(OwnershipLost):
                 await begin(disk, CheckedEdge(disk), clock, owner=late)
-        assert await steps(publication, studio, clock, 1) == 0
+        assert await steps(publication, maker, clock, 1) == 0
 
 
 async def test_a_run_that_a_former_owner_begins_is_not_the_newest_by_its_name(
@@ -256,11 +256,11 @@ async def test_a_run_that_a_former_owner_begins_is_not_the_newest_by_its_name(
         owner = RunOwner(generation=2, fenced=True)
         present = await open_run(disk, CheckedEdge(disk), clock, owner=owner)
         assert late.run > present.run
-        studio = ReportMaker(TOP, salt="second")
-        assert await steps(present, studio, clock, 2) == 0
+        maker = ReportMaker(TOP, salt="second")
+        assert await steps(present, maker, clock, 2) == 0
         assert await steps(late, ReportMaker(TOP, salt="first"), clock, 2) > 0
         assert first.losses == 1
-        assert await steps(present, studio, clock, 1) == 0
+        assert await steps(present, maker, clock, 1) == 0
         (announced, *_) = variants(disk).variants
         assert announced.uri.startswith(present.run)
 

@@ -64,12 +64,12 @@ async def run_of(
 ) -> str:
     now_us = NOON_US + number * MINUTE_US
     publication = await open_run(objects, edge, ManualClock(), now_us=now_us)
-    studio = ReportMaker(TOP, LOW)
-    await begin_epoch(publication, studio)
+    maker = ReportMaker(TOP, LOW)
+    await begin_epoch(publication, maker)
     for _ in range(steps):
-        await append_all(publication, studio.step())
+        await append_all(publication, maker.step())
     if not steps:
-        await append_all(publication, studio.step()[:1])
+        await append_all(publication, maker.step()[:1])
     if end:
         await publication.finish()
     return publication.run

@@ -52,10 +52,10 @@ async def test_an_observer_hears_of_steps_with_media_and_of_the_holes_between_th
     publication = await publication_fixture.open()
     observer = Observer()
     publication.add_observer(observer)
-    studio = ReportMaker(TOP, LOW)
-    await begin_epoch(publication, studio)
+    maker = ReportMaker(TOP, LOW)
+    await begin_epoch(publication, maker)
     for gaps in ((), ("720p",), ("720p", "360p"), (), ()):
-        await append_all(publication, studio.step(gaps=gaps))
+        await append_all(publication, maker.step(gaps=gaps))
     assert observer.steps == [0, 1, -3, 4]
     late = Observer()
     publication.add_observer(late)
@@ -70,10 +70,10 @@ async def test_a_step_is_reported_although_its_notes_cannot_be_written(
     publication = await publication_fixture.open()
     observer = Observer()
     publication.add_observer(observer)
-    studio = ReportMaker(TOP, LOW)
-    await begin_epoch(publication, studio)
+    maker = ReportMaker(TOP, LOW)
+    await begin_epoch(publication, maker)
     publication_fixture.objects.full = {"/state.json"}
-    assert await append_until_full(publication, studio.step()) == 1
+    assert await append_until_full(publication, maker.step()) == 1
     assert observer.steps == [0]
 
 
@@ -81,12 +81,12 @@ async def test_the_state_counts_on_one_more_step_than_is_stored_while_the_run_go
     publication_fixture: PublicationFixture,
 ) -> None:
     publication = await publication_fixture.open()
-    studio = ReportMaker(TOP, LOW)
-    await begin_epoch(publication, studio)
-    await append_all(publication, studio.step())
+    maker = ReportMaker(TOP, LOW)
+    await begin_epoch(publication, maker)
+    await append_all(publication, maker.step())
     assert (state(publication_fixture).next_sequence, state(publication_fixture).opened) == (1, 2)
-    await append_all(publication, studio.step()[:3])
-    await append_all(publication, studio.step()[:0])
+    await append_all(publication, maker.step()[:3])
+    await append_all(publication, maker.step()[:0])
     await publication.suspend()  # closes what had begun
     assert (state(publication_fixture).next_sequence, state(publication_fixture).opened) == (2, 2)
 
@@ -95,9 +95,9 @@ async def test_resuming_again_and_again_loses_no_number(
     publication_fixture: PublicationFixture,
 ) -> None:
     publication = await publication_fixture.open()
-    studio = ReportMaker(TOP, LOW)
-    await begin_epoch(publication, studio)
-    await append_all(publication, studio.step())
+    maker = ReportMaker(TOP, LOW)
+    await begin_epoch(publication, maker)
+    await append_all(publication, maker.step())
     for _ in range(2):
         idle = await resume_run(
             publication_fixture.objects, publication_fixture.edge, publication_fixture.clock
@@ -109,7 +109,7 @@ async def test_resuming_again_and_again_loses_no_number(
     )
     assert again is not None
     # Once it has a source, viewers may see what a next restart must not use again.
-    await again.prepare(1, studio.renditions, 0)
+    await again.prepare(1, maker.renditions, 0)
     await again.store_pending()
     last = await resume_run(
         publication_fixture.objects, publication_fixture.edge, publication_fixture.clock

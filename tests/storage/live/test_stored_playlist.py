@@ -56,12 +56,12 @@ def at_edge(publication_fixture: PublicationFixture, name: str) -> MediaPlaylist
 async def broadcast(
     publication_fixture: PublicationFixture,
     publication: Publication,
-    studio: ReportMaker,
+    maker: ReportMaker,
     steps: int,
 ) -> None:
     for _ in range(steps):
-        gaps = ("720p",) if studio.sequence % 10 == 3 else ()
-        await append_all(publication, studio.step(gaps=gaps))
+        gaps = ("720p",) if maker.sequence % 10 == 3 else ()
+        await append_all(publication, maker.step(gaps=gaps))
         publication_fixture.clock.now += 2.0
 
 
@@ -74,13 +74,13 @@ async def test_a_window_on_disk_is_the_one_at_the_edge_while_it_grows_and_slides
         publication_fixture.clock,
         window=LONG,
     )
-    studio, stored = ReportMaker(TOP, LOW), StoredPlaylists(publication_fixture.disk)
+    maker, stored = ReportMaker(TOP, LOW), StoredPlaylists(publication_fixture.disk)
     for epoch in range(6):
-        studio.epoch = epoch
-        await begin_epoch(publication, studio, NOON_US + epoch * 1_000_000)
-        await append_all(publication, studio.step(discontinuity=epoch > 0))
+        maker.epoch = epoch
+        await begin_epoch(publication, maker, NOON_US + epoch * 1_000_000)
+        await append_all(publication, maker.step(discontinuity=epoch > 0))
         for _ in range(5):
-            await broadcast(publication_fixture, publication, studio, 5)
+            await broadcast(publication_fixture, publication, maker, 5)
             for name in NAMES:
                 found = await whole(stored, name)
                 assert found == at_edge(publication_fixture, name)
@@ -104,12 +104,12 @@ async def test_the_file_is_a_playlist_of_the_newest_segments_by_itself(
         publication_fixture.clock,
         window=LONG,
     )
-    studio = ReportMaker(TOP, LOW)
+    maker = ReportMaker(TOP, LOW)
     for epoch in range(2):
-        studio.epoch = epoch
-        await begin_epoch(publication, studio)
-        await append_all(publication, studio.step(discontinuity=epoch > 0))
-        await broadcast(publication_fixture, publication, studio, 44)
+        maker.epoch = epoch
+        await begin_epoch(publication, maker)
+        await append_all(publication, maker.step(discontinuity=epoch > 0))
+        await broadcast(publication_fixture, publication, maker, 44)
     for name in NAMES:
         alone, edge = on_disk(publication_fixture.disk, name), at_edge(publication_fixture, name)
         assert PAGE_STEPS <= len(alone.segments) < 2 * PAGE_STEPS
@@ -127,9 +127,9 @@ async def test_without_a_page_of_the_log_the_newest_segments_are_left(
         publication_fixture.clock,
         window=LONG,
     )
-    studio, stored = ReportMaker(TOP, LOW), StoredPlaylists(publication_fixture.disk)
-    await begin_epoch(publication, studio)
-    await broadcast(publication_fixture, publication, studio, 60)
+    maker, stored = ReportMaker(TOP, LOW), StoredPlaylists(publication_fixture.disk)
+    await begin_epoch(publication, maker)
+    await broadcast(publication_fixture, publication, maker, 60)
     publication_fixture.disk.path(f"live/{HASH}/{RUN}/log/1.json").write_bytes(b"")
     assert await whole(stored, "audio") == on_disk(publication_fixture.disk, "audio")
 
@@ -138,9 +138,9 @@ async def test_a_playlist_of_another_kind_is_read_as_it_is(
     publication_fixture: PublicationFixture,
 ) -> None:
     publication = await publication_fixture.open()
-    studio = ReportMaker(TOP, LOW)
-    await begin_epoch(publication, studio)
-    await broadcast(publication_fixture, publication, studio, 40)
+    maker = ReportMaker(TOP, LOW)
+    await begin_epoch(publication, maker)
+    await broadcast(publication_fixture, publication, maker, 40)
     stored = StoredPlaylists(publication_fixture.disk)
     for path in publication_fixture.disk.root.rglob("index.m3u8"):
         assert (

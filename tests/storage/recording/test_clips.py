@@ -43,23 +43,23 @@ def time(start: float, end: float) -> TimeRange:
 
 
 async def go_live(
-    made: RecorderFixture, number: int, *, recorded: bool, studio: ReportMaker | None = None
+    made: RecorderFixture, number: int, *, recorded: bool, maker: ReportMaker | None = None
 ) -> tuple[Publication, ReportMaker]:
     """Begin a run of so many steps of 2 s; the live window has the last six."""
     publication = await made.open()
     if not recorded:
         made.recorder.follow(publication, may_begin=False, keep_days=0)
-    studio = studio or ReportMaker(TOP, LOW)
-    await begin_epoch(publication, studio)
-    await more(made, publication, studio, number)
-    return publication, studio
+    maker = maker or ReportMaker(TOP, LOW)
+    await begin_epoch(publication, maker)
+    await more(made, publication, maker, number)
+    return publication, maker
 
 
 async def more(
-    made: RecorderFixture, publication: Publication, studio: ReportMaker, number: int
+    made: RecorderFixture, publication: Publication, maker: ReportMaker, number: int
 ) -> None:
     for _ in range(number):
-        await append_all(publication, studio.step())
+        await append_all(publication, maker.step())
         made.clock.now += 2.0
 
 
@@ -186,9 +186,9 @@ async def test_clips_of_a_long_window_that_is_not_recorded(
     async with run_recorder(tmp_path) as made:
         window = LiveWindow(listed_seconds=120.0, kept_seconds=124.0)
         publication = await open_run(made.objects, made.edge, made.clock, window=window)
-        studio = ReportMaker(TOP, LOW)
-        await begin_epoch(publication, studio)
-        await more(made, publication, studio, 70)
+        maker = ReportMaker(TOP, LOW)
+        await begin_epoch(publication, maker)
+        await more(made, publication, maker, 70)
         cases = {
             "the beginning, within a page": (time(20, 24), range(10, 12)),
             "across pages": (time(30, 70), range(15, 35)),
@@ -268,12 +268,12 @@ async def test_the_recordings_that_have_not_all_of_a_time_are_named(tmp_path: Pa
 
 async def test_discontinuities_and_gaps_are_those_of_the_run(tmp_path: Path) -> None:
     async with run_recorder(tmp_path) as made:
-        publication, studio = await go_live(made, 4, recorded=False)
-        studio.epoch = 1
-        await begin_epoch(publication, studio, NOON_US + 8 * SECOND)
-        await append_all(publication, studio.step(discontinuity=True))
-        await append_all(publication, studio.step(gaps=(LOW.name,)))
-        await more(made, publication, studio, 1)
+        publication, maker = await go_live(made, 4, recorded=False)
+        maker.epoch = 1
+        await begin_epoch(publication, maker, NOON_US + 8 * SECOND)
+        await append_all(publication, maker.step(discontinuity=True))
+        await append_all(publication, maker.step(gaps=(LOW.name,)))
+        await more(made, publication, maker, 1)
         video = await cut(made, time(4, 14))
         await is_exactly(made, video, [2, 3, 4, 5, 6])
         for name in (TOP.name, LOW.name, AUDIO_RENDITION):
@@ -291,8 +291,8 @@ async def test_discontinuities_and_gaps_are_those_of_the_run(tmp_path: Path) -> 
 
 async def test_the_segment_that_is_being_made_is_not_part_of_it(tmp_path: Path) -> None:
     async with run_recorder(tmp_path) as made:
-        publication, studio = await go_live(made, 6, recorded=False)
-        for report in studio.step()[:2]:  # a start, and one of two parts
+        publication, maker = await go_live(made, 6, recorded=False)
+        for report in maker.step()[:2]:  # a start, and one of two parts
             await publication.append(report)
         await publication.store_pending()
         with pytest.raises(NotAvailable) as refused:

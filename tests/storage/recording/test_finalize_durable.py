@@ -10,10 +10,10 @@ from tests.support.storage.recorded_run import run_recorder
 async def test_a_recording_is_on_the_disk_before_its_video(tmp_path: Path) -> None:
     async with run_recorder(tmp_path) as made:
         publication = await made.open()
-        studio = ReportMaker(TOP)
-        await begin_epoch(publication, studio)
+        maker = ReportMaker(TOP)
+        await begin_epoch(publication, maker)
         for _ in range(3):
-            await append_all(publication, studio.step())
+            await append_all(publication, maker.step())
             made.clock.now += 2.0
         await made.caught_up(publication)
         await publication.finish()

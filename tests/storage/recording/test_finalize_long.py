@@ -50,12 +50,12 @@ def a_step(sequence: int) -> Step:
 def write_pages(root: Path, hash_: str, count: int) -> None:
     """Write what a recorder leaves of so many steps; its media are of no matter here."""
     root.joinpath(video_page(hash_, MEDIA, 0)).parent.mkdir(parents=True)
-    tally = RecordingTotals()
+    running_totals = RecordingTotals()
     for start in range(0, count, PAGE_STEPS):
         steps = tuple(a_step(number) for number in range(start, start + PAGE_STEPS))
         for step in steps:
-            tally = tally.with_step(step, RUNGS, CODECS, {})
-        page = RecordingPage(steps=steps, totals=tally)
+            running_totals = running_totals.with_step(step, RUNGS, CODECS, {})
+        page = RecordingPage(steps=steps, totals=running_totals)
         path = root / video_page(hash_, MEDIA, start // PAGE_STEPS)
         path.write_bytes(msgspec.json.encode(page))
 

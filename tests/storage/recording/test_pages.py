@@ -51,11 +51,11 @@ def step(
 
 
 def tallied(*steps: Step, renditions: tuple[Rendition, ...] = RUNGS) -> RecordingTotals:
-    tally = RecordingTotals()
+    running_totals = RecordingTotals()
     for each in steps:
-        fresh = {} if tally.steps else dict.fromkeys(NAMES, 50)
-        tally = tally.with_step(each, renditions, CODECS, fresh)
-    return tally
+        fresh = {} if running_totals.steps else dict.fromkeys(NAMES, 50)
+        running_totals = running_totals.with_step(each, renditions, CODECS, fresh)
+    return running_totals
 
 
 def media(name: str, *pages: tuple[Step, ...]) -> MediaPlaylist:
@@ -68,27 +68,31 @@ def media(name: str, *pages: tuple[Step, ...]) -> MediaPlaylist:
 
 
 def test_a_record_knows_its_length_and_bytes() -> None:
-    tally = tallied(step(0), step(1, gaps=(TOP.name,)), step(2, duration=3 * TWO // 2))
-    assert tally.ticks == 2 * TWO + 3 * TWO // 2
-    assert tally.sizes == {TOP.name: 2050, LOW.name: 3050, AUDIO_RENDITION: 3050}
-    assert (tally.steps, tally.last, tally.longest) == (3, 2, 3 * TWO // 2)
-    assert tally.is_playable
-    assert tally.present == RUNGS
+    running_totals = tallied(step(0), step(1, gaps=(TOP.name,)), step(2, duration=3 * TWO // 2))
+    assert running_totals.ticks == 2 * TWO + 3 * TWO // 2
+    assert running_totals.sizes == {TOP.name: 2050, LOW.name: 3050, AUDIO_RENDITION: 3050}
+    assert (running_totals.steps, running_totals.last, running_totals.longest) == (
+        3,
+        2,
+        3 * TWO // 2,
+    )
+    assert running_totals.is_playable
+    assert running_totals.present == RUNGS
 
 
 def test_a_rung_that_never_was_there_is_none_of_the_video() -> None:
     steps = (step(0, gaps=(TOP.name,)), step(1, gaps=(TOP.name,)))
-    tally = tallied(*steps)
-    assert tally.present == (LOW,)
-    playlists = RecordedPlaylists(tally)
+    running_totals = tallied(*steps)
+    assert running_totals.present == (LOW,)
+    playlists = RecordedPlaylists(running_totals)
     playlists.add(steps)
     assert set(playlists.media_playlists()) == {LOW.name, AUDIO_RENDITION}
     assert [variant.height for variant in playlists.multivariant("1-1").variants] == [LOW.height]
 
 
 def test_sound_alone_is_no_video_of_a_run_with_a_picture() -> None:
-    tally = tallied(step(0, gaps=(TOP.name, LOW.name)))
-    assert not tally.is_playable
+    running_totals = tallied(step(0, gaps=(TOP.name, LOW.name)))
+    assert not running_totals.is_playable
     assert tallied(step(0), renditions=()).is_playable
 
 
@@ -176,17 +180,17 @@ def test_pages_of_any_size_make_the_same_playlists(
     shapes: list[tuple[int, bool, set[str], int]], size: int
 ) -> None:
     steps: list[Step] = []
-    sequence, tally = 0, RecordingTotals()
+    sequence, running_totals = 0, RecordingTotals()
     for ahead, apart, gaps, init in shapes:
         sequence += ahead
-        made = fit_step(step(sequence, discontinuity=apart, init=init), tally, gaps)
+        made = fit_step(step(sequence, discontinuity=apart, init=init), running_totals, gaps)
         assert made is not None  # the lower rung is always there
         steps.append(made)
-        tally = tally.with_step(made, RUNGS, CODECS, {})
-    whole, paged = RecordedPlaylists(tally), RecordedPlaylists(tally)
+        running_totals = running_totals.with_step(made, RUNGS, CODECS, {})
+    whole, paged = RecordedPlaylists(running_totals), RecordedPlaylists(running_totals)
     whole.add(steps)
     for start in range(0, len(steps), size):
-        page = RecordingPage(steps=tuple(steps[start : start + size]), totals=tally)
+        page = RecordingPage(steps=tuple(steps[start : start + size]), totals=running_totals)
         paged.add(msgspec.json.decode(msgspec.json.encode(page), type=RecordingPage).steps)
     assert paged.media_playlists() == whole.media_playlists()
     for text in whole.media_playlists().values():

@@ -30,10 +30,10 @@ LATER_US = NOON_US + 3_600_000_000
 
 
 async def steps(
-    made: RecorderFixture, studio: ReportMaker, publication: Publication, number: int
+    made: RecorderFixture, maker: ReportMaker, publication: Publication, number: int
 ) -> None:
     for _ in range(number):
-        await append_all(publication, studio.step())
+        await append_all(publication, maker.step())
         made.clock.now += 2.0
 
 
@@ -50,13 +50,13 @@ async def videos_of(made: RecorderFixture, number: int) -> list[VideoRecord]:
 async def test_a_run_becomes_a_video_when_it_is_over(tmp_path: Path) -> None:
     async with run_recorder(tmp_path) as made:
         publication = await made.open()
-        studio = ReportMaker(TOP, LOW)
-        await begin_epoch(publication, studio)
-        await steps(made, studio, publication, 40)
-        studio.epoch = 1
-        await begin_epoch(publication, studio)
-        await append_all(publication, studio.step(discontinuity=True))
-        await steps(made, studio, publication, 3)
+        maker = ReportMaker(TOP, LOW)
+        await begin_epoch(publication, maker)
+        await steps(made, maker, publication, 40)
+        maker.epoch = 1
+        await begin_epoch(publication, maker)
+        await append_all(publication, maker.step(discontinuity=True))
+        await steps(made, maker, publication, 3)
         # Long after the live window: what left it is still here.
         assert not made.disk.path(f"live/{HASH}/{RUN}/{TOP.name}/0.m4s").exists()
         assert await made.videos() == []
@@ -83,9 +83,9 @@ async def test_a_run_becomes_a_video_when_it_is_over(tmp_path: Path) -> None:
 async def test_what_is_recorded_takes_no_second_room(tmp_path: Path) -> None:
     async with run_recorder(tmp_path) as made:
         publication = await made.open()
-        studio = ReportMaker(TOP)
-        await begin_epoch(publication, studio)
-        await steps(made, studio, publication, 3)
+        maker = ReportMaker(TOP)
+        await begin_epoch(publication, maker)
+        await steps(made, maker, publication, 3)
         await made.caught_up(publication)
         await publication.finish()
         (video,) = await made.all_over()
@@ -104,9 +104,9 @@ async def test_a_run_that_is_not_to_be_recorded_is_not(tmp_path: Path) -> None:
         await begin_epoch(publication, other)
         again = await made.open(now_us=LATER_US)
         made.recorder.follow(again, may_begin=False, keep_days=0)
-        studio = ReportMaker(TOP)
-        await begin_epoch(again, studio)
-        await steps(made, studio, again, 3)
+        maker = ReportMaker(TOP)
+        await begin_epoch(again, maker)
+        await steps(made, maker, again, 3)
         await again.finish()
         await made.recorder.release(HASH)
         assert await made.all_over() == []
@@ -116,9 +116,9 @@ async def test_a_run_that_is_not_to_be_recorded_is_not(tmp_path: Path) -> None:
 async def test_a_moment_is_no_video(tmp_path: Path) -> None:
     async with run_recorder(tmp_path) as made:
         publication = await made.open()
-        studio = ReportMaker(TOP)
-        await begin_epoch(publication, studio)
-        await append_all(publication, studio.step(TWO // 2))
+        maker = ReportMaker(TOP)
+        await begin_epoch(publication, maker)
+        await append_all(publication, maker.step(TWO // 2))
         await publication.finish()
         await made.recorder.release(HASH)
         assert await made.all_over() == []
@@ -128,19 +128,19 @@ async def test_a_moment_is_no_video(tmp_path: Path) -> None:
 async def test_a_run_that_a_restart_cut_off_goes_on_being_recorded(tmp_path: Path) -> None:
     async with run_recorder(tmp_path) as made:
         publication = await made.open()
-        studio = ReportMaker(TOP, salt="first")
-        await begin_epoch(publication, studio)
-        await steps(made, studio, publication, 20)
+        maker = ReportMaker(TOP, salt="first")
+        await begin_epoch(publication, maker)
+        await steps(made, maker, publication, 20)
         await made.recorder.release(HASH)
     async with run_recorder(tmp_path) as made:
         resumed = await resume_run(made.objects, made.edge, made.clock)
         assert resumed is not None
         # Its settings may say otherwise by now: they count from the next run on.
         made.recorder.follow(resumed, may_begin=False, keep_days=0)
-        studio = ReportMaker.continuing(resumed, salt="second")
-        await begin_epoch(resumed, studio)
-        await append_all(resumed, studio.step(discontinuity=True))
-        await steps(made, studio, resumed, 4)
+        maker = ReportMaker.continuing(resumed, salt="second")
+        await begin_epoch(resumed, maker)
+        await append_all(resumed, maker.step(discontinuity=True))
+        await steps(made, maker, resumed, 4)
         await resumed.finish()
         (video,) = await made.all_over()
         await made.check(video)
@@ -155,9 +155,9 @@ async def test_a_run_that_a_restart_cut_off_goes_on_being_recorded(tmp_path: Pat
 async def test_a_run_that_nobody_comes_back_to_becomes_a_video(tmp_path: Path) -> None:
     async with run_recorder(tmp_path) as made:
         publication = await made.open()
-        studio = ReportMaker(TOP)
-        await begin_epoch(publication, studio)
-        await steps(made, studio, publication, 20)
+        maker = ReportMaker(TOP)
+        await begin_epoch(publication, maker)
+        await steps(made, maker, publication, 20)
         await made.caught_up(publication)
     async with run_recorder(tmp_path) as made:
         # It may still come back.
@@ -175,22 +175,22 @@ async def test_a_run_that_nobody_comes_back_to_becomes_a_video(tmp_path: Path) -
 async def test_a_run_that_another_followed_becomes_a_video(tmp_path: Path) -> None:
     async with run_recorder(tmp_path) as made:
         publication = await made.open()
-        studio = ReportMaker(TOP)
-        await begin_epoch(publication, studio)
-        await steps(made, studio, publication, 14)
+        maker = ReportMaker(TOP)
+        await begin_epoch(publication, maker)
+        await steps(made, maker, publication, 14)
         await made.caught_up(publication)
         # Its notes are lost, as after a power cut: nobody can say how it ended.
         made.disk.path(f"live/{HASH}/{RUN}/state.json").write_bytes(b"")
     async with run_recorder(tmp_path) as made:
         following = await made.open(now_us=LATER_US)
-        studio = ReportMaker(TOP)
-        await begin_epoch(following, studio)
-        await steps(made, studio, following, 1)
+        maker = ReportMaker(TOP)
+        await begin_epoch(following, maker)
+        await steps(made, maker, following, 1)
         (video,) = await videos_of(made, 1)
         await made.check(video, exact=False)
         # Up to the newest page.
         assert len(made.playlist(video, TOP.name).segments) == 13
-        await steps(made, studio, following, 1)
+        await steps(made, maker, following, 1)
         await following.finish()
         assert len(await made.all_over()) == 2
 
@@ -199,9 +199,9 @@ async def test_below_the_least_room_no_recording_begins(tmp_path: Path) -> None:
     async with run_recorder(tmp_path) as made:
         made.free = 1000
         publication = await made.open()
-        studio = ReportMaker(TOP)
-        await begin_epoch(publication, studio)
-        await steps(made, studio, publication, 3)
+        maker = ReportMaker(TOP)
+        await begin_epoch(publication, maker)
+        await steps(made, maker, publication, 3)
         await made.recorder.release(HASH)
         (facts,) = made.events_of("recording not begun")
         assert "free space is 1000 bytes" in str(facts["cause"])
@@ -212,17 +212,17 @@ async def test_below_the_least_room_no_recording_begins(tmp_path: Path) -> None:
 async def test_where_room_runs_out_what_there_is_becomes_a_video(tmp_path: Path) -> None:
     async with run_recorder(tmp_path) as made:
         publication = await made.open()
-        studio = ReportMaker(TOP)
-        await begin_epoch(publication, studio)
-        await steps(made, studio, publication, 5)
+        maker = ReportMaker(TOP)
+        await begin_epoch(publication, maker)
+        await steps(made, maker, publication, 5)
         await made.caught_up(publication)
         made.free = 1000
-        await steps(made, studio, publication, 1)
+        await steps(made, maker, publication, 1)
         (video,) = await made.all_over()
         assert len(made.events_of("recording stopped")) == 1
         # The run goes on, and is not recorded again although there is room.
         made.free = 1 << 40
-        await steps(made, studio, publication, 5)
+        await steps(made, maker, publication, 5)
         await publication.finish()
         await made.check(video)
         # With the step at which it was found, or without.
@@ -233,15 +233,15 @@ async def test_where_room_runs_out_what_there_is_becomes_a_video(tmp_path: Path)
 async def test_what_cannot_be_linked_is_a_gap_and_costs_the_run_nothing(tmp_path: Path) -> None:
     async with run_recorder(tmp_path) as made:
         publication = await made.open()
-        studio = ReportMaker(TOP, LOW)
-        await begin_epoch(publication, studio)
-        await steps(made, studio, publication, 3)
+        maker = ReportMaker(TOP, LOW)
+        await begin_epoch(publication, maker)
+        await steps(made, maker, publication, 3)
         await made.caught_up(publication)
         video_folder = next((made.disk.root / "videos").iterdir())
         target = f"{video_folder.name}/1-1/{TOP.name}/3.m4s"
         places = (f"{video_folder.name}/1-1/{name}/5.m4s" for name in (TOP.name, LOW.name))
         made.objects.full = {target, *places}
-        await steps(made, studio, publication, 5)
+        await steps(made, maker, publication, 5)
         await publication.finish()
         (video,) = await made.all_over()
         playlist = made.playlist(video, TOP.name)
@@ -256,15 +256,15 @@ async def test_a_step_counts_when_it_is_listed_whatever_becomes_of_its_playlists
 ) -> None:
     async with run_recorder(tmp_path) as made:
         publication = await made.open()
-        studio = ReportMaker(TOP)
-        await begin_epoch(publication, studio)
-        await steps(made, studio, publication, 2)
+        maker = ReportMaker(TOP)
+        await begin_epoch(publication, maker)
+        await steps(made, maker, publication, 2)
         made.objects.full = {f"{RUN}/{TOP.name}/index.m3u8"}
-        assert await append_until_full(publication, studio.step()) > 0
+        assert await append_until_full(publication, maker.step()) > 0
         made.objects.full = {"state.json"}
-        assert await append_until_full(publication, studio.step()) > 0
+        assert await append_until_full(publication, maker.step()) > 0
         made.objects.full = set()
-        await steps(made, studio, publication, 2)
+        await steps(made, maker, publication, 2)
         await made.caught_up(publication)
         await publication.finish()
         (video,) = await made.all_over()
@@ -277,13 +277,13 @@ async def test_a_step_counts_when_it_is_listed_whatever_becomes_of_its_playlists
 async def test_pages_that_cannot_be_written_wait(tmp_path: Path) -> None:
     async with run_recorder(tmp_path) as made:
         publication = await made.open()
-        studio = ReportMaker(TOP)
+        maker = ReportMaker(TOP)
         made.objects.full = {"/record/0.json", "/record/1.json"}
-        await begin_epoch(publication, studio)
-        await steps(made, studio, publication, 30)
+        await begin_epoch(publication, maker)
+        await steps(made, maker, publication, 30)
         await made.caught_up(publication)
         made.objects.full = set()
-        await steps(made, studio, publication, 3)
+        await steps(made, maker, publication, 3)
         await publication.finish()
         (video,) = await made.all_over()
         await made.check(video)
@@ -293,9 +293,9 @@ async def test_pages_that_cannot_be_written_wait(tmp_path: Path) -> None:
 async def test_a_disk_that_takes_no_playlists_is_tried_again(tmp_path: Path) -> None:
     async with run_recorder(tmp_path) as made:
         publication = await made.open()
-        studio = ReportMaker(TOP)
-        await begin_epoch(publication, studio)
-        await steps(made, studio, publication, 3)
+        maker = ReportMaker(TOP)
+        await begin_epoch(publication, maker)
+        await steps(made, maker, publication, 3)
         await made.caught_up(publication)
         made.objects.full = {"1-1/index.m3u8"}
         await publication.finish()
@@ -316,9 +316,9 @@ async def test_posters_of_the_stream_become_the_videos(tmp_path: Path) -> None:
         for label in ("720p", "360p"):
             await made.disk.put(f"live/{HASH}/poster/{label}.jpg", label.encode())
         await made.disk.put(f"live/{HASH}/poster/strange.jpg", b"x")
-        studio = ReportMaker(TOP)
-        await begin_epoch(publication, studio)
-        await steps(made, studio, publication, 3)
+        maker = ReportMaker(TOP)
+        await begin_epoch(publication, maker)
+        await steps(made, maker, publication, 3)
         await publication.finish()
         (video,) = await made.all_over()
         assert video.posters == "poster-1-1"
@@ -331,9 +331,9 @@ async def test_posters_of_the_stream_become_the_videos(tmp_path: Path) -> None:
 async def test_a_deleted_streams_recording_becomes_a_video_for_its_owner(tmp_path: Path) -> None:
     async with run_recorder(tmp_path) as made:
         publication = await made.open(keep_days=3)
-        studio = ReportMaker(TOP)
-        await begin_epoch(publication, studio)
-        await steps(made, studio, publication, 20)
+        maker = ReportMaker(TOP)
+        await begin_epoch(publication, maker)
+        await steps(made, maker, publication, 20)
         await made.caught_up(publication)
         (stream,) = await made.catalog.streams.find_all()
         await made.catalog.streams.remove(stream.id, now_us=NOON_US, by=None)
@@ -360,9 +360,9 @@ async def test_a_recording_of_a_restored_catalog_does_not_cost_the_video_it_beca
     backup = tmp_path / "backup.db"
     async with run_recorder(tmp_path) as made:
         publication = await made.open()
-        studio = ReportMaker(TOP, LOW)
-        await begin_epoch(publication, studio)
-        await steps(made, studio, publication, 3)
+        maker = ReportMaker(TOP, LOW)
+        await begin_epoch(publication, maker)
+        await steps(made, maker, publication, 3)
         await made.caught_up(publication)
         await asyncio.to_thread(run_sql, tmp_path / "catalog.db", f"VACUUM INTO '{backup}'")
         await publication.finish()
@@ -406,9 +406,9 @@ async def test_a_fault_of_the_search_for_ended_runs_ends_no_recording_of_a_prese
 ) -> None:
     async with run_recorder(tmp_path) as made:
         publication = await made.open()
-        studio = ReportMaker(TOP, LOW)
-        await begin_epoch(publication, studio)
-        await steps(made, studio, publication, 3)
+        maker = ReportMaker(TOP, LOW)
+        await begin_epoch(publication, maker)
+        await steps(made, maker, publication, 3)
         await made.caught_up(publication)
         with monkeypatch.context() as faulty:
             # A bug of ours: it finds rows that are none.
@@ -416,7 +416,7 @@ async def test_a_fault_of_the_search_for_ended_runs_ends_no_recording_of_a_prese
             for _ in range(2):
                 made.recorder.check_ended()
                 await until(lambda: "recordings not looked for" in caplog.text)
-        await steps(made, studio, publication, 3)
+        await steps(made, maker, publication, 3)
         await publication.finish()
         (video,) = await made.all_over()
         assert video.length_us == 6 * 2_000_000

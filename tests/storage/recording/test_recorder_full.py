@@ -32,12 +32,12 @@ def disk(tmp_path: Path) -> Generator[SmallDisk]:
 
 
 async def steps(
-    made: RecorderFixture, publication: Publication, studio: ReportMaker, number: int
+    made: RecorderFixture, publication: Publication, maker: ReportMaker, number: int
 ) -> int:
     """Go on, with the recorder at its heels; return how often something did not fit."""
     failures = 0
     for _ in range(number):
-        failures += await append_until_full(publication, studio.step(size=SIZES))
+        failures += await append_until_full(publication, maker.step(size=SIZES))
         made.clock.now += 2.0
         made.free = shutil.disk_usage(made.disk.root).free
     return failures
@@ -48,17 +48,17 @@ async def test_a_recording_that_fills_the_disk_stops_before_the_run_does(
 ) -> None:
     async with run_recorder(tmp_path, objects=disk.folder, min_free_bytes=6 * MIB) as made:
         publication = await made.open()
-        studio = ReportMaker(TOP, LOW)
-        await begin_epoch(publication, studio)
+        maker = ReportMaker(TOP, LOW)
+        await begin_epoch(publication, maker)
         failures = 0
         for _ in range(10):
-            failures += await steps(made, publication, studio, 10)
+            failures += await steps(made, publication, maker, 10)
             if made.events_of("recording stopped"):
                 break
             await made.caught_up(publication)
         (video,) = await made.all_over()
         assert len(made.events_of("recording stopped")) == 1
-        failures += await steps(made, publication, studio, 30)
+        failures += await steps(made, publication, maker, 30)
         assert failures == 0  # the run lacked nothing
         await made.check(video)
         recorded = made.playlist(video, TOP.name).segments
@@ -76,15 +76,15 @@ async def test_a_disk_that_others_fill_costs_gaps_and_no_lies(
 ) -> None:
     async with run_recorder(tmp_path, objects=disk.folder, min_free_bytes=0) as made:
         publication = await made.open()
-        studio = ReportMaker(TOP, LOW)
-        await begin_epoch(publication, studio)
-        await steps(made, publication, studio, 8)
+        maker = ReportMaker(TOP, LOW)
+        await begin_epoch(publication, maker)
+        await steps(made, publication, maker, 8)
         await made.caught_up(publication)
         for leave in (0, 64 * KIB, 300 * KIB):
             disk.fill(leave)
-            assert await steps(made, publication, studio, 3) > 0
+            assert await steps(made, publication, maker, 3) > 0
             disk.empty()
-            await steps(made, publication, studio, 3)
+            await steps(made, publication, maker, 3)
         await publication.finish()
         (video,) = await made.all_over()
         await made.check(video, exact=False)

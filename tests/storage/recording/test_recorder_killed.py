@@ -29,12 +29,12 @@ STRIDES = [12, pytest.param(6, marks=pytest.mark.prove)]
 async def one_life(made: RecorderFixture) -> int:
     """Broadcast until the disk stops; return how many steps viewers were surely told of."""
     listed = 0
-    studio = ReportMaker(TOP, salt="first")
+    maker = ReportMaker(TOP, salt="first")
     with contextlib.suppress(Killed):
         publication = await made.open()
-        await begin_epoch(publication, studio)
+        await begin_epoch(publication, maker)
         for number in range(STEPS):
-            await append_all(publication, studio.step())
+            await append_all(publication, maker.step())
             listed = number + 1
             made.clock.now += 2.0
             await asyncio.sleep(0.002)  # the recorder has its turn, too
@@ -87,10 +87,10 @@ async def test_a_recording_goes_on_from_wherever_its_process_was_killed(
             resumed = await resume_run(made.objects, made.edge, made.clock)
             if resumed is not None:
                 made.recorder.follow(resumed, may_begin=True, keep_days=7)
-                studio = ReportMaker.continuing(resumed, salt="second")
-                await begin_epoch(resumed, studio)
+                maker = ReportMaker.continuing(resumed, salt="second")
+                await begin_epoch(resumed, maker)
                 for number in range(2):
-                    await append_all(resumed, studio.step(discontinuity=number == 0))
+                    await append_all(resumed, maker.step(discontinuity=number == 0))
                 await resumed.finish()
             await check(made, listed, 2 if resumed is not None else 0)
         lives += 1

@@ -43,7 +43,7 @@ async def later(answer: FastAnswer) -> HttpResponse:
     return found
 
 
-class FakeShowcase:
+class FakePublicRecords:
     """A catalog of streams that counts its queries."""
 
     def __init__(self) -> None:
@@ -86,12 +86,12 @@ class OriginSite:
         self.objects = DiskObjects(folder) if objects is None else objects
         self._maker = MemoryEdge() if maker is None else maker
         self.edge: MemoryEdge = self._maker if edge is None else edge
-        self.showcase = FakeShowcase()
-        self.showcase.put()
+        self.public_records = FakePublicRecords()
+        self.public_records.put()
         self.origin = Origin(
             objects=self.objects,
             edge=self.edge,
-            visibility=VisibilityCache(self.showcase, is_owner),
+            visibility=VisibilityCache(self.public_records, is_owner),
         )
         other: Any = Litestar([], logging_config=None)
         app: Any = OriginFirst(self.origin, other)  # Any: httpx has its own ASGI types
@@ -103,10 +103,10 @@ class OriginSite:
 
     async def publish(self) -> None:
         publication = await open_run(self.objects, self._maker, ManualClock())
-        studio = ReportMaker(TOP, LOW)
-        await begin_epoch(publication, studio)
+        report_maker = ReportMaker(TOP, LOW)
+        await begin_epoch(publication, report_maker)
         for _ in range(3):
-            await append_all(publication, studio.step(size=300_000))
+            await append_all(publication, report_maker.step(size=300_000))
         if isinstance(self._maker, PublishingEdge) and isinstance(self.edge, RemoteEdge):
             await self._maker.publish()
             await self.edge.catch_up(PLAYLIST[1:])

@@ -105,11 +105,13 @@ def serving_pages(
 ) -> Generator[Client]:
     """Serve pages, documents and descriptions of the records for the length of the block."""
     at = where or addresses()
-    verdicts = VisibilityCache(records, records.is_owner, records.country, clock=_AdvancingClock())
+    visibility = VisibilityCache(
+        records, records.is_owner, records.country, clock=_AdvancingClock()
+    )
     handlers = [
-        *page_handlers(verdicts, at, latency=latency, media_origin=media_origin),
-        *document_handlers(verdicts, OneProject(), at),
-        *oembed_handlers(verdicts, at),
+        *page_handlers(visibility, at, latency=latency, media_origin=media_origin),
+        *document_handlers(visibility, OneProject(), at),
+        *oembed_handlers(visibility, at),
     ]
     with TestClient(Litestar(handlers, openapi_config=None, logging_config=None)) as client:
         yield client

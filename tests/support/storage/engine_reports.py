@@ -50,12 +50,12 @@ class ReportMaker:
     @classmethod
     def continuing(cls, publication: Publication, *, salt: str) -> "ReportMaker":
         """Continue a run as a new engine would."""
-        studio = cls(*publication.renditions, salt=salt)
-        studio.inits = {name: publication.next_inits.get(name, 0) for name in studio.names}
-        studio.sequence = publication.next_sequence
-        studio.start = max(ORIGIN, publication.end)
-        studio.epoch = publication.epochs
-        return studio
+        maker = cls(*publication.renditions, salt=salt)
+        maker.inits = {name: publication.next_inits.get(name, 0) for name in maker.names}
+        maker.sequence = publication.next_sequence
+        maker.start = max(ORIGIN, publication.end)
+        maker.epoch = publication.epochs
+        return maker
 
     def begin(self, *names: str) -> Iterator[InitSection]:
         """Yield the next init section of every rendition, or of the given ones."""
@@ -150,13 +150,13 @@ async def append_until_full(publication: Publication, reports: Iterable[Report])
 
 async def begin_epoch(
     publication: Publication,
-    studio: ReportMaker,
+    maker: ReportMaker,
     wall_us: int = NOON_US,
     *,
     reused: str | None = None,
 ) -> None:
-    await publication.prepare(studio.epoch, studio.renditions, wall_us, reused=reused)
-    await append_all(publication, studio.begin())
+    await publication.prepare(maker.epoch, maker.renditions, wall_us, reused=reused)
+    await append_all(publication, maker.begin())
 
 
 class Killed(Exception):

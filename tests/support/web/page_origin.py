@@ -142,8 +142,10 @@ def serving(origin: PlaybackOrigin, playback: str | None = None) -> Generator[No
             rtmp_backup="rtmp://localhost",
             rtmps_backup="rtmps://localhost",
         )
-        verdicts = VisibilityCache(origin, origin.is_owner)
-        app = Litestar(page_handlers(verdicts, addresses), openapi_config=None, logging_config=None)
+        visibility = VisibilityCache(origin, origin.is_owner)
+        app = Litestar(
+            page_handlers(visibility, addresses), openapi_config=None, logging_config=None
+        )
 
         async def front(scope: Scope, receive: Receive, send: Send) -> None:
             path = scope["path"] if scope["type"] == "http" else ""

@@ -1,4 +1,4 @@
-"""The governor alone, and against a machine with a given number of cores."""
+"""Load shedding alone, and against a machine with a given number of cores."""
 
 import itertools
 
@@ -53,37 +53,37 @@ def test_what_is_shed(run: RunLoad, off: set[str] | None) -> None:
 
 
 def test_a_decision_gets_time_to_show() -> None:
-    governor = LoadShedder()
-    assert governor.decide(0.0, [load(4.0, 0.9)], 0.0)
+    load_shedder = LoadShedder()
+    assert load_shedder.decide(0.0, [load(4.0, 0.9)], 0.0)
     off = frozenset({"720p"})
-    assert not governor.decide(SETTLE_SECONDS - 1, [load(5.0, 0.9, off=off)], 0.0)
-    assert governor.decide(SETTLE_SECONDS, [load(5.0, 0.9, off=off)], 0.0)
+    assert not load_shedder.decide(SETTLE_SECONDS - 1, [load(5.0, 0.9, off=off)], 0.0)
+    assert load_shedder.decide(SETTLE_SECONDS, [load(5.0, 0.9, off=off)], 0.0)
 
 
 def test_who_is_very_late_sheds_again_soon() -> None:
-    governor = LoadShedder()
-    assert governor.decide(0.0, [load(4.0, 0.9)], 0.0)
-    assert governor.decide(2.0, [load(9.0, 0.5, off=frozenset({"720p"}))], 0.0)
+    load_shedder = LoadShedder()
+    assert load_shedder.decide(0.0, [load(4.0, 0.9)], 0.0)
+    assert load_shedder.decide(2.0, [load(9.0, 0.5, off=frozenset({"720p"}))], 0.0)
 
 
 def test_what_was_shed_returns_when_there_was_room_for_a_while_the_cheapest_first() -> None:
-    governor = LoadShedder()
+    load_shedder = LoadShedder()
     off = frozenset({"720p", "480p"})
     for second in range(int(ROOM_SECONDS)):
-        assert governor.decide(second, [load(off=off)], 0.5) == {}, second
-    assert governor.decide(ROOM_SECONDS, [load(off=off)], 0.5) == {"a": frozenset({"720p"})}
+        assert load_shedder.decide(second, [load(off=off)], 0.5) == {}, second
+    assert load_shedder.decide(ROOM_SECONDS, [load(off=off)], 0.5) == {"a": frozenset({"720p"})}
 
 
 def test_nothing_returns_without_room() -> None:
-    governor = LoadShedder()
+    load_shedder = LoadShedder()
     off = frozenset({"360p"})
-    assert not any(governor.decide(second, [load(off=off)], 0.09) for second in range(100))
+    assert not any(load_shedder.decide(second, [load(off=off)], 0.09) for second in range(100))
 
 
 def test_nothing_returns_to_a_run_that_is_late() -> None:
-    governor = LoadShedder()
+    load_shedder = LoadShedder()
     run = load(MAX_LAG_SECONDS + 1, 1.1, off=frozenset({"360p"}))
-    assert not any(governor.decide(second, [run], 2.0) for second in range(100))
+    assert not any(load_shedder.decide(second, [run], 2.0) for second in range(100))
 
 
 @pytest.mark.parametrize("lag", [MAX_LAG_SECONDS + 1, 7200.0])
@@ -121,11 +121,11 @@ def test_a_run_whose_rungs_came_back_too_soon_does_not_make_the_others_wait() ->
 
 
 def test_a_rung_that_came_back_too_soon_waits_longer_each_time() -> None:
-    governor, now, waits = LoadShedder(), 0.0, list[float]()
+    load_shedder, now, waits = LoadShedder(), 0.0, list[float]()
     for _ in range(8):
-        assert governor.decide(now, [load(4.0, 0.9)], 0.0)
+        assert load_shedder.decide(now, [load(4.0, 0.9)], 0.0)
         shed = now
-        while not governor.decide(now, [load(off=frozenset({"720p"}))], 2.0):
+        while not load_shedder.decide(now, [load(off=frozenset({"720p"}))], 2.0):
             now += 1
         waits.append(now - shed)
         now += SETTLE_SECONDS
@@ -174,10 +174,10 @@ class SimulatedCores:
 
 
 def test_eight_streams_on_two_cores_keep_up_with_what_fits() -> None:
-    machine, governor, changes = SimulatedCores(8, 2.0), LoadShedder(), list[float]()
+    machine, load_shedder, changes = SimulatedCores(8, 2.0), LoadShedder(), list[float]()
     for now in range(300):
         loads, idle = machine.second()
-        for stream, off in governor.decide(now, loads, idle).items():
+        for stream, off in load_shedder.decide(now, loads, idle).items():
             machine.off[stream] = off
             changes.append(now)
     assert machine.worst < 11, "players are 12 s behind"
@@ -187,11 +187,11 @@ def test_eight_streams_on_two_cores_keep_up_with_what_fits() -> None:
 
 
 def test_all_returns_when_the_load_is_over() -> None:
-    machine, governor = SimulatedCores(4, 1.0), LoadShedder()
+    machine, load_shedder = SimulatedCores(4, 1.0), LoadShedder()
     for now in range(900):
         machine.cores = 1.0 if now < 60 else 4.0
         loads, idle = machine.second()
-        for stream, off in governor.decide(now, loads, idle).items():
+        for stream, off in load_shedder.decide(now, loads, idle).items():
             machine.off[stream] = off
         if now == 59:
             assert any(machine.off.values())
@@ -207,12 +207,12 @@ def test_all_returns_when_the_load_is_over() -> None:
 def test_whatever_the_machine_a_picture_is_left_and_nothing_flaps(
     runs: int, cores: list[float], least: int
 ) -> None:
-    machine, governor, returns = SimulatedCores(runs, cores[0]), LoadShedder(), list[float]()
+    machine, load_shedder, returns = SimulatedCores(runs, cores[0]), LoadShedder(), list[float]()
     for now in range(60 * len(cores)):
         machine.cores = cores[now // 60]
         loads, idle = machine.second()
         loads = [msgspec.structs.replace(run, min_rungs=least) for run in loads]
-        for stream, off in governor.decide(now, loads, idle).items():
+        for stream, off in load_shedder.decide(now, loads, idle).items():
             assert len(COSTS) - len(off) >= least
             if off < machine.off[stream]:
                 returns.append(now)

@@ -247,7 +247,7 @@ async def test_films_survive_the_deaths_of_their_workers(
     each: int,
     proof: Proof,
 ) -> None:
-    dice = random.Random(20_26)
+    chance = random.Random(20_26)
     data, location = prepared(tmp_path, either_database)
     fell: Counter[str | None] = Counter()
     async with vod_fixture(data, location=location) as vod:
@@ -262,7 +262,7 @@ async def test_films_survive_the_deaths_of_their_workers(
                 if not lacking:
                     break
                 wanted = lacking[death % len(lacking)]
-                delay = dice.uniform(0, MOMENTS[wanted])
+                delay = chance.uniform(0, MOMENTS[wanted])
                 killed = await survives(
                     vod, data, location, own_film, workers, wanted=wanted, delay=delay
                 )

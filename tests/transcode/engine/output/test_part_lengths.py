@@ -136,10 +136,10 @@ def test_every_part_of_a_constant_source_leaves_with_its_last_frame(
 
 def jittery(rate: int, count: int, jitter: float, seed: int) -> list[int]:
     """Times that are off by up to `jitter` of a frame."""
-    dice = random.Random(seed)
+    chance = random.Random(seed)
     step = VIDEO_SCALE / rate
     return [
-        round(10 * VIDEO_SCALE + (number + dice.uniform(-jitter, jitter) / 2) * step)
+        round(10 * VIDEO_SCALE + (number + chance.uniform(-jitter, jitter) / 2) * step)
         for number in range(count)
     ]
 
