@@ -113,19 +113,19 @@ def test_every_cause_of_a_refusal_is_explained() -> None:
 
 def test_words_of_refusals_are_those_that_encoders_get() -> None:
     """The page has all messages of the code, and no others."""
-    said = re.sub(
+    source = re.sub(
         r'"\s*\n\s*"',
         "",
         code("ingest/server/connection.py", "ingest/stream/live_stream.py", "ingest/rtmp/*.py"),
     )
-    said = said.replace('_UNKNOWN_KEY: Final = "', '_refuse("wrong key", "')
-    told = set(re.findall(r'_refuse\(\s*"[^"]+",\s*"([^"]+)"', said))
-    told |= set(re.findall(r'(?:disconnect|_stop_accepting)\("([^"]+)"', said))
-    told |= set(re.findall(r'AddressRefused\("([^"{]+)"\)', said))
-    told.add(str(errors.PlayRefused()))
-    assert len(told) > 7
+    source = source.replace('_UNKNOWN_KEY: Final = "', '_refuse("wrong key", "')
+    documented = set(re.findall(r'_refuse\(\s*"[^"]+",\s*"([^"]+)"', source))
+    documented |= set(re.findall(r'(?:disconnect|_stop_accepting)\("([^"]+)"', source))
+    documented |= set(re.findall(r'AddressRefused\("([^"{]+)"\)', source))
+    documented.add(str(errors.PlayRefused()))
+    assert len(documented) > 7
     section = page("publish").partition("## What is refused")[2].partition("\n## ")[0]
-    assert set(re.findall(r"^\| `([^`]+)` \|", section, re.MULTILINE)) == told
+    assert set(re.findall(r"^\| `([^`]+)` \|", section, re.MULTILINE)) == documented
 
 
 def test_codecs_are_refused_in_the_words_of_the_page() -> None:

@@ -146,10 +146,10 @@ class Origin:
         if match is None:
             return None
         request = HttpRequest.of(method, headers)
-        viewer_access = self._visibility.cached(match["hash"], peer, headers)
-        if viewer_access is not None:
+        decision = self._visibility.cached(match["hash"], peer, headers)
+        if decision is not None:
             try:
-                answer = self._ready(match, request, viewer_access, _wanted(match, query))
+                answer = self._ready(match, request, decision, _wanted(match, query))
             except BadDirective as error:
                 return _bad_request(error)
             except OSError:
@@ -164,7 +164,7 @@ class Origin:
         self,
         match: re.Match[str],
         request: HttpRequest,
-        viewer_access: ViewerAccess,
+        decision: ViewerAccess,
         wanted: Directives,
     ) -> _Answer | None:
         """Return a response if it needs neither the disk nor the store.
@@ -172,12 +172,12 @@ class Origin:
         Raises:
             BadDirective, OSError: as in `_pending` and `_at_hand`.
         """
-        pending = self._pending(match, request, viewer_access, wanted)
+        pending = self._pending(match, request, decision, wanted)
         if pending is not None:
             return pending
         if self._redirects is not None and _may_be_elsewhere(match):
-            return self._known_redirect(match, request, viewer_access)
-        held = self._at_hand(match, request, viewer_access, wanted)
+            return self._known_redirect(match, request, decision)
+        held = self._at_hand(match, request, decision, wanted)
         return None if held is None else respond(request, held)
 
     async def _answer(
@@ -188,24 +188,24 @@ class Origin:
             return _not_found()
         try:
             wanted = _wanted(match, query)
-            viewer_access = await self._visibility.lookup(
+            decision = await self._visibility.lookup(
                 match["hash"], viewer, early=is_available_early(match)
             )
-            if viewer_access.access is AccessLevel.BLOCKED:
+            if decision.access is AccessLevel.BLOCKED:
                 return _blocked()
-            if not viewer_access.access.is_visible:
+            if not decision.access.is_visible:
                 return _not_found()
             if match.re is LIVE and not match["media"] and not match["poster"]:
                 await self._edge.catch_up(match[0][1:])
-            pending = self._pending(match, request, viewer_access, wanted)
+            pending = self._pending(match, request, decision, wanted)
             if pending is not None:
                 return pending
-            redirect = await self._redirect(match, request, viewer_access)
+            redirect = await self._redirect(match, request, decision)
             if redirect is not None:
                 return redirect
-            held = await self._held(match, request, viewer_access, wanted)
+            held = await self._held(match, request, decision, wanted)
             if held is None and match["poster"]:
-                held = await self._other_poster(match, request, viewer, viewer_access)
+                held = await self._other_poster(match, request, viewer, decision)
         except BadDirective as error:
             return _bad_request(error)
         except (StorageError, OSError) as error:
@@ -219,7 +219,7 @@ class Origin:
         self,
         match: re.Match[str],
         request: HttpRequest,
-        viewer_access: ViewerAccess,
+        decision: ViewerAccess,
         wanted: Directives,
     ) -> PendingResponse | None:
         """Return a blocking response for a part that does not exist yet; None if it need not block.
@@ -229,9 +229,9 @@ class Origin:
         Raises:
             BadDirective: the part is too far ahead.
         """
-        if viewer_access.shown is None or (wanted.msn is None and not match["part"]):
+        if decision.shown is None or (wanted.msn is None and not match["part"]):
             return None
-        address = object_address(match, viewer_access.shown)
+        address = object_address(match, decision.shown)
         playlist = f"{match[0][1:].rpartition('/')[0]}/index.m3u8"
         timeline = None if address is None else self._edge.timeline(playlist)
         if address is None or timeline is None:
@@ -249,15 +249,15 @@ class Origin:
 
         return _BlockingResponse(
             partial(self._edge.wait, playlist, msn, part),
-            partial(self._visibility.confirm, match["hash"], viewer_access),
-            partial(self._waited, match, request, viewer_access, wanted, playlist),
+            partial(self._visibility.confirm, match["hash"], decision),
+            partial(self._waited, match, request, decision, wanted, playlist),
         )
 
     def _waited(
         self,
         match: re.Match[str],
         request: HttpRequest,
-        viewer_access: ViewerAccess,
+        decision: ViewerAccess,
         wanted: Directives,
         playlist: str,
     ) -> HttpResponse:
@@ -268,7 +268,7 @@ class Origin:
         ):
             return _try_again()
         try:
-            held = self._at_hand(match, request, viewer_access, wanted)
+            held = self._at_hand(match, request, decision, wanted)
         except OSError as error:
             log.error("object not served", extra={"reason": str(error)})  # noqa: TRY400  # the world's
             return _try_again()
@@ -280,30 +280,28 @@ class Origin:
     # -- redirects --------------------------------------------------------------------------------
 
     def _known_redirect(
-        self, match: re.Match[str], request: HttpRequest, viewer_access: ViewerAccess
+        self, match: re.Match[str], request: HttpRequest, decision: ViewerAccess
     ) -> HttpResponse | None:
         """Return the redirect of an object if it is known already."""
-        address = (
-            None if viewer_access.shown is None else object_address(match, viewer_access.shown)
-        )
+        address = None if decision.shown is None else object_address(match, decision.shown)
         if address is None or self._redirects is None:
             return None
-        return self._redirects.known(_method(request), address, viewer_access.access)
+        return self._redirects.known(_method(request), address, decision.access)
 
     async def _redirect(
-        self, match: re.Match[str], request: HttpRequest, viewer_access: ViewerAccess
+        self, match: re.Match[str], request: HttpRequest, decision: ViewerAccess
     ) -> HttpResponse | None:
         """Return the redirect of a visible object; None if it is served here.
 
         Raises:
             StorageError: the store does not answer.
         """
-        if self._redirects is None or viewer_access.shown is None or not _may_be_elsewhere(match):
+        if self._redirects is None or decision.shown is None or not _may_be_elsewhere(match):
             return None
-        address = object_address(match, viewer_access.shown)
+        address = object_address(match, decision.shown)
         if address is None:
             return None
-        return await self._redirects.find(_method(request), address, viewer_access.access)
+        return await self._redirects.find(_method(request), address, decision.access)
 
     # -- representations ------------------------------------------------------------------------
 
@@ -311,26 +309,24 @@ class Origin:
         self,
         match: re.Match[str],
         request: HttpRequest,
-        viewer_access: ViewerAccess,
+        decision: ViewerAccess,
         wanted: Directives,
     ) -> Representation | None:
         """Return an object if it is in memory or was opened recently."""
-        address = (
-            None if viewer_access.shown is None else object_address(match, viewer_access.shown)
-        )
+        address = None if decision.shown is None else object_address(match, decision.shown)
         if address is None:
             return None
         if match["media"] or match["poster"] or match["preview"]:
-            file = _file(self._files.open_known(self._root + address), match, viewer_access.access)
+            file = _file(self._files.open_known(self._root + address), match, decision.access)
             if file is not None or match.re is not LIVE or not match["media"]:
                 return file
-            return _part(self._edge.local_part(address), match, viewer_access.access)
+            return _part(self._edge.local_part(address), match, decision.access)
         if match["part"]:
-            return _part(self._edge.local_part(address), match, viewer_access.access)
+            return _part(self._edge.local_part(address), match, decision.access)
         text = self._local_playlist(address, match, wanted)
         if text is None and self._edge.knows(address):
             text = self._remembered(address)
-        return _text(text, match, request, viewer_access.access)
+        return _text(text, match, request, decision.access)
 
     def _local_playlist(
         self, address: str, match: re.Match[str], wanted: Directives
@@ -345,29 +341,27 @@ class Origin:
         self,
         match: re.Match[str],
         request: HttpRequest,
-        viewer_access: ViewerAccess,
+        decision: ViewerAccess,
         wanted: Directives,
     ) -> Representation | None:
-        held = self._at_hand(match, request, viewer_access, wanted)
-        address = (
-            None if viewer_access.shown is None else object_address(match, viewer_access.shown)
-        )
+        held = self._at_hand(match, request, decision, wanted)
+        address = None if decision.shown is None else object_address(match, decision.shown)
         if held is None and address and (match["media"] or match["poster"] or match["preview"]):
             file = await self._files.open(self._root + address)
             if file is None and match.re is LIVE and match["media"]:
                 # It is stored a moment after it is listed.
-                held = _part(await self._edge.get_part(address), match, viewer_access.access)
+                held = _part(await self._edge.get_part(address), match, decision.access)
             if file is None and held is None:
                 file = await self._fetched(address)
-            held = held or _file(file, match, viewer_access.access)
+            held = held or _file(file, match, decision.access)
         if held is not None or match["media"] or match["preview"] or match["poster"]:
             return held
         if address is None:
             return None
         if match["part"]:
-            return _part(await self._edge.get_part(address), match, viewer_access.access)
+            return _part(await self._edge.get_part(address), match, decision.access)
         text = await self._reading.run(address, partial(self._read, address))
-        return _text(text, match, request, viewer_access.access)
+        return _text(text, match, request, decision.access)
 
     async def _fetched(self, address: str) -> OpenFile | None:
         """Open an object that had to be copied from the store; None if it does not exist.
@@ -389,7 +383,7 @@ class Origin:
         match: re.Match[str],
         request: HttpRequest,
         viewer: Requester,
-        viewer_access: ViewerAccess,
+        decision: ViewerAccess,
     ) -> Representation | None:
         """Return the successor of a deleted poster, or the placeholder if there is none.
 
@@ -398,32 +392,21 @@ class Origin:
         Raises:
             StorageError: the catalog or the store does not answer.
         """
-        if (
-            viewer_access.shown is not None
-            and object_address(match, viewer_access.shown) is not None
-        ):
-            viewer_access = await self._visibility.lookup(
-                match["hash"], viewer, early=True, anew=True
-            )
-            if not viewer_access.access.is_visible:
+        if decision.shown is not None and object_address(match, decision.shown) is not None:
+            decision = await self._visibility.lookup(match["hash"], viewer, early=True, anew=True)
+            if not decision.access.is_visible:
                 return None
-            held = await self._held(match, request, viewer_access, Directives())
+            held = await self._held(match, request, decision, Directives())
             if held is not None:
                 return held
         is_default = match["poster"] == DEFAULT_POSTER_LABEL
-        return self._placeholder(match, viewer_access) if is_default else None
+        return self._placeholder(match, decision) if is_default else None
 
-    def _placeholder(
-        self, match: re.Match[str], viewer_access: ViewerAccess
-    ) -> Representation | None:
+    def _placeholder(self, match: re.Match[str], decision: ViewerAccess) -> Representation | None:
         card = self._card
-        if (
-            card is None
-            or viewer_access.shown is None
-            or not is_of_kind(match, viewer_access.shown)
-        ):
+        if card is None or decision.shown is None or not is_of_kind(match, decision.shown):
             return None
-        cached = _PLACEHOLDER if viewer_access.access.is_cacheable else _PRIVATE
+        cached = _PLACEHOLDER if decision.access.is_cacheable else _PRIVATE
         headers = _described(content_type_and_caching(match)[0], cached, "")
         return Representation(body=card.body, headers=headers, tag=card.tag)
 

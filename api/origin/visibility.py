@@ -96,7 +96,7 @@ class _Known(msgspec.Struct, frozen=True):
 
     answered: float
     asked: float
-    viewer_access: ViewerAccess
+    decision: ViewerAccess
 
 
 class _Query(msgspec.Struct, frozen=True):
@@ -153,9 +153,9 @@ class VisibilityCache:
         known = self._remembered(hash_)
         if known is None:
             return None
-        if known.viewer_access.access is AccessLevel.OPEN:
-            return known.viewer_access
-        shown = known.viewer_access.shown
+        if known.decision.access is AccessLevel.OPEN:
+            return known.decision
+        shown = known.decision.shown
         access = self._of_stranger(shown, Requester(peer, headers), early=False)
         # A token may give access where an anonymous viewer has none.
         return ViewerAccess(access, shown) if access.is_visible else None
@@ -171,7 +171,7 @@ class VisibilityCache:
             StorageError: the catalog does not answer, and has not for five minutes.
         """
         known = self._remembered(hash_, _NEW if anew else _REMEMBERED)
-        shown = await self._ask(hash_) if known is None else known.viewer_access.shown
+        shown = await self._ask(hash_) if known is None else known.decision.shown
         access = self._of_stranger(shown, viewer, early=early)
         if not access.is_visible and shown is not None and await self._owns(viewer, hash_):
             access = decide_access(shown, owner=True, early=early)
@@ -192,7 +192,7 @@ class VisibilityCache:
         known = self._shown.get(hash_)
         tasks = self._tasks
         if tasks is None or (known and self._clock() - known.asked < _CONFIRMED):
-            answer(known is not None and is_access_equal(known.viewer_access.shown, before.shown))
+            answer(known is not None and is_access_equal(known.decision.shown, before.shown))
             return
         waiting = self._confirming.get(hash_)
         if waiting is None:
@@ -239,7 +239,7 @@ class VisibilityCache:
             # No request waits until the next attempt. The answer may have come just now.
             known = self._shown.get(hash_, known)
             self._shown[hash_] = msgspec.structs.replace(known, asked=self._clock())
-            return known.viewer_access.shown
+            return known.decision.shown
 
     async def _begin(self, hash_: str) -> _Query:
         """Begin a query; without a task group, wait for its end."""
@@ -281,7 +281,7 @@ class VisibilityCache:
             self._shown = {
                 name: known
                 for name, known in self._shown.items()
-                if known.viewer_access.shown is not None
+                if known.decision.shown is not None
             }
             if len(self._shown) >= _MOST_REMEMBERED:
                 self._shown.clear()

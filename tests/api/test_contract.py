@@ -229,8 +229,8 @@ async def test_texts_hold_any_characters_up_to_the_stated_lengths(
         assert some((await call(api_service, "GET", one))["data"], texts) == texts
         for key in texts:
             longer = {"description": "New", "title": "New", key: texts[key] + letter}
-            told = await call(api_service, "PUT", one, longer, 422)
-            assert set(told["errors"]) == {key}
+            refused = await call(api_service, "PUT", one, longer, 422)
+            assert set(refused["errors"]) == {key}
     faulty: tuple[tuple[str, Any], ...] = (  # Any: of every type
         ("title", "a\x00"), ("title", "a\nb"), ("title", 1), ("title", ["x"]), ("title", True),
         ("description", "a\x00"), ("description", 1), ("description", {}), ("category", "1"),
@@ -240,9 +240,9 @@ async def test_texts_hold_any_characters_up_to_the_stated_lengths(
         ("tags", [{"name": "a", "unheard": 1}]), ("tags", [{"name": "x" * 256}]),
     )  # fmt: skip
     for key, wrong in faulty:
-        told = await call(api_service, "PUT", one, {"title": "New", key: wrong}, 422)
-        assert contract_shapes.refusal_faults(told) == []
-        assert set(told["errors"]) == {key}, wrong
+        refused = await call(api_service, "PUT", one, {"title": "New", key: wrong}, 422)
+        assert contract_shapes.refusal_faults(refused) == []
+        assert set(refused["errors"]) == {key}, wrong
     assert some((await call(api_service, "GET", one))["data"], texts) == texts
 
 

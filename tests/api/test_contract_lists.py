@@ -100,14 +100,14 @@ def same_links(body: Json, wanted: Json) -> None:
             return parts.path, sorted(parse_qsl(parts.query, keep_blank_values=True))
         return value
 
-    def told(envelope: Json) -> list[object]:
+    def refused(envelope: Json) -> list[object]:
         links, meta = envelope["links"], dict(envelope["meta"])
         bar = [
             (sorted_query(each["url"]), each["label"], each["active"]) for each in meta.pop("links")
         ]
         return [{key: sorted_query(each) for key, each in links.items()}, meta, bar]
 
-    assert told({"links": body["links"], "meta": body["meta"]}) == told(wanted)
+    assert refused({"links": body["links"], "meta": body["meta"]}) == refused(wanted)
 
 
 @pytest.mark.parametrize("kind", LISTS)
@@ -280,8 +280,8 @@ async def test_our_own_lists_come_in_the_same_envelope(api_service: ApiService) 
     of_one = await call(api_service, "GET", f"{path}?{urlencode(one)}")
     assert {each["number"] for each in of_one["data"]} >= {1}
     same_links(of_one, expected(path, one, 10, 1, of_one["meta"]["total"]))
-    told = await call(api_service, "GET", f"{path}?since=x&page=0&stream=x", status=422)
-    assert set(told["errors"]) == {"since", "page", "stream"}
+    refused = await call(api_service, "GET", f"{path}?since=x&page=0&stream=x", status=422)
+    assert set(refused["errors"]) == {"since", "page", "stream"}
     assert [each["id"] for each in body["data"]] == sorted(
         (each["id"] for each in body["data"]), reverse=True
     )

@@ -108,14 +108,16 @@ async def populated_service(api_service: ApiService) -> PopulatedService:
 
 def refused(answer: Response, *statuses: int) -> Json:
     """See that an answer is a refusal in the one shape that all have; return its body."""
-    told = f"{answer.request.method} {answer.request.url.path}: {answer.status_code} {answer.text}"
-    assert answer.status_code in statuses, told
-    assert answer.headers["content-type"] == "application/json", told
-    assert answer.headers["cache-control"] == "no-store", told
+    description = (
+        f"{answer.request.method} {answer.request.url.path}: {answer.status_code} {answer.text}"
+    )
+    assert answer.status_code in statuses, description
+    assert answer.headers["content-type"] == "application/json", description
+    assert answer.headers["cache-control"] == "no-store", description
     body = answer.json()
-    assert contract_shapes.refusal_faults(body) == [], told
+    assert contract_shapes.refusal_faults(body) == [], description
     # Only fields at fault are named, and only these two statuses have any.
-    assert ("errors" not in body) or answer.status_code in (409, 422), told
+    assert ("errors" not in body) or answer.status_code in (409, 422), description
     return body
 
 
@@ -191,7 +193,7 @@ async def test_another_projects_records_are_as_if_they_were_not_there(
     for operation in populated_service.operations:
         if operation.path in OF_NO_RECORD:
             continue
-        told: list[Json] = []
+        description: list[Json] = []
         for numbers in (populated_service.numbers, by_key, nowhere):
             for sent in (sendable(operation), broken):
                 answer = await api_service.client.request(
@@ -204,10 +206,10 @@ async def test_another_projects_records_are_as_if_they_were_not_there(
                 ends = (
                     operation.method == "DELETE" and operation.path == "/api/projects/{project_id}"
                 )
-                told.append(refused(answer, 403 if ends else 404))
+                description.append(refused(answer, 403 if ends else 404))
                 asked += 1
         # Nothing tells what is another's from what is not there.
-        assert all(body == told[0] for body in told), operation
+        assert all(body == description[0] for body in description), operation
     assert asked > 200
     assert await populated_service.all_records() == before
 
@@ -275,8 +277,8 @@ async def test_unknown_countries_and_resolutions_are_named(
         for wrong in ("XX", "ROU", "ß", "642", 643_000, -1, 1 << 70):
             body = {"title": "New", "countries": ["RO", wrong, 276]}
             answer = await api_service.client.put(one, json=body, headers=api_service.owner)
-            (told,) = refused(answer, 422)["errors"]["countries"]
-            assert str(wrong)[:20] in told
+            (description,) = refused(answer, 422)["errors"]["countries"]
+            assert str(wrong)[:20] in description
     one = f"/api/streams/{populated_service.numbers['stream_id']}"
     for numbers in ([1, 7], [8], [0], [99], [-1], [1 << 70], [], ["720p"], [True], None, 1):
         body = {"title": "New", "resolutions": numbers}

@@ -163,7 +163,7 @@ def test_an_attack_costs_the_attacker_alone(
     if attack.cause:
         poll(
             lambda: any(
-                attack.cause in told for told in attacked_service.logged_causes(target.home)
+                attack.cause in logged for logged in attacked_service.logged_causes(target.home)
             ),
             within=AT_ONCE,
             what=f"{attack.cause!r} in the log: {attacked_service.logged_causes(target.home)}",
@@ -194,8 +194,8 @@ def test_a_stopped_encoder_is_closed_in_time(attacked_service: AttackedService) 
 @pytest.mark.parametrize("attack", SLOW, ids=lambda attack: attack.name)
 def test_who_is_slow_is_closed_in_time(attacked_service: AttackedService, attack: Attack) -> None:
     attacked_service.slow[attack.name].result(timeout=40 * SCALE)
-    told = attacked_service.headend.log.read_text()
-    assert attack.cause in told
+    logged = attacked_service.headend.log.read_text()
+    assert attack.cause in logged
     attacked_service.publish()
 
 

@@ -21,7 +21,7 @@ from tests.support.browser import Chromium
 from tests.support.e2e.publishers import ffmpeg, publishing
 from tests.support.e2e.service import SCALE, ServiceProcess, run_headend, service
 from tests.support.e2e.websocket_clients import (
-    Told,
+    ClientOutput,
     WebSocketProgram,
     client,
     credentials,
@@ -56,7 +56,7 @@ def headend(own_service: ServiceProcess) -> ServiceProcess:
     return own_service
 
 
-def last_state(events: list[Told]) -> Told:
+def last_state(events: list[ClientOutput]) -> ClientOutput:
     """Return how the last event says that a stream stands."""
     return {name: events[-1][name] for name in STATES[0]} if events else {}
 

@@ -125,9 +125,9 @@ def test_a_video_is_uploaded_made_played_and_deleted(
     again = fetch(segment, headers={"If-None-Match": whole.headers["etag"]})
     assert again.status == 304
 
-    told = doctor(headend.data, bucket)
-    assert "all files of the catalog exist" in told
-    assert "database and media belong together" in told
+    findings = doctor(headend.data, bucket)
+    assert "all files of the catalog exist" in findings
+    assert "database and media belong together" in findings
 
     gone = fetch(f"{headend.http}/api/videos/{video['id']}", method="DELETE", token=headend.token)
     assert gone.status == 204

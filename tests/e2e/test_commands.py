@@ -87,11 +87,11 @@ def api(
     assert run_headend("migrate", "--data", str(data)).returncode == 0
     with service(data, role="ingest", environment=WINDOWS) as ingest:
         ports = {"rtmp": ingest.server.removesuffix("/live"), "rtmps": ingest.secure_server}
-        told = {
+        settings = {
             "HEADEND_RTMP__PUBLIC_URL": ports["rtmp"],
             "HEADEND_RTMPS__PUBLIC_URL": ports["rtmps"].removesuffix("/live"),
         }
-        with service(data, role="api", environment={**WINDOWS, **told}) as apart:
+        with service(data, role="api", environment={**WINDOWS, **settings}) as apart:
             yield apart
 
 
@@ -204,11 +204,11 @@ def test_resolutions_that_are_edited_count_from_the_next_run(
 
 def test_without_an_ingest_an_end_is_refused_and_a_deletion_is_not(tmp_path: Path) -> None:
     assert run_headend("migrate", "--data", str(tmp_path / "data")).returncode == 0
-    told = {
+    settings = {
         "HEADEND_RTMP__PUBLIC_URL": "rtmp://localhost:1935",
         "HEADEND_RTMPS__PUBLIC_URL": "rtmps://localhost:1936",
     }
-    with service(tmp_path / "data", role="api", environment={**WINDOWS, **told}) as api:
+    with service(tmp_path / "data", role="api", environment={**WINDOWS, **settings}) as api:
         lone = Owner(api, api.add_stream("Lone"))
         answer = lone.call("POST", "/end")
         assert answer.status == 503

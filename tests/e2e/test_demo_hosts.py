@@ -64,8 +64,8 @@ def test_a_page_plays_on_while_the_host_that_runs_its_stream_is_killed_twice(
             taken = terminal.until(r"ingest host (.) runs the stream, (\S+) s after the kill", 15)
             assert taken[1] != owner
             terminal.until(f"ingest host {owner} is back", 30)
-            told = terminal.until("a viewer has got .* segments", 10)[0]
-            assert "nothing missing, nothing wrong" in told
+            line = terminal.until("a viewer has got .* segments", 10)[0]
+            assert "nothing missing, nothing wrong" in line
             found.append(float(taken[2]))
             owner = taken[1]
         last = viewer.wait_until_playing(20, span=4)

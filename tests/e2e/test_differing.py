@@ -132,8 +132,8 @@ def test_encoders_that_differ_take_turns_and_picture_and_sound_stay_together(
             viewer = browser.open(stream.watch)
             viewer.wait_until_playing(20, span=2)
             for drill in range(1, pairing.drills + 1):
-                told = stream.command("failover-drill")["drill"]
-                assert (told["from"], told["to"]) == ("primary", "backup-1")
+                answer = stream.command("failover-drill")["drill"]
+                assert (answer["from"], answer["to"]) == ("primary", "backup-1")
                 viewer.wait_until_playing(10, span=2)
                 poll(
                     lambda drill=drill: len(stream.listed_events("switched")) >= 2 * drill,

@@ -53,19 +53,19 @@ def test_encoders_that_are_set_badly_are_told_what_to_set(
     primary = ffmpeg(first, f"{headend.server}/{headend.key}")
 
     def seen() -> Json | None:
-        told = report(headend)
-        slots = told["slots"]
-        known = len(slots) == 1 and slots[0]["video"] is not None and told["live"]
-        return told if known and slots[0]["video"]["keyframes"]["intervals"] else None
+        current = report(headend)
+        slots = current["slots"]
+        known = len(slots) == 1 and slots[0]["video"] is not None and current["live"]
+        return current if known and slots[0]["video"]["keyframes"]["intervals"] else None
 
     with publishing(primary):
-        told = poll(seen, within=15 + 5 * SCALE, what="a keyframe interval")
-        assert told is not None
-        (slot,) = told["slots"]
-        assert (told["on_air"], slot["slot"], slot["backup_id"]) == ("primary", "primary", None)
+        current = poll(seen, within=15 + 5 * SCALE, what="a keyframe interval")
+        assert current is not None
+        (slot,) = current["slots"]
+        assert (current["on_air"], slot["slot"], slot["backup_id"]) == ("primary", "primary", None)
         assert slot["peer"].startswith("127.0.0.1:")
         assert slot["connected_seconds"] >= 8
-        assert told["advice"] == []
+        assert current["advice"] == []
         video, audio, network = slot["video"], slot["audio"], slot["network"]
         assert (video["codec"], video["profile"]) == ("H.264", "High")
         assert (video["width"], video["height"]) == (640, 360)
@@ -85,21 +85,21 @@ def test_encoders_that_are_set_badly_are_told_what_to_set(
         assert "4 B-frames" in said
 
         def both() -> Json | None:
-            told = report(headend)
-            known = [each["slot"] for each in told["slots"] if each["video"] and each["audio"]]
-            rated = known == ["primary", "backup-1"] and told["slots"][1]["video"]["frame_rate"]
-            return told if rated else None
+            current = report(headend)
+            known = [each["slot"] for each in current["slots"] if each["video"] and each["audio"]]
+            rated = known == ["primary", "backup-1"] and current["slots"][1]["video"]["frame_rate"]
+            return current if rated else None
 
         with publishing(ffmpeg(second, f"{backup['rtmp_url']}/{headend.key}")):
-            told = poll(both, within=5 * SCALE, what="both encoders' frame rates")
-            assert told is not None
-            assert told["on_air"] == "primary"
-            other = told["slots"][1]
+            current = poll(both, within=5 * SCALE, what="both encoders' frame rates")
+            assert current is not None
+            assert current["on_air"] == "primary"
+            other = current["slots"][1]
             assert other["backup_id"] == backup["id"]
             # A machine under load delays what comes: that is told too, and is not its settings'.
             about_network = ("Nothing ", "Packets ")
             assert [each for each in other["advice"] if not each.startswith(about_network)] == []
-            (said,) = told["advice"]
+            (said,) = current["advice"]
             for part in (
                 "Primary and backup-1 have different settings",
                 "640x360 and 426x240",

@@ -185,13 +185,13 @@ def test_the_stream_the_film_and_the_upload_outlive_it(
         completed(installation.api.running, added["video"]["id"], within=120)
     written.refresh()
     compared = written.compare_with(seen.normal.digests)
-    told = [each["type"] for each in stream.listed_events()[events:]]
+    kinds = [each["type"] for each in stream.listed_events()[events:]]
     late = max((wait for wait, at in seen.low.waits if at > back), default=0.0)
     figures = {
         "least that a viewer at normal latency had to play": f"{seen.normal.least:.1f} s",
         "longest wait for a part at low latency": f"{seen.low.longest:.1f} s",
         "discontinuities": max(seen.normal.marks.values(), default=0),
-        "events": ", ".join(told) or "none",
+        "events": ", ".join(kinds) or "none",
         "segments compared": compared,
         "uploads": f"{len(seen.uploader.made)}, cut {seen.uploader.cuts} times",
         "requests refused in front of S3": installation.engines.front.refused(),
@@ -202,7 +202,7 @@ def test_the_stream_the_film_and_the_upload_outlive_it(
     assert seen.low.longest <= fault.most_wait * SCALE, measured
     assert late <= (fault.most_wait if fault.most_wait > 4 else 4.0) * SCALE, measured
     assert max(seen.normal.marks.values(), default=0) == 0, measured
-    assert "encoder off" not in told, measured
+    assert "encoder off" not in kinds, measured
     assert installation.hosts.owner(stream.number) == owner
     assert written.faults == []
     check_uploads(installation, seen.uploader)

@@ -110,8 +110,8 @@ def test_a_killed_primary_is_replaced_by_the_backup_and_takes_over_again_when_it
             before = newest(headend)
             poll(lambda: newest(headend) >= before + 2, within=12, what="going on")
             assert addresses(headend.playlist) == run
-    told = [(each["from"], each["to"], each["reason"]) for each in switches(headend)]
-    assert told == [
+    listed = [(each["from"], each["to"], each["reason"]) for each in switches(headend)]
+    assert listed == [
         ("primary", "backup-1", "lost"),
         ("backup-1", "primary", "returned"),
         ("primary", "backup-1", "lost"),

@@ -263,7 +263,7 @@ def test_a_fault_around_the_service_during_a_stream(
             newest = max(viewer.named[_RUNG])
             poll(lambda: max(viewer.named[_RUNG]) >= newest + 4, within=60, what="going on")
             completed(running, added["video"]["id"], within=120)
-        told = [each["type"] for each in stream.listed_events()[events:]]
+        kinds = [each["type"] for each in stream.listed_events()[events:]]
         lost = lost_pictures(viewer, tmp_path / "kept")
         figures = {
             "pictures lost": lost,
@@ -271,7 +271,7 @@ def test_a_fault_around_the_service_during_a_stream(
             "longest wait for a segment": f"{viewer.longest_wait():.1f} s",
             "slowest look": f"{viewer.slowest:.1f} s",
             "discontinuities": len(viewer.marks(_RUNG)),
-            "events": ", ".join(told) or "none",
+            "events": ", ".join(kinds) or "none",
             "log": logged(running, place),
         }
         measured = "; ".join(f"{name}: {figure}" for name, figure in figures.items())

@@ -88,9 +88,9 @@ def test_a_primary_that_flaps_moves_viewers_no_more_often_than_the_policy_allows
     assert all(one != other for one, other in pairwise(ways)), "to and fro in turns"
     assert len(ways) <= 2 * returns + 1
     marks = sum(len(archive.marks(rendition)) for rendition in archive.held)
-    told = f"{latency} latency, {FLAPS} deaths of a primary in {took / 60:.1f} minutes"
+    label = f"{latency} latency, {FLAPS} deaths of a primary in {took / 60:.1f} minutes"
     proof(
-        f"{told}, 5 lives long enough: switches",
+        f"{label}, 5 lives long enough: switches",
         f"{len(ways)} ({returns} returns), {marks} discontinuities, {sample.stalls} waits",
         f"at most 10, 0{', 0' if latency == 'normal' else ''}",
     )
@@ -102,8 +102,8 @@ def test_a_primary_that_flaps_moves_viewers_no_more_often_than_the_policy_allows
         return
     longest, whole = max([0.0, *waits]), sum(wait for wait in waits if wait > 0)
     most = _LOW_WAIT * len(ways)
-    proof(f"{told}: the page's longest wait", f"{longest:.2f} s", f"{_LOW_WAIT} s")
-    proof(f"{told}: the page's waits in all", f"{whole:.2f} s", f"{most} s")
+    proof(f"{label}: the page's longest wait", f"{longest:.2f} s", f"{_LOW_WAIT} s")
+    proof(f"{label}: the page's waits in all", f"{whole:.2f} s", f"{most} s")
     assert min([0.0, *waits]) > -_SAME, waits
     assert longest <= _LOW_WAIT * SCALE, waits
     assert whole <= most * SCALE, waits

@@ -50,8 +50,8 @@ def test_every_file_of_the_corpus_plays_or_is_refused_with_a_reason(
             failed[item.file] = str(error)[:500]
     assert failed == {}
     played = sum(not item.refused for item in CORPUS)
-    told = f"{played} play, {len(CORPUS) - played} refused with a reason"
-    proof("files as phones, cameras and editors make them, in Chromium", told, "all")
+    measured = f"{played} play, {len(CORPUS) - played} refused with a reason"
+    proof("files as phones, cameras and editors make them, in Chromium", measured, "all")
 
 
 def _plays(shared_service: ServiceProcess, browser: Chromium, item: Item, folder: Path) -> None:

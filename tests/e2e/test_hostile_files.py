@@ -182,11 +182,11 @@ def ended(headend: ServiceProcess, status: int, answer: dict[str, Any]) -> tuple
     path = f"/api/videos/{answer['video']['id']}/status"
 
     def over() -> dict[str, Any] | None:
-        told = get_json(headend, path)
-        return told if told["state"] in ("completed", "failed") else None
+        shown = get_json(headend, path)
+        return shown if shown["state"] in ("completed", "failed") else None
 
-    told = poll(over, within=90, what="the end of a hostile file")
-    return str(told["state"]), str(told["reason"])
+    shown = poll(over, within=90, what="the end of a hostile file")
+    return str(shown["state"]), str(shown["reason"])
 
 
 def test_twenty_hostile_files_cost_a_live_stream_no_frame(
@@ -251,12 +251,12 @@ def test_twenty_hostile_files_cost_a_live_stream_no_frame(
         what="the run's end",
     )
     collect(headend.playlist, held)
-    told = re.findall(r"^frame=\s*(\d+)", progress.read_text(), re.MULTILINE)
+    shown = re.findall(r"^frame=\s*(\d+)", progress.read_text(), re.MULTILINE)
     top = held["360p"]
     assert sorted(top.segments) == list(range(len(top.segments)))
     assert not any(segment.discontinuity for segment in top.segments.values())
     arrived = digests(top.file(tmp_path / "top.mp4"))
-    assert arrived == list(itertools.islice(itertools.cycle(digests(small_source)), int(told[-1])))
+    assert arrived == list(itertools.islice(itertools.cycle(digests(small_source)), int(shown[-1])))
     assert decoder_errors(top.file(tmp_path / "top.mp4")) == ""
     log = headend.log.read_text()
     assert str(secret) not in log
@@ -268,5 +268,5 @@ def test_twenty_hostile_files_cost_a_live_stream_no_frame(
         f" {counts.count('completed')} made into what film they held; answered in {seconds:.1f} s",
         "none elsewhere",
     )
-    proof("frames of the encoder on air meanwhile", f"{len(arrived)} of {told[-1]}", "all")
+    proof("frames of the encoder on air meanwhile", f"{len(arrived)} of {shown[-1]}", "all")
     proof("most that the service grew meanwhile", f"{measuring.growth >> 20} MiB", "below 64 MiB")

@@ -190,8 +190,10 @@ def test_every_failure_of_a_primary_and_its_return_keep_the_standard(
     is_clean(checker, proof, what, mode=mode)
     if mode == "low":
         wrong = {name_of(url): each.history.wrong_hints for url, each in checker.renditions.items()}
-        told = ", ".join(f"{count} in {name}" for name, count in sorted(wrong.items()))
-        proof(f"{_SAID[mode]}, {what}: hints after which another part came", told, "one a switch")
+        counted = ", ".join(f"{count} in {name}" for name, count in sorted(wrong.items()))
+        proof(
+            f"{_SAID[mode]}, {what}: hints after which another part came", counted, "one a switch"
+        )
         # A backup's keyframes may be further apart at a switch than usual on a busy machine.
         assert max(wrong.values()) <= 2 * len(CAUSES), wrong
 

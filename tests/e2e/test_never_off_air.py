@@ -282,8 +282,8 @@ class ViewerRecords:
                 gaps.append(joint.gap_ms if joint else 0)
                 amiss.append(gaps[-1] - switch.facts["gap_ms"])
                 # An encoder that a busy machine holds up shows an older picture than it sends.
-                told = switch.facts["gap_ms"]
-                gap = gaps[-1] if SCALE == 1 else min(gaps[-1], told, key=abs)
+                reported = switch.facts["gap_ms"]
+                gap = gaps[-1] if SCALE == 1 else min(gaps[-1], reported, key=abs)
                 if abs(gap) / 1000 > GOP_SECONDS / 2 + 0.1 * SCALE:
                     wide.append(f"{rung}, {number}, {switch.cause}: {gaps[-1]}; {switch.facts}")
         assert len(clock_jumps(self.pictures[RUNGS[0]])) <= len(self.switches), "no other joint"

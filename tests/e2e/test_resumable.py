@@ -28,7 +28,7 @@ RTMP = {
 }
 PIECE = bytes(range(256)) * (MiB // 256)
 
-Told = dict[str, Any]  # Any: what the client's own lines hold
+JsonObject = dict[str, Any]  # Any: what the client's own lines hold
 
 
 def large(size: int) -> tuple[bytes, bytes, int]:
@@ -58,7 +58,7 @@ def _pieces(begins: bytes, box: bytes, rest: int) -> Iterator[bytes]:
         yield piece
 
 
-def by_page(packages: Path, order: Told) -> list[Told]:
+def by_page(packages: Path, order: JsonObject) -> list[JsonObject]:
     """Upload with tus-js-client; return all that it told."""
     program = shutil.which("node")
     assert program is not None
@@ -125,7 +125,7 @@ def memory(running: ServiceProcess) -> int:
 def sum_of(running: ServiceProcess, number: str) -> str:
     """Return the SHA-256 of the file that a video was made of."""
     answer = fetch(f"{running.http}/api/videos/{number}", token=running.token)
-    shown: Told = answer.json["data"]  # type: ignore[assignment]
+    shown: JsonObject = answer.json["data"]  # type: ignore[assignment]
     (source,) = Path(running.data, "objects", "sources", shown["hash"]).iterdir()
     with source.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
@@ -136,7 +136,7 @@ def completed(running: ServiceProcess, number: str) -> None:
     deadline = time.monotonic() + 90 * SCALE
     while time.monotonic() < deadline:
         answer = fetch(f"{running.http}/api/videos/{number}/status", token=running.token)
-        state: Told = answer.json["data"]  # type: ignore[assignment]
+        state: JsonObject = answer.json["data"]  # type: ignore[assignment]
         assert state["state"] != "failed", state
         if state["state"] == "completed":
             return
@@ -149,7 +149,7 @@ def test_a_page_uploads_aborts_and_goes_on(tmp_path: Path, packages: Path) -> No
     with service(tmp_path / "data") as running:
         headers = {"Authorization": f"Bearer {running.token}"}
         own_service = {"endpoint": f"{running.http}/api/projects/1/uploads", "headers": headers}
-        orders: list[tuple[Told, int | None]] = [
+        orders: list[tuple[JsonObject, int | None]] = [
             ({**own_service, "chunkSize": 16 * MiB, "metadata": {"filename": "a.mp4"}}, 3 * MiB),
             ({**own_service, "chunkSize": MiB, "uploadDataDuringCreation": True}, None),
             # Where the last piece is a whole one, this client never says that it was the last.
@@ -159,20 +159,20 @@ def test_a_page_uploads_aborts_and_goes_on(tmp_path: Path, packages: Path) -> No
             f"{running.http}/api/projects/1/upload-links",
             method="POST", token=running.token, body={"title": "Sent in"},
         )  # fmt: skip
-        link: Told = leave.json["upload_link"]  # type: ignore[assignment]
+        link: JsonObject = leave.json["upload_link"]  # type: ignore[assignment]
         orders.append(({"endpoint": link["address"], "chunkSize": 2 * MiB}, 4 * MiB))
-        told: list[Told] = []
+        seen: list[JsonObject] = []
         for options, abort in orders:
             sha = written(file, 8 * MiB)
             sized = {} if "uploadLengthDeferred" in options else {"uploadSize": 8 * MiB}
-            told = by_page(
+            seen = by_page(
                 packages,
                 {"file": str(file), "options": {**options, **sized}, "abortAt": abort},
             )
-            assert told[-1]["kind"] == "success", told[-3:]
-            assert ("aborted" in {each["kind"] for each in told}) == (abort is not None)
-            assert sum_of(running, told[-1]["video"]) == sha
-        completed(running, told[-1]["video"])
+            assert seen[-1]["kind"] == "success", seen[-3:]
+            assert ("aborted" in {each["kind"] for each in seen}) == (abort is not None)
+            assert sum_of(running, seen[-1]["video"]) == sha
+        completed(running, seen[-1]["video"])
         again = by_page(
             packages,
             {
@@ -194,7 +194,7 @@ def test_a_page_replaces_a_file_by_one_that_no_form_takes(tmp_path: Path, packag
     with service(tmp_path / "data") as running:
         headers = {"Authorization": f"Bearer {running.token}"}
         own_service = {"endpoint": f"{running.http}/api/projects/1/uploads", "headers": headers}
-        order: Told = {
+        order: JsonObject = {
             "file": str(file),
             "options": {**own_service, "uploadSize": 8 * MiB},
             "abortAt": None,
@@ -206,11 +206,11 @@ def test_a_page_replaces_a_file_by_one_that_no_form_takes(tmp_path: Path, packag
             f"{running.http}/api/projects/1/upload-links",
             method="POST", token=running.token, body={"video_id": int(first)},
         )  # fmt: skip
-        link: Told = leave.json["upload_link"]  # type: ignore[assignment]
+        link: JsonObject = leave.json["upload_link"]  # type: ignore[assignment]
         named = {**own_service, "metadata": {"filename": "a.mp4", "replaces": first}}
         for options, length in ((named, size), ({"endpoint": link["address"]}, 9 * MiB)):
             sha = written(file, length)
-            told = by_page(
+            seen = by_page(
                 packages,
                 {
                     "file": str(file),
@@ -218,13 +218,13 @@ def test_a_page_replaces_a_file_by_one_that_no_form_takes(tmp_path: Path, packag
                     "abortAt": length // 3,
                 },
             )
-            assert (told[-1]["kind"], told[-1]["video"]) == ("success", first), told[-3:]
-            assert "aborted" in {each["kind"] for each in told}
+            assert (seen[-1]["kind"], seen[-1]["video"]) == ("success", first), seen[-3:]
+            assert "aborted" in {each["kind"] for each in seen}
             assert sum_of(running, first) == sha
             completed(running, first)
         after = fetch(f"{running.http}/api/videos/{first}", token=running.token)
-        was: Told = before.json["data"]  # type: ignore[assignment]
-        now: Told = after.json["data"]  # type: ignore[assignment]
+        was: JsonObject = before.json["data"]  # type: ignore[assignment]
+        now: JsonObject = after.json["data"]  # type: ignore[assignment]
         assert (now["hash"], now["title"], now["size"]) == (was["hash"], was["title"], 9 * MiB)
         listed = fetch(f"{running.http}/api/projects/1/videos", token=running.token)
         assert [each["id"] for each in listed.json["data"]] == [int(first)]  # type: ignore[index]
@@ -330,6 +330,6 @@ def test_two_processes_hand_an_upload_over(tmp_path: Path) -> None:
         assert sum_of(running, video) == sha
 
 
-def shown(running: ServiceProcess, path: str) -> Told:
-    data: Told = fetch(f"{running.http}{path}", token=running.token).json["data"]  # type: ignore[assignment]
+def shown(running: ServiceProcess, path: str) -> JsonObject:
+    data: JsonObject = fetch(f"{running.http}{path}", token=running.token).json["data"]  # type: ignore[assignment]
     return data

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.test_resumable import MiB, Told, sum_of, written
+from tests.e2e.test_resumable import JsonObject, MiB, sum_of, written
 from tests.support.browser import Chromium
 from tests.support.e2e.service import SCALE, ServiceProcess, fetch, service
 
@@ -51,7 +51,7 @@ def arrived(running: ServiceProcess) -> str:
     deadline = time.monotonic() + 30 * SCALE
     while time.monotonic() < deadline:
         answer = fetch(f"{running.http}/api/projects/1/videos", token=running.token)
-        listed: list[Told] = answer.json["data"]  # type: ignore[assignment]
+        listed: list[JsonObject] = answer.json["data"]  # type: ignore[assignment]
         if listed and not listed[0]["uploading"]:
             return str(listed[0]["id"])
         time.sleep(0.1)
@@ -86,13 +86,13 @@ def test_the_commands_of_the_page_work(tmp_path: Path) -> None:
         resumed = run(begin, go_on)
         assert "upload-offset: 18" in resumed.lower(), resumed
         assert "HTTP/1.1 422" in resumed or "HTTP/1.1 204" in resumed, resumed
-        made: Told = json.loads(run(link))
-        sent: Told = json.loads(run(f"LINK={made['upload_link']['address']}", form))
+        made: JsonObject = json.loads(run(link))
+        sent: JsonObject = json.loads(run(f"LINK={made['upload_link']['address']}", form))
         assert sent["video"]["title"] == "Your greeting"
-        other: Told = json.loads(run(link_for))
-        third: Told = json.loads(run(f"LINK={other['upload_link']['address']}", form))
+        other: JsonObject = json.loads(run(link_for))
+        third: JsonObject = json.loads(run(f"LINK={other['upload_link']['address']}", form))
         assert (third["message"], third["video"]["id"]) == ("File replaced.", 1)
-        changed: Told = json.loads(run(origins))
+        changed: JsonObject = json.loads(run(origins))
         assert changed["project"]["origins"] == ["https://app.example"]
 
 
@@ -114,7 +114,7 @@ def test_the_page_uploads_from_another_origin_in_chromium(
     }"""
     with service(tmp_path / "data") as running, site(shop) as origin:
 
-        def ask(method: str, path: str, body: Told) -> Told:
+        def ask(method: str, path: str, body: JsonObject) -> JsonObject:
             answer = fetch(running.http + path, method=method, token=running.token, body=body)
             assert answer.status in (200, 201), answer.text
             return answer.json

@@ -91,14 +91,14 @@ def walls_go_on(stream: EncoderPair) -> None:
 
 def recorded(stream: EncoderPair) -> Json | None:
     """Return the video that the stream's last run became."""
-    told = stream.listed_events("recorded")
-    if not told:
+    label = stream.listed_events("recorded")
+    if not label:
         return None
     address = f"{stream.headend.http}/api/projects/1/videos"
     answer = fetch(address, token=stream.headend.token)
     assert answer.status == 200, answer.text
     videos = cast("list[Json]", answer.json["data"])
-    return next((video for video in videos if video["hash"] == told[-1]["facts"]["video"]), None)
+    return next((video for video in videos if video["hash"] == label[-1]["facts"]["video"]), None)
 
 
 @pytest.mark.parametrize("away", [_SHORT, _LONG])
@@ -155,10 +155,10 @@ def test_a_stream_whose_encoders_all_fail_is_a_slate_and_then_itself_again(
         assert longest_gap(archive.pictures(rung, tmp_path)) <= 0.25, rung
         for path in archive.held[rung].stretches(tmp_path / f"all-{rung}.mp4"):
             assert decoder_errors(path) == "", path
-    told = f"{latency} latency, encoders gone for {away:.0f} s"
+    label = f"{latency} latency, encoders gone for {away:.0f} s"
     due = gone + _GOODBYE - 2 * _LAST_PICTURE
     proof(
-        f"{told} or until the page shows it: the slate in the media",
+        f"{label} or until the page shows it: the slate in the media",
         f"{slate:.1f} s",
         f"{due:.1f} s: {gone:.1f} s and a goodbye, less 2 s of each",
     )
@@ -170,7 +170,9 @@ def test_a_stream_whose_encoders_all_fail_is_a_slate_and_then_itself_again(
     again.close()
     assert sample is not None
     assert not [fault for fault in sample.faults if fault.endswith("fatal")], sample.faults
-    proof(f"{told}: waits of the picture in Chromium, in 2 seams", f"{sample.stalls - stalls}", "0")
+    proof(
+        f"{label}: waits of the picture in Chromium, in 2 seams", f"{sample.stalls - stalls}", "0"
+    )
     assert sample.stalls == stalls, sample
 
 
@@ -196,6 +198,8 @@ def test_an_owner_who_holds_the_output_shows_the_slate_until_it_is_let_go(
         sample = viewer.wait_until_playing(10)
         assert sample.stalls == 0, sample
         viewer.close()
-    told = [each["type"] for each in stream.listed_events("paused", "resumed", "slate", "switched")]
-    assert told.count("paused") == told.count("resumed") == 1
-    assert "switched" not in told
+    label = [
+        each["type"] for each in stream.listed_events("paused", "resumed", "slate", "switched")
+    ]
+    assert label.count("paused") == label.count("resumed") == 1
+    assert "switched" not in label

@@ -161,10 +161,10 @@ def expected(slots: frozenset[int], *, published: bool) -> Json:
     }
 
 
-def state_from_events(told: list[Json]) -> Json:
+def state_from_events(events: list[Json]) -> Json:
     """Return how the stream stands by what its owner was told, from the first event on."""
     live, on_air, sending = False, None, set[str]()
-    for event in told:
+    for event in events:
         facts = event["facts"]
         match event["type"]:
             case "live":
@@ -207,13 +207,13 @@ def check_state(
             what="its sound",
         )
     assert record(stream) == wanted, "it stays so"
-    told = stream.listed_events()
-    assert [each["number"] for each in told] == list(range(1, len(told) + 1))
-    state = state_from_events(told)
+    events = stream.listed_events()
+    assert [each["number"] for each in events] == list(range(1, len(events) + 1))
+    state = state_from_events(events)
     assert state["live"] == wanted["live"]
     assert len(state["sending"]) == wanted["receiving_count"]
     if state["on_air"] is not None:
-        assert (state["on_air"] == "backup-1") == wanted["backup"][1], told[-5:]
+        assert (state["on_air"] == "backup-1") == wanted["backup"][1], events[-5:]
 
 
 def victims(moments: random.Random) -> Iterator[str]:

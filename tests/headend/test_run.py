@@ -58,7 +58,7 @@ def test_a_setting_that_cannot_be_used_is_one_sentence(
 def test_a_role_runs_until_a_signal_and_tells_its_manager(
     settings: ServiceSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told: list[bytes] = []
+    printed: list[bytes] = []
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(str(tmp_path / "notify"))
         manager.settimeout(120)
@@ -66,7 +66,7 @@ def test_a_role_runs_until_a_signal_and_tells_its_manager(
 
         def stop_once_ready() -> None:
             try:
-                told.append(manager.recv(1000))
+                printed.append(manager.recv(1000))
             except TimeoutError:
                 _thread.interrupt_main()  # end the role, which may have no handler of SIGTERM
             else:
@@ -76,6 +76,6 @@ def test_a_role_runs_until_a_signal_and_tells_its_manager(
         stopper.start()
         run(TRANSCODE, settings)
         stopper.join()
-        told.append(manager.recv(1000))
-    assert told[0].startswith(b"READY=1\nSTATUS=transcode at http://")
-    assert told[1] == b"STOPPING=1"
+        printed.append(manager.recv(1000))
+    assert printed[0].startswith(b"READY=1\nSTATUS=transcode at http://")
+    assert printed[1] == b"STOPPING=1"

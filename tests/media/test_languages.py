@@ -10,7 +10,7 @@ from media.languages import language_name, language_tag
 
 
 @pytest.mark.parametrize(
-    ("said", "tag"),
+    ("text", "tag"),
     [
         ("eng", "en"),
         ("ger", "de"),
@@ -32,8 +32,8 @@ from media.languages import language_name, language_tag
         ("\x00\x00\x00", ""),
     ],
 )
-def test_a_tag_is_the_shortest_there_is(said: str | None, tag: str) -> None:
-    assert language_tag(said) == tag
+def test_a_tag_is_the_shortest_there_is(text: str | None, tag: str) -> None:
+    assert language_tag(text) == tag
 
 
 def test_tags_have_names() -> None:
@@ -47,5 +47,5 @@ def test_tags_have_names() -> None:
 
 
 @given(st.text(max_size=12))
-def test_any_text_gives_a_tag_or_none(said: str) -> None:
-    assert re.fullmatch(r"(?:[a-z]{2,3}(?:-[A-Za-z0-9]{1,8})*)?", language_tag(said))
+def test_any_text_gives_a_tag_or_none(text: str) -> None:
+    assert re.fullmatch(r"(?:[a-z]{2,3}(?:-[A-Za-z0-9]{1,8})*)?", language_tag(text))

@@ -12,7 +12,7 @@ def test_a_new_owner_is_named_with_the_time_since_the_kill() -> None:
 def test_a_viewer_that_misses_something_says_so() -> None:
     viewer = Follower("http://127.0.0.1/index.m3u8")
     viewer.segments, viewer.marks = 48, {"480p": 2, "audio": 1}
-    said = "a viewer has got 48 segments, 2 discontinuities: nothing missing, nothing wrong"
-    assert count_text(viewer) == said
+    summary = "a viewer has got 48 segments, 2 discontinuities: nothing missing, nothing wrong"
+    assert count_text(viewer) == summary
     viewer.faults.append("6.m4s: 404, 0 bytes")
     assert count_text(viewer).endswith("discontinuities: 6.m4s: 404, 0 bytes")

@@ -228,9 +228,9 @@ class Viewer:
         def run() -> None:
             # Any: what a session sends and gets has no static type.
             session: Any = self._page.context.new_cdp_session(self._page)
-            said = session.send("Runtime.evaluate", {"expression": source})
+            answer = session.send("Runtime.evaluate", {"expression": source})
             session.detach()
-            assert "exceptionDetails" not in said, said
+            assert "exceptionDetails" not in answer, answer
 
         self._do(run)
 

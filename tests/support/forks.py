@@ -62,9 +62,9 @@ class ForkedProcess:
 
     def poll(self) -> int | None:
         """Return the exit status (negative for a signal), or None while the process runs."""
-        if self._status is None and (said := self._read()) is not None:
-            assert said, f"who waits for process {self.pid} was ended"
-            self._status = int(said)
+        if self._status is None and (status := self._read()) is not None:
+            assert status, f"who waits for process {self.pid} was ended"
+            self._status = int(status)
             self._ending.close()
         return self._status
 
@@ -111,16 +111,16 @@ def fork(
     `files` become standard input, output and error; `output` is the reading end of the latter two,
     if the caller reads them as text. `environment` and `folder` default to those of this process.
     """
-    told, telling = os.pipe()
+    readable, writable = os.pipe()
     environment = dict(os.environ if environment is None else environment)
     folder = folder or str(Path.cwd())
     call = json.dumps([entry, list(arguments), environment, folder]).encode()
     assert len(call) <= _MOST_BYTES
-    socket.send_fds(_forks(entry), [call], [*files, telling])
-    os.close(telling)
-    ending = os.fdopen(told, "rb", 0)
+    socket.send_fds(_forks(entry), [call], [*files, writable])
+    os.close(writable)
+    ending = os.fdopen(readable, "rb", 0)
     pid = int(_line(ending))
-    os.set_blocking(told, False)
+    os.set_blocking(readable, False)
     return ForkedProcess(pid, ending, output)
 
 
@@ -176,8 +176,8 @@ def _serve(control: socket.socket) -> None:
         arguments, environment, folder = orders
         if os.fork() == 0:
             control.close()
-            *standard, telling = files
-            if _keep(telling):
+            *standard, writable = files
+            if _keep(writable):
                 os._exit(0)
             for number, file in enumerate(standard):
                 os.dup2(file, number)
@@ -221,18 +221,18 @@ def _forget_ended() -> None:
             pass
 
 
-def _keep(telling: int) -> bool:
+def _keep(writable: int) -> bool:
     """Fork; report the process ID and, at its end, the exit status. Return False in the fork."""
     pid = os.fork()
     if pid == 0:
-        os.close(telling)
+        os.close(writable)
         signal.signal(signal.SIGINT, signal.default_int_handler)
         return False
-    os.closerange(0, telling)  # so that its output pipe has no other writer
-    os.closerange(telling + 1, _MOST_FILES)
-    os.write(telling, f"{pid}\n".encode())
+    os.closerange(0, writable)  # so that its output pipe has no other writer
+    os.closerange(writable + 1, _MOST_FILES)
+    os.write(writable, f"{pid}\n".encode())
     _, status = os.waitpid(pid, 0)
-    os.write(telling, str(os.waitstatus_to_exitcode(status)).encode())
+    os.write(writable, str(os.waitstatus_to_exitcode(status)).encode())
     return True
 
 

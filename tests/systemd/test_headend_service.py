@@ -73,8 +73,8 @@ def confined(*command: str | Path, unit: Path = UNIT) -> subprocess.CompletedPro
 @pytest.mark.parametrize("unit", UNITS, ids=name)
 def test_systemd_has_nothing_to_say_about_the_unit(folder: Path, unit: Path) -> None:
     # Its exit code is 0 even for a directive that does not exist.
-    told = analyze("verify", "--man=no", folder / unit.name)
-    assert (told.stdout, told.stderr, told.returncode) == ("", "", 0)
+    output = analyze("verify", "--man=no", folder / unit.name)
+    assert (output.stdout, output.stderr, output.returncode) == ("", "", 0)
 
 
 def test_systemd_does_speak_up_about_a_misspelt_directive(folder: Path) -> None:
@@ -85,9 +85,9 @@ def test_systemd_does_speak_up_about_a_misspelt_directive(folder: Path) -> None:
 
 @pytest.mark.parametrize("unit", SERVICES, ids=name)
 def test_the_exposure_that_systemd_reckons_stays_low(folder: Path, unit: Path) -> None:
-    told = analyze("security", "--offline=yes", "--no-pager", folder / unit.name).stdout
-    level = re.search(r"Overall exposure level for \S+: ([\d.]+)", told)
-    assert level is not None, told
+    output = analyze("security", "--offline=yes", "--no-pager", folder / unit.name).stdout
+    level = re.search(r"Overall exposure level for \S+: ([\d.]+)", output)
+    assert level is not None, output
     assert float(level[1]) <= EXPOSURE
 
 
@@ -305,9 +305,9 @@ def playing(target: str, watch: str) -> bool:
 @pytest.mark.e2e
 def test_the_whole_service_bears_the_restrictions(tmp_path: Path) -> None:
     """It tells systemd that it is ready, encodes a ladder, and drains: all within the box."""
-    with boxed(UNIT, "serve", tmp_path / "data") as said:
-        target = f"{printed_by('Server', said)}/{first_key(tmp_path / 'data')}"
-        assert playing(target, printed_by("Watch", said))
+    with boxed(UNIT, "serve", tmp_path / "data") as printed:
+        target = f"{printed_by('Server', printed)}/{first_key(tmp_path / 'data')}"
+        assert playing(target, printed_by("Watch", printed))
 
 
 def film_bytes() -> bytes:
@@ -344,12 +344,12 @@ def test_each_of_the_services_apart_bears_its_own(tmp_path: Path) -> None:
     data = tmp_path / "data"
     made = confined(HEADEND, "migrate", "--data", data, unit=MIGRATE)
     assert made.returncode == 0, made.stderr
-    with boxed(INGEST, "ingest", data, "--status", "127.0.0.1:0") as said:
-        server = printed_by("Server", said)
+    with boxed(INGEST, "ingest", data, "--status", "127.0.0.1:0") as printed:
+        server = printed_by("Server", printed)
         target = f"{server}/{first_key(data)}"
-        ports = [server.split("/")[2], printed_by("Over TLS", said).split("/")[2]]
-        with boxed(API, "api", data, "--rtmp", ports[0], "--rtmps", ports[1]) as said:
-            watch = printed_by("Watch", said)
+        ports = [server.split("/")[2], printed_by("Over TLS", printed).split("/")[2]]
+        with boxed(API, "api", data, "--rtmp", ports[0], "--rtmps", ports[1]) as printed:
+            watch = printed_by("Watch", printed)
             assert playing(target, watch)
             token = (data / "owner.token").read_text().strip()
             film = tmp_path / "film.mp4"

@@ -22,8 +22,8 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def behind(*values: str, country: Sequence[str] = ()) -> Headers:
-    told = [(b"cf-ipcountry", value.encode()) for value in country]
-    return [*((b"x-forwarded-for", value.encode()) for value in values), *told]
+    found = [(b"cf-ipcountry", value.encode()) for value in country]
+    return [*((b"x-forwarded-for", value.encode()) for value in values), *found]
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_a_forwarded_address_counts_only_from_a_trusted_proxy(database: str) -> 
 
 
 @pytest.mark.parametrize(
-    ("told", "country"),
+    ("found", "country"),
     [
         (["de"], "DE"),
         (["XX"], None),
@@ -72,11 +72,11 @@ def test_a_forwarded_address_counts_only_from_a_trusted_proxy(database: str) -> 
     ],
 )
 def test_a_header_is_believed_from_a_trusted_proxy(
-    database: str, told: list[str], country: str | None
+    database: str, found: list[str], country: str | None
 ) -> None:
     geo = CountryResolver(TrustedProxies([PROXY]), database=database, trusted_header="CF-IPCountry")
-    assert geo.country(PROXY, behind(ROMANIAN, country=told)) == country
-    assert geo.country(GERMAN, behind(country=told)) == "DE"
+    assert geo.country(PROXY, behind(ROMANIAN, country=found)) == country
+    assert geo.country(GERMAN, behind(country=found)) == "DE"
 
 
 def test_a_header_that_no_setting_names_says_nothing(database: str) -> None:
@@ -155,8 +155,8 @@ def test_a_new_file_is_read_and_a_broken_one_is_told_of_once(
     assert [look(), look(), look()] == ["AT", "AT", "AT"]
     path.unlink()
     assert [look(), look()] == ["AT", "AT"]
-    told = [record for record in caplog.records if record.levelno == logging.ERROR]
-    assert [record.message for record in told] == ["geo database not read"] * 2
+    found = [record for record in caplog.records if record.levelno == logging.ERROR]
+    assert [record.message for record in found] == ["geo database not read"] * 2
     path.write_bytes(before)
     assert look() == "DE"
 

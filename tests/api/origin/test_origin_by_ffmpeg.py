@@ -187,12 +187,12 @@ async def test_the_variants_are_true_to_the_media(media: Path, tmp_path: Path) -
     for rung in (TOP, LOW):
         attributes = lines[lines.index(f"{RUN}/{rung.name}/index.m3u8") - 1].split(":")[1]
         pairs = [pair.partition("=") for pair in attributes.split(",")]
-        told = {name: value for name, _, value in pairs}
+        announced = {name: value for name, _, value in pairs}
         average = 8 * (sizes[rung.name] + sizes["audio"]) / SECONDS
-        assert abs(int(told["AVERAGE-BANDWIDTH"]) - average) < 0.06 * average
-        assert int(told["BANDWIDTH"]) >= peak(media, rung.name) + peak(media, "audio") - 1
-        assert int(told["BANDWIDTH"]) <= 1.02 * (peak(media, rung.name) + peak(media, "audio"))
-        assert told["RESOLUTION"] == f"{rung.width}x{rung.height}"
+        assert abs(int(announced["AVERAGE-BANDWIDTH"]) - average) < 0.06 * average
+        assert int(announced["BANDWIDTH"]) >= peak(media, rung.name) + peak(media, "audio") - 1
+        assert int(announced["BANDWIDTH"]) <= 1.02 * (peak(media, rung.name) + peak(media, "audio"))
+        assert announced["RESOLUTION"] == f"{rung.width}x{rung.height}"
 
 
 def segments(media: Path, name: str) -> list[bytes]:

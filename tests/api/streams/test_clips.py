@@ -181,8 +181,8 @@ async def test_of_a_stream_that_was_never_live_there_is_nothing(api_service: Api
     record = await api_service.add()
     answer = await post(api_service, record["id"], {"from": at(10), "to": at(14)})
     assert answer.status_code == 422
-    told = ["Nothing of this stream is kept, or nothing of this time."]
-    assert answer.json()["errors"] == {"from": told}
+    refusal = ["Nothing of this stream is kept, or nothing of this time."]
+    assert answer.json()["errors"] == {"from": refusal}
 
 
 NO_TIME: Final = "This must be a time such as 2026-01-31T12:00:00.123Z (RFC 3339)."

@@ -111,8 +111,8 @@ async def test_subscribers_are_told_of_a_pause(api_service: ApiService) -> None:
     since = await api_service.catalog.outbox.newest()
     async with answering(api_service.catalog, {CommandKind.PAUSE: {"done": True}}):
         await post(api_service, stream, "pause", 200)
-    (told,), _ = await api_service.catalog.outbox.read_after(since, 10)
-    assert '"paused":true' in told.body.replace(" ", "")
+    (recorded,), _ = await api_service.catalog.outbox.read_after(since, 10)
+    assert '"paused":true' in recorded.body.replace(" ", "")
 
 
 async def test_what_is_not_live_is_not_paused_nor_drilled(api_service: ApiService) -> None:
@@ -136,8 +136,8 @@ async def test_a_run_that_ended_meanwhile_is_not_paused(api_service: ApiService)
     record = await api_service.catalog.streams.find(stream["id"])
     assert record is not None
     assert not record.paused
-    told = [(kind, token) for kind, _, token, _ in await events(api_service, stream)]
-    assert told[-2:] == [("paused", 1), ("resumed", None)]
+    recorded = [(kind, token) for kind, _, token, _ in await events(api_service, stream)]
+    assert recorded[-2:] == [("paused", 1), ("resumed", None)]
 
 
 async def test_a_drill_answers_how_it_went(api_service: ApiService) -> None:

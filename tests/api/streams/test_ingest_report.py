@@ -229,7 +229,7 @@ async def test_encoders_with_all_their_keys(ingest_fixture: IngestFixture) -> No
     assert primary["peer"] == "192.0.2.1:5"
     assert primary["video"]["keyframes"]["median_seconds"] == 10
     assert primary["video"]["bit_rate"] == 200_000
-    assert any("10 s: set 2 s" in said for said in primary["advice"])
+    assert any("10 s: set 2 s" in advice for advice in primary["advice"])
     assert "1280x720 and 640x360" in body["data"]["advice"][0]
     assert await ingest_fixture.catalog.commands.find_unanswered() == ()
 

@@ -10,7 +10,7 @@ from tests.support.api.upload_clips import clip
 
 
 @pytest.mark.parametrize(
-    ("said", "field"),
+    ("body", "field"),
     [
         ({"most_bytes": 0}, "most_bytes"),
         ({"expires_seconds": 59}, "expires_seconds"),
@@ -21,9 +21,9 @@ from tests.support.api.upload_clips import clip
     ],
 )
 async def test_a_link_that_makes_no_sense_is_not_made(
-    api_service: ApiService, said: Json, field: str
+    api_service: ApiService, body: Json, field: str
 ) -> None:
-    answer = await api_service.client.post(LINKS, json=said, headers=api_service.owner)
+    answer = await api_service.client.post(LINKS, json=body, headers=api_service.owner)
     assert answer.status_code == 422
     assert set(answer.json()["errors"]) == {field}
 

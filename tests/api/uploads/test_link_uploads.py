@@ -28,9 +28,9 @@ from tests.support.api.upload_clips import VIDEOS, clip
 LINKS = "/api/projects/1/upload-links"
 
 
-async def link(api_service: ApiService, **said: object) -> str:
+async def link(api_service: ApiService, **extra: object) -> str:
     """Make a link; return its path."""
-    answer = await api_service.client.post(LINKS, json=said, headers=api_service.owner)
+    answer = await api_service.client.post(LINKS, json=extra, headers=api_service.owner)
     assert answer.status_code == 201, answer.text
     made = answer.json()
     assert set(made) == {"message", "upload_link"}
@@ -49,16 +49,16 @@ def form(data: bytes | None = None, **texts: str) -> dict[str, Any]:  # Any: wha
 
 
 async def create(api_service: ApiService, path: str, **headers: str) -> httpx.Response:
-    said = {"Upload-Length": str(len(clip())), **headers}
-    return await api_service.client.post(path, headers={**TUS, **said})
+    extra = {"Upload-Length": str(len(clip())), **headers}
+    return await api_service.client.post(path, headers={**TUS, **extra})
 
 
 async def test_one_resumable_upload_comes_through_a_link_without_a_token(
     api_service: ApiService,
 ) -> None:
     path = await link(api_service, title="From outside", tags=[{"name": "Sent in"}])
-    said = metadata(title="Mine", description="A greeting.", filename="a.mp4")
-    made = await create(api_service, path, **{"Upload-Metadata": said})
+    extra = metadata(title="Mine", description="A greeting.", filename="a.mp4")
+    made = await create(api_service, path, **{"Upload-Metadata": extra})
     assert made.status_code == 201, made.text
     at = path_of(made)
     assert at.startswith(f"{path}/")

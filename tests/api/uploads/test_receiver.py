@@ -47,20 +47,20 @@ async def offset(service: LoopbackService, path: str) -> int:
 
 
 async def patch(service: LoopbackService, path: str, at: int, content: object) -> httpx.Response:
-    said = {**OFFSETS, "Upload-Offset": str(at)}
-    return await send_request(service, "PATCH", path, headers=said, content=content)
+    sent = {**OFFSETS, "Upload-Offset": str(at)}
+    return await send_request(service, "PATCH", path, headers=sent, content=content)
 
 
 def head(service: LoopbackService, path: str, at: int, length: int) -> bytes:
     """Return the head of a PATCH, for a client that is written by hand."""
-    said = {
+    sent = {
         "Host": "x",
         **headers_of(service),
         **OFFSETS,
         "Upload-Offset": str(at),
         "Content-Length": str(length),
     }
-    lines = [f"PATCH {path} HTTP/1.1", *(f"{name}: {value}" for name, value in said.items())]
+    lines = [f"PATCH {path} HTTP/1.1", *(f"{name}: {value}" for name, value in sent.items())]
     return "\r\n".join([*lines, "", ""]).encode()
 
 

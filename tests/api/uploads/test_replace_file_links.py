@@ -54,9 +54,9 @@ async def test_one_resumable_upload_through_a_link_replaces_the_file_of_its_vide
     api_service: ApiService, objects: DiskObjects, first: Json
 ) -> None:
     path = await link(api_service, video_id=first["id"])
-    for said in (metadata(title="Mine"), metadata(replaces="1"), metadata(replaces="2")):
-        refused = await create(api_service, path, **{"Upload-Metadata": said})
-        assert refused.status_code == 422, said
+    for metadata_ in (metadata(title="Mine"), metadata(replaces="1"), metadata(replaces="2")):
+        refused = await create(api_service, path, **{"Upload-Metadata": metadata_})
+        assert refused.status_code == 422, metadata_
     made = await create(api_service, path, **{"Upload-Metadata": metadata(filename="a.mp4")})
     assert made.status_code == 201, made.text
     at, data = path_of(made), clip()
@@ -74,8 +74,8 @@ async def test_a_link_for_a_new_video_replaces_none(
     api_service: ApiService, objects: DiskObjects, first: Json
 ) -> None:
     path = await link(api_service)
-    said = {"Upload-Metadata": metadata(replaces=str(first["id"]))}
-    refused = await create(api_service, path, **said)
+    metadata_ = {"Upload-Metadata": metadata(replaces=str(first["id"]))}
+    refused = await create(api_service, path, **metadata_)
     assert (refused.status_code, set(refused.json()["errors"])) == (422, {"replaces"})
     (record,) = await listed(api_service)
     assert (record["state"], record["video_id"]) == ("open", None)

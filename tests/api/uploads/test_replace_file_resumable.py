@@ -55,8 +55,8 @@ async def test_a_file_in_pieces_replaces_a_videos_and_the_hash_stays(
     assert (await send(api_service, path, 0, data[:999])).status_code == 204
     # Until the last byte nothing is told, shown or made anew.
     assert await shown(api_service, first["id"]) == before
-    told = (await api_service.client.get(path, headers=api_service.owner)).json()["data"]
-    assert told["video"] == {"id": first["id"], "hash": first["hash"]}
+    status = (await api_service.client.get(path, headers=api_service.owner)).json()["data"]
+    assert status["video"] == {"id": first["id"], "hash": first["hash"]}
     answer = await send(api_service, path, 999, data[999:])
     assert answer.status_code == 204, answer.text
     assert answer.headers["headend-video-id"] == str(first["id"])
@@ -83,14 +83,14 @@ async def test_a_file_with_its_creation_and_of_unknown_length_does_so_too(
 ) -> None:
     first: Json = (await upload(api_service))["video"]
     data = clip(*OTHER)
-    said = {**api_service.owner, **TUS, **OFFSETS, "Upload-Metadata": replacing(first)}
+    sent = {**api_service.owner, **TUS, **OFFSETS, "Upload-Metadata": replacing(first)}
     answer = await api_service.client.post(
-        UPLOADS, headers={**said, "Upload-Length": str(len(data))}, content=data
+        UPLOADS, headers={**sent, "Upload-Length": str(len(data))}, content=data
     )
     assert (answer.status_code, answer.headers["upload-offset"]) == (201, str(len(data)))
     assert await source_of(api_service, objects, first) == data
     deferred = await api_service.client.post(
-        UPLOADS, headers={**said, "Upload-Defer-Length": "1"}, content=clip()
+        UPLOADS, headers={**sent, "Upload-Defer-Length": "1"}, content=clip()
     )
     path = httpx.URL(deferred.headers["location"]).path
     assert (await shown(api_service, first["id"]))["size"] == len(data)
@@ -109,13 +109,13 @@ async def test_what_names_no_video_of_the_project_begins_nothing(
         (UPLOADS, "999"), (UPLOADS, ""), (UPLOADS, "01"), (UPLOADS, "one"), (UPLOADS, "9" * 30),
         (UPLOADS, first["hash"]), (UPLOADS, str((1 << 31) + 5)), (theirs, str(first["id"])),
     ):  # fmt: skip
-        said = {"Upload-Length": "9", "Upload-Metadata": metadata(replaces=text)}
-        answer = await api_service.client.post(path, headers={**api_service.owner, **TUS, **said})
+        sent = {"Upload-Length": "9", "Upload-Metadata": metadata(replaces=text)}
+        answer = await api_service.client.post(path, headers={**api_service.owner, **TUS, **sent})
         assert answer.status_code == 404, (text, answer.text)
         assert answer.json() == {"message": "There is no such video."}
     reader = await api_service.headers_of("reader", 1, write=False)
-    said = {**TUS, "Upload-Length": "9", "Upload-Metadata": replacing(first)}
-    assert (await api_service.client.post(UPLOADS, headers={**reader, **said})).status_code == 403
+    sent = {**TUS, "Upload-Length": "9", "Upload-Metadata": replacing(first)}
+    assert (await api_service.client.post(UPLOADS, headers={**reader, **sent})).status_code == 403
     assert await api_service.catalog.uploads.find_expired(1 << 60, 10) == ()
     assert await source_of(api_service, objects, first) == clip()
 
@@ -124,8 +124,8 @@ async def test_nothing_else_is_said_of_a_video_whose_file_is_replaced(
     api_service: ApiService,
 ) -> None:
     first: Json = (await upload(api_service))["video"]
-    said = replacing(first, filetype="video/mp4", title="New", tags="[]", poem="x")
-    headers = {**api_service.owner, **TUS, "Upload-Length": "9", "Upload-Metadata": said}
+    sent = replacing(first, filetype="video/mp4", title="New", tags="[]", poem="x")
+    headers = {**api_service.owner, **TUS, "Upload-Length": "9", "Upload-Metadata": sent}
     answer = await api_service.client.post(UPLOADS, headers=headers)
     assert answer.status_code == 422
     assert set(answer.json()["errors"]) == {"title", "tags", "poem"}
@@ -136,8 +136,8 @@ async def test_nothing_else_is_said_of_a_video_whose_file_is_replaced(
 async def test_a_video_whose_first_file_is_coming_gets_no_other(api_service: ApiService) -> None:
     file = new_video(size=0, source="")
     video = await api_service.catalog.videos.expect(1, file, NOW_US)
-    said = {"Upload-Length": "9", "Upload-Metadata": metadata(replaces=str(video))}
-    answer = await api_service.client.post(UPLOADS, headers={**api_service.owner, **TUS, **said})
+    sent = {"Upload-Length": "9", "Upload-Metadata": metadata(replaces=str(video))}
+    answer = await api_service.client.post(UPLOADS, headers={**api_service.owner, **TUS, **sent})
     assert answer.status_code == 409
     assert answer.json() == {"message": "The video's first file is still coming."}
 

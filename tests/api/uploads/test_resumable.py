@@ -30,12 +30,12 @@ async def test_a_file_in_three_pieces_becomes_a_video(
     api_service: ApiService, objects: DiskObjects
 ) -> None:
     data = clip()
-    said = metadata(
+    sent = metadata(
         filename="My Film.mp4", filetype="video/mp4", description="It is ours.",
         tags='[{"name":"New"}]',
         countries='["DE", 40]',
     )  # fmt: skip
-    path = await create(api_service, Upload_Metadata=said)
+    path = await create(api_service, Upload_Metadata=sent)
     expected = await video(api_service)
     assert (expected["uploading"], expected["title"], expected["size"]) == (
         True,
@@ -49,7 +49,7 @@ async def test_a_file_in_three_pieces_becomes_a_video(
         assert asked.status_code == 200
         assert asked.headers["upload-offset"] == str(start)
         assert asked.headers["upload-length"] == str(len(data))
-        assert asked.headers["upload-metadata"] == said
+        assert asked.headers["upload-metadata"] == sent
         assert asked.headers["cache-control"] == "no-store"
         answer = await send(api_service, path, start, data[start:end])
         assert (answer.status_code, answer.headers["upload-offset"]) == (204, str(end)), answer.text
@@ -71,9 +71,9 @@ async def test_a_file_in_three_pieces_becomes_a_video(
     assert job is not None
     # Afterwards the upload still tells what it came to.
     assert (await head(api_service, path)).headers["upload-offset"] == str(len(data))
-    told = (await api_service.client.get(path, headers=api_service.owner)).json()["data"]
-    assert told["done"]
-    assert told["video"] == {"id": made["id"], "hash": made["hash"]}
+    upload = (await api_service.client.get(path, headers=api_service.owner)).json()["data"]
+    assert upload["done"]
+    assert upload["video"] == {"id": made["id"], "hash": made["hash"]}
     assert (await send(api_service, path, len(data), b"")).status_code == 204
     assert (await send(api_service, path, 0, b"x")).status_code == 409
     assert await stored(objects) == [source]
@@ -120,8 +120,8 @@ async def test_the_length_may_be_told_with_the_last_piece_or_after_it(
         assert asked.headers["upload-defer-length"] == "1"
         assert "upload-length" not in asked.headers
         assert (await send(api_service, path, 0, pieces[0])).status_code == 204
-        said = {"Upload-Length": str(len(data))}
-        answer = await send(api_service, path, len(pieces[0]), pieces[1], said)
+        sent = {"Upload-Length": str(len(data))}
+        answer = await send(api_service, path, len(pieces[0]), pieces[1], sent)
         assert answer.status_code == 204, answer.text
         made = await video(api_service, answer.headers["headend-video-id"])
         assert (made["uploading"], made["size"]) == (False, len(data))

@@ -33,14 +33,14 @@ async def test_a_refused_piece_leaves_the_upload_as_it_was(api_service: ApiServi
 
 async def test_a_client_that_knows_post_alone_gets_on(api_service: ApiService) -> None:
     path = await create(api_service)
-    said = {**api_service.owner, **TUS, **OFFSETS, "Upload-Offset": "0"}
+    sent = {**api_service.owner, **TUS, **OFFSETS, "Upload-Offset": "0"}
     patched = await api_service.client.post(
-        path, headers={**said, "X-HTTP-Method-Override": "PATCH"}, content=clip()[:10]
+        path, headers={**sent, "X-HTTP-Method-Override": "PATCH"}, content=clip()[:10]
     )
     assert (patched.status_code, patched.headers["upload-offset"]) == (204, "10")
-    assert (await api_service.client.post(path, headers=said, content=b"x")).status_code == 405
+    assert (await api_service.client.post(path, headers=sent, content=b"x")).status_code == 405
     ended = await api_service.client.post(
-        path, headers={**said, "X-HTTP-Method-Override": "DELETE"}
+        path, headers={**sent, "X-HTTP-Method-Override": "DELETE"}
     )
     assert ended.status_code == 204
     assert (await head(api_service, path)).status_code == 404

@@ -236,10 +236,10 @@ async def test_every_change_stands_in_the_projects_events(api_service: ApiServic
     await edited(api_service, made["id"], {"title": "x"})
     await api_service.client.delete(f"/api/videos/{made['id']}", headers=api_service.owner)
     events = await api_service.client.get("/api/projects/1/events", headers=api_service.owner)
-    told = [
+    recorded = [
         (event["type"], event["token"])
         for event in events.json()["data"]
         if event["subject"] == made["hash"]
     ]
-    assert [kind for kind, _ in told] == ["video deleted", "video edited", "video added"]
-    assert {type(token) for _, token in told} == {int}
+    assert [kind for kind, _ in recorded] == ["video deleted", "video edited", "video added"]
+    assert {type(token) for _, token in recorded} == {int}

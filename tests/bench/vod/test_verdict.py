@@ -47,6 +47,6 @@ def test_what_is_missed_is_said(change: dict[str, object], words: str) -> None:
 
 
 def test_what_was_said_to_be_left_is_judged_from_the_middle_on() -> None:
-    told = ((10.0, 20, 900), (25.0, 50, 30), (30.0, 60, 18), (48.0, 95, 9), (50.0, 100, 0))
+    points = ((10.0, 20, 900), (25.0, 50, 30), (30.0, 60, 18), (48.0, 95, 9), (50.0, 100, 0))
     # At 25 s it said 30 s, and 25 s were left; of the last 5 s a second is a large part.
-    assert worst_eta(VodRun(cpu=1, wall=50.0, looks=told)) == pytest.approx(0.2)  # pyright: ignore[reportUnknownMemberType]
+    assert worst_eta(VodRun(cpu=1, wall=50.0, looks=points)) == pytest.approx(0.2)  # pyright: ignore[reportUnknownMemberType]

@@ -51,8 +51,8 @@ def test_without_it_the_catalog_is_a_file_in_the_folder() -> None:
 
 def test_no_text_of_the_settings_holds_it() -> None:
     settings = settings_of(f"postgresql://me:{PASSWORD}@host/db")
-    told = repr(settings) + repr(settings.database) + repr(explain(settings, {}))
-    assert PASSWORD not in told
+    text = repr(settings) + repr(settings.database) + repr(explain(settings, {}))
+    assert PASSWORD not in text
     assert "me" not in {line.value for line in explain(settings, {})}
     assert "database.url='(set)'" in repr(settings)
     assert "database.url=''" in repr(ServiceSettings())

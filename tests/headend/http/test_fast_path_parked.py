@@ -433,9 +433,9 @@ def test_a_failed_answer_ends_its_connection_and_no_other(
         readers = list(served.app.readers)
         for reader, answer in zip(readers, (PART, HttpResponse(999, ()), PART), strict=True):
             reader.callback(answer)
-        told = [await client.rest() if number == 1 else await client.answer()
+        answers = [await client.rest() if number == 1 else await client.answer()
                 for number, client in enumerate(clients)]  # fmt: skip
-        assert sorted(told) == [b"", b"200 the part", b"200 the part"]
+        assert sorted(answers) == [b"", b"200 the part", b"200 the part"]
 
     at(act)
     assert "request failed" in caplog.text

@@ -47,13 +47,13 @@ def doctor(
 ) -> tuple[int, dict[str, dict[str, object]]]:
     """Return the exit code, and the findings by topic."""
     environment = {"HEADEND_STORAGE__MIN_FREE_BYTES": "0", "HEADEND_RTMPS__LISTEN": "", **settings}
-    told = CliRunner().invoke(
+    result = CliRunner().invoke(
         main, ["doctor", "--json", "--data", str(folder), *options], env=environment
     )
-    assert told.exit_code in (0, 1), told.output
-    read = json.loads(told.stdout)
-    assert read["healthy"] is (told.exit_code == 0)
-    return told.exit_code, {each["topic"]: each for each in read["findings"]}
+    assert result.exit_code in (0, 1), result.output
+    read = json.loads(result.stdout)
+    assert read["healthy"] is (result.exit_code == 0)
+    return result.exit_code, {each["topic"]: each for each in read["findings"]}
 
 
 def stray(folder: Path) -> Path:
@@ -193,9 +193,9 @@ def test_a_database_of_another_form_needs_someone(folder: Path) -> None:
     code, found = doctor(folder)
     assert (code, found["database"]["verdict"]) == (1, "act")
     assert "leftovers" not in found, "a catalog that is not understood names nothing for sure"
-    told = CliRunner().invoke(main, ["doctor", "--clean", "--data", str(folder)])
-    assert told.exit_code == 1
-    assert "9999" in told.output
+    result = CliRunner().invoke(main, ["doctor", "--clean", "--data", str(folder)])
+    assert result.exit_code == 1
+    assert "9999" in result.output
 
 
 def test_without_a_data_folder_nothing_is_made(tmp_path: Path) -> None:
@@ -223,8 +223,8 @@ def test_a_certificate_that_cannot_be_read_needs_someone(folder: Path, tmp_path:
 
 
 def test_the_terminal_is_told_in_lines(folder: Path) -> None:
-    told = CliRunner().invoke(main, ["doctor", "--data", str(folder)])
-    lines = told.output.splitlines()
+    result = CliRunner().invoke(main, ["doctor", "--data", str(folder)])
+    lines = result.output.splitlines()
     assert any(line.startswith("ok   database: SQLite ") for line in lines)
 
 
@@ -267,8 +267,8 @@ def test_many_unknown_media_are_cleaned_only_if_an_operator_confirms_it(folder: 
 
 
 def test_confirming_alone_is_refused(folder: Path) -> None:
-    told = CliRunner().invoke(main, ["doctor", "--confirm", "--data", str(folder)])
-    assert (told.exit_code, "--confirm needs --clean" in told.output) == (2, True)
+    result = CliRunner().invoke(main, ["doctor", "--confirm", "--data", str(folder)])
+    assert (result.exit_code, "--confirm needs --clean" in result.output) == (2, True)
 
 
 def test_media_of_another_installation_are_found_and_not_cleaned(film: Path) -> None:

@@ -29,9 +29,9 @@ def test_text_has_what_needs_a_person_last() -> None:
 
 
 def test_json_holds_all() -> None:
-    told = json.loads(as_json((TIDY, ACT)))
-    assert told["healthy"] is False
-    assert told["findings"][0]["things"] == [
+    parsed = json.loads(as_json((TIDY, ACT)))
+    assert parsed["healthy"] is False
+    assert parsed["findings"][0]["things"] == [
         {"path": "objects/sources/x", "what": "file of no video", "bytes": 2048}
     ]
     assert json.loads(as_json((WELL,)))["healthy"] is True

@@ -321,8 +321,8 @@ def test_a_pause_and_a_resume_reach_the_run(tmp_path: Path) -> None:
 
         await until(on_air)
         kinds = [each.kind for each in (await ingest.catalog.events.find_page(1)).items]
-        told = [kind for kind in reversed(kinds) if kind in NEWS]
-        assert told == ["paused", "slate", "resumed", "back on air"]
+        listed = [kind for kind in reversed(kinds) if kind in NEWS]
+        assert listed == ["paused", "slate", "resumed", "back on air"]
 
     play(tmp_path, scenario)
 

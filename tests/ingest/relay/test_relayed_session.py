@@ -148,8 +148,8 @@ def test_what_an_encoder_changes_crosses_too() -> None:
             packet = MediaPacket(track=SMALL, dts=7, pts=9, key=True, data=b"small")
             session.receive_packet(packet, asyncio.get_running_loop().time())
             await asyncio.sleep(0.3)
-            told = owner.ports.sinks[0].recorded
-            assert told[-3:] == ["finish", "begin VideoTrack AudioTrack", "offer 7"]
+            recorded_events = owner.ports.sinks[0].recorded
+            assert recorded_events[-3:] == ["finish", "begin VideoTrack AudioTrack", "offer 7"]
 
     play(scenario())
 

@@ -228,9 +228,9 @@ def test_there_is_nothing_to_say(report: EncoderReport) -> None:
 def test_one_fault_gives_one_sentence_with_its_number_and_its_remedy(
     report: EncoderReport, parts: tuple[str, ...]
 ) -> None:
-    (said,) = advice(report, ALL)
-    assert said.endswith(".")
-    assert [part for part in parts if part not in said] == []
+    (found,) = advice(report, ALL)
+    assert found.endswith(".")
+    assert [part for part in parts if part not in found] == []
 
 
 def test_averages_are_not_told_of_before_they_are_settled() -> None:
@@ -256,15 +256,15 @@ def test_averages_are_not_told_of_before_they_are_settled() -> None:
 def test_a_picture_above_what_viewers_get(
     size: tuple[int, int], active: set[str], parts: tuple[str, ...] | None
 ) -> None:
-    said = advice(
+    found = advice(
         with_picture(width=size[0], height=size[1], bit_rate=700_000, peak_bit_rate=800_000),
         frozenset(active),
     )
     if parts is None:
-        assert said == []
+        assert found == []
     else:
-        assert len(said) == 1
-        assert [part for part in parts if part not in said[0]] == []
+        assert len(found) == 1
+        assert [part for part in parts if part not in found[0]] == []
 
 
 def test_encoders_that_are_set_alike_need_no_advice() -> None:
@@ -302,18 +302,18 @@ OTHER: dict[str, Any] = {"configuration": "ffffffff"}
 def test_two_encoders_that_differ_are_told_in_what(
     other: EncoderReport, parts: tuple[str, ...]
 ) -> None:
-    (said,) = compare_encoders({BACKUP: other, PRIMARY: GOOD})
-    assert said.startswith("Primary and backup-1 have different settings (")
-    assert said.endswith("set both alike.")
-    assert [part for part in parts if part not in said] == []
+    (found,) = compare_encoders({BACKUP: other, PRIMARY: GOOD})
+    assert found.startswith("Primary and backup-1 have different settings (")
+    assert found.endswith("set both alike.")
+    assert [part for part in parts if part not in found] == []
 
 
 def test_every_backup_is_held_against_the_first() -> None:
     other = with_picture(frame_rate=25.0)
-    said = compare_encoders({SECOND: other, BACKUP: other})
-    assert said == []
-    said = compare_encoders({PRIMARY: GOOD, SECOND: other, BACKUP: other})
-    assert [each.split(" have")[0] for each in said] == [
+    found = compare_encoders({SECOND: other, BACKUP: other})
+    assert found == []
+    found = compare_encoders({PRIMARY: GOOD, SECOND: other, BACKUP: other})
+    assert [each.split(" have")[0] for each in found] == [
         "Primary and backup-1",
         "Primary and backup-2",
     ]

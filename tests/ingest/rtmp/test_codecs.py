@@ -229,8 +229,11 @@ def test_keys_are_told_by_the_bit_stream_where_the_tag_forgets_them() -> None:
 
     for name in ("libx265", "libsvtav1", "libvpx-vp9"):
         file = flv(name, None)
-        forgotten, told = packets(received(wire(file, forgetful))), packets(received(wire(file)))
-        assert [each.key for each in forgotten] == [each.key for each in told], name
+        forgotten, reported = (
+            packets(received(wire(file, forgetful))),
+            packets(received(wire(file))),
+        )
+        assert [each.key for each in forgotten] == [each.key for each in reported], name
 
 
 def test_hevc_with_short_lengths_is_looked_into() -> None:

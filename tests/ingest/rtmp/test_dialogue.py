@@ -51,8 +51,8 @@ def test_an_opening_is_answered_as_encoders_want_it() -> None:
     assert bytes(answers[0].body) == struct.pack(">I", 2_500_000)
     assert bytes(answers[1].body) == struct.pack(">IB", 2_500_000, 2)
     assert bytes(answers[2].body) == struct.pack(">HI", 0, 0)
-    said = encoder.answered_commands(written[3073:])
-    names = [(stream, *values[:2]) for stream, values in said]
+    answered = encoder.answered_commands(written[3073:])
+    names = [(stream, *values[:2]) for stream, values in answered]
     assert names == [
         (0, "_result", 1.0),
         (0, "_result", 2.0),
@@ -60,13 +60,13 @@ def test_an_opening_is_answered_as_encoders_want_it() -> None:
         (0, "onFCPublish", 0.0),
         (0, "_result", 4.0),
     ]
-    match said[0][1]:
+    match answered[0][1]:
         case [_, _, _, {"code": code, "level": level, "objectEncoding": encoding}]:
             assert (code, level) == ("NetConnection.Connect.Success", "status")
             assert encoding == 0.0
         case other:
             pytest.fail(f"{other}")
-    assert said[4][1][2:] == [None, 1.0]
+    assert answered[4][1][2:] == [None, 1.0]
 
 
 def test_the_chunk_size_is_announced_before_it_is_used() -> None:
@@ -107,8 +107,8 @@ def test_publish_without_a_transaction_is_asked_like_any_other() -> None:
         ],
     )
     assert isinstance(events[-1], PublishRequested)
-    said = encoder.answered_commands(here.outgoing()[3073:])
-    assert [values[0] for _, values in said] == [
+    answered = encoder.answered_commands(here.outgoing()[3073:])
+    assert [values[0] for _, values in answered] == [
         "_result", "onFCPublish", "_result", "onStatus",
     ]  # fmt: skip
 
@@ -207,12 +207,12 @@ COMMANDS = sorted({name for _, name in NEXT})
 def test_a_command_without_a_row_breaks_the_protocol(state: State, name: str) -> None:
     here = session()
     feed(here, [BEFORE[state]], allow=state is State.PUBLISHING)
-    said = command(name, 9.0, None, NAME, stream=1)
+    answered = command(name, 9.0, None, NAME, stream=1)
     if (state, name) in NEXT:
-        feed(here, [said], allow=False)
+        feed(here, [answered], allow=False)
         return
     with pytest.raises(OutOfOrder):
-        feed(here, [said], allow=False)
+        feed(here, [answered], allow=False)
 
 
 def test_publish_on_a_message_stream_that_is_not_created_breaks_the_protocol() -> None:

@@ -191,18 +191,18 @@ def amf3_text(text: str) -> bytes:
 
 
 def test_rootencoder_publishes_with_amf3() -> None:
-    def said(name: str, transaction: float, *values: bytes) -> bytes:
+    def encoded(name: str, transaction: float, *values: bytes) -> bytes:
         return b"\0" + amf0.encode(name, transaction) + b"".join(values)
 
     null = b"\x11\x01"
     phone = ScriptedClient()
     phone.command(3, "connect", 1.0, android_connect(3.0))
     phone.result(1.0)
-    phone.send(5, COMMAND_AMF3, said("releaseStream", 2.0, null, amf3_text(NAME)))
-    phone.send(5, COMMAND_AMF3, said("FCPublish", 3.0, null, amf3_text(NAME)))
-    phone.send(3, COMMAND_AMF3, said("createStream", 4.0, null))
+    phone.send(5, COMMAND_AMF3, encoded("releaseStream", 2.0, null, amf3_text(NAME)))
+    phone.send(5, COMMAND_AMF3, encoded("FCPublish", 3.0, null, amf3_text(NAME)))
+    phone.send(3, COMMAND_AMF3, encoded("createStream", 4.0, null))
     assert phone.result(4.0) == [1.0]
-    body = said("publish", 5.0, null, amf3_text(NAME), amf3_text("live"))
+    body = encoded("publish", 5.0, null, amf3_text(NAME), amf3_text("live"))
     phone.send(5, COMMAND_AMF3, body, stream=1)
     assert [type(event) for event in phone.events] == [Connected, PublishRequested]
     asked = phone.events[1]
@@ -210,7 +210,7 @@ def test_rootencoder_publishes_with_amf3() -> None:
     assert (asked.application, asked.name) == ("live", NAME)
     phone.here.allow()
     assert phone.status(1) == ["NetStream.Publish.Start"]
-    phone.send(5, COMMAND_AMF3, said("closeStream", 6.0, null), stream=1)
+    phone.send(5, COMMAND_AMF3, encoded("closeStream", 6.0, null), stream=1)
     assert phone.events[-1] == Goodbye()
 
 

@@ -26,21 +26,21 @@ DATA, DATA_AMF3 = MessageType.DATA, MessageType.DATA_AMF3
     ],
 )
 def test_a_command_is_read(values: list[Amf], name: str, transaction: float, argument: Amf) -> None:
-    said = parse_command(COMMAND, amf0.encode(*values), LIMITS)
-    assert (said.name, said.transaction, said.argument) == (name, transaction, argument)
+    parsed = parse_command(COMMAND, amf0.encode(*values), LIMITS)
+    assert (parsed.name, parsed.transaction, parsed.argument) == (name, transaction, argument)
 
 
 def test_an_amf3_command_is_amf0_behind_a_zero() -> None:
     body = b"\0" + amf0.encode("connect", 1.0, {"app": "live"})
-    said = parse_command(COMMAND_AMF3, body, LIMITS)
-    assert (said.name, said.object) == ("connect", {"app": "live"})
+    parsed = parse_command(COMMAND_AMF3, body, LIMITS)
+    assert (parsed.name, parsed.object) == ("connect", {"app": "live"})
 
 
 def test_an_amf3_commands_arguments_may_be_amf3() -> None:
     # RootEncoder's, where it was told to speak AMF3.
     body = b"\0" + amf0.encode("publish", 5.0) + b"\x11\x01\x11\x06\x07key\x11\x06\x09live"
-    said = parse_command(COMMAND_AMF3, body, LIMITS)
-    assert (said.name, said.transaction, said.argument) == ("publish", 5.0, "key")
+    parsed = parse_command(COMMAND_AMF3, body, LIMITS)
+    assert (parsed.name, parsed.transaction, parsed.argument) == ("publish", 5.0, "key")
 
 
 def test_amf3_data_may_leave_the_zero_out() -> None:
@@ -66,8 +66,8 @@ def test_what_is_no_command_is_an_error(body: bytes) -> None:
 
 
 def test_a_command_hides_its_arguments_in_repr() -> None:
-    said = CommandMessage("publish", 5.0, [None, "secret-key"])
-    assert "secret" not in f"{said} {said!r}"
+    parsed = CommandMessage("publish", 5.0, [None, "secret-key"])
+    assert "secret" not in f"{parsed} {parsed!r}"
 
 
 FACTS: dict[str, Amf] = {"width": 1920.0, "encoder": "obs"}
@@ -97,8 +97,8 @@ def test_metadata_are_read_or_passed_over(
 @settings(max_examples=150)
 def test_any_bytes_are_a_command_or_an_error(body: bytes) -> None:
     try:
-        said = parse_command(COMMAND, body, LIMITS)
+        parsed = parse_command(COMMAND, body, LIMITS)
     except RtmpError:
         return
-    assert isinstance(said.name, str)
+    assert isinstance(parsed.name, str)
     metadata(DATA, body, LIMITS)

@@ -330,7 +330,7 @@ def test_any_bytes_give_events_or_an_error_within_the_bounds(
 
 
 @pytest.mark.parametrize(
-    ("said", "seconds", "awaited"),
+    ("sent", "seconds", "awaited"),
     [
         pytest.param([], LIMITS.handshake_seconds, "handshake", id="handshake"),
         pytest.param([HANDSHAKE], LIMITS.publish_seconds, "publish", id="publish"),
@@ -338,12 +338,12 @@ def test_any_bytes_give_events_or_an_error_within_the_bounds(
     ],
 )
 def test_a_deadline_is_extended_by_the_lag_of_the_loop(
-    said: list[bytes], seconds: float, awaited: str
+    sent: list[bytes], seconds: float, awaited: str
 ) -> None:
     lag = LoopLag()
     lag.beat(0.0)
     here = Session(limits=LIMITS, now=0.0, entropy=encoder.ENTROPY, lag=lag)
-    feed(here, said)
+    feed(here, sent)
     held_up = seconds + 5
     here.tick(held_up)  # before what came meanwhile is read
     lag.beat(held_up)

@@ -66,8 +66,8 @@ def test_its_list_of_codecs_is_answered_with_ours() -> None:
     data = capture("ffmpeg_hevc_opus")
     here = encoder.session()
     here.receive(data[: asked_at(data)], 0.0)
-    (said, *_) = encoder.answered_commands(here.outgoing()[3073:])
-    match said[1]:
+    (answer, *_) = encoder.answered_commands(here.outgoing()[3073:])
+    match answer[1]:
         case [_, _, _, {"fourCcList": list(codecs), "videoFourCcInfoMap": dict(video),
                         "audioFourCcInfoMap": dict(audio), "capsEx": caps}]:  # fmt: skip
             assert codecs == [*video, *audio]

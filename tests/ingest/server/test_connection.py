@@ -154,9 +154,9 @@ def test_a_refusal_is_read_whole_before_the_close(
             await again.close()
             assert listener.counters.refused == {"wrong key": 1}
         assert lines(caplog.records, wire.name) == ["refused"]
-        said = full_log(caplog.records)
+        logged = full_log(caplog.records)
         for secret in (WRONG_SECRET, ports.key.secret, "no-key-at-all"):
-            assert secret not in said
+            assert secret not in logged
 
     play(scenario(), loop)
 

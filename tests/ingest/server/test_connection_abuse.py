@@ -31,7 +31,7 @@ TLS_HELLO = bytes.fromhex("16030100c8010000c40303") + bytes(190)
 
 
 @pytest.mark.parametrize(
-    ("address", "said"),
+    ("address", "sent"),
     [
         pytest.param("v4", b"GET / HTTP/1.1\r\nHost: tv.example\r\n\r\n", id="HTTP"),
         pytest.param("v4", TLS_HELLO, id="TLS on the plain port"),
@@ -45,7 +45,7 @@ TLS_HELLO = bytes.fromhex("16030100c8010000c40303") + bytes(190)
 )
 def test_who_speaks_something_else_is_closed_with_one_line(
     address: str,
-    said: bytes,
+    sent: bytes,
     loop: str,
     certificates: CertificateFiles,
     caplog: pytest.LogCaptureFixture,
@@ -57,7 +57,7 @@ def test_who_speaks_something_else_is_closed_with_one_line(
         async with loopback_listener(ports, tls=server_context(certificates)) as listener:
             steady = await listener.publishing(ports)
             wire = await listener.dial(address)
-            await wire.send(said)
+            await wire.send(sent)
             await wire.closed()
             await until(lambda: listener.counters.connections == 1)
             assert lines(caplog.records, wire.name) in (["closed"], ["refused"])
@@ -144,7 +144,7 @@ def giants(count: int) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("bound", "said", "words"),
+    ("bound", "sent", "words"),
     [
         pytest.param(
             {"chunks_per_second": 10, "chunks_average_seconds": 1.0},
@@ -251,7 +251,7 @@ def giants(count: int) -> bytes:
     ],
 )
 def test_every_bound_closes_one_connection(
-    bound: dict[str, float], said: bytes, words: str, caplog: pytest.LogCaptureFixture
+    bound: dict[str, float], sent: bytes, words: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
 
@@ -259,7 +259,7 @@ def test_every_bound_closes_one_connection(
         limits = msgspec.structs.replace(LIMITS, **bound)
         async with loopback_listener(LoopbackPorts(), limits=limits) as listener:
             wire = await listener.dial()
-            await wire.send(said)
+            await wire.send(sent)
             await wire.closed()
             await until(lambda: listener.counters.connections == 0)
             assert sum(listener.counters.refused.values()) == 1
@@ -272,7 +272,7 @@ def test_every_bound_closes_one_connection(
 
 
 @pytest.mark.parametrize(
-    ("bound", "said", "words"),
+    ("bound", "sent", "words"),
     [
         pytest.param(
             {"commands_per_second": 0.1, "commands_before_publish": 5},
@@ -304,7 +304,7 @@ def test_every_bound_closes_one_connection(
     ],
 )
 def test_every_bound_of_a_publisher_closes_one_connection(
-    bound: dict[str, float], said: bytes, words: str, caplog: pytest.LogCaptureFixture
+    bound: dict[str, float], sent: bytes, words: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
 
@@ -313,7 +313,7 @@ def test_every_bound_of_a_publisher_closes_one_connection(
         limits = msgspec.structs.replace(LIMITS, **bound)
         async with loopback_listener(ports, limits=limits) as listener:
             wire = await listener.publishing(ports)
-            await wire.send(said)
+            await wire.send(sent)
             await wire.closed()
             await until(lambda: listener.counters.connections == 0)
             assert listener.counters.refused == {"LimitExceeded": 1}
@@ -345,8 +345,8 @@ def test_a_flood_of_wrong_keys_is_counted_each_and_told_in_a_few_lines(
             await asyncio.sleep(PERIOD_SECONDS + 1)
 
     play_fast(scenario())
-    told = [record for record in caplog.records if record.msg == "refused"]
-    assert len(told) == LINES_PER_NETWORK
+    refusals = [record for record in caplog.records if record.msg == "refused"]
+    assert len(refusals) == LINES_PER_NETWORK
     (summed,) = [record for record in caplog.records if record.msg == "%s %d more"]
     assert summed.getMessage() == f"refused {60 - LINES_PER_NETWORK} more"
     assert vars(summed)["cause"] == "wrong key"

@@ -161,7 +161,7 @@ DEFAULT = Limits()
 
 
 @pytest.mark.parametrize(
-    ("said", "seconds", "cause"),
+    ("sent", "seconds", "cause"),
     [
         pytest.param(b"", DEFAULT.handshake_seconds, "handshake", id="silent"),
         pytest.param(rtmp_peer.HANDSHAKE[:2000], DEFAULT.handshake_seconds, "handshake", id="half"),
@@ -170,7 +170,7 @@ DEFAULT = Limits()
     ],
 )
 def test_who_does_not_get_on_is_closed_in_time(
-    said: bytes | None, seconds: float, cause: str, caplog: pytest.LogCaptureFixture
+    sent: bytes | None, seconds: float, cause: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def scenario() -> None:
         clock = asyncio.get_running_loop().time
@@ -178,10 +178,10 @@ def test_who_does_not_get_on_is_closed_in_time(
         async with loopback_listener(ports) as listener:
             wire = await listener.dial()
             began = clock()
-            await wire.send(ports.opening() if said is None else said)
+            await wire.send(ports.opening() if sent is None else sent)
             async with asyncio.TaskGroup() as tasks:
                 # No byte at all is another deadline.
-                chatting = tasks.create_task(send_pings(wire)) if said is None else None
+                chatting = tasks.create_task(send_pings(wire)) if sent is None else None
                 await wire.read_to_end()
                 if chatting is not None:
                     chatting.cancel()

@@ -58,8 +58,8 @@ def test_causes_and_kinds_of_lines_are_counted_apart() -> None:
 
 def test_a_flood_from_many_sites_has_so_many_lines_and_takes_no_memory() -> None:
     throttle = LogThrottle()
-    told = sum(lines(throttle, f"site {number}", 2, 0.0) for number in range(100_000))
-    assert told == LINES_PER_CAUSE
+    logged = sum(lines(throttle, f"site {number}", 2, 0.0) for number in range(100_000))
+    assert logged == LINES_PER_CAUSE
     (period,) = throttle._periods.values()  # pyright: ignore[reportPrivateUsage]  # memory is the point
     assert len(period.networks) <= LINES_PER_CAUSE
     assert throttle.finished_summaries(60.0)[0].count == 200_000 - LINES_PER_CAUSE
@@ -81,12 +81,12 @@ def test_the_end_tells_what_is_left() -> None:
         max_size=300,
     )
 )  # fmt: skip
-def test_every_refusal_is_told_or_summed(told: list[tuple[float, str, str]]) -> None:
+def test_every_refusal_is_told_or_summed(logged: list[tuple[float, str, str]]) -> None:
     throttle = LogThrottle()
     now, counted = 0.0, 0
-    for step, site, cause in told:
+    for step, site, cause in logged:
         now += step
         counted += sum(one.count for one in throttle.finished_summaries(now))
         counted += throttle.should_log("refused", cause, site, now)
     counted += sum(one.count for one in throttle.remaining_summaries(now))
-    assert counted == len(told)
+    assert counted == len(logged)

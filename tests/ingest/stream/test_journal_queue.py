@@ -111,10 +111,10 @@ def test_what_cannot_be_told_does_not_pile_up_and_the_newest_of_it_stays() -> No
                 written.add_event("switched", {"number": count})
                 written.set_state(STATE if count % 2 else OTHER)
         assert len(journal.took) < 20
-        told = [each for _, some in journal.took for each in some]
-        assert len(told) < 150
-        assert told == sorted(told, key=lambda each: str(each.facts["number"]).zfill(4))
-        assert told[-1] == number(999)
+        recorded = [each for _, some in journal.took for each in some]
+        assert len(recorded) < 150
+        assert recorded == sorted(recorded, key=lambda each: str(each.facts["number"]).zfill(4))
+        assert recorded[-1] == number(999)
         assert journal.took[-1][0] == STATE
 
     run(scenario())
@@ -127,9 +127,9 @@ def test_what_is_told_without_a_state_in_between_does_not_pile_up_either() -> No
             for count in range(1_000):
                 written.add_event("switched", {"number": count})
             written.set_state(STATE)
-        ((_, told),) = journal.took
-        assert len(told) < 100
-        assert told[-1] == number(999)
+        ((_, recorded),) = journal.took
+        assert len(recorded) < 100
+        assert recorded[-1] == number(999)
 
     run(scenario())
 

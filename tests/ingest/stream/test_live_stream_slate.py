@@ -190,9 +190,9 @@ def test_an_encoder_that_takes_its_own_place_over_ends_the_slate() -> None:
                 "slate",
                 "back on air",
             ]
-            told = [(each.kind, each.facts) for each in ports.recorded]
-            at = told.index(("taken over", {"slot": "primary"}))
-            assert told[at + 1] == (
+            recorded_events = [(each.kind, each.facts) for each in ports.recorded]
+            at = recorded_events.index(("taken over", {"slot": "primary"}))
+            assert recorded_events[at + 1] == (
                 "encoder off",
                 {"slot": "primary", "receiving_count": 0, "reason": "taken over"},
             )

@@ -196,14 +196,14 @@ def test_pixels_that_are_not_square_are_said_and_shown() -> None:
     assert struct.unpack(">II", by_path["/moov/trak/tkhd"][-8:]) == (1024 << 16, 576 << 16)
 
 
-@pytest.mark.parametrize(("rate", "said"), [(48_000, 48_000 << 16), (96_000, 0)])
-def test_a_sound_tracks_boxes(rate: int, said: int) -> None:
+@pytest.mark.parametrize(("rate", "announced"), [(48_000, 48_000 << 16), (96_000, 0)])
+def test_a_sound_tracks_boxes(rate: int, announced: int) -> None:
     config = build(rate, 2)
     init = audio_init(config=config, rate=rate, channels=2)
     by_path = {box.path: box.body for box in boxes(init)}
     entry = by_path["/moov/trak/mdia/minf/stbl/stsd/mp4a"]
     assert struct.unpack_from(">HHIIH2x", entry, 16)[0] == 2
-    assert struct.unpack_from(">I", entry, 24) == (said,)
+    assert struct.unpack_from(">I", entry, 24) == (announced,)
     esds = by_path["/moov/trak/mdia/minf/stbl/stsd/mp4a/esds"]
     assert config in esds
     assert by_path["/moov/trak/mdia/mdhd"][12:16] == rate.to_bytes(4, "big")

@@ -25,9 +25,9 @@ def faults(source: str) -> list[str]:
             continue
         name = node.func.attr
         if name == "add_column":
-            said = ast.unparse(node.args[1])
-            if "nullable=True" not in said and "server_default=" not in said:
-                found.append(f"a column that older code must fill: {said}")
+            statement = ast.unparse(node.args[1])
+            if "nullable=True" not in statement and "server_default=" not in statement:
+                found.append(f"a column that older code must fill: {statement}")
         elif name not in {"create_table", "create_index", "execute", "f"}:
             found.append(name)
         elif name == "execute" and "INSERT INTO" not in ast.unparse(node):

@@ -53,10 +53,10 @@ async def test_a_step_is_stored_in_all_renditions_at_once_and_only_when_all_have
     assert (publication.next_sequence, publication.end) == (1, 1_080_000)
     assert publication.is_stored
     # The media playlists first; then what leads to them.
-    told = [sorted(texts) for texts in publication_fixture.edge.published if texts]
+    announced = [sorted(texts) for texts in publication_fixture.edge.published if texts]
     media = [[f"live/{HASH}/{RUN}/{name}/index.m3u8"] for name in NAMES]
     top = f"live/{HASH}/index.m3u8"
-    assert told == [*media, [top, f"{top}?latency=normal"]]
+    assert announced == [*media, [top, f"{top}?latency=normal"]]
     await publication_fixture.same_everywhere()
 
 
@@ -96,7 +96,7 @@ async def test_viewers_get_a_part_and_a_segment_before_anything_is_stored(
 
 
 @pytest.mark.parametrize(
-    ("usual", "told", "wrong"),
+    ("usual", "announced", "wrong"),
     [
         # How long the first segment of a run is, nobody knows.
         pytest.param(TWO, True, ["0.4 for 1.0"], id="four parts"),
@@ -106,7 +106,7 @@ async def test_viewers_get_a_part_and_a_segment_before_anything_is_stored(
     ],
 )
 async def test_hints_name_the_next_part_where_two_sources_share_a_segment(
-    publication_fixture: PublicationFixture, usual: int, told: bool, wrong: list[str]
+    publication_fixture: PublicationFixture, usual: int, announced: bool, wrong: list[str]
 ) -> None:
     publication = await publication_fixture.open()
     maker = ReportMaker(TOP)
@@ -121,7 +121,7 @@ async def test_hints_name_the_next_part_where_two_sources_share_a_segment(
             name = f"{report.sequence}.{report.index}.m4s"
             if hint != name:
                 found.append(f"{hint} for {name}".replace(".m4s", ""))
-            if told and length != usual and report.index == 1:
+            if announced and length != usual and report.index == 1:
                 publication.expect_length(report.sequence, length)
             timeline = publication_fixture.edge.timeline(f"live/{HASH}/{RUN}/720p/index.m3u8")
             assert timeline is not None
@@ -360,8 +360,8 @@ async def test_the_variants_are_written_again_only_when_they_would_mislead(
     for number, size in enumerate(sizes):
         count = len(publication_fixture.edge.published)
         await append_all(publication, maker.step(size=size))
-        told = [text for texts in publication_fixture.edge.published[count:] for text in texts]
-        if f"live/{HASH}/index.m3u8" in told:
+        announced = [text for texts in publication_fixture.edge.published[count:] for text in texts]
+        if f"live/{HASH}/index.m3u8" in announced:
             written.append(number)
     assert written == [0, 5]
     assert variants(publication_fixture.disk).variants[0].bandwidth == 1_440_000

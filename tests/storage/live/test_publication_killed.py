@@ -92,13 +92,13 @@ def check_viewers(disk: DiskObjects) -> None:
 async def next_life(folder: Path, before: CheckedEdge, clock: ManualClock) -> None:
     """Go on with what a killed process left, and compare with what viewers had been told."""
     objects = FailingObjects(DiskObjects(folder))
-    told = shown(before, objects.disk)
+    listed = shown(before, objects.disk)
     check_viewers(objects.disk)
     edge = CheckedEdge(objects.disk)
     publication = await resume_run(objects, edge, clock, now_us=NOON_US + 60_000_000)
     if publication is None:
         # Nothing had been stored, so other bytes may come under the same numbers, in another run.
-        assert max((number for _, number in told), default=0) == 0
+        assert max((number for _, number in listed), default=0) == 0
         return
     assert publication.run == RUN
     # Viewers get at once what the notes say, from the disk and from the new process's edge.
@@ -110,7 +110,7 @@ async def next_life(folder: Path, before: CheckedEdge, clock: ManualClock) -> No
         assert on_disk(objects.disk, name).segments[-1].uri == newest
     assert variants(objects.disk).variants[0].uri.startswith(RUN)
     maker = ReportMaker.continuing(publication, salt="second")
-    last = max((number for _, number in told), default=-1)
+    last = max((number for _, number in listed), default=-1)
     assert last < publication.next_sequence <= last + 3
     lost = sum(one.gap for one in on_disk(objects.disk, "720p").segments)
     assert publication.end == 900_000 + TWO * (publication.next_sequence - lost)
@@ -120,8 +120,8 @@ async def next_life(folder: Path, before: CheckedEdge, clock: ManualClock) -> No
     check_viewers(objects.disk)
     # No number that was told means another segment now, or has other bytes.
     now = shown(edge, objects.disk)
-    for key in told.keys() & now.keys():
-        assert told[key] == now[key]
+    for key in listed.keys() & now.keys():
+        assert listed[key] == now[key]
     lists = [on_disk(objects.disk, name) for name in NAMES]
     assert len({(one.sequence, one.discontinuities, len(one.segments)) for one in lists}) == 1
     assert lists[0].segments[-2].discontinuity

@@ -61,7 +61,7 @@ def stamped(rate: Fraction, seconds: float, rounding: str, seed: int) -> Renditi
 
 @pytest.mark.parametrize("rounding", ["nearest", "down"])
 @pytest.mark.parametrize(
-    ("rate", "told"),
+    ("rate", "announced"),
     [
         (Fraction(24000, 1001), 23_976),
         (Fraction(24), 24_000),
@@ -74,13 +74,13 @@ def stamped(rate: Fraction, seconds: float, rounding: str, seed: int) -> Renditi
     ],
 )
 def test_the_frame_rate_is_true_through_millisecond_stamps(
-    rate: Fraction, told: int, rounding: str
+    rate: Fraction, announced: int, rounding: str
 ) -> None:
     for seed in range(20):
-        said = 0
+        announced_rate = 0
         for seconds in (2, 4, 20, 100):
-            said = frame_rate(stamped(rate, seconds, rounding, seed), said)
-            assert said == told
+            announced_rate = frame_rate(stamped(rate, seconds, rounding, seed), announced_rate)
+            assert announced_rate == announced
 
 
 def test_an_unusual_frame_rate_is_told_as_it_is_and_stays_until_it_is_off() -> None:
@@ -168,7 +168,7 @@ def rungs_there(*names: str, before: MultivariantPlaylist | None = None) -> Mult
 
 
 @pytest.mark.parametrize(
-    ("there", "told"),
+    ("there", "announced"),
     [
         pytest.param(("1080p", "720p", "360p"), ("720p", "1080p", "360p"), id="the first is gone"),
         pytest.param(("1080p", "480p"), ("480p", "1080p"), id="two are gone"),
@@ -176,10 +176,10 @@ def rungs_there(*names: str, before: MultivariantPlaylist | None = None) -> Mult
     ],
 )
 def test_gaps_are_no_variants_and_the_nearest_to_2_megabits_is_first(
-    there: tuple[str, ...], told: tuple[str, ...]
+    there: tuple[str, ...], announced: tuple[str, ...]
 ) -> None:
     found = rungs_there(*there, before=rungs_there(*(rung.name for rung in RUNGS)))
-    assert [variant.uri for variant in found.variants] == [f"run/{n}/index.m3u8" for n in told]
+    assert [variant.uri for variant in found.variants] == [f"run/{n}/index.m3u8" for n in announced]
     assert [sound.uri for sound in found.sounds] == ["run/audio/index.m3u8"]
 
 
@@ -212,8 +212,8 @@ def test_while_a_run_goes_on_the_encoders_bound_is_announced_and_a_margin_where_
     calm = dict.fromkeys(CODECS, measured(*[(100_000, 2000)] * 3))  # 0.4 Mbit/s
     bounds = {rung.name: rung.peak_rate for rung in RUNGS[1:]} | {AUDIO_RENDITION: 500_000}
     made = build_multivariant("run", RUNGS, calm, CODECS, None, bounds=bounds)
-    told = {variant.uri.split("/")[1]: variant.bandwidth for variant in made.variants}
-    assert told == {
+    announced = {variant.uri.split("/")[1]: variant.bandwidth for variant in made.variants}
+    assert announced == {
         "1080p": 500_000 + 500_000,
         **{rung.name: round(1.25 * rung.rate) + 500_000 for rung in RUNGS[1:]},
     }

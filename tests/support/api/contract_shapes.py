@@ -139,12 +139,12 @@ def refusal_faults(body: object) -> list[str]:
     """Return all differences between a body and that of an error."""
     if not isinstance(body, dict):
         return faults(body, ERROR)
-    told = cast("dict[str, dict[str, object]]", body)
-    if "errors" not in told:
-        return faults(told, ERROR)
-    fields = told["errors"]
+    shown = cast("dict[str, dict[str, object]]", body)
+    if "errors" not in shown:
+        return faults(shown, ERROR)
+    fields = shown["errors"]
     shape = {"message": STRING, "errors": dict.fromkeys(fields, _FIELD)}
-    return faults(told, shape) or ([] if fields else ["errors names no field"])
+    return faults(shown, shape) or ([] if fields else ["errors names no field"])
 
 
 # Tags and categories, embedded in records and on their own.

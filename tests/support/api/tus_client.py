@@ -30,13 +30,13 @@ async def create(
     api_service: ApiService, length: int | None = None, *, path: str = UPLOADS, **headers: str
 ) -> str:
     """Create an upload of a clip, and return its path."""
-    said = {"Upload-Length": str(len(clip()) if length is None else length)}
+    sent = {"Upload-Length": str(len(clip()) if length is None else length)}
     answer = await api_service.client.post(
         path,
         headers={
             **api_service.owner,
             **TUS,
-            **said,
+            **sent,
             **{k.replace("_", "-"): v for k, v in headers.items()},
         },
     )
@@ -53,5 +53,5 @@ async def send(
     **asked: Any,  # Any: what httpx takes
 ) -> httpx.Response:
     """Append bytes."""
-    said = {**api_service.owner, **TUS, **OFFSETS, "Upload-Offset": str(offset), **(headers or {})}
-    return await api_service.client.patch(path, headers=said, content=data, **asked)
+    sent = {**api_service.owner, **TUS, **OFFSETS, "Upload-Offset": str(offset), **(headers or {})}
+    return await api_service.client.patch(path, headers=sent, content=data, **asked)

@@ -133,22 +133,22 @@ def early_media(target: Target) -> None:
 
 def wrong_keys(target: Target) -> None:
     """Guess keys: the first guesses are answered at once, the next one is delayed."""
-    told = 0
+    refusals = 0
     deadline = time.monotonic() + 20 * SCALE
     while True:
         with target.dial() as line:
             line.send_bytes(rtmp_peer.opening(name=f"zzzzzzzzzzzz_{WRONG}"))
-            if told == LIMITS.wrong_keys_per_minute:
+            if refusals == LIMITS.wrong_keys_per_minute:
                 line.receive_for(2.0)
                 if not line.closed:
                     break
             line.must_close(AT_ONCE)
             if b"no stream has this key" in line.read:
-                told += 1
+                refusals += 1
             else:  # more than ten connections in a second
                 line.receive_for(0.0)
         assert time.monotonic() < deadline
-    assert told == LIMITS.wrong_keys_per_minute
+    assert refusals == LIMITS.wrong_keys_per_minute
 
 
 def connections(target: Target) -> None:

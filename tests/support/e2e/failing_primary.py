@@ -118,9 +118,9 @@ def next_switch(
 
     poll(moved, within=within, what=f"switch {number}, {cause}")
     at = time.time()
-    told = stream.listed_events("switched")
-    assert len(told) == number, told
-    return Switch(cause, began, at, told[-1]["facts"])
+    events = stream.listed_events("switched")
+    assert len(events) == number, events
+    return Switch(cause, began, at, events[-1]["facts"])
 
 
 def fail_once(

@@ -156,11 +156,11 @@ def _late(kind: int, start: int) -> Callable[[list[flv_tags.Tag]], list[flv_tags
 
 def _repeated(made: list[flv_tags.Tag]) -> list[flv_tags.Tag]:
     """Repeat the configurations before every keyframe."""
-    said = [tag for tag in made if tag.is_configuration]
+    configurations = [tag for tag in made if tag.is_configuration]
     found = list[flv_tags.Tag]()
     for tag in made:
         if tag.kind == flv_tags.VIDEO and tag.body[0] >> 4 == 1 and not tag.is_configuration:
-            found += [flv_tags.Tag(one.kind, tag.time, one.body) for one in said]
+            found += [flv_tags.Tag(one.kind, tag.time, one.body) for one in configurations]
         found.append(tag)
     return found
 

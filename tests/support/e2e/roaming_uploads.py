@@ -87,9 +87,13 @@ class Uploader:
         while True:
             answer = self._ask(path, "HEAD", _TUS)
             if answer is not None and answer.status == 200:
-                told = answer.headers
-                made = None if "upload-expires" in told else told["headend-video-hash"]
-                return int(told["upload-offset"]), made
+                response_headers = answer.headers
+                made = (
+                    None
+                    if "upload-expires" in response_headers
+                    else response_headers["headend-video-hash"]
+                )
+                return int(response_headers["upload-offset"]), made
             if answer is not None and answer.status in {404, 410}:
                 self.strange.append(f"HEAD {path}: {answer.status}")
                 raise AssertionError(self.strange)

@@ -18,7 +18,7 @@ from tests.support.e2e.service import SCALE, ServiceProcess, fetch
 from tests.support.npm_packages import install_packages
 
 __all__ = [
-    "Told",
+    "ClientOutput",
     "WebSocketProgram",
     "client",
     "credentials",
@@ -32,7 +32,7 @@ __all__ = [
 SOURCE = Path(__file__).parents[2] / "e2e" / "node"
 EVENTS = ("live", "progress", "completed", "failed", "greeting")
 
-Told = dict[str, Any]  # Any: the content of the client's output lines
+ClientOutput = dict[str, Any]  # Any: the content of the client's output lines
 
 
 def _node(name: str) -> str:
@@ -53,7 +53,7 @@ class WebSocketProgram:
     """A running client; `output` are its output lines so far."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
-        self.output: list[Told] = []
+        self.output: list[ClientOutput] = []
         self._process = process
         self._more = threading.Condition()
         self._reader = threading.Thread(target=self._read, name="client")
@@ -66,7 +66,7 @@ class WebSocketProgram:
                 self.output.append(json.loads(line))
                 self._more.notify_all()
 
-    def wait(self, wanted: Callable[[list[Told]], bool], seconds: float, what: str) -> None:
+    def wait(self, wanted: Callable[[list[ClientOutput]], bool], seconds: float, what: str) -> None:
         """Wait until the output is as wanted."""
         deadline = time.monotonic() + seconds * SCALE
         with self._more:
@@ -76,17 +76,21 @@ class WebSocketProgram:
                     raise TimeoutError(f"no {what}: {self.output}")
                 self._more.wait(left)
 
-    def wait_for(self, kind: str, seconds: float = 20, *, count: int = 1, **facts: object) -> Told:
+    def wait_for(
+        self, kind: str, seconds: float = 20, *, count: int = 1, **facts: object
+    ) -> ClientOutput:
         """Wait for `count` lines of a kind with these facts, and return the last one."""
         self.wait(
-            lambda told: len(_like(told, kind, facts)) >= count, seconds, f"{count} {kind} {facts}"
+            lambda received: len(_like(received, kind, facts)) >= count,
+            seconds,
+            f"{count} {kind} {facts}",
         )
         return _like(self.output, kind, facts)[count - 1]
 
-    def events(self, channel: str) -> list[Told]:
+    def events(self, channel: str) -> list[ClientOutput]:
         """Return the data of a channel's events so far, oldest first."""
         return [
-            cast("Told", each["data"])
+            cast("ClientOutput", each["data"])
             for each in self.output
             if each["kind"] == "event" and each["channel"] == channel
         ]
@@ -105,17 +109,19 @@ class WebSocketProgram:
                 self._process.stdout.close()
 
 
-def _like(told: Sequence[Told], kind: str, facts: dict[str, object]) -> list[Told]:
+def _like(
+    received: Sequence[ClientOutput], kind: str, facts: dict[str, object]
+) -> list[ClientOutput]:
     return [
         each
-        for each in told
+        for each in received
         if each["kind"] == kind and all(each.get(name) == value for name, value in facts.items())
     ]
 
 
-def options(headend: ServiceProcess, *, token: str | None = None) -> Told:
+def options(headend: ServiceProcess, *, token: str | None = None) -> ClientOutput:
     """Return the client options from the documentation of the broadcaster."""
-    found: Told = {
+    found: ClientOutput = {
         "cluster": "headend",
         "wsHost": "127.0.0.1",
         "wsPort": headend.port_of(headend.http),
@@ -139,7 +145,7 @@ def options(headend: ServiceProcess, *, token: str | None = None) -> Told:
 def key_of(headend: ServiceProcess) -> str:
     """Return the broadcaster's key from a stream's record."""
     answer = fetch(f"{headend.http}/api/projects/1/streams", token=headend.token)
-    records = cast("list[Told]", answer.json["data"])
+    records = cast("list[ClientOutput]", answer.json["data"])
     return cast("str", records[0]["web_socket_key"])
 
 

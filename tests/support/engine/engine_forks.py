@@ -46,10 +46,10 @@ def run_engine(
         if isinstance(source, Sequence) and entrance is not None:
             input_end.close()
             threads.submit(_feed, entrance, source, pause)
-        said = output.read()
+        text = output.read()
         status = engine.wait()
         watchdog.cancel()
-        return status, said, complaining.result()
+        return status, text, complaining.result()
 
 
 def _pipe(pipes: contextlib.ExitStack) -> tuple[IO[bytes], IO[bytes]]:

@@ -90,8 +90,8 @@ def refusal(path: Path, kind: str = "probe", make: FileOrder | None = None) -> s
     assert (made.status, made.complaints) == (0, "")
     assert not made.of(Probed)
     assert not made.of(Poster)
-    (said,) = made.of(Refused)
-    return said.reason
+    (refused,) = made.of(Refused)
+    return refused.reason
 
 
 def made_of(path: Path, *, reuse: bool = True) -> EngineOutput:

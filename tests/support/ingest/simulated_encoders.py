@@ -133,10 +133,10 @@ async def simulated_stream(
         live.drain()
 
 
-def pictures(told: list[str]) -> list[list[int]]:
+def pictures(received: list[str]) -> list[list[int]]:
     """Return the times of the offered packets by source, without repetitions."""
     sources: list[list[int]] = []
-    for line in told:
+    for line in received:
         if line.startswith(("begin", "splice")):
             sources.append([])
         elif line.startswith("offer"):

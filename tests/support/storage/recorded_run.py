@@ -202,10 +202,10 @@ async def run_recorder(
             await asyncio.to_thread(run_sql, location, f"UPDATE streams SET hash = '{HASH}'")
         with DiskObjects(objects or folder / "objects") as disk:
             frail = FailingObjects(disk, writes=writes)
-            told: list[tuple[str, str, dict[str, object]]] = []
+            recorded: list[tuple[str, str, dict[str, object]]] = []
 
             async def chronicle(stream: str, kind: str, facts: dict[str, object]) -> None:
-                told.append((stream, kind, facts))
+                recorded.append((stream, kind, facts))
 
             recorder = Recorder(
                 objects=frail,
@@ -222,7 +222,7 @@ async def run_recorder(
                 edge=CheckedEdge(disk),
                 clock=ManualClock(),
                 recorder=recorder,
-                events=told,
+                events=recorded,
             )
             async with asyncio.TaskGroup() as tasks:
                 running = tasks.create_task(recorder.run())

@@ -156,8 +156,10 @@ def gab2(text: bytes) -> bytes:
     streams = chunk(b"LIST", b"strl", chunk(b"strh", strh), chunk(b"strf", strf))
     streams += chunk(b"LIST", b"strl", chunk(b"strh", texts), chunk(b"strf"))
     title = "a".encode("utf-16-le")
-    said = b"GAB2\0" + struct.pack("<HI", 2, len(title)) + title + struct.pack("<HI", 4, len(text))
-    movi = chunk(b"LIST", b"movi", chunk(b"00dc", bytes(64)), chunk(b"01tx", said + text))
+    title_chunk = (
+        b"GAB2\0" + struct.pack("<HI", 2, len(title)) + title + struct.pack("<HI", 4, len(text))
+    )
+    movi = chunk(b"LIST", b"movi", chunk(b"00dc", bytes(64)), chunk(b"01tx", title_chunk + text))
     return chunk(b"RIFF", b"AVI ", chunk(b"LIST", b"hdrl", avih, streams), movi)
 
 

@@ -51,10 +51,10 @@ async def download_from(
     """Download a file, with loopback allowed and short pauses."""
     given = bounds or DownloadLimits(max_bytes=64 * MiB, ports=frozenset())
     given = msgspec.structs.replace(given, ports=frozenset({80, port}), pause_seconds=0.001)
-    told: list[tuple[int, int | None]] = []
+    progress: list[tuple[int, int | None]] = []
 
     async def tell(received: int, size: int | None) -> None:
-        told.append((received, size))
+        progress.append((received, size))
 
     async with open_file(folder, given.max_bytes) as inflow:
         await download(
@@ -65,7 +65,7 @@ async def download_from(
             on_progress=tell,
         )
         await inflow.flush()
-        return Downloaded(await asyncio.to_thread(inflow.path.read_bytes), told)
+        return Downloaded(await asyncio.to_thread(inflow.path.read_bytes), progress)
 
 
 async def refusal_by(

@@ -44,10 +44,10 @@ def test_a_file_is_made_once_and_copied_after_that(tmp_path: Path) -> None:
 
 def test_a_file_with_complaints_is_made_anew_each_time(tmp_path: Path) -> None:
     for times in (1, 2):
-        said = make_file(
+        output = make_file(
             encoder(tmp_path, "bad"), tmp_path / "a.mp4", seconds=20, cache=tmp_path / "cache"
         )
-        assert (said.strip(), ran(tmp_path)) == ("a warning", times)
+        assert (output.strip(), ran(tmp_path)) == ("a warning", times)
 
 
 def test_an_encoder_that_fails_fails_the_test_and_leaves_nothing(tmp_path: Path) -> None:

@@ -175,11 +175,11 @@ async def test_an_import_becomes_the_source_of_its_video(
     assert imports.temporaries() == []
     events = (await imports.catalog.events.find_page(1)).items
     assert [event.kind for event in events][1:3] == ["video added", "import asked for"]
-    told = await imports.broadcasts()
-    assert told[0]["uploading"] is True
-    assert told[0]["received_bytes"] == 0
-    assert told[0]["size"] == len(data)
-    everything = caplog.text + repr(events) + repr(told)
+    messages = await imports.broadcasts()
+    assert messages[0]["uploading"] is True
+    assert messages[0]["received_bytes"] == 0
+    assert messages[0]["size"] == len(data)
+    everything = caplog.text + repr(events) + repr(messages)
     assert "s3cr3t" not in everything
     assert QUERY not in everything
 

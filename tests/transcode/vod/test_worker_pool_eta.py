@@ -84,13 +84,13 @@ async def test_what_is_told_of_a_film_under_way_comes_true(
     crew = TranscodeWorkers(transcoder, size=workers, new_owner=lambda: next(names))
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(crew.run())
-        told = await watched(vod, (await vod.add(path)).video.id)
+        reports = await watched(vod, (await vod.add(path)).video.id)
         running.cancel()
-    end = told[-1].at
-    assert (told[-1].progress, told[-1].eta) == (100, 0)
-    assert all(a.progress <= b.progress for a, b in pairwise(told))
-    begun = next(each.at for each in told if each.progress)
-    half = [each for each in told if each.at >= (begun + end) / 2 and each.progress < 100]
+    end = reports[-1].at
+    assert (reports[-1].progress, reports[-1].eta) == (100, 0)
+    assert all(a.progress <= b.progress for a, b in pairwise(reports))
+    begun = next(each.at for each in reports if each.progress)
+    half = [each for each in reports if each.at >= (begun + end) / 2 and each.progress < 100]
     assert half
     off = [abs(each.eta - (end - each.at)) - _OFF * (end - each.at) for each in half]
     assert max(off) <= _GRAIN * SCALE, [(end - each.at, each.eta, each.progress) for each in half]

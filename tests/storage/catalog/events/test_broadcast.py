@@ -60,8 +60,8 @@ async def test_who_reads_on_from_the_last_misses_nothing_while_others_write(
 
 @ON_BOTH
 async def test_what_was_undone_is_not_there_and_its_hole_loses_nothing(catalog: Catalog) -> None:
-    told: list[int] = []
-    catalog.outbox.on_commit(lambda: told.append(1))
+    delivered: list[int] = []
+    catalog.outbox.on_commit(lambda: delivered.append(1))
     await publish_events(catalog, "before")
     last = await catalog.outbox.newest()
     broken = OutboxEvent(channels=("a", None), event="x", body="{}")  # pyright: ignore[reportArgumentType]  # on purpose
@@ -70,14 +70,14 @@ async def test_what_was_undone_is_not_there_and_its_hole_loses_nothing(catalog: 
     await publish_events(catalog, "after")
     found, gone = await catalog.outbox.read_after(last, 10)
     assert ([notice.event for notice in found], gone) == (["after"], False)
-    assert len(told) == 2
+    assert len(delivered) == 2
 
 
 async def test_a_change_that_tells_nothing_nudges_nobody(catalog: Catalog) -> None:
-    told: list[int] = []
-    catalog.outbox.on_commit(lambda: told.append(1))
+    delivered: list[int] = []
+    catalog.outbox.on_commit(lambda: delivered.append(1))
     await catalog.projects.add("a project", NOW_US)
-    assert told == []
+    assert delivered == []
 
 
 async def test_old_notices_go_and_who_was_away_learns_it(catalog: Catalog) -> None:
@@ -94,16 +94,16 @@ async def test_old_notices_go_and_who_was_away_learns_it(catalog: Catalog) -> No
 
 @ON_BOTH
 async def test_any_text_that_can_be_stored_comes_back(catalog: Catalog) -> None:
-    told = OutboxEvent(
+    delivered = OutboxEvent(
         channels=("c" * 200,),
         event="\u00fc" * 200,
         body="\u2028\U0001f3a5" * 2000,
         except_socket="1.2",
     )
-    await catalog.outbox.publish([told], NOW_US)
+    await catalog.outbox.publish([delivered], NOW_US)
     ((notice,), _) = await catalog.outbox.read_after(0, 10)
     assert (notice.channel, notice.event, notice.body, notice.except_socket) == (
-        told.channels[0], told.event, told.body, told.except_socket,
+        delivered.channels[0], delivered.event, delivered.body, delivered.except_socket,
     )  # fmt: skip
 
 

@@ -96,8 +96,8 @@ async def test_an_edit_changes_what_it_names_alone(catalog: Catalog, kind: Kind)
     assert named == LabelRecord(id=label.id, project=project, name="Sport", active=False)
     assert await catalog.labels.edit(kind, label.id, by=7, now_us=4) == named
     assert await catalog.labels.edit(kind, 999, name="X", by=7, now_us=4) is None
-    told = (await catalog.events.find_page(project)).items
-    assert [(each.kind, each.facts, each.token) for each in told[:2]] == [
+    logged = (await catalog.events.find_page(project)).items
+    assert [(each.kind, each.facts, each.token) for each in logged[:2]] == [
         (f"{kind} edited", {kind: label.id, "keys": ["name"]}, 7),
         (f"{kind} edited", {kind: label.id, "keys": ["active"]}, 7),
     ]

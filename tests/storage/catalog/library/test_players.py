@@ -54,8 +54,8 @@ async def test_an_edit_changes_the_options_it_names_alone(catalog: Catalog) -> N
     assert (cleared.name, cleared.options) == ("Two", PlayerOptions(muted=True))
     assert await catalog.players.edit(player.id, options={}, by=3, now_us=4) == cleared
     assert await catalog.players.edit(999, options={"loop": True}, by=3, now_us=4) is None
-    told = (await catalog.events.find_page(project)).items
-    assert [(each.kind, each.facts, each.token) for each in told[:3]] == [
+    logged = (await catalog.events.find_page(project)).items
+    assert [(each.kind, each.facts, each.token) for each in logged[:3]] == [
         ("player edited", {"player": player.id, "keys": ["name", "color"]}, 3),
         ("player edited", {"player": player.id, "keys": ["muted", "color"]}, 3),
         ("player added", {"player": player.id, "name": "One"}, 3),

@@ -100,14 +100,14 @@ async def test_what_becomes_of_a_token_is_told_without_the_token(catalog: Catalo
     whole, _ = await catalog.tokens.add("all", None, write=False, now_us=3, by=1)
     await catalog.tokens.revoke(mine.id, 4, by=whole.id)
     await catalog.tokens.revoke(mine.id, 5, by=whole.id)
-    told = (await catalog.events.find_page(project)).items
-    assert [(each.kind, each.facts, each.token) for each in told[:2]] == [
+    logged = (await catalog.events.find_page(project)).items
+    assert [(each.kind, each.facts, each.token) for each in logged[:2]] == [
         ("token revoked", {"token": mine.id, "name": "mine", "write": True}, whole.id),
         ("token added", {"token": mine.id, "name": "mine", "write": True}, 1),
     ]
     newest = (await catalog.events.find_page(first.id)).items[0]
     assert (newest.kind, newest.facts["token"]) == ("token added", whole.id)
-    assert token not in repr(told)
+    assert token not in repr(logged)
 
 
 @ON_BOTH

@@ -131,12 +131,14 @@ async def test_rows_go_a_few_at_a_time_until_nothing_is_left(
         f" VALUES ({project.id}, 9, 'gone', 'run', 'recording000', '{{}}', 1)",
     )
     await catalog.labels.add("tag", project.id, "Tag", active=True, by=None, now_us=NOW)
-    told = run_sql(location, f"SELECT count(*) FROM events WHERE project_id = {project.id}")
+    counted = run_sql(location, f"SELECT count(*) FROM events WHERE project_id = {project.id}")
     before = await catalog.streams.find(1)
     assert await catalog.projects.remove(project.id, by=None, now_us=NOW)
     # Hidden, and every row there yet but those of tokens.
     assert run_sql(location, "SELECT count(*) FROM videos") == [(number + 1,)]
-    assert run_sql(location, f"SELECT count(*) FROM events WHERE project_id = {project.id}") == told
+    assert (
+        run_sql(location, f"SELECT count(*) FROM events WHERE project_id = {project.id}") == counted
+    )
     # The upload's video, the upload, the recording and the stream are four more.
     assert await remove_rows(catalog) == [MAX_MEDIA_ROWS, MAX_MEDIA_ROWS, 14]
     for table in OF_PROJECT:

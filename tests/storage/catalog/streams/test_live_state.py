@@ -430,7 +430,7 @@ async def test_a_reset_tells_of_each_encoder_and_of_the_streams_end(
     await _set(catalog, stream.id, sending=sending)
     before = len(await _events(catalog))
     await catalog.live_state.reset(60)
-    told = [(kind, facts) for kind, facts, _ in (await _events(catalog))[before:]]
+    recorded = [(kind, facts) for kind, facts, _ in (await _events(catalog))[before:]]
     cause = {"cause": "nobody takes encoders in"}
     off = [
         ("encoder off", {"slot": name, "receiving_count": left, "reason": "closed by us", **cause})
@@ -440,9 +440,9 @@ async def test_a_reset_tells_of_each_encoder_and_of_the_streams_end(
             strict=True,
         )
     ]
-    assert told == [*off, ("off air", cause)]
+    assert recorded == [*off, ("off air", cause)]
     await catalog.live_state.reset(60)
-    assert len(await _events(catalog)) == before + len(told)
+    assert len(await _events(catalog)) == before + len(recorded)
 
 
 async def test_viewers_learn_what_is_theirs_to_know(catalog: Catalog) -> None:

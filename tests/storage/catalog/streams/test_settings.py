@@ -89,14 +89,14 @@ async def test_what_ingest_is_told_is_the_streams_own_before_its_projects(
     settings = catalog.settings
     assert await settings.find_stream(stream.id) == OwnerSettings()
 
-    async def told() -> StreamSettings:
+    async def current() -> StreamSettings:
         found = await catalog.live_state.find_ingest(stream.key)
         assert found is not None
         windows = await catalog.live_state.find_reconnect_windows()
         assert windows == {stream.hash: found.settings.failover.reconnect_seconds}
         return found.settings
 
-    assert await told() == StreamSettings()
+    assert await current() == StreamSettings()
     everything = SettingsChange(
         failover=ALL_FAILOVER,
         recording=RecordingChange(enabled=True, keep_days=7),
@@ -114,18 +114,18 @@ async def test_what_ingest_is_told_is_the_streams_own_before_its_projects(
     assert for_all == OwnerSettings(**msgspec.structs.asdict(expected))
     assert await settings.find_project(1) == for_all
     assert await settings.find_stream(stream.id) == OwnerSettings()
-    assert await told() == expected
+    assert await current() == expected
     change = SettingsChange(failover=FailoverChange(goodbye_seconds=0.0), latency="normal")
     own = await settings.change_stream(stream.id, change, now_us=NOW, by=BY)
     assert own == OwnerSettings(failover=StreamFailover(goodbye_seconds=0.0), latency="normal")
-    assert await told() == msgspec.structs.replace(
+    assert await current() == msgspec.structs.replace(
         expected,
         failover=msgspec.structs.replace(failover, goodbye_seconds=0.0),
         latency="normal",
     )
     change = SettingsChange(failover=FailoverChange(goodbye_seconds=None), latency=None)
     assert await settings.change_stream(stream.id, change, now_us=NOW, by=BY) == OwnerSettings()
-    assert await told() == expected
+    assert await current() == expected
 
 
 async def test_a_change_names_the_keys_that_are_others_now(catalog: Catalog) -> None:

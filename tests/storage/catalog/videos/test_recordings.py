@@ -129,8 +129,8 @@ async def test_a_recording_becomes_a_video_like_its_stream(
     assert [tag.name for tag in found.tags] == ["night"]
     assert found.countries == (romania,)
     assert await catalog.recordings.find_all() == ()
-    told = await kinds(catalog, project)
-    assert told[0] == ("recorded", {"video": row.hash, "seconds": 6.5})
+    recorded = await kinds(catalog, project)
+    assert recorded[0] == ("recorded", {"video": row.hash, "seconds": 6.5})
     listed = await catalog.videos.find_page(project, VideoQuery(phase="completed"), 1)
     assert [item.id for item in listed.items] == [number]
     assert listed.total == 1
@@ -201,8 +201,8 @@ async def test_a_recording_goes_when_its_days_are_over(
     assert first is not None
     assert await catalog.recordings.expire(LATER_US + 30 * DAY_US) is None
     assert await catalog.recordings.expire(LATER_US + 30 * DAY_US + 1) is not None
-    told = await kinds(catalog, project)
-    assert [kind for kind, _ in told][:2] == ["recording expired", "recording expired"]
+    recorded = await kinds(catalog, project)
+    assert [kind for kind, _ in recorded][:2] == ["recording expired", "recording expired"]
     assert (await catalog.videos.find_page(project, VideoQuery(), 1)).total == 0
 
 
@@ -229,8 +229,8 @@ async def test_a_recording_that_is_kept_stays(
         assert kept is not None
     assert await catalog.recordings.expire(LATER_US + 31 * DAY_US) is None
     assert await catalog.videos.find(number) is not None
-    told = [kind for kind, _ in await kinds(catalog, project)]
-    assert told.count("recording kept") == 1
+    recorded = [kind for kind, _ in await kinds(catalog, project)]
+    assert recorded.count("recording kept") == 1
     assert await catalog.videos.keep(number + 1, LATER_US, by=None) is None
 
 

@@ -131,8 +131,8 @@ async def test_every_change_leaves_an_event_with_its_token(
     await catalog.videos.set_player(made.id, None, NOW_US, by=8)
     await catalog.videos.remove(made.id, NOW_US, by=9)
     found = (await catalog.events.find_page(project.id)).items
-    told = [(event.kind, event.token) for event in found if event.subject == made.hash]
-    assert told == [
+    recorded = [(event.kind, event.token) for event in found if event.subject == made.hash]
+    assert recorded == [
         ("video deleted", 9),
         ("video edited", 8),
         ("video published", 8),

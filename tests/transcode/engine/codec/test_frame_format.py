@@ -150,10 +150,10 @@ def test_odd_forms_give_a_picture(form: str) -> None:
 
 def hdr(transfer: str, code: float) -> tuple[tuple[str, ...], str]:
     """How to encode a grey of this code as 10-bit BT.2020, and its source."""
-    told = f"log-level=none:colorprim=bt2020:transfer={transfer}:colormatrix=bt2020nc"
+    options = f"log-level=none:colorprim=bt2020:transfer={transfer}:colormatrix=bt2020nc"
     level = round(64 + 876 * code)
     grey = f"geq=lum={level}:cb=512:cr=512"
-    coding = ("-c:v", "libx265", "-pix_fmt", "yuv420p10le", "-x265-params", told)
+    coding = ("-c:v", "libx265", "-pix_fmt", "yuv420p10le", "-x265-params", options)
     return coding, f"nullsrc=s=640x360:r=25:d=0.2,format=yuv420p10le,{grey}"
 
 
@@ -189,7 +189,7 @@ def test_a_red_of_bt2020_is_a_red_of_bt709(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("size", "told", "expected"),
+    ("size", "options", "expected"),
     [
         pytest.param("1280x720", (), BT709, id="untold HD is BT.709, and its small rungs say so"),
         pytest.param("640x360", (), (2, 2, 2), id="untold SD stays untold"),
@@ -202,10 +202,10 @@ def test_a_red_of_bt2020_is_a_red_of_bt709(tmp_path: Path) -> None:
     ],
 )
 def test_colours_are_told(
-    size: str, told: tuple[str, ...], expected: tuple[int, int, int], tmp_path: Path
+    size: str, options: tuple[str, ...], expected: tuple[int, int, int], tmp_path: Path
 ) -> None:
     source = f"testsrc2=s={size}:r=25:d=0.2"
-    frames = encoded(tmp_path, "-pix_fmt", "yuv420p", "-c:v", "libx264", *told, source=source)
+    frames = encoded(tmp_path, "-pix_fmt", "yuv420p", "-c:v", "libx264", *options, source=source)
     assert {tags(frame) for frame in scaled(frames)} == {expected}
 
 

@@ -307,12 +307,12 @@ def test_each_rungs_own_cpu_time_is_told(two_seconds: Source) -> None:
     ]
     # One report comes each second.
     made = run_with_pauses([*epochs[0], *epochs[1]], [*epochs[2], *epochs[3]], pause=1.1)
-    told = [report.rung_cpu_ms for report in made.of(Progress)]
-    assert len(told) >= 2
+    reported = [report.rung_cpu_ms for report in made.of(Progress)]
+    assert len(reported) >= 2
     last = made.of(Progress)[-1]
     assert set(last.rung_cpu_ms) == {"480p", "360p"}, "the top rung costs no encoder"
     assert last.rung_cpu_ms["360p"] > 100
     assert sum(last.rung_cpu_ms.values()) < last.cpu_ms
-    for one, other in itertools.pairwise(told):
+    for one, other in itertools.pairwise(reported):
         assert all(other[name] >= one[name] for name in one)
     assert all(0 <= report.made <= report.taken for report in made.of(Progress))

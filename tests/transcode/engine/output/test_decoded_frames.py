@@ -8,9 +8,9 @@ from transcode.engine.output.decoded_frames import FrameThinner, black_frame, sp
 from transcode.engine.output.segment_grid import HOLE, Cut
 
 
-def kept_frames(rate: float, *, told: Fraction | None = None, seconds: int = 3) -> list[int]:
+def kept_frames(rate: float, *, announced: Fraction | None = None, seconds: int = 3) -> list[int]:
     """How many frames of each second are kept, with stamps of whole milliseconds."""
-    thinner = FrameThinner(told)
+    thinner = FrameThinner(announced)
     counts = [0] * seconds
     for n in range(round(rate * seconds)):
         pts = int(n * 1000 / rate) * 90
@@ -25,7 +25,7 @@ def test_up_to_60_a_second_all_are_kept(rate: float) -> None:
 
 @pytest.mark.parametrize(("rate", "expected"), [(120, 60), (90, 45), (72, 36), (144, 48)])
 def test_more_are_thinned_from_the_first_when_the_source_tells(rate: int, expected: int) -> None:
-    counts = kept_frames(rate, told=Fraction(rate))
+    counts = kept_frames(rate, announced=Fraction(rate))
     assert all(abs(count - expected) <= 1 for count in counts)
 
 
