@@ -11,12 +11,14 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import IO, Final, cast
 
+from tests.support.engine.measured_engine import is_measured
 from tests.support.forks import ForkedProcess, fork, prepare
 from transcode.protocol import engine_process
 
 __all__ = ["begin_at_once", "prepare_engines", "run_engine", "running_forks"]
 
-_ENGINE: Final = "transcode.engine.main:main"
+_MODULE = "tests.support.engine.measured_engine" if is_measured() else "transcode.engine.main"
+_ENGINE: Final = f"{_MODULE}:main"
 _running: list[int] = []  # process IDs of forked engines
 
 
