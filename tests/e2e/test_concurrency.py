@@ -12,10 +12,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
-from tests.support.api.upload_clips import clip
+from tests.support.e2e.added_records import add_record, add_video
 from tests.support.e2e.service import SCALE, ServiceProcess, fetch, service
 from tests.support.postgres import PostgresServer
 
@@ -91,25 +90,6 @@ def running(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[Service
         yield stack.enter_context(service(tmp_path / "data", environment=environment))
 
 
-def made(running: ServiceProcess, path: str, noun: str, **body: object) -> int:
-    answer = fetch(f"{running.http}/api/{path}", method="POST", token=running.token, body=body)
-    assert answer.status == 201, answer.text
-    record = answer.json[noun]
-    assert isinstance(record, dict)
-    return record["id"]  # pyright: ignore[reportUnknownVariableType]  # JSON
-
-
-def uploaded(running: ServiceProcess) -> int:
-    answer = httpx.post(
-        f"{running.http}/api/projects/1/videos",
-        headers={"Authorization": f"Bearer {running.token}"},
-        files={"video": ("a.mp4", clip())},
-        timeout=60 * SCALE,
-    )
-    assert answer.status_code == 201, answer.text
-    return answer.json()["video"]["id"]
-
-
 def get_json(running: ServiceProcess, path: str) -> Any:  # JSON
     answer = fetch(f"{running.http}/api/{path}", token=running.token)
     assert answer.status == 200, answer.text
@@ -122,11 +102,11 @@ def read(running: ServiceProcess, path: str) -> Any:  # JSON
 
 def test_eight_processes_lose_nothing_and_see_no_error(running: ServiceProcess) -> None:
     ids = {
-        "video": uploaded(running),
-        "stream": made(running, "projects/1/streams", "stream", title="Before"),
-        "tag": made(running, "projects/1/tags", "tag", name="Before"),
-        "category": made(running, "projects/1/categories", "category", name="Category"),
-        "player": made(running, "projects/1/players", "player", name="Player"),
+        "video": add_video(running),
+        "stream": add_record(running, "projects/1/streams", "stream", title="Before"),
+        "tag": add_record(running, "projects/1/tags", "tag", name="Before"),
+        "category": add_record(running, "projects/1/categories", "category", name="Category"),
+        "player": add_record(running, "projects/1/players", "player", name="Player"),
     }
     before = get_json(running, "projects/1/events")["meta"]
     editors = [

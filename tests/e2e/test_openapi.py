@@ -16,6 +16,7 @@ import httpx
 import pytest
 
 from tests.support.api.upload_clips import clip
+from tests.support.e2e.added_records import add_record, add_video
 from tests.support.e2e.service import SCALE, ServiceProcess, fetch, service
 
 pytestmark = pytest.mark.e2e
@@ -65,27 +66,6 @@ def unlimited(tmp_path_factory: pytest.TempPathFactory) -> Generator[ServiceProc
         yield running
 
 
-def made(running: ServiceProcess, path: str, noun: str, **body: object) -> int:
-    """Make a record and return its number."""
-    answer = fetch(f"{running.http}/api/{path}", method="POST", token=running.token, body=body)
-    assert answer.status == 201, answer.text
-    record = answer.json[noun]
-    assert isinstance(record, dict)
-    return record["id"]  # pyright: ignore[reportUnknownVariableType]  # JSON
-
-
-def uploaded(running: ServiceProcess) -> int:
-    """Upload a second of a test picture and return its video's number."""
-    answer = httpx.post(
-        f"{running.http}/api/projects/1/videos",
-        headers={"Authorization": f"Bearer {running.token}"},
-        files={"video": ("clip.mp4", clip())},
-        timeout=60 * SCALE,
-    )
-    assert answer.status_code == 201, answer.text
-    return answer.json()["video"]["id"]
-
-
 def begun(running: ServiceProcess) -> str:
     """Begin a resumable upload and return its name."""
     answer = httpx.post(
@@ -103,18 +83,18 @@ def begun(running: ServiceProcess) -> str:
 
 def numbers(running: ServiceProcess) -> dict[str, int | str]:
     """Make a record of each kind: the numbers that paths name them by, of an upload its name."""
-    stream = made(running, "projects/1/streams", "stream", title="Stream")
+    stream = add_record(running, "projects/1/streams", "stream", title="Stream")
     return {
         "project_id": 1,
         "stream_id": stream,
-        "video_id": uploaded(running),
+        "video_id": add_video(running),
         "upload_name": begun(running),
-        "link_id": made(running, "projects/1/upload-links", "upload_link"),
-        "backup_id": made(running, f"streams/{stream}/backups", "backup"),
-        "tag_id": made(running, "projects/1/tags", "tag", name="Tag"),
-        "category_id": made(running, "projects/1/categories", "category", name="Category"),
-        "player_id": made(running, "projects/1/players", "player", name="Player"),
-        "token_id": made(running, "tokens", "token", name="Token", project=1, write=False),
+        "link_id": add_record(running, "projects/1/upload-links", "upload_link"),
+        "backup_id": add_record(running, f"streams/{stream}/backups", "backup"),
+        "tag_id": add_record(running, "projects/1/tags", "tag", name="Tag"),
+        "category_id": add_record(running, "projects/1/categories", "category", name="Category"),
+        "player_id": add_record(running, "projects/1/players", "player", name="Player"),
+        "token_id": add_record(running, "tokens", "token", name="Token", project=1, write=False),
     }
 
 

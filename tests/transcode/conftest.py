@@ -1,3 +1,4 @@
+import shlex
 from collections.abc import AsyncGenerator, Generator
 from pathlib import Path
 
@@ -8,6 +9,8 @@ from tests.support.engine.upload_files import film
 from tests.support.shared_engines import ON_SHARED, bucket_objects
 from tests.support.storage.s3_server import S3Server
 from tests.support.transcode.transcode_fixture import VodFixture, vod_fixture
+
+_ONE_KEYFRAME = shlex.split("-c:v libx264 -preset ultrafast -g 250 -sc_threshold 0 -c:a aac")
 
 
 @pytest.fixture
@@ -36,35 +39,11 @@ async def vod(
 def short_film(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """5 s of 854x480 with 44.1 kHz audio."""
     folder = tmp_path_factory.mktemp("films")
-    coding = (
-        "-c:v",
-        "libx264",
-        "-preset",
-        "ultrafast",
-        "-g",
-        "250",
-        "-sc_threshold",
-        "0",
-        "-c:a",
-        "aac",
-    )
-    return film(folder / "short.mp4", *coding, seconds=5, size=(854, 480))
+    return film(folder / "short.mp4", *_ONE_KEYFRAME, seconds=5, size=(854, 480))
 
 
 @pytest.fixture(scope="session")
 def long_film(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """12 s with the ladder of 720p."""
     folder = tmp_path_factory.mktemp("films")
-    coding = (
-        "-c:v",
-        "libx264",
-        "-preset",
-        "ultrafast",
-        "-g",
-        "250",
-        "-sc_threshold",
-        "0",
-        "-c:a",
-        "aac",
-    )
-    return film(folder / "long.mp4", *coding, seconds=12, size=(960, 96))
+    return film(folder / "long.mp4", *_ONE_KEYFRAME, seconds=12, size=(960, 96))

@@ -1,6 +1,7 @@
 """Spliced sources of one run, and checks of their output."""
 
 import itertools
+from pathlib import Path
 
 import msgspec
 
@@ -8,7 +9,7 @@ from media.hls.segment import Segment
 from media.ladder import AUDIO_RENDITION, Ladder, ladder_for
 from tests.support.engine.decoded_output import frames, packets, warnings
 from tests.support.engine.engine_process import AAC_FRAME, LABELS, EngineOutput, begin
-from tests.support.engine.sources import Source
+from tests.support.engine.sources import Source, moving, source_of
 from transcode.protocol.messages import EngineOrder, Finish, Prepared
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "shown",
     "since",
     "sound_is_gapless",
+    "source_to_splice",
     "spliced",
     "up_to",
 ]
@@ -35,6 +37,11 @@ TOP = msgspec.structs.replace(ladder_for(*SIZE, LABELS).renditions[0], rate=6 * 
 LADDER = Ladder(
     (TOP, msgspec.structs.replace(TOP, name="144p", width=256, height=64, source_size=False))
 )
+
+
+def source_to_splice(folder: Path) -> Source:
+    """Return 6 s of 320x80 with a keyframe every second and two B-frames between others."""
+    return source_of(moving(folder / "splice.flv", seconds=6, gop=30, size=SIZE))
 
 
 def up_to(source: Source, end: int) -> Source:

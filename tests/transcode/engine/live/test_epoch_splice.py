@@ -24,6 +24,7 @@ from tests.support.engine.splices import (
     shown,
     since,
     sound_is_gapless,
+    source_to_splice,
     spliced,
     up_to,
 )
@@ -32,8 +33,7 @@ from transcode.protocol.messages import Finish, LeaveOut, Packet, Prepared, Spli
 
 @pytest.fixture(scope="module")
 def source(folder: Path) -> Source:
-    """6 s of 320x80 with a keyframe every second and two B-frames between others."""
-    return source_of(moving(folder / "splice.flv", seconds=6, gop=30, size=SIZE))
+    return source_to_splice(folder)
 
 
 @pytest.fixture(scope="module")

@@ -12,16 +12,16 @@ from media.ladder import AUDIO_RENDITION
 from media.track import AudioCodec, AudioTrack
 from tests.support.engine.decoded_output import loudness, onsets, packets, warnings
 from tests.support.engine.engine_process import ORIGIN, run
-from tests.support.engine.sources import Source, ffmpeg, moving, source_of
+from tests.support.engine.sources import Source, ffmpeg, source_of
 from tests.support.engine.splices import (
     SECOND,
     SHIFT,
-    SIZE,
     is_whole,
     pictures_of,
     shown,
     since,
     sound_is_gapless,
+    source_to_splice,
     spliced,
     up_to,
 )
@@ -30,8 +30,7 @@ from transcode.protocol.messages import Spliced
 
 @pytest.fixture(scope="module")
 def source(folder: Path) -> Source:
-    """6 s of 320x80 with a keyframe every second and two B-frames between others."""
-    return source_of(moving(folder / "splice.flv", seconds=6, gop=30, size=SIZE))
+    return source_to_splice(folder)
 
 
 def retuned(folder: Path, source: Source, *coding: str) -> Source:
