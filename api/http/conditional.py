@@ -5,6 +5,7 @@ Pure. Malformed headers count as absent, as the RFC demands. Source: RFC 9110, s
 """
 
 import re
+from functools import lru_cache
 from typing import Final
 
 __all__ = ["Unsatisfiable", "accepts_gzip", "byte_range", "has_entity_tag"]
@@ -49,6 +50,7 @@ def has_entity_tag(header: str | None, tag: str) -> bool:
     return header.strip() == "*" or tag in _TAG.findall(header)
 
 
+@lru_cache(maxsize=64)  # browsers send a handful of different ones, with each request
 def accepts_gzip(header: str | None) -> bool:
     """Return True if Accept-Encoding allows gzip."""
     accepted: dict[str, bool] = {}

@@ -280,8 +280,9 @@ class BoundedProtocol(HttpToolsProtocol):
         return holders is not None
 
     def _discharge(self) -> None:
-        self.limiter.discharge(self._charged)
-        self._charged = ()
+        if self._charged:
+            self.limiter.discharge(self._charged)
+            self._charged = ()
 
     def _leave(self) -> None:
         """Release what the connection holds; called by the protocol that handles its end."""
