@@ -369,6 +369,9 @@ class UploadReceiver(msgspec.Struct, frozen=True, kw_only=True):
             raise await self._lost(record.name, upload.file) from error
         except ApiError:
             await self.uploads.remove(record.name, _REFUSED, now_us, by=self.by)
+            # In a bucket the file is a copy; what came is still here.
+            with contextlib.suppress(ObjectError):
+                await upload.file.remove()
             raise
 
 
