@@ -138,7 +138,8 @@ class RedisBus:
             self._pubsub = pubsub
             pinged = False
             while True:
-                message = await pubsub.get_message(timeout=_QUIET_SECONDS)
+                async with asyncio.timeout(_QUIET_SECONDS + _SECONDS):  # it may connect again
+                    message = await pubsub.get_message(timeout=_QUIET_SECONDS)
                 if message is not None:
                     await self._handle_message(message)
                 elif pinged:
@@ -178,6 +179,8 @@ class RedisBus:
 async def open_redis_client(url: str) -> AsyncGenerator[Any, None]:  # Any: redis-py's client
     """Open connections to Redis for the length of the block; Redis need not be there.
 
+    Operations have no limit in time: set one around each, with `asyncio.timeout`.
+
     Raises:
         BusUnavailable: the URL is not one of Redis.
     """
@@ -190,7 +193,9 @@ async def open_redis_client(url: str) -> AsyncGenerator[Any, None]:  # Any: redi
             # message that arrives twice does no harm.
             retry=Retry(NoBackoff(), 1),
             socket_connect_timeout=_SECONDS,
-            socket_timeout=_SECONDS,
+            # Whoever uses the client bounds its operations. redis-py's own limit is `wait_for`,
+            # which before Python 3.12 may lose a cancellation (cpython gh-86296).
+            socket_timeout=None,
             **keepalive,
         )
     except ValueError:

@@ -184,14 +184,9 @@ class RedisEdgeStore:
 
 
 async def _done(work: Awaitable[_T], seconds: float) -> _T:
-    task = asyncio.current_task()
     try:
         async with asyncio.timeout(seconds):
-            before = 0 if task is None else task.cancelling()
-            done = await work
-            if task is not None and task.cancelling() > before:  # which redis-py may lose
-                raise asyncio.CancelledError
-            return done
+            return await work
     except REDIS_ERRORS as error:
         raise EdgeUnavailable(f"the edge in Redis: {type(error).__name__}") from error
 

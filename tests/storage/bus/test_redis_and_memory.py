@@ -138,6 +138,28 @@ async def test_a_connection_that_the_loop_has_closed_is_opened_again(
     assert not closed
 
 
+async def test_a_task_that_publishes_ends_once_it_is_cancelled(tmp_path: Path) -> None:
+    """At whichever of its steps; before Python 3.12 `asyncio.wait_for` goes on at some of them."""
+    lost = 0
+    with redis_server(tmp_path) as server:
+        async with open_redis_bus(server.url) as bus, asyncio.TaskGroup() as tasks:
+            for steps in range(100):
+                task = tasks.create_task(publish_for(1, bus))
+                for _ in range(steps):
+                    await asyncio.sleep(0)
+                task.cancel()
+                await asyncio.wait({task})
+                lost += not task.cancelled()
+    assert not lost
+
+
+async def publish_for(seconds: float, bus: Bus) -> None:
+    loop = asyncio.get_running_loop()
+    end = loop.time() + seconds
+    while loop.time() < end:
+        await bus.publish("t", b"again")
+
+
 async def test_two_services_in_one_redis_do_not_hear_each_other(tmp_path: Path) -> None:
     with redis_server(tmp_path) as server:
         async with (
