@@ -22,7 +22,7 @@ import logging
 import os
 from collections.abc import Callable, Coroutine, Sequence
 from http import HTTPStatus
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
@@ -195,9 +195,7 @@ class FastPathProtocol(BoundedProtocol):
 
     def _is_busy(self) -> bool:
         """Return True while an earlier answer is being sent, or once the connection is closing."""
-        cycle = cast("RequestResponseCycle | None", self.cycle)  # None before the first request
-        unfinished = cycle is not None and not cycle.response_complete
-        return unfinished or self.flow.write_paused or self.transport.is_closing()
+        return self._is_answering() or self.flow.write_paused or self.transport.is_closing()
 
     def _head(self, answer: HttpResponse) -> bytes:
         pairs = (*self.server_state.default_headers, *answer.headers)
