@@ -24,6 +24,7 @@ from api.http.openapi import ReadyDocuments, ReferencePage, operation_id
 from api.http.options import list_all_methods
 from api.http.rate_limit import UNLIMITED, CallerRateLimiter
 from api.http.security_headers import add_security_headers
+from api.intake.upload_intake import UploadIntake
 from api.library.countries import CountriesController
 from api.library.events import EventsController
 from api.library.labels import CategoriesController, TagsController
@@ -47,7 +48,6 @@ from api.streams.obs_profile import ObsProfileController
 from api.streams.settings import ProjectSettingsController, StreamSettingsController
 from api.streams.slates import ProjectSlateController, StreamSlateController
 from api.uploads.imports import ImportRules, ImportsController
-from api.uploads.intake import UploadIntake
 from api.uploads.link_records import UploadLinksController
 from api.uploads.link_uploads import LinkController, LinkUploadController, needs_link
 from api.uploads.resumable import ResumableUploadController, ResumableUploadsController

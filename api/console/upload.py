@@ -7,8 +7,8 @@ from litestar.di import NamedDependency
 
 from api.console.page import Console
 from api.http.auth import ApiRequest, needs_write
+from api.intake.upload_intake import UploadIntake
 from api.library.lookup import PROJECT
-from api.uploads.intake import UploadIntake
 from storage.catalog import Catalog
 from storage.catalog.records.common import ProjectRecord
 

@@ -12,16 +12,16 @@ from api.http.error_statuses import BODY_ERRORS
 from api.http.errors import ApiError, documented, invalid
 from api.http.filenames import slug
 from api.http.json_body import described, read_body
-from api.library.quotas import ProjectQuotas
-from api.schemas.timestamps import format_timestamp
-from api.streams.lookup import STREAM, still_there
-from api.streams.schemas import ClipAdded, ClipAddition, ClipTime
-from api.uploads.intake import (
+from api.intake.upload_intake import (
     UploadIntake,
     require_room,
     store_errors_translated,
     token_holders,
 )
+from api.library.quotas import ProjectQuotas
+from api.schemas.timestamps import format_timestamp
+from api.streams.lookup import STREAM, still_there
+from api.streams.schemas import ClipAdded, ClipAddition, ClipTime
 from api.videos.presenter import VideoPresenter
 from media.stream_keys import PublicHash
 from media.ticks import MICROSECONDS

@@ -18,19 +18,19 @@ from api.http.error_statuses import CHANGE_ERRORS, FORM_ERRORS
 from api.http.errors import documented, invalid
 from api.http.multipart_schemas import SlateForm
 from api.http.parameters import missing
-from api.library.lookup import PROJECT
-from api.ports import FileRefused
-from api.schemas.presenter import Presenter
-from api.streams.lookup import STREAM
-from api.streams.presenter import present_settings
-from api.streams.schemas import SettingsChanged
-from api.uploads.intake import (
+from api.intake.upload_intake import (
     MAX_PICTURE,
     PICTURE_FORM_BYTES,
     UploadIntake,
     received_file,
     token_holders,
 )
+from api.library.lookup import PROJECT
+from api.ports import FileRefused
+from api.schemas.presenter import Presenter
+from api.streams.lookup import STREAM
+from api.streams.presenter import present_settings
+from api.streams.schemas import SettingsChanged
 from media.stream_keys import new_hash
 from storage.catalog import Catalog
 from storage.catalog.records.common import ProjectRecord, StreamRecord

@@ -3,9 +3,8 @@
 Controllers: `single_request` (forms), `resumable` (tus 1.0), `link_records` and `link_uploads`
 (links that permit one upload without a token), and `imports` (files fetched from the web).
 
-Below them, from the bottom: `intake` holds what every upload passes through, `video_form` and
-`replace_file` receive forms, `receiver` appends to resumable uploads (`writer_turns`: one request
-at a time), `creation` and `metadata` begin them, and `upload_operations` are the handlers that
-`resumable` and `link_uploads` share. `schemas`, `presenter` and `openapi` describe uploads; their
-settings are in `limits`. Read `intake`, `video_form` and `single_request` first, then `receiver`.
+Below them, from the bottom: `video_form` and `replace_file` receive forms, `receiver` appends to
+resumable uploads, `creation` and `metadata` begin them, and `upload_operations` are the handlers
+that `resumable` and `link_uploads` share. `schemas`, `presenter` and `openapi` describe uploads.
+Read `api.intake.upload_intake`, `video_form` and `single_request` first, then `receiver`.
 """

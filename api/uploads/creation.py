@@ -23,9 +23,9 @@ from api.http.tus import (
     read_metadata,
     require_version,
 )
+from api.intake.upload_intake import content_length, require_room
 from api.library.quotas import ProjectQuotas
 from api.library.references import unknown_label
-from api.uploads.intake import content_length, require_room
 from api.uploads.metadata import REPLACES, read_details, read_replaced
 from api.uploads.receiver import UploadReceiver
 from api.uploads.replace_file import first_file_pending

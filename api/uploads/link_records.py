@@ -19,11 +19,11 @@ from api.http.errors import documented, invalid
 from api.http.json_body import described, read_body
 from api.http.paging import envelope, read_query
 from api.http.parameters import PageNumber, RecordId, missing, number_of
+from api.intake.upload_intake import UploadIntake
 from api.library.lookup import PROJECT, ProjectId, list_url
 from api.schemas.common import Listing, named_schema
 from api.schemas.presenter import Presenter
 from api.schemas.timestamps import format_timestamp
-from api.uploads.intake import UploadIntake
 from api.uploads.metadata import NO_DETAILS, VideoDetails, wanted_details
 from media.ticks import MICROSECONDS
 from storage.catalog import Catalog

@@ -21,10 +21,10 @@ from api.http.cors import is_upload_options
 from api.http.errors import ApiError
 from api.http.parameters import missing
 from api.http.rate_limit import UNLIMITED, CallerRateLimiter
+from api.intake.upload_intake import VIDEO_FORM_BYTES, UploadIntake, link_holders, most_incoming
 from api.library.quotas import ProjectQuotas
 from api.schemas.presenter import Presenter
 from api.uploads.creation import create
-from api.uploads.intake import VIDEO_FORM_BYTES, UploadIntake, link_holders, most_incoming
 from api.uploads.presenter import upload_headers
 from api.uploads.receiver import UploadReceiver
 from api.uploads.replace_file import replace_from_form

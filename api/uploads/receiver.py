@@ -24,9 +24,14 @@ from api.http.fair_share import Holder
 from api.http.multipart import MIN_PROGRESS_BYTES
 from api.http.parameters import missing
 from api.http.tus import CHECKSUM_MISMATCH, Patch
-from api.uploads.intake import FIRST_GENERATION, UploadIntake, admitted, store_errors_translated
+from api.intake.upload_intake import (
+    FIRST_GENERATION,
+    UploadIntake,
+    admitted,
+    store_errors_translated,
+)
+from api.intake.writer_turns import Turn
 from api.uploads.replace_file import replace_source
-from api.uploads.writer_turns import Turn
 from storage.catalog.records.uploads import UploadRecord
 from storage.catalog.records.videos import VideoFile, WholeVideo
 from storage.catalog.uploads.repository import Uploads

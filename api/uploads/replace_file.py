@@ -16,7 +16,7 @@ from litestar import Request
 from api.http.errors import ApiError
 from api.http.fair_share import Holder
 from api.http.parameters import missing
-from api.uploads.intake import UploadIntake, probe_video, received_file
+from api.intake.upload_intake import UploadIntake, probe_video, received_file
 from media.stream_keys import PublicHash, new_hash
 from storage.catalog.records.videos import VideoFile, VideoRecord, WholeVideo
 from storage.errors import UploadInProgress, UploadLinkSpent

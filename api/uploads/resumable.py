@@ -17,12 +17,12 @@ from litestar.params import FromPath
 
 from api.http.auth import ApiRequest, needs_write
 from api.http.parameters import missing
+from api.intake.upload_intake import UploadIntake, token_holders
 from api.library.lookup import PROJECT
 from api.library.quotas import ProjectQuotas
 from api.schemas.presenter import Presenter
 from api.uploads import openapi
 from api.uploads.creation import create
-from api.uploads.intake import UploadIntake, token_holders
 from api.uploads.presenter import upload_headers
 from api.uploads.receiver import UploadReceiver
 from api.uploads.upload_operations import UploadOperations

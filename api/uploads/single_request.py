@@ -11,10 +11,7 @@ from api.http.error_statuses import FORM_ERRORS
 from api.http.errors import documented
 from api.http.multipart_schemas import FileForm, PosterForm, VideoForm
 from api.http.parameters import missing
-from api.library.lookup import PROJECT
-from api.library.quotas import ProjectQuotas
-from api.ports import FileFacts
-from api.uploads.intake import (
+from api.intake.upload_intake import (
     MAX_PICTURE,
     MAX_VIDEO,
     PICTURE_FORM_BYTES,
@@ -27,6 +24,9 @@ from api.uploads.intake import (
     received_file,
     token_holders,
 )
+from api.library.lookup import PROJECT
+from api.library.quotas import ProjectQuotas
+from api.ports import FileFacts
 from api.uploads.replace_file import replace_from_form
 from api.uploads.video_form import receive_video_form
 from api.videos.lookup import VIDEO

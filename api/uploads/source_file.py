@@ -22,7 +22,7 @@ from api.http.conditional import Unsatisfiable, byte_range
 from api.http.error_statuses import READ_ERRORS
 from api.http.errors import ApiError, documented
 from api.http.open_file import OpenFile, open_file
-from api.uploads.intake import UploadIntake
+from api.intake.upload_intake import UploadIntake
 from api.videos.lookup import VIDEO
 from storage.catalog.records.videos import WholeVideo
 from storage.objects.base import ObjectError, ObjectMissing

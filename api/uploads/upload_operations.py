@@ -12,8 +12,8 @@ from litestar.di import NamedDependency
 
 from api.http.errors import ApiError
 from api.http.tus import read_patch, require_version
+from api.intake.upload_intake import content_length, require_room
 from api.uploads import openapi
-from api.uploads.intake import content_length, require_room
 from api.uploads.presenter import present_upload, upload_headers
 from api.uploads.receiver import UploadReceiver
 from api.uploads.schemas import UploadShown

@@ -16,8 +16,7 @@ from api.http.errors import invalid
 from api.http.fair_share import Holder
 from api.http.filenames import file_title, slug
 from api.http.multipart import FileField, read_form
-from api.schemas.text_fields import Description, OptionalTitle
-from api.uploads.intake import (
+from api.intake.upload_intake import (
     FIRST_GENERATION,
     MAX_PICTURE,
     UploadIntake,
@@ -29,6 +28,7 @@ from api.uploads.intake import (
     put_posters,
     require_room,
 )
+from api.schemas.text_fields import Description, OptionalTitle
 from media.stream_keys import PublicHash
 from storage.catalog import Catalog
 from storage.catalog.records.videos import NewVideo, WholeVideo

@@ -12,8 +12,8 @@ from typing import Annotated, Any, Final, Literal, cast, get_type_hints
 
 import msgspec
 
+from api.intake.limits import UploadLimits
 from api.pusher.limits import PusherSettings as Broadcaster
-from api.uploads.limits import UploadLimits
 from headend.config.host_settings import HostsSettings
 from headend.config.storage_settings import StorageSettings
 from headend.http.connections import CONNECTIONS

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from api.intake.limits import UploadLimits
+from api.intake.upload_intake import UploadIntake
 from api.ports import FileFacts, FileRefused
-from api.uploads.intake import UploadIntake
-from api.uploads.limits import UploadLimits
 from headend.config.settings import QuotaSettings
 from storage.objects.store import MediaStore
 from storage.objects.upload_pieces import UploadPieces

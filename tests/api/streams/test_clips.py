@@ -10,8 +10,8 @@ from httpx import Response
 
 from api.app import create_app
 from api.http.fair_share import Holder
+from api.intake.upload_intake import UploadIntake
 from api.schemas.timestamps import format_timestamp
-from api.uploads.intake import UploadIntake
 from headend.roles.upload_intake import create_intake
 from storage.catalog import open_catalog
 from storage.edge.memory import MemoryEdge

@@ -6,8 +6,8 @@ from typing import Any
 import httpx
 
 from api.app import create_app
+from api.intake.upload_intake import UploadIntake
 from api.ports import FileFacts
-from api.uploads.intake import UploadIntake
 from headend.roles.upload_intake import create_intake
 from tests.api.uploads.test_single_request import form, video
 from tests.api.uploads.test_single_request_over_http import opened

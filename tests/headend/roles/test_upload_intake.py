@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from api.intake.limits import UploadLimits
 from api.ports import FileFacts, FileRefused
-from api.uploads.limits import UploadLimits
 from headend.roles.upload_intake import (
     create_intake,
     probe_upload,

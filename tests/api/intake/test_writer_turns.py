@@ -1,6 +1,6 @@
 """Of the requests that append to one upload, the latest has the turn."""
 
-from api.uploads.writer_turns import WriterTurns
+from api.intake.writer_turns import WriterTurns
 
 
 def test_a_later_turn_ends_the_earlier_one_of_the_same_upload_alone() -> None:

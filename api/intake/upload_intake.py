@@ -19,9 +19,9 @@ from api.http.concurrency_limit import ConcurrencyLimit
 from api.http.errors import ApiError, invalid
 from api.http.fair_share import Holder
 from api.http.multipart import MAX_TEXT_BYTES, STALL_SECONDS, FileField, read_form
+from api.intake.limits import UploadLimits
+from api.intake.writer_turns import WriterTurns
 from api.ports import FileFacts, FileRefused, PosterMaker, Probe, SlateMaker
-from api.uploads.limits import UploadLimits
-from api.uploads.writer_turns import WriterTurns
 from media.stream_keys import PublicHash, new_hash
 from storage.catalog.records.uploads import LinkRecord
 from storage.file_intake import probe_file

@@ -10,7 +10,7 @@ import msgspec
 from api.http.concurrency_limit import ConcurrencyLimit
 from api.http.errors import ApiError
 from api.http.fair_share import Holder
-from api.uploads.intake import link_holders, token_holders
+from api.intake.upload_intake import link_holders, token_holders
 from headend.roles.upload_intake import create_intake
 from storage.catalog.records.uploads import LinkRecord, UploadDetails
 from storage.objects.disk import DiskObjects

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from api.uploads.limits import UploadLimits
+from api.intake.limits import UploadLimits
 
 
 def test_an_upload_is_kept_for_a_day_unless_set_otherwise() -> None:
