@@ -39,7 +39,7 @@ _rows = pytest.StashKey[_Rows]()
 _seconds: dict[str, float] = defaultdict(float)  # by file
 # `make proofs` writes below this heading.
 _LAST_RUN: Final = "## What `make proofs` measured last"
-# For CPU-bound processes: three of them get as much CPU as two that follow encoders in real time.
+# The niceness of CPU-bound processes: three get as much CPU as two that follow real-time encoders.
 _NICE: Final = 2
 
 Proof = Callable[[str, str, str], None]

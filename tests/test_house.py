@@ -114,8 +114,8 @@ def test_a_file_of_source_has_at_most_600_lines() -> None:
 
 
 def test_nothing_is_raised_within_an_except_star() -> None:
-    """In Python 3.11.2, which Debian 12 has, it leaves as a group: nobody catches its own type."""
-    found = [
+    """In Python 3.11.2 (Debian 12) it leaves as a group, which handlers of its type miss."""
+    places = [
         f"{name(path)}:{inner.lineno}"
         for path in SOURCES
         for node in ast.walk(ast.parse(text(path)))
@@ -124,7 +124,7 @@ def test_nothing_is_raised_within_an_except_star() -> None:
         for inner in ast.walk(handler)
         if isinstance(inner, ast.Raise | ast.Await | ast.Call)
     ]
-    assert found == []
+    assert places == []
 
 
 def says_what_it_offers(tree: ast.Module) -> bool:
@@ -186,9 +186,9 @@ def own_tests(module: Path, root: Path = ROOT) -> list[Path]:
     title = f"test_{module.stem.strip('_')}"
     others = [f"test_{each.stem}" for each in module.parent.glob(f"{module.stem.strip('_')}_*.py")]
     return [
-        found
-        for found in (*folder.glob(f"{title}.py"), *folder.glob(f"{title}_*.py"))
-        if not any(found.stem == other or found.stem.startswith(f"{other}_") for other in others)
+        path
+        for path in (*folder.glob(f"{title}.py"), *folder.glob(f"{title}_*.py"))
+        if not any(path.stem == other or path.stem.startswith(f"{other}_") for other in others)
     ]
 
 
@@ -222,18 +222,18 @@ def test_a_class_name_means_one_thing() -> None:
         for node in ast.walk(ast.parse(text(path))):
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 places.setdefault(node.name, set()).add(name(path))
-    twice = {each: found for each, found in places.items() if len(found) > 1}
+    twice = {each: modules for each, modules in places.items() if len(modules) > 1}
     assert twice == {}
 
 
 def test_no_file_speaks_of_the_place_where_it_was_written() -> None:
-    found = [
+    places = [
         f"{name(path)}:{number}: {match[0]}"
         for path in FILES
         for number, line in enumerate(text(path).splitlines(), 1)
         if (match := WORDS_OF_A_WORKPLACE.search(line))
     ]
-    assert found == []
+    assert places == []
 
 
 @pytest.mark.parametrize(
@@ -259,12 +259,12 @@ def test_requirements_are_exact_and_hashed_and_name_no_address(path: Path) -> No
 
 def versions(path: Path) -> dict[str, set[str]]:
     """Return the pinned versions by package; several if they differ by platform."""
-    found: dict[str, set[str]] = {}
+    pinned: dict[str, set[str]] = {}
     for line in pins(path):
-        wanted = Requirement(line)
-        pin = str(wanted.specifier).removeprefix("==")
-        found.setdefault(canonicalize_name(wanted.name), set()).add(pin)
-    return found
+        requirement = Requirement(line)
+        pin = str(requirement.specifier).removeprefix("==")
+        pinned.setdefault(canonicalize_name(requirement.name), set()).add(pin)
+    return pinned
 
 
 def test_what_is_tested_is_what_runs() -> None:
@@ -281,10 +281,12 @@ def test_the_pins_satisfy_what_the_project_declares(file: str, groups: list[str]
     pinned = versions(ROOT / "requirements" / file)
     lines = [*PROJECT["project"]["dependencies"]]
     lines += [each for group in groups for each in PROJECT["dependency-groups"][group]]
-    for wanted in (Requirement(line) for line in lines if isinstance(line, str)):
-        found = pinned.get(canonicalize_name(wanted.name))
-        assert found, f"{wanted.name}: run `make requirements`"
-        assert all(wanted.specifier.contains(version) for version in found), wanted.name
+    for requirement in (Requirement(line) for line in lines if isinstance(line, str)):
+        versions_pinned = pinned.get(canonicalize_name(requirement.name))
+        assert versions_pinned, f"{requirement.name}: run `make requirements`"
+        assert all(requirement.specifier.contains(version) for version in versions_pinned), (
+            requirement.name
+        )
 
 
 @pytest.mark.parametrize("folder", ["web", "bench/nms", "bench/players", "tests/e2e/node"])

@@ -1,4 +1,4 @@
-"""The application's frame: what it answers where nothing is, and what it says of itself."""
+"""The application's frame: responses for unknown paths, and its OpenAPI description."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ async def test_where_nothing_is_the_answer_is_404_in_json(
         assert set(answer.json()) == {"message"}
 
 
-# What operations answer with in place of JSON: a video's own file, a profile for OBS.
+# The responses other than JSON: a video's own file, a profile for OBS.
 FILES = (["application/octet-stream"], ["application/zip"])
 
 

@@ -33,14 +33,14 @@ async def call(
 
 
 async def label(api_service: ApiService, kind: str, name: str, project: object = 1) -> int:
-    """Make a tag, category or player; return its number."""
+    """Add a tag, category or player, and return its ID."""
     plural = {"tag": "tags", "category": "categories", "player": "players"}[kind]
     body = await call(api_service, "POST", f"/api/projects/{project}/{plural}", {"name": name}, 201)
     return body[kind]["id"]
 
 
 async def everything_set(api_service: ApiService) -> tuple[Json, Json]:
-    """Return a body that sets all that an edit of a video takes, and what a record then shows."""
+    """Return a body with all keys of an edit of a video, and the resulting keys of the record."""
     category = await label(api_service, "category", "News")
     tag = await label(api_service, "tag", "Known")
     sent = {
@@ -273,7 +273,7 @@ async def test_an_edit_changes_what_is_sent_and_null_clears(
     one = f"/api/{kind}s/{record['id']}"
     sent, shown = await everything_set(api_service)
     before = (await call(api_service, "PUT", one, sent))[kind]
-    # Each key by itself: the others stay.
+    # Each key alone: the others keep their values.
     changes: tuple[tuple[Json, str, object], ...] = (
         ({}, "title", shown["title"]),
         ({"title": "Other"}, "title", "Other"),
@@ -334,7 +334,7 @@ async def test_tags_link_by_number_or_name_and_make_no_twins(
     assert (await call(api_service, "PUT", one, {"tags": tags}))[kind]["tags"] == tags
     listed = await call(api_service, "GET", "/api/projects/1/tags?sort_column=name")
     assert listed["data"] == [{**tag, "active": True} for tag in tags]
-    # Renamed, it is so in the records that have it; deleted, it is gone from them.
+    # A renamed tag is renamed in its records; a deleted one is removed from them.
     await call(api_service, "PUT", f"/api/tags/{old}", {"name": "Chess"})
     body = await call(api_service, "GET", one)
     assert body["data"]["tags"] == [tags[0], {"id": old, "name": "Chess"}]
@@ -361,7 +361,7 @@ async def test_a_taken_name_is_a_conflict(
     assert [(each["id"], each["name"], each["active"]) for each in listed["data"]] == [
         (first, "Șah", True), (second, "Go", True),
     ]  # fmt: skip
-    # Its own name in another case is not taken; in another project nothing of this counts.
+    # A tag's own name in another case is no conflict; other projects have no conflicts.
     assert (await call(api_service, "PUT", one, {"name": "GO"}))[noun]["name"] == "GO"
     other = (await call(api_service, "POST", "/api/projects", {"name": "Other"}, 201))["project"]
     assert await label(api_service, kind, "Șah", other["key"]) not in (first, second)

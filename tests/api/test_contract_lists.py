@@ -28,7 +28,7 @@ def catalog_database(either_database: str | Path) -> str | Path:
 
 
 class ListedEndpoint(msgspec.Struct, frozen=True):
-    """A documented list: where it is, what a page of it looks like, what it can be asked for."""
+    """A documented list: its address, the shape of its pages, its orders and filters."""
 
     path: str
     shape: Json
@@ -45,7 +45,7 @@ LISTS = {
 
 
 async def add(api_service: ApiService, kind: str, name: str, now_us: int = NOW_US) -> None:
-    """Make a record of this title or name; videos without a file, as only lists are asked."""
+    """Add a record with this title or name; videos have no file, since only lists are tested."""
     if kind == "videos":
         file = new_video(title=name)
         await api_service.catalog.videos.add(1, file, now_us, by=None)
@@ -60,7 +60,7 @@ def names(body: Json) -> list[str]:
 
 
 def expected(path: str, filters: Json, size: int, number: int, total: int) -> Json:
-    """Return `links` and `meta` of a page as the interface has them, counted by hand."""
+    """Return the expected `links` and `meta` of a page, computed independently."""
     last = -(-total // size) or 1
 
     def url(page: int) -> str:
@@ -92,7 +92,7 @@ def expected(path: str, filters: Json, size: int, number: int, total: int) -> Js
 
 
 def same_links(body: Json, wanted: Json) -> None:
-    """Compare envelopes; the order of parameters in an address is nobody's business."""
+    """Compare envelopes, regardless of the order of parameters in addresses."""
 
     def sorted_query(value: object) -> object:
         if isinstance(value, str) and value.startswith(BASE):
@@ -115,7 +115,7 @@ async def test_pages_are_as_documented_from_the_first_to_beyond_the_end(
     api_service: ApiService, kind: str
 ) -> None:
     which = LISTS[kind]
-    # Nothing at all is one empty page, with or without a filter.
+    # An empty list is one empty page, with or without a filter.
     for filters in ({"search": "nowhere & nobody"}, {} if not which.first else {"search": "?"}):
         body = await call(api_service, "GET", f"{which.path}?{urlencode(filters)}")
         assert faults(body, which.shape) == []
@@ -136,7 +136,7 @@ async def test_pages_are_as_documented_from_the_first_to_beyond_the_end(
     assert await call(api_service, "GET", which.path) == await call(
         api_service, "GET", f"{which.path}?page=1"
     )
-    # A filter narrows the count and stands in every address; following them leads through it.
+    # A filter reduces the count and is kept in every address; the links lead through all pages.
     filters = {"search": "nUMBER 0"} if kind == "videos" else {
         "search": "nUMBER 0", "sort_column": "id", "sort_order": "asc",
     }  # fmt: skip

@@ -1,7 +1,7 @@
-"""What the operations refuse: every one that the description names, on both databases.
+"""The refusals of every operation in the description, on both databases.
 
-The operations come from the OpenAPI document, so that one that is added is asked too. After each
-round everything that can be read is read again: a refused request has changed nothing.
+The operations come from the OpenAPI document, so that added ones are tested, too. After each round
+all records are read again: a refused request has changed nothing.
 """
 
 import json
@@ -63,7 +63,7 @@ class PopulatedService(msgspec.Struct, frozen=True):
                 yield operation
 
     async def all_records(self) -> dict[str, Json]:
-        """Return all that the owner can read."""
+        """Return all records that the owner can read."""
         found: dict[str, Json] = {}
         for operation in self.of("GET"):
             if operation.path in (OF_AN_INGEST, OF_A_FILE, OF_A_SOURCE):
@@ -107,7 +107,7 @@ async def populated_service(api_service: ApiService) -> PopulatedService:
 
 
 def refused(answer: Response, *statuses: int) -> Json:
-    """See that an answer is a refusal in the one shape that all have; return its body."""
+    """Check that an answer is a refusal in the common shape, and return its body."""
     description = (
         f"{answer.request.method} {answer.request.url.path}: {answer.status_code} {answer.text}"
     )
@@ -122,7 +122,7 @@ def refused(answer: Response, *statuses: int) -> Json:
 
 
 def sendable(operation: Operation) -> dict[str, Any]:  # Any: what httpx takes
-    """Return a body of the right type, where the operation has one."""
+    """Return a body of the right type, if the operation has one."""
     if operation.body == "application/json":
         return {"json": {"name": "New", "title": "New", "player": None}}
     if operation.body == "multipart/form-data":
@@ -208,7 +208,7 @@ async def test_another_projects_records_are_as_if_they_were_not_there(
                 )
                 description.append(refused(answer, 403 if ends else 404))
                 asked += 1
-        # Nothing tells what is another's from what is not there.
+        # Another project's records look exactly like missing ones.
         assert all(body == description[0] for body in description), operation
     assert asked > 200
     assert await populated_service.all_records() == before
@@ -381,7 +381,7 @@ async def test_other_methods_are_refused_and_the_right_ones_named(
 
 
 @mostly_on("postgresql")
-async def test_what_is_not_there_is_not_found_in_json(populated_service: PopulatedService) -> None:
+async def test_missing_paths_are_404_in_json(populated_service: PopulatedService) -> None:
     api_service = populated_service.api_service
     for path in (
         "/api",

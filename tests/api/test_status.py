@@ -1,4 +1,4 @@
-"""Health, readiness and figures: with the API, and alone where a process shows nothing else."""
+"""Health, readiness and metrics: with the API, and in processes that serve nothing else."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -33,7 +33,7 @@ def run_with_client(
     asyncio.run(play())
 
 
-def test_a_process_that_is_well_says_so() -> None:
+def test_a_healthy_process_is_ready() -> None:
     async def scenario(client: httpx.AsyncClient) -> None:
         assert (await client.get("/healthz")).json() == {"status": "alive"}
         ready = await client.get("/readyz")
@@ -45,7 +45,7 @@ def test_a_process_that_is_well_says_so() -> None:
     run_with_client(scenario)
 
 
-def test_what_is_wrong_is_said_and_the_process_is_alive_all_the_same() -> None:
+def test_problems_make_a_process_unready_but_it_stays_alive() -> None:
     async def scenario(client: httpx.AsyncClient) -> None:
         ready = await client.get("/readyz")
         assert (ready.status_code, ready.headers["retry-after"]) == (503, "5")
@@ -55,7 +55,7 @@ def test_what_is_wrong_is_said_and_the_process_is_alive_all_the_same() -> None:
     run_with_client(scenario, "no room")
 
 
-def test_a_process_that_serves_in_a_lesser_way_is_ready_and_says_so() -> None:
+def test_a_degraded_process_is_ready_and_reports_its_problems() -> None:
     async def ready(client: httpx.AsyncClient) -> None:
         answer = await client.get("/readyz")
         found = {"status": "ready", "problems": ["Redis is away"]}

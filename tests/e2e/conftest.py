@@ -20,22 +20,22 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def three_rungs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A smaller one with the ladder of 720p: passed through, and two encoded rungs; 12 s."""
+    """A smaller source with the ladder of 720p: passed through, and two encoded rungs; 12 s."""
     folder = tmp_path_factory.mktemp("source")
     return make_source(folder / "three.flv", seconds=12, size=THREE_RUNGS)
 
 
 @pytest.fixture(scope="session")
 def two_rungs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A smaller one with the ladder of 480p: passed through, and one encoded rung; 8 s."""
+    """A smaller source with the ladder of 480p: passed through, and one encoded rung; 8 s."""
     folder = tmp_path_factory.mktemp("source")
     return make_source(folder / "two.flv", seconds=8, size=TWO_RUNGS)
 
 
 @pytest.fixture(scope="session")
 def small_source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same in small, with the ladder of 360p, 15 pictures a second: cheap to serve many times
-    over, and to watch; 8 s.
+    """A tiny source with the ladder of 360p, 15 pictures a second: cheap to serve several times,
+    and to watch; 8 s.
     """
     folder = tmp_path_factory.mktemp("source")
     return make_source(folder / "small.flv", seconds=8, size=ONE_RUNG, fps=15)
@@ -64,7 +64,7 @@ def shared_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service
 
 @pytest.fixture
 def own_service(shared_service: ServiceProcess) -> Iterator[ServiceProcess]:
-    """The module's shared service with a stream of the test's own."""
+    """The module's shared service, with a new stream for the test."""
     running = shared_service.another()
     yield running
     running.delete_stream()

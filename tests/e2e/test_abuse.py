@@ -1,7 +1,7 @@
-"""A service under attack: who is on air loses no frame, and whoever comes next is let in.
+"""A service under attack: the encoder on air loses no frame, and the next one is accepted.
 
 One encoder is on air from the first attack to the last. After each attack another one may publish,
-and the service has not grown. Slow attacks run beside the others.
+and the service uses no more memory. Slow attacks run concurrently with the others.
 """
 
 import hashlib
@@ -41,7 +41,7 @@ pytestmark = pytest.mark.e2e
 GROWTH_BYTES = 20 << 20
 SOAK_SECONDS = 180.0
 ENVIRONMENT = {
-    # No slate behind the frames that are counted, and none where a busy machine starves ffmpeg.
+    # No slate after the counted frames, nor where a busy machine starves ffmpeg.
     "HEADEND_LIVE__GOODBYE_SECONDS": "0",
     "HEADEND_FAILOVER__DETECT_SECONDS": "30",
     "HEADEND_LIVE__RECONNECT_SECONDS": "5",
@@ -50,7 +50,7 @@ ENVIRONMENT = {
 
 
 class AttackedService:
-    """A service, the encoder that is on air in it, a viewer of that, and the slow attackers."""
+    """A service, its encoder on air, a viewer of that stream, and the slow attackers."""
 
     def __init__(self, headend: ServiceProcess, folder: Path) -> None:
         self.headend = headend
@@ -71,7 +71,7 @@ class AttackedService:
         return record
 
     def target(self, *, key: str = "") -> Target:
-        """Return the service as an attacker finds it who comes from an address of its own."""
+        """Return the service as the target of an attacker with a new address."""
         number = next(self._homes)
         return Target(
             port=self.headend.port_of(self.headend.server),
@@ -87,30 +87,30 @@ class AttackedService:
     def memory(self) -> int:
         """Return the resident bytes of the service, without its engines."""
         status = Path(f"/proc/{self.headend.process.pid}/status").read_text()
-        found = re.search(r"VmRSS:\s+(\d+) kB", status)
-        assert found is not None
-        return int(found[1]) << 10
+        match = re.search(r"VmRSS:\s+(\d+) kB", status)
+        assert match is not None
+        return int(match[1]) << 10
 
     def publish(self) -> None:
-        """See that an encoder gets leave, and take it off again."""
+        """Check that an encoder is accepted, and end its stream."""
         target = self.target(key=self.other_key)
         with target.publishing() as line:
             line.send_bytes(rtmp_peer.GOODBYE)
 
     def logged_causes(self, home: str) -> list[str]:
-        """Return the causes that the log gives for what befell an address."""
+        """Return the causes of disconnects and refusals that the log has for an address."""
         log = self.headend.log.read_text()
         return re.findall(rf'peer={re.escape(home)}:\d+ .*?cause=("[^"]*"|\S+)', log)
 
     def watch(self) -> None:
-        """Fetch all that is listed, as a viewer does, until the attacks are over."""
+        """Fetch everything listed, as a viewer does, until the attacks are over."""
         while not self.left.wait(0.7):
             with suppress(AssertionError):  # not listed yet
                 collect(self.headend.playlist, self.held)
 
 
 def stop_an_encoder(attacked_service: AttackedService, key: str, source: Path) -> None:
-    """Stop ffmpeg in mid-stream: its kernel keeps the connection, and nobody reads or writes."""
+    """Stop ffmpeg in mid-stream: the kernel keeps the connection, without reads or writes."""
     with publishing(ffmpeg(source, f"{attacked_service.headend.server}/{key}")) as encoder:
         hash_ = key.split("_")[0]
 
@@ -137,19 +137,19 @@ def attacked_service(
     folder = tmp_path_factory.mktemp("abuse")
     with ExitStack() as stack:
         headend = stack.enter_context(service(folder / "data", environment=ENVIRONMENT))
-        found = AttackedService(headend, folder)
-        options = ("-stream_loop", "-1", "-progress", str(found.progress))
+        attacked = AttackedService(headend, folder)
+        options = ("-stream_loop", "-1", "-progress", str(attacked.progress))
         command = ffmpeg(small_source, f"{headend.server}/{headend.key}", *options)
-        found.encoder = stack.enter_context(publishing(command))
+        attacked.encoder = stack.enter_context(publishing(command))
         poll(lambda: multivariant(headend.playlist), within=15, what="a playlist")
         threads = stack.enter_context(ThreadPoolExecutor(len(SLOW) + 2))
-        stack.callback(found.left.set)
-        threads.submit(found.watch)
+        stack.callback(attacked.left.set)
+        threads.submit(attacked.watch)
         for attack in SLOW:
-            found.slow[attack.name] = threads.submit(attack.run, found.target_of(attack))
-        key = str(found.add("stopped")["stream"])
-        found.slow["stopped"] = threads.submit(stop_an_encoder, found, key, small_source)
-        yield found
+            attacked.slow[attack.name] = threads.submit(attack.run, attacked.target_of(attack))
+        key = str(attacked.add("stopped")["stream"])
+        attacked.slow["stopped"] = threads.submit(stop_an_encoder, attacked, key, small_source)
+        yield attacked
 
 
 @pytest.mark.parametrize("attack", QUICK, ids=lambda attack: attack.name)
@@ -192,7 +192,9 @@ def test_a_stopped_encoder_is_closed_in_time(attacked_service: AttackedService) 
 
 
 @pytest.mark.parametrize("attack", SLOW, ids=lambda attack: attack.name)
-def test_who_is_slow_is_closed_in_time(attacked_service: AttackedService, attack: Attack) -> None:
+def test_a_slow_attacker_is_closed_in_time(
+    attacked_service: AttackedService, attack: Attack
+) -> None:
     attacked_service.slow[attack.name].result(timeout=40 * SCALE)
     logged = attacked_service.headend.log.read_text()
     assert attack.cause in logged
@@ -215,9 +217,9 @@ def test_the_log_is_short_and_holds_no_key(attacked_service: AttackedService) ->
 def test_minutes_of_attacks_leave_nothing_behind(
     attacked_service: AttackedService, proof: Proof
 ) -> None:
-    """All attacks of strangers again and again, each from an address that was never seen."""
+    """All attacks of strangers again and again, each from a new address."""
     strangers = [attack for attack in QUICK if not attack.key]
-    for attack in strangers:  # what is made once is made now
+    for attack in strangers:  # allocates what is allocated once
         attack.run(attacked_service.target())
     before, deadline, turns = attacked_service.memory(), time.monotonic() + SOAK_SECONDS, 0
     while time.monotonic() < deadline:
@@ -234,19 +236,19 @@ def test_minutes_of_attacks_leave_nothing_behind(
     proof(f"memory of the service after {turns} attacks", f"{grown >> 20} MiB", "below 20 MiB")
 
 
-def test_another_stream_plays_as_ever(
+def test_another_stream_still_plays(
     attacked_service: AttackedService, small_source: Path, tmp_path: Path
 ) -> None:
     url = str(attacked_service.other["stream_url"])
-    held: dict[str, CollectedRendition] = {}
+    collected: dict[str, CollectedRendition] = {}
     with publishing(
         ffmpeg(small_source, f"{attacked_service.headend.server}/{attacked_service.other_key}")
     ):
         poll(lambda: multivariant(url), within=15, what="a playlist")
         poll(lambda: len(media(addresses(url)["360p"]).segments) >= 3, within=15, what="3 segments")
-        collect(url, held)
-    for name, what in held.items():
-        assert decoder_errors(what.file(tmp_path / f"{name}.mp4")) == "", name
+        collect(url, collected)
+    for name, rendition in collected.items():
+        assert decoder_errors(rendition.file(tmp_path / f"{name}.mp4")) == "", name
 
 
 def digests(path: Path) -> list[str]:
@@ -258,7 +260,7 @@ def digests(path: Path) -> list[str]:
         ]
 
 
-def test_who_was_on_air_all_the_time_lost_no_frame(
+def test_the_encoder_that_was_on_air_throughout_lost_no_frame(
     attacked_service: AttackedService, small_source: Path, tmp_path: Path, proof: Proof
 ) -> None:
     encoder = attacked_service.encoder
@@ -274,22 +276,22 @@ def test_who_was_on_air_all_the_time_lost_no_frame(
     )
     attacked_service.left.set()
     collect(playlist, attacked_service.held)
-    sent = int(
+    sent_frames = int(
         re.findall(r"^frame=\s*(\d+)", attacked_service.progress.read_text(), re.MULTILINE)[-1]
     )
-    assert sent > 0
+    assert sent_frames > 0
     top = attacked_service.held["360p"]
     numbers = sorted(top.segments)
     assert numbers == list(range(len(numbers)))
     assert not any(segment.discontinuity for segment in top.segments.values())
     arrived = digests(top.file(tmp_path / "top.mp4"))
     turn = digests(small_source)
-    assert arrived == list(itertools.islice(itertools.cycle(turn), sent))
-    for name, what in attacked_service.held.items():
-        assert decoder_errors(what.file(tmp_path / f"{name}.mp4")) == "", name
+    assert arrived == list(itertools.islice(itertools.cycle(turn), sent_frames))
+    for name, rendition in attacked_service.held.items():
+        assert decoder_errors(rendition.file(tmp_path / f"{name}.mp4")) == "", name
     proof(
         f"frames of an encoder on air during {len(QUICK) + len(SLOW) + 2} attacks",
-        f"{len(arrived)} of {sent}",
+        f"{len(arrived)} of {sent_frames}",
         "all",
     )
     proof(

@@ -36,18 +36,18 @@ def test_every_line_of_the_page_does_what_the_page_says(
     tool("curl")
     (tmp_path / "holidays.mp4").write_bytes(clip())
     (tmp_path / "soon.png").write_bytes(picture())
-    first, *rest = blocks("sh")
+    first, *commands = blocks("sh")
     assert "http://localhost:8080" in first
     head = first.replace("http://localhost:8080", running.http)
     answers: list[dict[str, Any]] = []
-    for block in rest:
-        done = subprocess.run(
+    for block in commands:
+        shell = subprocess.run(
             ["bash", "-euc", head + block.replace("curl -s", "curl -s --max-time 60")],
             cwd=tmp_path, capture_output=True, text=True, timeout=90 * SCALE, check=False,
         )  # fmt: skip
-        assert done.returncode == 0, block + done.stderr
-        answers.append(json.loads(done.stdout))
-    token, added, listed, edited, held, chosen, slate, uploaded, status, events, refused = answers
+        assert shell.returncode == 0, block + shell.stderr
+        answers.append(json.loads(shell.stdout))
+    token, added, listed, edited, paused, chosen, slate, uploaded, status, events, refused = answers
     assert token["token"]["project"] == 1
     assert token["secret"]
     assert added["message"] == "Stream added."
@@ -56,8 +56,8 @@ def test_every_line_of_the_page_does_what_the_page_says(
     assert edited["stream"]["description"] == "Every day at 8"
     assert [each["name"] for each in edited["stream"]["tags"]] == ["news"]
     assert sorted(each["code"] for each in edited["stream"]["countries"]) == ["DE", "RO"]
-    # Nobody sends in this test: tests/api/streams/test_commands.py pauses what is live.
-    assert held == {"message": "The stream is not live: there is nothing to pause."}
+    # No encoder sends in this test: tests/api/streams/test_commands.py pauses a live stream.
+    assert paused == {"message": "The stream is not live: there is nothing to pause."}
     assert chosen["settings"]["failover"]["mode"] == "sticky"
     assert chosen["settings"]["recording"]["enabled"] is True
     assert slate["settings"]["slate"]["picture"].startswith(f"{running.http}/slates/s-")
@@ -67,11 +67,11 @@ def test_every_line_of_the_page_does_what_the_page_says(
     kinds = [each["type"] for each in events["data"]]
     assert {"stream added", "stream edited", "token added", "video added"} <= set(kinds)
     assert {each["token"] for each in events["data"] if each["type"] == "stream edited"} == {1}
-    shown = [json.loads(block) for block in blocks("json")]
-    assert refused == shown[2]
-    assert set(shown[0]["stream"]) <= set(added["stream"])
-    assert set(shown[1]["data"]) == set(status["data"])
-    # Each call has its line in the log, and none of them a secret.
+    examples = [json.loads(block) for block in blocks("json")]
+    assert refused == examples[2]
+    assert set(examples[0]["stream"]) <= set(added["stream"])
+    assert set(examples[1]["data"]) == set(status["data"])
+    # Each call has a line in the log, without secrets.
     running.stop()  # a line is written after its answer
     log = running.log.read_text()
     assert log.count("event=request ") == len(answers)

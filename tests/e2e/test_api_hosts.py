@@ -1,4 +1,4 @@
-"""Hosts that share nothing with the ingest host but PostgreSQL, Redis and a bucket."""
+"""Hosts that share only PostgreSQL, Redis and a bucket with the ingest host."""
 
 import time
 from collections.abc import Iterator
@@ -32,9 +32,9 @@ pytestmark = pytest.mark.e2e
 
 
 class IngestAndApiHosts(NamedTuple):
-    """An ingest host, and others with data folders of their own that serve its streams.
+    """An ingest host, and others with separate data folders that serve its streams.
 
-    The first of these is an API host; the other one could receive streams as well.
+    The first of the others is an API host; the second could receive streams, too.
     """
 
     redis: RedisServer
@@ -55,8 +55,10 @@ def hosts(
             HEADEND_DATABASE__URL=stack.enter_context(postgres_server.empty_database()),
             HEADEND_REDIS__URL=redis.url,
         )
-        made = run_headend("migrate", "--data", str(folder / "ingest"), environment=environment)
-        assert made.returncode == 0, made.stderr
+        migration = run_headend(
+            "migrate", "--data", str(folder / "ingest"), environment=environment
+        )
+        assert migration.returncode == 0, migration.stderr
         ingest, one, two = (
             stack.enter_context(
                 service(folder / name, role=role, environment=environment, arguments=arguments)
@@ -89,7 +91,7 @@ def next_part(timeline: Timeline) -> tuple[int, int]:
 
 
 def block(url: str, timeline: Timeline) -> Answer:
-    """Request the playlist with the part that comes next."""
+    """Send a blocking request for the playlist with the next part."""
     msn, part = next_part(timeline)
     return fetch(f"{url}?_HLS_msn={msn}&_HLS_part={part}")
 
@@ -121,9 +123,9 @@ def test_every_host_has_low_latency_and_keeps_the_standard(
                 url = sound(hosts.others[number % 2])
                 answer = block(url, timeline)
                 assert answer.status == 200
-                wanted = next_part(timeline)
+                following = next_part(timeline)
                 timeline, _ = parse_timeline(answer.text)
-                assert timeline.has(*wanted)
+                assert timeline.has(*following)
                 if timeline.parts:
                     part = fetch(urljoin(url, timeline.parts[-1].uri))
                     assert (part.status, len(part.body) > 0) == (200, True)
@@ -145,7 +147,7 @@ def test_every_host_has_low_latency_and_keeps_the_standard(
 
 
 def without_redis(hosts: IngestAndApiHosts) -> None:
-    """Kill Redis and start it again: viewers get what is stored, then low latency."""
+    """Kill Redis and start it again: viewers get the stored segments, then low latency."""
 
     def reached(host: ServiceProcess) -> int:
         playlist = media(sound(host))
@@ -188,9 +190,9 @@ def test_low_latency_goes_on_at_the_next_owner_and_a_frozen_one_changes_nothing(
         url = addresses(stream.playlist)["audio"]
 
         def timeline() -> Timeline:
-            found = fetch(url)
-            assert found.status == 200
-            return parse_timeline(found.text)[0]
+            response = fetch(url)
+            assert response.status == 200
+            return parse_timeline(response.text)[0]
 
         poll(lambda: timeline().parts, within=20, what="low latency")
         with first.frozen():
@@ -203,9 +205,9 @@ def test_low_latency_goes_on_at_the_next_owner_and_a_frozen_one_changes_nothing(
         for _ in range(10):
             answer = block(url, timeline())
             assert answer.status == 200
-            now = next_part(parse_timeline(answer.text)[0])
-            assert now > reached
-            reached = now
+            newest = next_part(parse_timeline(answer.text)[0])
+            assert newest > reached
+            reached = newest
         (generation,) = redis.command("KEYS", "*.edge:generation:*")
         assert redis.command("GET", generation) == b"%d" % (BEFORE_FIRST + 2)
         assert addresses(stream.playlist)["audio"] == url, "it is the same run"

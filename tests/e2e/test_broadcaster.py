@@ -1,4 +1,4 @@
-"""Foreign web-socket clients see what happens, over real processes and a real publisher."""
+"""Foreign web-socket clients receive the events of real processes and a real publisher."""
 
 import functools
 import http.server
@@ -37,7 +37,7 @@ pytestmark = pytest.mark.e2e
 
 _ECHO = pytest.param("echo", marks=pytest.mark.prove)  # built on the other library
 
-# What a stream goes through from the first byte of its encoder to the end of its run, in order.
+# The states of a stream from the first byte of its encoder to the end of its run, in order.
 STATES = [
     {"live": False, "processing": False, "receiving_count": 1, "published": False},
     {"live": False, "processing": True, "receiving_count": 1, "published": False},
@@ -57,7 +57,7 @@ def headend(own_service: ServiceProcess) -> ServiceProcess:
 
 
 def last_state(events: list[ClientOutput]) -> ClientOutput:
-    """Return how the last event says that a stream stands."""
+    """Return the stream's state in the last event."""
     return {name: events[-1][name] for name in STATES[0]} if events else {}
 
 
@@ -82,17 +82,17 @@ def test_a_client_sees_every_state_of_a_stream_that_goes_live_and_ends(
             viewer.wait(
                 lambda _, on=channel: last_state(viewer.events(on)) == STATES[-1], 40, "its end"
             )
-            seen = viewer.events(channel)
-            # The first is written beside the second, and may be one with it; no other may.
-            # It may be told again for what is not in it: posters, who is on air.
-            stood = [state for state, _ in groupby(last_state([each]) for each in seen)]
-            assert stood in (STATES, STATES[1:]), json.dumps(stood)  # pytest shortens long lists
-            versions = [each["version"] for each in seen]
-            assert versions == list(range(versions[0], versions[0] + len(seen)))
-            assert all(each.keys() == KEYS for each in seen)
+            events = viewer.events(channel)
+            # Only the first two states may be merged into one event, as they are written together.
+            # A state may be repeated for changes outside it: posters, the slot on air.
+            states = [state for state, _ in groupby(last_state([each]) for each in events)]
+            assert states in (STATES, STATES[1:]), json.dumps(states)  # pytest shortens long lists
+            versions = [each["version"] for each in events]
+            assert versions == list(range(versions[0], versions[0] + len(events)))
+            assert all(each.keys() == KEYS for each in events)
 
 
-def test_a_client_without_a_token_hears_public_channels_alone(
+def test_a_client_without_a_token_receives_public_channels_only(
     packages: Path, headend: ServiceProcess
 ) -> None:
     public, private = f"stream.{headend.hash}", f"private-stream.{headend.hash}"
@@ -106,14 +106,16 @@ def test_a_client_without_a_token_hears_public_channels_alone(
 
 
 @pytest.mark.prove
-def test_a_client_with_a_wrong_key_stays_away(packages: Path, headend: ServiceProcess) -> None:
+def test_a_client_with_a_wrong_key_is_refused_and_does_not_retry(
+    packages: Path, headend: ServiceProcess
+) -> None:
     with client(packages, headend, "stream.a", key="0" * 20) as viewer:
         assert viewer.wait_for("error")["error"]["code"] == 4001
         viewer.wait_for("state", state="disconnected")
 
 
 @pytest.mark.parametrize("library", ["pusher", _ECHO])
-def test_clients_come_back_by_themselves_when_the_service_was_restarted(
+def test_clients_reconnect_by_themselves_after_a_restart_of_the_service(
     library: str, packages: Path, tmp_path: Path
 ) -> None:
     listen = ("--http", f"127.0.0.1:{free_port()}")
@@ -132,11 +134,11 @@ def test_clients_come_back_by_themselves_when_the_service_was_restarted(
             assert "disconnected" not in [each.get("state") for each in viewer.output]
 
 
-def test_two_api_processes_tell_each_others_events_and_survive_a_restart_of_redis(
+def test_two_api_processes_send_each_others_events_and_survive_a_restart_of_redis(
     packages: Path, tmp_path: Path
 ) -> None:
     data = tmp_path / "data"
-    # Where encoders would connect: the addresses are given out, nothing is bound.
+    # Where encoders would connect: the addresses are only published, not bound.
     ingest = ("--rtmp", "127.0.0.1:1935", "--rtmps", "127.0.0.1:1936")
     assert run_headend("migrate", "--data", str(data)).returncode == 0
 
@@ -144,35 +146,35 @@ def test_two_api_processes_tell_each_others_events_and_survive_a_restart_of_redi
         environment = {"HEADEND_REDIS__URL": redis.url}
         return service(data, role="api", environment=environment, arguments=ingest)
 
-    def both_hear(
-        one: ServiceProcess,
-        two: ServiceProcess,
-        here: WebSocketProgram,
-        there: WebSocketProgram,
+    def both_receive(
+        first: ServiceProcess,
+        second: ServiceProcess,
+        first_client: WebSocketProgram,
+        second_client: WebSocketProgram,
         words: str,
     ) -> None:
-        for teller in (one, two):
-            greet(teller, "lobby", words)
-        for hearer in (here, there):
-            hearer.wait(
-                lambda _, by=hearer: by.events("lobby")[-2:] == [{"words": words}] * 2, 20, words
+        for sender in (first, second):
+            greet(sender, "lobby", words)
+        for receiver in (first_client, second_client):
+            receiver.wait(
+                lambda _, by=receiver: by.events("lobby")[-2:] == [{"words": words}] * 2, 20, words
             )
 
     with (
         redis_server(tmp_path) as redis,
-        api_on(redis) as one,
-        api_on(redis) as two,
-        client(packages, one, "lobby") as here,
-        client(packages, two, "lobby", library="echo") as there,
+        api_on(redis) as first,
+        api_on(redis) as second,
+        client(packages, first, "lobby") as first_client,
+        client(packages, second, "lobby", library="echo") as second_client,
     ):
-        for viewer in (here, there):
+        for viewer in (first_client, second_client):
             viewer.wait_for("subscribed", channel="lobby")
-        both_hear(one, two, here, there, "with Redis")
+        both_receive(first, second, first_client, second_client, "with Redis")
         redis.stop()
-        both_hear(one, two, here, there, "without Redis")
+        both_receive(first, second, first_client, second_client, "without Redis")
         redis.start()
-        both_hear(one, two, here, there, "with Redis again")
-        for viewer in (here, there):
+        both_receive(first, second, first_client, second_client, "with Redis again")
+        for viewer in (first_client, second_client):
             assert len(viewer.events("lobby")) == 6, "nothing twice, nothing lost"
 
 
@@ -192,7 +194,7 @@ def _silent(*_words: object) -> None:
 
 @contextmanager
 def page_on_another_origin(folder: Path, order: object, packages: Path) -> Generator[str]:
-    """Serve a page with pusher-js as a website has it."""
+    """Serve a page with pusher-js, as a website does."""
     folder.mkdir()
     shutil.copy(packages / "node_modules/pusher-js/dist/web/pusher.js", folder / "pusher.js")
     (folder / "index.html").write_text(PAGE.replace("ORDER", json.dumps(order)))
@@ -208,7 +210,7 @@ def page_on_another_origin(folder: Path, order: object, packages: Path) -> Gener
             thread.join()
 
 
-def test_a_page_on_another_origin_hears_public_and_private_channels_in_chromium(
+def test_a_page_on_another_origin_receives_public_and_private_channels_in_chromium(
     packages: Path, headend: ServiceProcess, browser: Chromium, tmp_path: Path
 ) -> None:
     channels = [f"stream.{headend.hash}", "private-project.1"]
@@ -220,23 +222,23 @@ def test_a_page_on_another_origin_hears_public_and_private_channels_in_chromium(
     with page_on_another_origin(tmp_path / "shop", order, packages) as address:
         page = browser.open(address)
 
-        def told(count: int) -> list[object]:
+        def received(count: int) -> list[object]:
             deadline = time.monotonic() + 20 * SCALE
             while True:
-                found = cast("list[object]", page.evaluate("() => window.told"))  # by PAGE
-                if len(found) >= count:
-                    return sorted(found, key=str)
-                assert time.monotonic() < deadline, (found, page.console)
+                events = cast("list[object]", page.evaluate("() => window.told"))  # by PAGE
+                if len(events) >= count:
+                    return sorted(events, key=str)
+                assert time.monotonic() < deadline, (events, page.console)
                 time.sleep(0.1)
 
-        done = "pusher:subscription_succeeded"
-        subscriptions: list[object] = [[channel, done, {}] for channel in channels]
-        assert told(2) == sorted(subscriptions, key=str)
+        subscribed = "pusher:subscription_succeeded"
+        subscriptions: list[object] = [[channel, subscribed, {}] for channel in channels]
+        assert received(2) == sorted(subscriptions, key=str)
         page.evaluate("() => { window.told = []; }")
         for channel in channels:
             greet(headend, channel, "hello")
         greetings: list[object] = [[each, "greeting", {"words": "hello"}] for each in channels]
-        assert told(2) == sorted(greetings, key=str)
+        assert received(2) == sorted(greetings, key=str)
         page.close()
 
 
@@ -248,9 +250,13 @@ def examples(language: str) -> list[str]:
 
 
 def shell_example(headend: ServiceProcess) -> None:
-    """Publish by the lines of the page."""
-    given = credentials(headend)
-    variables = {"KEY": given["key"], "SECRET": given["secret"], "URL": headend.http}
+    """Publish with the shell lines of the page."""
+    app_credentials = credentials(headend)
+    variables = {
+        "KEY": app_credentials["key"],
+        "SECRET": app_credentials["secret"],
+        "URL": headend.http,
+    }
     (script,) = examples("sh")
     subprocess.run(
         ["sh", "-eu", "-c", script], check=True, timeout=30 * SCALE, env={**os.environ, **variables}
@@ -268,21 +274,23 @@ def test_the_shell_lines_of_the_page_publish(packages: Path, headend: ServicePro
 @pytest.mark.parametrize(
     "number", [0, pytest.param(1, marks=pytest.mark.prove)], ids=["pusher-js", "Laravel Echo"]
 )
-def test_the_clients_of_the_page_hear(number: int, packages: Path, headend: ServiceProcess) -> None:
+def test_the_clients_of_the_page_receive_events(
+    number: int, packages: Path, headend: ServiceProcess
+) -> None:
     page = examples("js")[number]
-    here = {
+    values = {
         "WEB_SOCKET_KEY": key_of(headend),
         "HASH": headend.hash,
         "video.example.org": "127.0.0.1",
         "wsPort: 80": f"wsPort: {headend.port_of(headend.http)}",
         "forceTLS: true": "forceTLS: false",
     }
-    for said, meant in here.items():
-        assert said in page
-        page = page.replace(said, meant)
+    for documented, actual in values.items():
+        assert documented in page
+        page = page.replace(documented, actual)
     script = packages / f"page{number}.mjs"
     script.write_text(page)
-    given = credentials(headend)
+    app_credentials = credentials(headend)
     state = {"live": True, "version": 12}
     with subprocess.Popen(
         ["node", script], cwd=packages, stdout=subprocess.PIPE, text=True
@@ -291,10 +299,10 @@ def test_the_clients_of_the_page_hear(number: int, packages: Path, headend: Serv
             assert process.stdout is not None
             os.set_blocking(process.stdout.fileno(), False)
             deadline = time.monotonic() + 30 * SCALE
-            # Nobody tells when it has subscribed, so it is told until it says that it heard.
+            # The client does not report its subscription: repeat the event until it arrives.
             while not (line := process.stdout.readline()):
                 assert time.monotonic() < deadline, "it heard nothing"
-                publish(headend, given, f"stream.{headend.hash}", "live", state)
+                publish(headend, app_credentials, f"stream.{headend.hash}", "live", state)
                 time.sleep(0.5)
             assert line.split() == ["true", "12"]
         finally:

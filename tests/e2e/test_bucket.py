@@ -35,14 +35,14 @@ X264 = ("-c:v", "libx264", "-preset", "ultrafast", "-g", "60", "-c:a", "aac")
 
 
 class OwnBucket:
-    """A bucket of a test's own, seen by the server's own program."""
+    """A test's own bucket, read with a third-party client."""
 
     def __init__(self, server: S3Server) -> None:
         self.server = server
         self.location: S3Location = server.new_bucket("media")
 
     def settings(self, **more: str) -> dict[str, str]:
-        """Return the environment of a service that keeps its media here."""
+        """Return the environment of a service that stores its media in the bucket."""
         return {
             **self.server.settings(self.location),
             "HEADEND_STORAGE__MIN_FREE_BYTES": "0",
@@ -77,9 +77,9 @@ def headend(
 
 
 def arriving(data: Path) -> list[Path]:
-    """Return the files of uploads and imports that a data folder holds."""
-    found = [*(data / "scratch").glob("uploads/*"), *(data / "scratch").glob("sources/*/*")]
-    return [path for path in found if path.is_file()]
+    """Return the files of unfinished uploads and imports in a data folder."""
+    paths = [*(data / "scratch").glob("uploads/*"), *(data / "scratch").glob("sources/*/*")]
+    return [path for path in paths if path.is_file()]
 
 
 def doctor(data: Path, bucket: OwnBucket) -> str:
@@ -89,9 +89,9 @@ def doctor(data: Path, bucket: OwnBucket) -> str:
 
 
 def shown(headend: ServiceProcess, video: dict[str, object]) -> dict[str, CollectedRendition]:
-    held: dict[str, CollectedRendition] = {}
-    collect(f"{headend.http}/videos/{video['hash']}/index.m3u8", held)
-    return held
+    collected: dict[str, CollectedRendition] = {}
+    collect(f"{headend.http}/videos/{video['hash']}/index.m3u8", collected)
+    return collected
 
 
 def test_a_video_is_uploaded_made_played_and_deleted(
@@ -103,9 +103,9 @@ def test_a_video_is_uploaded_made_played_and_deleted(
     assert status == 201, added
     video = added["video"]
     completed(headend, video["id"], within=60)
-    held = shown(headend, video)
-    for name, one in held.items():
-        file = one.file(tmp_path / f"{name}.mp4")
+    collected = shown(headend, video)
+    for name, rendition in collected.items():
+        file = rendition.file(tmp_path / f"{name}.mp4")
         assert decoder_errors(file) == ""
         if name != "audio":
             assert len(list(frames(file))) == 150
@@ -116,21 +116,23 @@ def test_a_video_is_uploaded_made_played_and_deleted(
     detail = get_json(headend, f"/api/videos/{video['id']}")
     for address in detail["image_urls"].values():
         assert fetch(address).body.startswith(b"\xff\xd8")
-    (rung,) = [name for name in held if name != "audio"]
+    (rung,) = [name for name in collected if name != "audio"]
     playlist = addresses(f"{headend.http}/videos/{video['hash']}/index.m3u8")[rung]
     segment = playlist.replace("index.m3u8", media(playlist).segments[0].uri)
     whole = fetch(segment)
     part = fetch(segment, headers={"Range": "bytes=10-19"})
     assert (part.status, part.body) == (206, whole.body[10:20])
-    again = fetch(segment, headers={"If-None-Match": whole.headers["etag"]})
-    assert again.status == 304
+    revalidation = fetch(segment, headers={"If-None-Match": whole.headers["etag"]})
+    assert revalidation.status == 304
 
     findings = doctor(headend.data, bucket)
     assert "all files of the catalog exist" in findings
     assert "database and media belong together" in findings
 
-    gone = fetch(f"{headend.http}/api/videos/{video['id']}", method="DELETE", token=headend.token)
-    assert gone.status == 204
+    deletion = fetch(
+        f"{headend.http}/api/videos/{video['id']}", method="DELETE", token=headend.token
+    )
+    assert deletion.status == 204
     assert fetch(segment).status == 404
     folders = (f"videos/{video['hash']}", f"sources/{video['hash']}")
     poll(lambda: not any(map(bucket.names, folders)), within=30)
@@ -139,7 +141,7 @@ def test_a_video_is_uploaded_made_played_and_deleted(
 def test_a_killed_service_goes_on_with_the_run_that_the_bucket_holds(
     bucket: OwnBucket, small_source: Path, tmp_path: Path
 ) -> None:
-    held: dict[str, CollectedRendition] = {}
+    collected: dict[str, CollectedRendition] = {}
     environment = bucket.settings()
 
     def last_of(headend: ServiceProcess) -> int:
@@ -153,27 +155,27 @@ def test_a_killed_service_goes_on_with_the_run_that_the_bucket_holds(
             poll(lambda: last_of(first) >= 3, within=20, what="three segments")
             first.process.send_signal(signal.SIGKILL)
             first.process.wait(timeout=10)
-    # Everything of the first process but its database and keys is lost with its machine.
+    # Everything but the database and keys of the first process is lost with its machine.
     assert not (tmp_path / "data" / "objects").exists()
     with service(tmp_path / "data", environment=environment) as second:
         before = last_of(second)
         assert before >= 2
-        collect(second.playlist, held)
+        collect(second.playlist, collected)
         send = ffmpeg(small_source, f"{second.server}/{second.key}", "-stream_loop", "-1")
         with publishing(send) as encoder:
             poll(lambda: last_of(second) >= before + 3, within=30, what="three more")
-            collect(second.playlist, held)
+            collect(second.playlist, collected)
             encoder.send_signal(signal.SIGINT)
             encoder.wait(timeout=10 * SCALE)
         playlist = addresses(second.playlist)["audio"]
         poll(lambda: media(playlist).ended, within=40, what="ENDLIST")
-        collect(second.playlist, held)
-        for name, one in held.items():
+        collect(second.playlist, collected)
+        for name, rendition in collected.items():
             # Segments that were listed before they were stored are gone with the process.
-            missing = {*range(max(one.segments) + 1)} - {*one.segments}
+            missing = {*range(max(rendition.segments) + 1)} - {*rendition.segments}
             assert len(missing) <= 2
             assert missing <= {before - 1, before, before + 1}
-            for file in one.stretches(tmp_path / f"{name}.mp4"):
+            for file in rendition.stretches(tmp_path / f"{name}.mp4"):
                 assert decoder_errors(file) == ""
 
         def recording() -> dict[str, object] | None:
@@ -181,14 +183,14 @@ def test_a_killed_service_goes_on_with_the_run_that_the_bucket_holds(
             assert isinstance(listed, list)
             return listed[0] if listed else None  # pyright: ignore[reportUnknownVariableType]
 
-        made = poll(recording, within=20, what="a recording")
-        of_video = shown(second, made)
-        for name, one in held.items():
+        video = poll(recording, within=20, what="a recording")
+        of_video = shown(second, video)
+        for name, rendition in collected.items():
             ours = [of_video[name].segments[n].data for n in sorted(of_video[name].segments)]
-            assert ours == [one.segments[n].data for n in sorted(one.segments)]
+            assert ours == [rendition.segments[n].data for n in sorted(rendition.segments)]
 
 
-def test_viewers_and_encoders_bear_a_server_that_is_away(
+def test_streams_play_on_while_the_s3_server_is_down(
     headend: ServiceProcess, common: OwnBucket, small_source: Path
 ) -> None:
     """What cannot be stored is served from memory, and stored later or listed as a gap."""
@@ -199,8 +201,8 @@ def test_viewers_and_encoders_bear_a_server_that_is_away(
         playlist = addresses(headend.playlist)["audio"]
 
         def newest() -> int:
-            found = media(playlist)
-            return found.sequence + len(found.segments)
+            listed = media(playlist)
+            return listed.sequence + len(listed.segments)
 
         poll(lambda: newest() >= 3, within=20, what="three segments")
         server.stop_gateway()
@@ -222,25 +224,27 @@ def test_viewers_and_encoders_bear_a_server_that_is_away(
 def test_a_host_without_the_file_transcodes_it_and_viewers_are_redirected_to_the_bucket(
     bucket: OwnBucket, postgres_server: PostgresServer, browser: Chromium, tmp_path: Path
 ) -> None:
-    """Uploaded at one host, made at another; all that they share is PostgreSQL and the bucket."""
+    """Uploaded at one host, transcoded at another; they share only PostgreSQL and the bucket."""
     bucket.server.allow_pages(bucket.location.bucket)
     path = film(tmp_path / "film.mp4", *X264, seconds=5, size=(640, 360), rate=30)
     with postgres_server.empty_database() as database:
         environment = bucket.settings(
             HEADEND_DATABASE__URL=database, HEADEND_STORAGE__DELIVERY="redirect"
         )
-        one, other = tmp_path / "one", tmp_path / "other"
-        made = run_headend("migrate", "--data", str(one), environment=environment)
-        assert made.returncode == 0, made.stderr
+        api_folder, worker_folder = tmp_path / "one", tmp_path / "other"
+        migration = run_headend("migrate", "--data", str(api_folder), environment=environment)
+        assert migration.returncode == 0, migration.stderr
         with (
-            service(one, role="api", environment=environment, arguments=PORTS) as api,
-            service(other, role="transcode", environment=environment, arguments=PORTS) as worker,
+            service(api_folder, role="api", environment=environment, arguments=PORTS) as api,
+            service(
+                worker_folder, role="transcode", environment=environment, arguments=PORTS
+            ) as worker,
         ):
             status, added = upload(api, path)
             assert status == 201, added
             completed(api, added["video"]["id"], within=60)
-            for name, held in shown(api, added["video"]).items():
-                file = held.file(tmp_path / f"{name}.mp4")
+            for name, rendition in shown(api, added["video"]).items():
+                file = rendition.file(tmp_path / f"{name}.mp4")
                 assert decoder_errors(file) == ""
                 if name != "audio":
                     assert len(list(frames(file))) == 150
@@ -252,7 +256,7 @@ def test_a_host_without_the_file_transcodes_it_and_viewers_are_redirected_to_the
                 assert viewer.breaches() == []
             finally:
                 viewer.close()
-            # None of it passed through the host that viewers ask.
+            # The media did not pass through the host that redirected the viewer.
             scratch = api.data / "scratch"
             assert [each for each in scratch.rglob("*.m4s") if each.is_file()] == []
-        assert arriving(one) == arriving(other) == []
+        assert arriving(api_folder) == arriving(worker_folder) == []

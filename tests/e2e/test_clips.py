@@ -1,4 +1,4 @@
-"""Clips: what was live at a time, to the byte, while the stream is live and when it is over."""
+"""Clips are byte for byte what was live, made during the stream or after its end."""
 
 import io
 from pathlib import Path
@@ -26,7 +26,7 @@ from tests.support.waiting import poll
 pytestmark = pytest.mark.e2e
 
 TOP: Final = "360p"
-# The shortest window that there is: the first segments leave it soon.
+# The shortest allowed window: the first segments leave it soon.
 SHORT: Final = {
     "HEADEND_LIVE__LISTED_SECONDS": "12",
     "HEADEND_LIVE__KEPT_SECONDS": "30",
@@ -37,7 +37,7 @@ Json = dict[str, Any]  # Any: what the tests are about to find out
 
 
 class Match:
-    """A stream that was or is live, with all that its playlists named."""
+    """A stream that was or is live, with everything its playlists listed."""
 
     def __init__(self, headend: ServiceProcess, live: PlaylistArchive, folder: Path) -> None:
         self.headend = headend
@@ -50,17 +50,17 @@ class Match:
     @property
     def newest(self) -> int:
         """The number of the newest segment that every rendition had."""
-        held = [one.segments for one in self.live.held.values()]
-        return min((max(each, default=-1) for each in held), default=-1)
+        numbers = [rendition.segments for rendition in self.live.held.values()]
+        return min((max(segments, default=-1) for segments in numbers), default=-1)
 
     def wall_us(self, number: int) -> int:
-        """Return when a segment begins, as its playlist showed it."""
+        """Return a segment's start time according to its playlist."""
         wall_us = self.live.held[TOP].segments[number].wall_us
         assert wall_us is not None
         return wall_us
 
     def ask(self, from_us: int, to_us: int) -> Answer:
-        """Ask for a clip."""
+        """Request a clip."""
         return fetch(
             f"{self.headend.http}/api/streams/{self.headend.number}/clips",
             method="POST",
@@ -69,42 +69,44 @@ class Match:
         )
 
     def clip(self, first: int, last: int) -> Json:
-        """Make a clip from the midst of a segment to that of another; return the video."""
+        """Make a clip from the middle of one segment to the middle of another; return the video."""
         half_us = 500_000
         answer = self.ask(self.wall_us(first) + half_us, self.wall_us(last) + half_us)
         assert answer.status == 201, answer.text
-        made: Json = answer.json
-        begins_us = parse_timestamp(made["clip"]["from"])
+        response: Json = answer.json
+        begins_us = parse_timestamp(response["clip"]["from"])
         assert begins_us is not None
         assert abs(begins_us - self.wall_us(first)) <= 1000  # playlists show milliseconds
-        video: Json = made["video"]
+        video: Json = response["video"]
         assert (video["completed"], video["published"]) == (True, True)
         self.plays(video, first, last)
         return video
 
     def plays(self, video: Json, first: int, last: int) -> None:
-        """See that a video is these segments: the same bytes, the same pictures."""
+        """Check that a video consists of these segments: the same bytes, the same pictures."""
         numbers = range(first, last + 1)
         url = f"{self.headend.http}/videos/{video['hash']}/index.m3u8"
-        kept = PlaylistArchive(url)
-        kept.refresh()
-        assert set(kept.held) == set(self.live.held)
-        for name, held in kept.held.items():
-            theirs = [self.live.held[name].segments[number].data for number in numbers]
-            assert [one.data for _, one in sorted(held.segments.items())] == theirs, name
+        clip = PlaylistArchive(url)
+        clip.refresh()
+        assert set(clip.held) == set(self.live.held)
+        for name, rendition in clip.held.items():
+            expected = [self.live.held[name].segments[number].data for number in numbers]
+            assert [
+                segment.data for _, segment in sorted(rendition.segments.items())
+            ] == expected, name
             playlist = media(addresses(url)[name])
             assert (playlist.ended, playlist.whole) == (True, True)
-        # The clock in the pictures goes from that of the first segment to that of the last.
-        shown = stamps(kept.pictures(TOP, self.folder / str(video["hash"])))
-        assert None not in shown
-        self.shown[str(video["hash"])] = shown
+        # The clock in the pictures runs from the first segment to the last.
+        clocks = stamps(clip.pictures(TOP, self.folder / str(video["hash"])))
+        assert None not in clocks
+        self.shown[str(video["hash"])] = clocks
         live = stamps(self.live.pictures(TOP, self.folder / "live"))
-        begin = live.index(shown[0])
-        assert live[begin : begin + len(shown)] == shown
+        begin = live.index(clocks[0])
+        assert live[begin : begin + len(clocks)] == clocks
         with av.open(url) as player:
-            assert sum(1 for _ in player.decode(video=0)) == len(shown)
-        assert shown[0] is not None
-        self.delays.append(apart(self.wall_us(first) // 1000 % WRAP_MS, shown[0]))
+            assert sum(1 for _ in player.decode(video=0)) == len(clocks)
+        assert clocks[0] is not None
+        self.delays.append(apart(self.wall_us(first) // 1000 % WRAP_MS, clocks[0]))
 
     def poses(self, video: Json) -> bool:
         """Return whether the poster of a clip is a picture of it."""
@@ -116,14 +118,14 @@ class Match:
         return clock in self.shown[str(video["hash"])]
 
     def recordings(self) -> list[Json]:
-        """Return the videos that are longer than the clips are."""
+        """Return the videos that are longer than the clips."""
         url = f"{self.headend.http}/api/projects/1/videos"
-        found = fetch(url, token=self.headend.token).json["data"]
-        return [each for each in msgspec.convert(found, list[Json]) if each["length"] > 12]
+        videos = fetch(url, token=self.headend.token).json["data"]
+        return [each for each in msgspec.convert(videos, list[Json]) if each["length"] > 12]
 
 
 def stamps(pictures: list[ReceivedPicture]) -> list[int | None]:
-    return [one.stamp for one in pictures]
+    return [picture.stamp for picture in pictures]
 
 
 def test_a_clip_is_what_was_live(tmp_path: Path) -> None:
@@ -145,14 +147,14 @@ def test_a_clip_is_what_was_live(tmp_path: Path) -> None:
         poll(match.recordings, within=20, what="its recording")
         (recording,) = match.recordings()
         of_recording = match.clip(1, 5)
-        gone = fetch(
+        deletion = fetch(
             f"{headend.http}/api/videos/{recording['id']}", method="DELETE", token=headend.token
         )
-        assert gone.status == 204, gone.text
+        assert deletion.status == 204, deletion.text
         match.plays(of_window, 4, 6)
         match.plays(of_recording_under_way, 0, 2)
         match.plays(of_recording, 1, 5)
-        # All begin where they were asked to: at the same distance, which is that of the encoder.
+        # All clips begin where requested: the offset is always the same, the encoder's delay.
         assert len(match.delays) == 6
         assert max(match.delays) - min(match.delays) < 100, match.delays
         assert abs(match.delays[0]) < 5000 * SCALE

@@ -1,4 +1,4 @@
-"""What an owner does to a stream while a real encoder sends: its run, its key, its being shown."""
+"""An owner's commands while a real encoder sends: end, rotate the key, unpublish, delete."""
 
 import re
 import subprocess
@@ -48,14 +48,14 @@ class Owner:
 
     def events(self) -> list[str]:
         url = f"{self.api.http}/api/projects/1/events"
-        found: list[Json] = []
+        listed: list[Json] = []
         page: str | None = url
         while page is not None:
             answer: Json = fetch(page, token=self.api.token).json
-            found += answer["data"]
+            listed += answer["data"]
             page = answer["links"]["next"]
-        stream_owner = [each["type"] for each in found if each["subject"] == self.stream["hash"]]
-        return stream_owner[::-1]
+        own_kinds = [each["type"] for each in listed if each["subject"] == self.stream["hash"]]
+        return own_kinds[::-1]
 
     def sending(self, source: Path, key: str | None = None) -> list[str]:
         url = f"{self.stream['rtmp_url']}/{key or self.stream['stream']}"
@@ -67,7 +67,7 @@ class Owner:
 
 
 def gone(encoder: subprocess.Popen[bytes], within: float = 10) -> None:
-    """See that an encoder was disconnected."""
+    """Check that an encoder was disconnected."""
     encoder.wait(timeout=within * SCALE)
 
 
@@ -78,7 +78,7 @@ def gone(encoder: subprocess.Popen[bytes], within: float = 10) -> None:
 def api(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ServiceProcess]:
-    """An API that is the process that takes encoders in, and one apart from it."""
+    """The API in the process that receives encoders, and in a separate process."""
     data = tmp_path_factory.mktemp("commands") / "data"
     if request.param == "one process":
         with service(data, environment=WINDOWS) as whole:
@@ -97,13 +97,13 @@ def api(
 
 @pytest.fixture
 def stream_owner(api: ServiceProcess) -> Iterator[Owner]:
-    """A stream of the test's own."""
+    """The owner of a new stream."""
     owner = Owner(api, api.add_stream("Mine"))
     yield owner
     assert owner.call("DELETE").status in {204, 404}
 
 
-def test_an_end_is_the_end_of_the_run_at_once_and_who_comes_then_begins_another(
+def test_an_end_ends_the_run_at_once_and_the_next_encoder_begins_another(
     stream_owner: Owner, small_source: Path
 ) -> None:
     with publishing(stream_owner.sending(small_source)) as encoder:
@@ -124,7 +124,7 @@ def test_an_end_is_the_end_of_the_run_at_once_and_who_comes_then_begins_another(
               within=20, what="another run")  # fmt: skip
 
 
-def test_a_new_key_closes_the_old_ones_encoder_and_the_run_goes_on_with_the_new_one(
+def test_a_new_key_disconnects_the_encoder_and_the_run_continues_with_the_new_key(
     stream_owner: Owner, small_source: Path
 ) -> None:
     old = str(stream_owner.stream["stream"])
@@ -169,7 +169,7 @@ def test_a_deleted_stream_ends_and_leaves_nothing_but_its_events(
     assert "stream deleted" in events
 
 
-def test_unpublishing_takes_a_stream_from_its_viewers_whatever_runs(
+def test_unpublishing_hides_a_stream_from_viewers_even_if_it_is_live(
     stream_owner: Owner, small_source: Path
 ) -> None:
     assert stream_owner.posted("unpublish")["published"] is False
@@ -184,9 +184,7 @@ def test_unpublishing_takes_a_stream_from_its_viewers_whatever_runs(
         assert fetch(stream_owner.playlist, token=stream_owner.api.token).status == 200
 
 
-def test_resolutions_that_are_edited_count_from_the_next_run(
-    stream_owner: Owner, two_rungs: Path
-) -> None:
+def test_edited_resolutions_apply_from_the_next_run(stream_owner: Owner, two_rungs: Path) -> None:
     """480p costs no encoder, so a busy machine keeps it; and a run keeps its last encoded rung."""
     with publishing(stream_owner.sending(two_rungs)):
         stream_owner.on_air()
@@ -219,10 +217,10 @@ def test_without_an_ingest_an_end_is_refused_and_a_deletion_is_not(tmp_path: Pat
         assert lone.call("GET").status == 404
 
 
-def test_what_was_set_for_a_stream_holds_for_the_next_encoder(
+def test_the_settings_of_a_stream_apply_to_its_next_encoder(
     stream_owner: Owner, small_source: Path
 ) -> None:
-    """The service itself waits 20 s for an encoder that took its leave."""
+    """By default the service waits 20 s for an encoder that has said goodbye."""
     url = f"{stream_owner.api.http}/api/projects/1/settings"
 
     def wait_at_most(seconds: float) -> None:
@@ -241,7 +239,7 @@ def test_what_was_set_for_a_stream_holds_for_the_next_encoder(
 
 
 def _settled_by_itself(stream_owner: Owner, small_source: Path, first: dict[str, str]) -> None:
-    """See that what is set for the stream goes before what is set for the project."""
+    """Check that the stream's settings take precedence over the project's."""
     own_service = {"failover": {"goodbye_seconds": 20, "reconnect_seconds": 20}}
     answer = stream_owner.call("PUT", "/settings", own_service)
     assert answer.status == 200, answer.text

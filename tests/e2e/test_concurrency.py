@@ -1,7 +1,7 @@
-"""Eight processes that edit the same records at once, over HTTP: nothing that was told is lost.
+"""Eight processes edit the same records at once, over HTTP: no confirmed change is lost.
 
-Each changes what no other changes; so in the end all of it must be there. A client may be told to
-come again (409, 429, 503), and then does; it never sees another error.
+Each process changes other fields, so in the end all changes must be there. A client retries after
+409, 429 and 503; it never gets another error.
 """
 
 import json
@@ -146,11 +146,11 @@ def test_eight_processes_lose_nothing_and_see_no_error(running: ServiceProcess) 
     settings = read(running, f"streams/{ids['stream']}/settings")
     assert settings["failover"]["reconnect_seconds"] == 100 + last
 
-    # A rename beside others' edits of the same tag.
+    # A rename, concurrent with others' edits of the same tag.
     listed = read(running, f"projects/1/tags?search=7-{last}")
     tag = [each for each in listed if each["id"] == ids["tag"]]
     assert [each["name"] for each in tag] == [f"7-{last}"]
-    # Each tag that was told of is there, once, and so are the totals and the events.
+    # Each confirmed tag exists once, and the totals and the events agree.
     tags = get_json(running, "projects/1/tags")["meta"]
     own_service = PROCESSES * ROUNDS
     linked = ROUNDS * 2 + 1

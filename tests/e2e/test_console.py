@@ -1,4 +1,4 @@
-"""The console in a real Chromium: signing in and out, and what strangers' pages cannot do."""
+"""The console in a real Chromium: signing in and out, and attacks by pages of other sites."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -44,16 +44,18 @@ def test_the_link_of_a_first_start_signs_in_once(tmp_path: Path, browser: Chromi
         assert viewer.evaluate("() => location.pathname + location.search") == "/console"
         assert viewer.evaluate("() => document.cookie") == "", "scripts see the cookie"
         must_keep_its_policy(viewer)
-        other = browser.open(headend.console, width=WIDTH, height=HEIGHT)
-        other.click("main button")
-        other.wait_for_page("() => document.querySelector('#problem') !== null", 10, "refused")
-        assert "has been used" in other.text("#problem")
+        second_viewer = browser.open(headend.console, width=WIDTH, height=HEIGHT)
+        second_viewer.click("main button")
+        second_viewer.wait_for_page(
+            "() => document.querySelector('#problem') !== null", 10, "refused"
+        )
+        assert "has been used" in second_viewer.text("#problem")
         headend.stop()
-    with service(tmp_path / "data") as again:
-        assert again.console == f"{again.http}/console", "a browser has signed in already"
+    with service(tmp_path / "data") as restarted:
+        assert restarted.console == f"{restarted.http}/console", "a browser has signed in already"
 
 
-def test_a_person_signs_in_comes_to_the_page_that_was_wanted_and_signs_out(
+def test_signing_in_leads_to_the_requested_page_and_signing_out_ends_the_session(
     headend: ServiceProcess, browser: Chromium
 ) -> None:
     viewer = sign_in(browser, headend, "/console?page=1")
@@ -64,7 +66,7 @@ def test_a_person_signs_in_comes_to_the_page_that_was_wanted_and_signs_out(
     assert viewer.evaluate(SIGNED_OUT) is True
 
 
-def test_whoever_follows_a_link_of_another_site_is_signed_in_still(
+def test_a_link_on_another_site_leads_to_the_console_still_signed_in(
     headend: ServiceProcess, browser: Chromium
 ) -> None:
     viewer = sign_in(browser, headend)
@@ -75,32 +77,30 @@ def test_whoever_follows_a_link_of_another_site_is_signed_in_still(
     assert viewer.evaluate("() => location.pathname + location.search") == "/console?page=1"
 
 
-def test_a_revoked_token_ends_what_its_browser_does(
-    headend: ServiceProcess, browser: Chromium
-) -> None:
-    made = fetch(
+def test_a_revoked_token_signs_its_browser_out(headend: ServiceProcess, browser: Chromium) -> None:
+    answer = fetch(
         f"{headend.http}/api/tokens",
         method="POST",
         token=headend.token,
         body={"name": "editor", "write": True},
     ).json
     viewer = browser.open(f"{headend.http}/console", width=WIDTH, height=HEIGHT)
-    viewer.fill("#token", str(made["secret"]))
+    viewer.fill("#token", str(answer["secret"]))
     viewer.press("Enter")
     viewer.wait_for_page(SIGNED_IN, 10, "signed in")
-    record = made["token"]
+    record = answer["token"]
     assert isinstance(record, dict)
     number = record["id"]  # pyright: ignore[reportUnknownVariableType]  # JSON
-    gone = fetch(f"{headend.http}/api/tokens/{number}", method="DELETE", token=headend.token)
-    assert gone.status == 204
+    deletion = fetch(f"{headend.http}/api/tokens/{number}", method="DELETE", token=headend.token)
+    assert deletion.status == 204
     # A fragment of the page is fetched every few seconds.
     viewer.wait_for_page(SIGNED_OUT, 20, "signed out")
 
 
-def test_no_page_of_others_can_frame_or_use_the_console(
+def test_no_page_of_another_site_can_frame_or_use_the_console(
     headend: ServiceProcess, browser: Chromium
 ) -> None:
-    """Clickjacking, and requests with somebody's cookie from a neighbour of the same site."""
+    """Clickjacking, and requests with the user's cookie from another port of the same site."""
     viewer = sign_in(browser, headend)
     framed = site({"/": f'<!doctype html><iframe src="{headend.http}/console"></iframe>'})
     with framed as stranger:
@@ -123,8 +123,8 @@ def test_no_page_of_others_can_frame_or_use_the_console(
             assert outcome == ["sent" if method == "POST" else "refused", "refused"]
     listed = fetch(f"{headend.http}/api/projects", token=headend.token).text
     assert "stolen" not in listed
-    kept = fetch(f"{headend.http}/api/streams/1", token=headend.token)
-    assert kept.status == 200
+    stream = fetch(f"{headend.http}/api/streams/1", token=headend.token)
+    assert stream.status == 200
 
 
 def test_a_project_is_added_by_keyboard_and_its_name_is_text(

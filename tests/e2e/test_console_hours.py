@@ -1,10 +1,10 @@
-"""The room of a stream, open for hours: what it keeps in the browser does not grow.
+"""The room of a stream, open for hours: its memory in the browser does not grow.
 
-The page's clocks run many times faster than they do, so it asks for as much as in those hours, and
-as much happens. All of it comes from the service, with encoders on air. Reports are asked for more
-often than the service measures, which takes 50 ms at least: one a second is fetched, the others
-repeat it with its seconds gone on as the page's clock has. The player in the page plays in real
-time: what it keeps is bounded by seconds of media, and full before the first measurement.
+The page's clocks run many times faster, so that it sends as many requests, and receives as many
+events, as in those hours. All data comes from the service, with encoders on air. The page requests
+reports more often than the service can measure (50 ms each): one report a second is fetched, the
+others repeat it with its seconds advanced by the page's clock. The player in the page plays in real
+time: its buffers are bounded by seconds of media, and full before the first measurement.
 
 HEADEND_TEST_ROOM_HOURS sets another length.
 """
@@ -28,15 +28,15 @@ from tests.support.e2e.service import ServiceProcess, fetch, service
 pytestmark = [pytest.mark.e2e, pytest.mark.prove]
 
 HOURS: Final = float(os.environ.get("HEADEND_TEST_ROOM_HOURS", "8"))
-SPEED: Final = 100  # more is too much for two cores: the page asks less often than it would
-# The charts are full after 5 min of the page's clock, the player after 30 s of ours, since it keeps
-# no more of what was played. The rest is for the browser to compile what it runs.
+SPEED: Final = 100  # more is too much for two cores: the page then sends fewer requests
+# The charts are full after 5 min of the page's clock, the player's back buffer after 30 s of ours.
+# In the remaining time the browser compiles the scripts.
 WARM_SECONDS: Final = 60.0
 LOOKS: Final = 8
-REPORT_SECONDS: Final = 2  # of the page's clock: so often it asks for a report
-EVENT_SECONDS: Final = 60  # so often something happens to the stream
+REPORT_SECONDS: Final = 2  # of the page's clock, between two requests for a report
+EVENT_SECONDS: Final = 60  # between two events of the stream
 MOST_GROWTH: Final = 20_000_000  # bytes
-LEAST_REPORTS: Final = 0.4  # of those that it would ask for in these hours
+LEAST_REPORTS: Final = 0.4  # the share of the reports that the page would request in these hours
 # In the page itself, not in the player's frame.
 _FAST: Final = """
 if (window.top === window) {
@@ -112,7 +112,7 @@ _SHOWN: Final = """({
 
 
 class PageState(msgspec.Struct, frozen=True, kw_only=True):
-    """What the page shows, and how often it has asked; `hours` are of its clock."""
+    """What the page shows, and the counts of its requests; `hours` are those of its clock."""
 
     hours: float
     charts: int
@@ -136,8 +136,8 @@ def headend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceProcess
 
 
 def read_page(page: BarePage) -> tuple[PageState, Footprint]:
-    shown = msgspec.convert(page.evaluate(_SHOWN), PageState)
-    return shown, page.footprint()
+    state = msgspec.convert(page.evaluate(_SHOWN), PageState)
+    return state, page.footprint()
 
 
 def wait_until(moment: float) -> None:
@@ -152,7 +152,7 @@ def test_a_room_that_is_open_for_hours_does_not_grow(
     events = 0
 
     def cause_event() -> None:
-        """Add or remove an ingest address: everybody who shows the stream hears of it."""
+        """Add or remove an ingest address, which is announced to all pages with the stream."""
         nonlocal events
         if added:
             answer = fetch(f"{address}/{added.pop()}", method="DELETE", token=headend.token)
@@ -188,22 +188,22 @@ def test_a_room_that_is_open_for_hours_does_not_grow(
                 if number == 3:
                     spare.send_signal(signal.SIGCONT)
     (before, first), (after, last) = looks[0], looks[-1]
-    reports, wanted = after.reports - before.reports, HOURS * 3600 / REPORT_SECONDS
+    reports, due = after.reports - before.reports, HOURS * 3600 / REPORT_SECONDS
     what = f"a stream's room open for {HOURS:g} h, at {SPEED} times the speed"
-    for name, one, other in (
+    for name, at_start, at_end in (
         ("what its scripts keep", first.heap, last.heap),
         ("its process", first.renderer, last.renderer),
         ("the whole browser", first.browser, last.browser),
     ):
         proof(
             f"{what}: memory of {name}, before and after",
-            f"{one / 1e6:.1f} MB, {other / 1e6:.1f} MB",
+            f"{at_start / 1e6:.1f} MB, {at_end / 1e6:.1f} MB",
             f"{MOST_GROWTH / 1e6:.0f} MB more",
         )
     proof(
         f"{what}: reports shown, parts of the page fetched anew, events",
-        f"{reports} (of {wanted:.0f}), {after.fragments - before.fragments}, {events}",
-        f"{LEAST_REPORTS * wanted:.0f} reports",
+        f"{reports} (of {due:.0f}), {after.fragments - before.fragments}, {events}",
+        f"{LEAST_REPORTS * due:.0f} reports",
     )
     proof(
         f"{what}: nodes and listeners, before and after",
@@ -211,7 +211,7 @@ def test_a_room_that_is_open_for_hours_does_not_grow(
         "",
     )
     assert after.hours - before.hours >= 0.99 * HOURS
-    assert reports >= LEAST_REPORTS * wanted
+    assert reports >= LEAST_REPORTS * due
     assert after.charts == 3
     assert after.listed == 10
     assert "Mbit/s" in after.rate
@@ -222,8 +222,8 @@ def test_a_room_that_is_open_for_hours_does_not_grow(
     assert last.browser - first.browser <= MOST_GROWTH, looks
 
 
-def test_what_a_page_keeps_is_seen(tmp_path: Path) -> None:
-    """Or the test above would find nothing that grows, whatever the page does."""
+def test_a_leak_of_a_page_is_measured(tmp_path: Path) -> None:
+    """Otherwise the test above would pass whatever the page does."""
     with bare_chromium(tmp_path, "about:blank") as page:
         empty = page.footprint()
         page.evaluate("void (window.kept = Array.from({ length: 4e6 }, (_, at) => at + 0.5))")

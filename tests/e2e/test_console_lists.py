@@ -26,7 +26,7 @@ VIDEOS: Final = 10_000
 STREAMS: Final = 500
 ROUNDS: Final = 10
 MOST_MS: Final = 200
-# Queries by what they ask for; {last} is the number of the last page.
+# Queries by their description; {last} is the number of the last page.
 VIDEO_PAGES: Final = {
     "first": "",
     "last": "page={last}",
@@ -76,21 +76,21 @@ class LargeInstallation(msgspec.Struct, frozen=True):
     kind: str
 
     def milliseconds(self, path: str, token: str = "") -> list[float]:
-        """Ask for a page some times over one connection; return how long each answer took."""
+        """Request a page `ROUNDS` times over one connection; return the time of each answer."""
         connection = http.client.HTTPConnection(urlsplit(self.headend.http).netloc, timeout=30)
         headers = {"Authorization": f"Bearer {token}"} if token else {"Cookie": self.cookie}
-        took: list[float] = []
+        durations: list[float] = []
         try:
             for _ in range(ROUNDS):
                 began = time.perf_counter()
                 connection.request("GET", path, headers=headers)
                 answer = connection.getresponse()
                 body = answer.read()
-                took.append((time.perf_counter() - began) * 1000)
+                durations.append((time.perf_counter() - began) * 1000)
                 assert answer.status == 200, body
         finally:
             connection.close()
-        return took
+        return durations
 
 
 @pytest.fixture(scope="module", params=["sqlite", "postgresql"])
@@ -147,17 +147,17 @@ def test_every_page_of_a_long_list_is_there_within_200_ms(
         ("console", f"/console/1/{noun}", ""),
         ("API", f"/api/projects/1/{noun}", large.headend.token),
     ):
-        took: dict[str, float] = {}
-        for what, asked in pages.items():
-            query = asked.format(last=many // a_page)
+        times: dict[str, float] = {}
+        for what, template in pages.items():
+            query = template.format(last=many // a_page)
             for console, api in _API_ORDERS.items() if token else ():
                 query = query.replace(console, api)
-            # One of ten may meet a checkpoint of the database, or another process.
-            took[what] = sorted(large.milliseconds(f"{path}?{query}", token))[-2]
-        slowest = max(took, key=lambda what: took[what])
+            # One of ten may be delayed by a checkpoint of the database, or by another process.
+            times[what] = sorted(large.milliseconds(f"{path}?{query}", token))[-2]
+        slowest = max(times, key=lambda what: times[what])
         proof(
             f"{many} {noun} in {large.kind}, pages of the {of}: median, slowest (9 of 10)",
-            f"{statistics.median(took.values()):.0f} ms, {took[slowest]:.0f} ms ({slowest})",
+            f"{statistics.median(times.values()):.0f} ms, {times[slowest]:.0f} ms ({slowest})",
             f"{MOST_MS} ms",
         )
-        assert took[slowest] <= MOST_MS * SCALE, took
+        assert times[slowest] <= MOST_MS * SCALE, times

@@ -1,8 +1,8 @@
-"""Every page of the console in a real Chromium: for everybody, from this service alone, and safe
-from names that strangers chose.
+"""Every page of the console in a real Chromium: accessible, without foreign content, and safe from
+hostile names.
 
-Each page is looked at with hostile names in all its records: in dark and light, by the rules of
-axe, at 320 px, with text of 200 %, without motion.
+Each page is checked with hostile names in all its records: dark and light, with the rules of axe,
+at 320 px, with text of 200 %, without motion.
 """
 
 import statistics
@@ -31,8 +31,8 @@ HOSTILE: Final = "\"'><img src=x onerror=alert(1)><script>window.pwned = true</s
 MOST_SCRIPT: Final = 300_000  # bytes, compressed
 MOST_MS: Final = 1000  # until a page can be used, on loopback
 ROUNDS: Final = 5
-# Pages by what they are: {project}, {empty} (a project without anything), {stream}, {video},
-# {failed} (a video). Where names of a stranger are shown, with the elements that show them.
+# Paths by description, with {project}, {empty} (an empty project), {stream}, {video} and {failed}
+# (a video); then the selectors of the elements that show hostile names, if any.
 OF_THE_OWNER: Final = {
     "overview": ("/console", "#projects", "#working"),
     "overview behind the end": ("/console?page=9",),
@@ -62,7 +62,7 @@ OF_THE_OWNER: Final = {
     "no such project": ("/console/nothing/streams",),
     "query that makes no sense": ("/console?page=0",),
 }  # fmt: skip
-# Variants of a page that is there with more in it.
+# Variants of pages that are listed above with more content.
 _AT_LENGTH: Final = {
     "overview behind the end", "streams, none found", "videos, none found", "settings, none yet",
     "operations, examined", "query that makes no sense", "no such project",
@@ -77,7 +77,7 @@ OF_NOBODY: Final = {
     "sign in": "/console/sign-in",
     "sign in by a link": "/console/sign-in?link=%22%3E%3Cscript%3E",
 }
-# What a document has that another page, or a stranger, could have put there.
+# Content of a document that other sites or hostile names could have put there.
 _FOREIGN: Final = """async () => {
   const answer = await fetch(location.href);
   const page = new DOMParser().parseFromString(await answer.text(), "text/html");
@@ -143,8 +143,8 @@ def _populate(headend: ServiceProcess, film: Path) -> PopulatedConsole:
     category = send("POST", "/api/projects/1/categories", named)["category"]["id"]
     player = send("POST", "/api/projects/1/players", named)["player"]["id"]
     send("POST", "/api/projects/1/upload-links", {"title": HOSTILE})
-    # The letters of a token are a secret: it is not under its name.
-    made = send("POST", "/api/tokens", {**named, "project": 1, "write": False})
+    # The response has the secret of the token outside of its record.
+    token = send("POST", "/api/tokens", {**named, "project": 1, "write": False})
     texts = {"title": HOSTILE, "description": HOSTILE, "tags": [named], "category": category}
     stream = headend.add_stream(HOSTILE)
     send("PUT", f"/api/streams/{stream['id']}", {**texts, "player": player, "countries": ["RO"]})
@@ -152,20 +152,20 @@ def _populate(headend: ServiceProcess, film: Path) -> PopulatedConsole:
     for number in numbers:
         completed(headend, number, within=60)
         send("PUT", f"/api/videos/{number}", {**texts, "countries": ["RO"]})
-    said = HOSTILE.replace("'", "''")
+    hostile = HOSTILE.replace("'", "''")
     facts = msgspec.json.encode({"reason": HOSTILE, "renditions": [HOSTILE]}).decode()
     facts = facts.replace("'", "''")
     run_sql(
         headend.data / "catalog.sqlite",
         "UPDATE videos SET state = 'failed', phase = 'failed', media = NULL, published = false,"
-        f" reason = '{said}', warnings = '[]' WHERE id = {numbers[1]}",
+        f" reason = '{hostile}', warnings = '[]' WHERE id = {numbers[1]}",
         "UPDATE totals SET number = 1 WHERE kind = 'videos.failed'",
         "INSERT INTO hosts (name, role, version, started_us, seen_us, steady_us)"
-        f" VALUES ('{said}', '{said}', '{said}', 1, 1, 1)",
+        f" VALUES ('{hostile}', '{hostile}', '{hostile}', 1, 1, 1)",
         *(
             "INSERT INTO events (project_id, subject, kind, facts, created_us, number)"
             f" VALUES (1, '{stream['hash']}', '{kind}', '{facts}', 1, {number})"
-            for number, kind in enumerate((said, "refused", "rung shed"), 100)
+            for number, kind in enumerate((hostile, "refused", "rung shed"), 100)
         ),
     )
     places = {"project": project, "empty": empty, "stream": stream["id"]}
@@ -173,7 +173,7 @@ def _populate(headend: ServiceProcess, film: Path) -> PopulatedConsole:
     return PopulatedConsole(
         headend=headend,
         places={name: str(place) for name, place in places.items()},
-        reader=str(made["secret"]),
+        reader=str(token["secret"]),
     )
 
 
@@ -201,7 +201,7 @@ def signed_out(populated_service: PopulatedConsole, debians_chromium: Chromium) 
 
 
 def must_be_ours_alone(viewer: Viewer) -> None:
-    """Fail if something came from elsewhere, or ran that is not a file of ours."""
+    """Fail if a request went elsewhere, or a script ran that is not one of our files."""
     foreign, policy = cast("tuple[list[str], str]", viewer.evaluate(_FOREIGN))
     assert foreign == []
     assert "script-src 'self';" in policy
@@ -221,7 +221,7 @@ def must_be_ours_alone(viewer: Viewer) -> None:
 def check_page(
     viewer: Viewer, populated_service: PopulatedConsole, path: str, *elements: str
 ) -> None:
-    """Visit a page that must be ours alone; `elements` show the name of a stranger."""
+    """Visit a page that must have no foreign content; `elements` show hostile names."""
     viewer.requests.clear()
     viewer.visit(populated_service.address(path))
     must_be_ours_alone(viewer)
@@ -235,7 +235,7 @@ def check_page(
         for each in OF_THE_OWNER
     ],
 )
-def test_a_page_is_for_everybody_and_ours_alone(
+def test_a_page_is_accessible_and_has_no_foreign_content(
     populated_service: PopulatedConsole, owner: Viewer, axe: str, what: str
 ) -> None:
     check_page(owner, populated_service, *OF_THE_OWNER[what])
@@ -249,7 +249,7 @@ def test_a_page_is_for_everybody_and_ours_alone(
         for each in OF_A_READER
     ],
 )
-def test_a_page_of_somebody_who_may_only_read_is_so_too(
+def test_a_page_for_a_read_only_token_is_accessible_and_has_no_foreign_content(
     populated_service: PopulatedConsole, reader: Viewer, axe: str, what: str
 ) -> None:
     check_page(reader, populated_service, *OF_A_READER[what])
@@ -257,7 +257,7 @@ def test_a_page_of_somebody_who_may_only_read_is_so_too(
 
 
 @pytest.mark.parametrize("what", OF_NOBODY)
-def test_the_page_to_sign_in_is_so_too(
+def test_a_page_without_a_session_is_accessible_and_has_no_foreign_content(
     populated_service: PopulatedConsole, signed_out: Viewer, axe: str, what: str
 ) -> None:
     signed_out.requests.clear()
@@ -266,7 +266,7 @@ def test_the_page_to_sign_in_is_so_too(
     must_be_for_everybody(signed_out, axe)
 
 
-def test_a_refused_token_is_said_to_everybody(
+def test_the_refusal_of_a_token_is_shown_accessibly(
     populated_service: PopulatedConsole, signed_out: Viewer, axe: str
 ) -> None:
     signed_out.visit(populated_service.address("/console/sign-in"))
@@ -317,7 +317,7 @@ def test_pictures_move_unless_a_person_prefers_them_still(
     owner.visit(populated_service.address("/console"))
     owner.prefer(still=True)
     owner.evaluate(picture)
-    # The clocks of two pages go alike: what has moved there would have moved here.
+    # The clocks of two pages run alike: what has moved there would have moved here.
     beside = sign_in(debians_chromium, populated_service.headend)
     beside.evaluate(picture)
     beside.wait_for_page(moved, 10, "another picture")
@@ -331,8 +331,8 @@ def test_pictures_move_unless_a_person_prefers_them_still(
 def test_every_page_can_be_used_within_a_second(
     populated_service: PopulatedConsole, owner: Viewer, signed_out: Viewer, proof: Proof
 ) -> None:
-    """From the start of the navigation until its scripts have run and something is painted."""
-    took: dict[str, list[float]] = {}
+    """Measured from the navigation until the scripts have run and something is painted."""
+    times: dict[str, list[float]] = {}
     pages = {what: (owner, path) for what, (path, *_) in OF_THE_OWNER.items()}
     pages |= {what: (signed_out, path) for what, path in OF_NOBODY.items()}
     sizes: dict[str, int] = {}
@@ -340,14 +340,14 @@ def test_every_page_can_be_used_within_a_second(
         for _ in range(ROUNDS):
             viewer.visit(populated_service.address(path))
             viewer.wait_for_page(f"() => ({_TIMES})() !== null", 5, "painted")
-            took.setdefault(what, []).append(cast("float", viewer.evaluate(_TIMES)))
+            times.setdefault(what, []).append(cast("float", viewer.evaluate(_TIMES)))
         sizes[what] = cast("int", viewer.evaluate(_SCRIPTS))
-    slowest = max(took, key=lambda what: max(took[what]))
-    worst = max(took[slowest])
-    median = statistics.median(chain(*took.values()))
+    slowest = max(times, key=lambda what: max(times[what]))
+    worst = max(times[slowest])
+    median = statistics.median(chain(*times.values()))
     largest = max(sizes, key=lambda what: sizes[what])
     proof(
-        f"{len(took)} pages of the console, {ROUNDS} times each: ready and painted, median, worst",
+        f"{len(times)} pages of the console, {ROUNDS} times each: ready and painted, median, worst",
         f"{median:.0f} ms, {worst:.0f} ms ({slowest})",
         f"{MOST_MS} ms each",
     )

@@ -20,13 +20,13 @@ _CHARTS: Final = "() => document.querySelectorAll('#health canvas').length"
 
 
 def agree(viewer: Viewer, selector: str) -> None:
-    """Press a button that asks, and agree."""
+    """Press a button that opens a dialog, and confirm the dialog."""
     viewer.click(selector)
     viewer.click('#confirm button[value="yes"]')
 
 
 def add_stream(viewer: Viewer, headend: ServiceProcess, title: str) -> None:
-    """Add a stream by hand; its room is open then."""
+    """Add a stream with the form, which opens its room."""
     viewer.visit(f"{headend.http}/console/1/streams")
     viewer.click('a[href$="/streams/new"]')
     shows(viewer, "h1", "New stream")
@@ -66,7 +66,7 @@ def test_a_broadcast_from_the_first_click_to_the_end(
             shows(viewer, "#state", "Backup 1 is on air", 30)
             agree(viewer, "#act-pause")
             shows(viewer, "#state", "Viewers see the slate until you resume.")
-            # The button has the focus; the fragment that it is in may come later than the state.
+            # The button has the focus; its fragment may arrive later than the state.
             shows(viewer, "#act-pause", "Resume")
             viewer.click("#act-pause")
             shows(viewer, "#state", "Backup 1 is on air", 30)
@@ -106,7 +106,7 @@ def test_several_streams_are_acted_on_at_once(
     assert viewer.breaches() == []
 
 
-def test_what_a_person_edits_is_kept_and_the_later_of_two_is_told(
+def test_an_edit_is_saved_and_the_later_of_two_conflicting_ones_is_refused(
     shared_service: ServiceProcess, browser: Chromium
 ) -> None:
     first = sign_in(browser, shared_service)

@@ -1,4 +1,4 @@
-"""Uploading and keeping videos in the console, in a real Chromium against a whole service."""
+"""Uploading and managing videos in the console, in a real Chromium against a whole service."""
 
 import subprocess
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ STATE = "() => document.querySelector('#transfers [data-part=state]')?.textConte
 SENT = "() => document.querySelector('#transfers progress')?.value > %s"
 TITLES = "() => [...document.querySelectorAll('#videos h2')].map((each) => each.innerText)"
 
-# While somebody looks at a video, the service remembers for a second what it shows of it.
+# While a viewer requests a video, the service caches its public record for a second.
 OTHERS_LOOK = """() => {
   const [address] = document.querySelector('img.poster').src.split('?');
   setInterval(() => fetch(address, { cache: 'no-store' }), 200);
@@ -30,7 +30,7 @@ OTHER_POSTER = """() => {
   const { src } = document.querySelector('img.poster');
   return src.startsWith('http') && src !== %r;
 }"""
-# Whether the browser keeps the picture for the poster's address that everybody gets in the end.
+# Whether the browser has cached the final picture for the poster's address.
 KEEPS_THE_NEW = """async () => {
   const bytes = async (address, cache) =>
     String(new Uint8Array(await (await fetch(address, { cache })).arrayBuffer()));
@@ -77,8 +77,8 @@ def made(headend: ServiceProcess, film: Path) -> Json:
 
 
 def videos(headend: ServiceProcess, search: str) -> list[Json]:
-    found = fetch(f"{headend.http}/api/projects/1/videos?search={search}", token=headend.token)
-    return cast("list[Json]", found.json["data"])
+    answer = fetch(f"{headend.http}/api/projects/1/videos?search={search}", token=headend.token)
+    return cast("list[Json]", answer.json["data"])
 
 
 def must_keep_its_policy(viewer: Viewer) -> None:
@@ -137,7 +137,7 @@ def test_an_upload_is_paused_resumed_and_cancelled(
     )  # fmt: skip
 
 
-def test_what_is_no_video_is_refused_with_the_reason_beside_the_others(
+def test_a_file_that_is_no_video_is_refused_with_a_reason_and_the_others_are_uploaded(
     headend: ServiceProcess, browser: Chromium, project_path: str, film: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "letter.mp4").write_text("Dear viewers, " * 1000)
@@ -174,14 +174,14 @@ def test_a_video_gets_a_poster_of_its_own_moment_and_a_country(
     viewer.wait_for_page(
         "() => document.querySelector('#toasts').innerText.includes('Saved')", 10, "saved"
     )
-    shown = get_json(headend, f"/api/videos/{made['id']}")
-    assert [each["code"] for each in shown["countries"]] == ["RO"]
-    assert [each["name"] for each in shown["tags"]] == ["news", "sport"]
-    assert shown["title"] == "A film"
+    record = get_json(headend, f"/api/videos/{made['id']}")
+    assert [each["code"] for each in record["countries"]] == ["RO"]
+    assert [each["name"] for each in record["tags"]] == ["news", "sport"]
+    assert record["title"] == "A film"
     must_keep_its_policy(viewer)
 
 
-def test_who_edits_what_was_edited_since_is_told_and_chooses(
+def test_an_edit_of_a_video_that_has_changed_since_is_refused_and_nothing_is_lost(
     headend: ServiceProcess, browser: Chromium, project_path: str, made: Json
 ) -> None:
     viewer = sign_in(browser, headend, f"{project_path}/videos/{made['id']}")
@@ -262,7 +262,7 @@ def test_a_token_is_shown_once_and_a_label_is_added(
     must_keep_its_policy(viewer)
 
 
-def test_a_slate_of_ones_own_is_sent(
+def test_a_custom_slate_is_uploaded(
     headend: ServiceProcess, browser: Chromium, project_path: str, tmp_path: Path
 ) -> None:
     (tmp_path / "soon.png").write_bytes(picture())

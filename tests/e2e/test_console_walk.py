@@ -1,7 +1,7 @@
-"""One person, one fresh service, and the whole way: from the link that signs in to signing out.
+"""One user's journey through a fresh service, from the sign-in link to signing out.
 
-By mouse with the real OBS, and by keyboard alone. The pictures of `docs/console.md` are taken on
-the way (`make pictures`).
+By mouse with the real OBS, and by keyboard alone. It takes the pictures of `docs/console.md`
+(`make pictures`).
 """
 
 import json
@@ -68,7 +68,7 @@ _OWN_REQUEST: Final = """async () => {
 
 @dataclass
 class UserJourney:
-    """What a person has in hand on the way."""
+    """The user's input device, the service, and the folder of the journey."""
 
     user_input: UserInput
     headend: ServiceProcess
@@ -81,7 +81,7 @@ class UserJourney:
 
     @property
     def address(self) -> str:
-        """Of the page that is open."""
+        """The address of the open page."""
         return str(self.viewer.evaluate("() => location.href"))
 
     def follow(self, place: str, heading: str) -> None:
@@ -90,7 +90,7 @@ class UserJourney:
         shows(self.viewer, "h1", heading)
 
     def agree(self, selector: str) -> None:
-        """Press what asks, and agree."""
+        """Press a button that opens a dialog, and confirm the dialog."""
         self.user_input.press(selector)
         self.user_input.agree()
 
@@ -122,7 +122,7 @@ def test_the_same_by_keyboard_alone(browser: Chromium, tmp_path: Path, proof: Pr
 
 
 def run_journey(walk: UserJourney, browser: Chromium, encoder: Encoder) -> float:
-    """Go the whole way; return how late the page showed the switch, in seconds."""
+    """Run the whole journey; return the seconds after which the page showed the switch."""
     sign_in(walk)
     add_stream(walk)
     room = walk.address
@@ -141,7 +141,7 @@ def run_journey(walk: UserJourney, browser: Chromium, encoder: Encoder) -> float
 
 @contextmanager
 def fresh_service(folder: Path) -> Generator[ServiceProcess]:
-    """A service that nobody has used; its viewers on this machine are in Romania."""
+    """Run an unused service, whose viewers on this machine are in Romania."""
     environment = {
         "HEADEND_GEO__DATABASE": str(countries(folder / "countries.mmdb", here="RO")),
         "HEADEND_STORAGE__MIN_FREE_BYTES": "0",
@@ -160,7 +160,7 @@ def with_obs(walk: UserJourney, profile: Path, clip: Path) -> Generator[subproce
 
 @contextmanager
 def with_ffmpeg(walk: UserJourney, profile: Path, clip: Path) -> Generator[subprocess.Popen[bytes]]:
-    """Publish to what the profile has; OBS has no window without a mouse here."""
+    """Publish with the profile's address and key; OBS cannot be used without a mouse here."""
     with zipfile.ZipFile(profile) as archive:
         (name,) = [each for each in archive.namelist() if each.endswith("service.json")]
         settings = json.loads(archive.read(name))["settings"]
@@ -170,14 +170,14 @@ def with_ffmpeg(walk: UserJourney, profile: Path, clip: Path) -> Generator[subpr
 
 
 def kill(encoder: subprocess.Popen[bytes]) -> None:
-    """Let an encoder die at once, with all that it has started."""
+    """Kill an encoder and all processes that it has started."""
     if os.getpgid(encoder.pid) == encoder.pid:
         os.killpg(encoder.pid, signal.SIGKILL)
     else:
         encoder.kill()
 
 
-# The way
+# The journey
 
 
 def sign_in(walk: UserJourney) -> None:
@@ -187,7 +187,7 @@ def sign_in(walk: UserJourney) -> None:
 
 
 def add_stream(walk: UserJourney) -> None:
-    """Add a stream that is recorded; its room is open then."""
+    """Add a stream that is recorded, which opens its room."""
     walk.user_input.press('#projects a[href$="/streams"]')
     shows(walk.viewer, "h1", "Streams")
     walk.user_input.press('a[href$="/streams/new"]')
@@ -203,7 +203,7 @@ def add_stream(walk: UserJourney) -> None:
 
 
 def broadcast(walk: UserJourney, encoder: Encoder) -> float:
-    """Go on air, lose the encoder, and end; return how late the page showed the switch."""
+    """Go on air, lose the encoder, and end; return the delay (seconds) of the shown switch."""
     viewer = walk.viewer
     walk.user_input.pick('.obs select[name="resolution"]', "480p, 1.2 Mbit/s")
     walk.picture("connect", "#setup")
@@ -230,7 +230,7 @@ def broadcast(walk: UserJourney, encoder: Encoder) -> float:
 
 
 def wait_until_healthy(walk: UserJourney, slot: str) -> None:
-    """Wait until the room shows an encoder's figures, and that it is well."""
+    """Wait until the room shows an encoder's figures, and no problem of it."""
     figures = {"picture": SENT, "rate": "Mbit/s", "frames": "a second", "keyframes": "every 2 s"}
     for name, words in figures.items():
         shows(walk.viewer, f'#slot-{slot} [data-figure="{name}"]', words, 40)
@@ -238,7 +238,7 @@ def wait_until_healthy(walk: UserJourney, slot: str) -> None:
 
 
 def backup_of(walk: UserJourney, clip: Path) -> list[str]:
-    """Return the command of a second encoder, by what the room shows: an address and the key."""
+    """Return the command of a second encoder, with the address and the key from the room."""
     server = walk.viewer.text("#server-backup-1")
     walk.user_input.press('[data-reveal="#stream-key"]')
     assert walk.viewer.evaluate("() => document.querySelector('#stream-key').type") == "text"
@@ -252,18 +252,18 @@ def kill_primary(walk: UserJourney, primary: subprocess.Popen[bytes]) -> float:
     walk.viewer.evaluate(_NOTE_SWITCH)
     kill(primary)
     walk.viewer.wait_for_page(_SWITCHED, 30, "the switch")
-    shown = cast("float", walk.viewer.evaluate("() => window.switched"))
+    shown_at = cast("float", walk.viewer.evaluate("() => window.switched"))
     shows(walk.viewer, "#events", "the connection of primary was lost")
     listed = fetch(f"{walk.headend.http}/api/projects/1/events", token=walk.headend.token).json
     events = cast("list[dict[str, Any]]", listed["data"])  # Any: JSON
-    (happened,) = [each["created_at"] for each in events if each["type"] == "switched"]
-    late = shown - datetime.fromisoformat(happened).timestamp()
+    (switched_at,) = [each["created_at"] for each in events if each["type"] == "switched"]
+    late = shown_at - datetime.fromisoformat(switched_at).timestamp()
     assert 0 <= late <= SCALE
     return late
 
 
 def find_the_recording(walk: UserJourney) -> None:
-    """The run is a video, which plays on a page of its own."""
+    """Open the run's video, and play it on its watch page."""
     viewer = walk.viewer
     walk.follow("videos", "Videos")
     walk.user_input.write('input[name="search"]', TITLE.split()[-1])
@@ -290,15 +290,15 @@ def upload_a_film(walk: UserJourney) -> None:
     walk.user_input.attach("#files", film)
     viewer.wait_for_page(_SENT % 0, 20, "sending again")
     assert watched(walk)[1] >= 0.35, "it began anew"
-    seen: list[tuple[str, float]] = []
+    polls: list[tuple[str, float]] = []
 
     def is_over() -> bool:
-        seen.append(watched(walk))
-        return seen[-1][0] in ("Ready", "Failed", "Refused", "Interrupted")
+        polls.append(watched(walk))
+        return polls[-1][0] in ("Ready", "Failed", "Refused", "Interrupted")
 
     poll(is_over, within=180, what="the film, ready")
-    assert seen[-1][0] == "Ready"
-    progress = [value for state, value in seen if state == "Transcoding"]
+    assert polls[-1][0] == "Ready"
+    progress = [value for state, value in polls if state == "Transcoding"]
     assert len(set(progress)) >= 3
     assert progress == sorted(progress)
     assert film.stat().st_size >= FILM_BYTES
@@ -308,13 +308,13 @@ def upload_a_film(walk: UserJourney) -> None:
 
 
 def watched(walk: UserJourney) -> tuple[str, float]:
-    """Return the state of the upload and how far its bar is, from 0 to 1."""
+    """Return the state of the upload and the progress of its bar, from 0 to 1."""
     state, at = cast("tuple[str, float]", walk.viewer.evaluate(_TRANSFER))
     return state, at
 
 
 def choose_a_poster(walk: UserJourney) -> None:
-    """Choose a moment of the film, whose player has not been touched."""
+    """Choose a moment of the film as its poster, without using the player before."""
     viewer = walk.viewer
     viewer.wait_for_page(
         "() => document.querySelectorAll('[data-moment]').length > 3", 30, "moments to choose"
@@ -327,7 +327,7 @@ def choose_a_poster(walk: UserJourney) -> None:
 
 
 def embed(walk: UserJourney, browser: Chromium) -> None:
-    """Put the film on a page of another site, by the clipboard; restrict it, and open it again."""
+    """Embed the film in a page of another site, by the clipboard; restrict it, then allow it."""
     pages: dict[str, str] = {"/write": "<!doctype html><textarea></textarea>"}
     with site(pages) as stranger:
         walk.user_input.press('[data-copy="#embed-iframe"]')
@@ -363,7 +363,7 @@ def restrict(walk: UserJourney, search: str, number: str, names: str) -> None:
 
 
 def plays(page: Viewer) -> None:
-    """Begin what a frame shows, and see that it goes on."""
+    """Start the player of a frame, and check that it plays."""
     frame = page.framed()
     frame.wait(lambda sample: sample.state == "playing", 20, "ready")
     frame.click("[data-part=start]")
@@ -381,7 +381,7 @@ def rotate_the_key(walk: UserJourney) -> None:
 
 
 def sign_out(walk: UserJourney) -> None:
-    """The session is over: neither the page before nor a request gets anything."""
+    """Sign out: afterwards neither the previous page nor a request gets data."""
     assert walk.viewer.evaluate(_OWN_REQUEST) == 200
     walk.user_input.press("header.top form button")
     shows(walk.viewer, "h1", "Sign in")
@@ -395,7 +395,7 @@ def sign_out(walk: UserJourney) -> None:
 
 
 def make_clip(folder: Path) -> Path:
-    """Make what encoders send: a moving glow as OBS has it, 852 x 480, keyframes each 2 s."""
+    """Make the encoders' clip: a moving glow, 852 x 480, a keyframe every 2 s."""
     path = folder / "glow.flv"
     if not path.exists():
         picture = _GLOW.format(width=852, height=480, rate=30, seconds=20)

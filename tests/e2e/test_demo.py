@@ -1,6 +1,6 @@
-"""The demo: a newcomer sees a picture within seconds, and its sound fits it in every rung.
+"""The demo: a newcomer sees a picture within seconds, with sound in sync in every rung.
 
-Its primary encoder is killed and comes back; the page plays on, and the terminal says so.
+Its primary encoder is killed and restarted; the page plays on, and the terminal reports it.
 """
 
 import time
@@ -25,7 +25,7 @@ RUNGS = ("720p", "480p", "360p")
 
 @pytest.fixture
 def browser() -> Iterator[Chromium]:
-    """The whole Chromium, as people have it: nothing beside this test would miss the CPU."""
+    """The full Chromium, as users have it: no other test needs the CPU at the same time."""
     with chromium(whole=True) as running:
         yield running
 
@@ -46,7 +46,7 @@ def test_the_demo_plays_within_ten_seconds_in_sync_and_on_when_its_primary_is_ki
     began = time.monotonic()
     environment = {
         # Encoders and browsers share this machine: one may be held up for longer than 0.7 s.
-        # What viewers at normal latency are promised: no stall.
+        # At normal latency, viewers are promised no stall.
         "HEADEND_LIVE__LATENCY": "normal",
         "HEADEND_FAILOVER__DETECT_SECONDS": "2",
         "HEADEND_FAILOVER__RETURN_SECONDS": "2",
@@ -62,15 +62,15 @@ def test_the_demo_plays_within_ten_seconds_in_sync_and_on_when_its_primary_is_ki
         waited = time.monotonic() - began
         assert waited <= 10 * SCALE
         proof("the demo's first picture in Chromium, from its start", f"{waited:.1f} s", "10 s")
-        held: dict[str, CollectedRendition] = {}
+        collected: dict[str, CollectedRendition] = {}
 
         def enough() -> bool:
-            collect(demo.playlist, held)
-            return len(held["audio"].segments) >= 4
+            collect(demo.playlist, collected)
+            return len(collected["audio"].segments) >= 4
 
         poll(enough, within=20, what="four segments")
         sample = viewer.wait_until_playing(20)
-        stalls = sample.stalls  # the first seconds of a busy machine are not the matter here
+        stalls = sample.stalls  # of the first seconds, which a busy machine may delay
         assert demo.process.stdout is not None
         terminal = Terminal(demo.process.stdout)
         terminal.until("viewers get backup-1: primary lost", 25)
@@ -83,16 +83,18 @@ def test_the_demo_plays_within_ten_seconds_in_sync_and_on_when_its_primary_is_ki
         assert demo.stop() == 0
         # The top rung is the source's own packets; a busy machine sheds the encoded ones.
         is_shed = f'event="rung shed" stream={demo.hash}' in demo.log.read_text()
-    files = {name: what.file(tmp_path / f"{name}.mp4") for name, what in held.items()}
-    heard = beeps_in(files["audio"])
-    assert len(heard) >= 6
+    files = {
+        name: rendition.file(tmp_path / f"{name}.mp4") for name, rendition in collected.items()
+    }
+    beeps = beeps_in(files["audio"])
+    assert len(beeps) >= 6
     offsets: list[float] = []
     rungs = RUNGS[:1] if is_shed else RUNGS
     for rung in rungs:
         for flash in flashes_in(files[rung]):
-            offsets.append(min((flash - beep for beep in heard), key=abs))
+            offsets.append(min((flash - beep for beep in beeps), key=abs))
         assert len(offsets) >= 6
         assert max(abs(offset) for offset in offsets) < 0.045
     worst = max(offsets, key=abs)
-    shown = f"{worst * 1000:+.0f} ms in {', '.join(rungs)}"
-    proof("picture against sound, worst of all rungs", shown, "under 45 ms")
+    measured = f"{worst * 1000:+.0f} ms in {', '.join(rungs)}"
+    proof("picture against sound, worst of all rungs", measured, "under 45 ms")

@@ -1,6 +1,6 @@
 """The demo of several hosts: a page plays on while the host that runs its stream is killed twice.
 
-The terminal says what happens.
+The terminal reports the kills and takeovers.
 """
 
 import subprocess
@@ -58,22 +58,24 @@ def test_a_page_plays_on_while_the_host_that_runs_its_stream_is_killed_twice(
         assert first.target is not None
         assert first.target < _MOST_WAIT, "not at low latency"
         viewer.record_waits()
-        found: list[float] = []
+        takeovers: list[float] = []
         for _ in range(_KILLS):
             terminal.until(f"ingest host {owner}, which runs the stream, is killed", 60)
-            taken = terminal.until(r"ingest host (.) runs the stream, (\S+) s after the kill", 15)
-            assert taken[1] != owner
+            takeover = terminal.until(
+                r"ingest host (.) runs the stream, (\S+) s after the kill", 15
+            )
+            assert takeover[1] != owner
             terminal.until(f"ingest host {owner} is back", 30)
             line = terminal.until("a viewer has got .* segments", 10)[0]
             assert "nothing missing, nothing wrong" in line
-            found.append(float(taken[2]))
-            owner = taken[1]
+            takeovers.append(float(takeover[2]))
+            owner = takeover[1]
         last = viewer.wait_until_playing(20, span=4)
         waits = [each.seconds for each in viewer.waits() if each.seconds > 0.1]
     assert last.run == first.run, "another run, for which the page would begin anew"
     longest = max(waits, default=0.0)
-    shown = ", ".join(f"{each:.1f} s" for each in found)
-    proof("demo of hosts: another host runs the stream after the kill", shown, "")
+    measured = ", ".join(f"{each:.1f} s" for each in takeovers)
+    proof("demo of hosts: another host runs the stream after the kill", measured, "")
     proof("demo of hosts: longest wait of a page at low latency, 2 kills", f"{longest:.1f} s",
           f"<= {_MOST_WAIT:.0f} s")  # fmt: skip
     assert longest <= _MOST_WAIT, waits

@@ -1,4 +1,4 @@
-"""Two encoders that have little in common take turns: viewers go on, picture and sound together."""
+"""Two very different encoders take turns: viewers play on, with picture and sound in sync."""
 
 import subprocess
 import time
@@ -32,10 +32,10 @@ class EncoderKind(msgspec.Struct, frozen=True, kw_only=True):
     video: str = clock_video.X264
     channels: int = 2
 
-    ahead: bool = False  # encoded before: for what costs a machine more than is left for viewers
+    ahead: bool = False  # encoded in advance, if real-time encoding would starve the viewers
 
     def command(self, url: str, folder: Path) -> list[str]:
-        """Return the command of the encoder, or of one that sends what it made before."""
+        """Return the command of the encoder, or of one that sends a file encoded in advance."""
         if not self.ahead:
             return self._encoder(url)
         file = folder / f"{self.size}.flv"
@@ -51,7 +51,7 @@ class EncoderKind(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EncoderPairing(msgspec.Struct, frozen=True, kw_only=True):
-    """Two encoders, and how often the primary is cut off by a drill."""
+    """Two encoders, and the number of failover drills."""
 
     name: str
     primary: EncoderKind
@@ -96,7 +96,7 @@ _PAIRS = (
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceProcess]:
     environment = {
-        # What viewers at normal latency are promised: no stall.
+        # At normal latency, viewers are promised no stall.
         "HEADEND_LIVE__LATENCY": "normal",
         "HEADEND_STORAGE__MIN_FREE_BYTES": "0",
         # Encoders and browsers share this machine: one may be held up for longer than 0.7 s.
@@ -141,7 +141,7 @@ def test_encoders_that_differ_take_turns_and_picture_and_sound_stay_together(
                     what="the primary again",
                 )
                 viewer.wait_until_playing(10, span=2)
-            # What is named from then on has the last switch behind it.
+            # Segments listed from then on come after the last switch.
             since = time.time() + 2 * GOP_SECONDS + 0.5
             poll(lambda: max(archive.named[rung].values()) > since + 4, within=20, what="going on")
             sample = viewer.wait_until_playing(10)

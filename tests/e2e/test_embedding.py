@@ -1,4 +1,4 @@
-"""The snippets that the API gives, pasted into a page of another site, play there."""
+"""The API's embed snippets play in a page of another site."""
 
 import json
 import subprocess
@@ -26,7 +26,7 @@ _COOKIES = "() => document.cookie"
 
 @pytest.fixture(scope="module")
 def headend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceProcess]:
-    """A service whose streams' windows are short."""
+    """A service with short reconnect windows."""
     environment = {
         "HEADEND_LIVE__GOODBYE_SECONDS": "3",
         "HEADEND_STORAGE__MIN_FREE_BYTES": "0",
@@ -115,7 +115,7 @@ def test_a_video_is_prepared_in_a_strangers_frame_and_starts_by_itself(
 
 
 def must_wait_for_a_touch(browser: Chromium, link: str, document: str) -> None:
-    """Who comes later has it before them, and begins it; at its end it can be seen again."""
+    """A later visitor starts the finished video by hand, and can replay it after its end."""
     viewer = browser.open(link)
     ready = viewer.wait(lambda sample: sample.state == "playing", 15, "ready")
     assert ready.paused
@@ -128,7 +128,7 @@ def must_wait_for_a_touch(browser: Chromium, link: str, document: str) -> None:
     assert (picture.status, picture.body[:3]) == (200, b"\xff\xd8\xff")
     viewer.press("k")
     viewer.wait_until_playing(15)
-    # Near to its end, and beyond: the last picture stays, and no word of a lost connection.
+    # Around its end: the last picture stays, without a message of a lost connection.
     viewer.evaluate("() => { const { video } = headend; video.currentTime = video.duration - 1; }")
     viewer.wait(lambda _: viewer.evaluate("() => headend.video.ended") is True, 15, "over")
     assert viewer.evaluate("() => document.querySelector('.curtain').offsetHeight") == 0
@@ -140,17 +140,17 @@ def must_wait_for_a_touch(browser: Chromium, link: str, document: str) -> None:
 
 
 @pytest.mark.prove
-def test_a_player_that_its_owner_set_up_is_used(
+def test_the_player_settings_of_a_stream_are_used(
     headend: ServiceProcess, browser: Chromium, small_source: Path
 ) -> None:
-    made = fetch(
+    answer = fetch(
         f"{headend.http}/api/projects/1/players",
         method="POST",
         token=headend.token,
         body={"name": "Orange", "autoplay": False, "muted": False, "color": "#ff8800"},
     )
-    assert made.status == 201, made.text
-    player = cast("dict[str, object]", made.json["player"])
+    assert answer.status == 201, answer.text
+    player = cast("dict[str, object]", answer.json["player"])
     added = headend.add_stream("With a player")
     edited = fetch(
         f"{headend.http}/api/streams/{added['id']}",

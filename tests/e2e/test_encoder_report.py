@@ -1,4 +1,4 @@
-"""Real encoders that are set badly, and unlike: their owner is told what to set instead."""
+"""Real encoders with bad and differing settings: the report advises what to set instead."""
 
 import subprocess
 from pathlib import Path
@@ -16,7 +16,7 @@ Json = dict[str, Any]  # Any: what the API answers
 
 
 def film(path: Path, size: str, fps: int, gop: int, b_frames: int, *sound: str) -> Path:
-    """Make 24 s of film whose every keyframe and B-frame is known."""
+    """Make 24 s of film with a fixed pattern of keyframes and B-frames."""
     subprocess.run(
         [
             tool("ffmpeg"), "-v", "error", "-y",
@@ -43,7 +43,7 @@ def report(headend: ServiceProcess) -> Json:
 
 
 @pytest.mark.prove
-def test_encoders_that_are_set_badly_are_told_what_to_set(
+def test_the_report_advises_owners_of_badly_set_encoders(
     headend: ServiceProcess, tmp_path: Path
 ) -> None:
     assert report(headend) == {"live": False, "on_air": None, "slots": [], "advice": []}
@@ -52,14 +52,14 @@ def test_encoders_that_are_set_badly_are_told_what_to_set(
     second = film(tmp_path / "b.flv", "426x240", 25, 50, 0, "-ac", "1")
     primary = ffmpeg(first, f"{headend.server}/{headend.key}")
 
-    def seen() -> Json | None:
+    def has_interval() -> Json | None:
         current = report(headend)
         slots = current["slots"]
-        known = len(slots) == 1 and slots[0]["video"] is not None and current["live"]
-        return current if known and slots[0]["video"]["keyframes"]["intervals"] else None
+        has_video = len(slots) == 1 and slots[0]["video"] is not None and current["live"]
+        return current if has_video and slots[0]["video"]["keyframes"]["intervals"] else None
 
     with publishing(primary):
-        current = poll(seen, within=15 + 5 * SCALE, what="a keyframe interval")
+        current = poll(has_interval, within=15 + 5 * SCALE, what="a keyframe interval")
         assert current is not None
         (slot,) = current["slots"]
         assert (current["on_air"], slot["slot"], slot["backup_id"]) == ("primary", "primary", None)
@@ -80,26 +80,32 @@ def test_encoders_that_are_set_badly_are_told_what_to_set(
         assert network["jitter_ms"] <= 200 * SCALE
         assert slot["clock"]["jumps"] == slot["clock"]["steps_back"] == 0
         assert slot["clock"]["drift_ppm"] is None  # it is not 30 s yet
-        said = " ".join(slot["advice"])
-        assert "keyframe interval is 8 s: set 2 s" in said
-        assert "4 B-frames" in said
+        advice = " ".join(slot["advice"])
+        assert "keyframe interval is 8 s: set 2 s" in advice
+        assert "4 B-frames" in advice
 
         def both() -> Json | None:
             current = report(headend)
-            known = [each["slot"] for each in current["slots"] if each["video"] and each["audio"]]
-            rated = known == ["primary", "backup-1"] and current["slots"][1]["video"]["frame_rate"]
+            has_video = [
+                each["slot"] for each in current["slots"] if each["video"] and each["audio"]
+            ]
+            rated = (
+                has_video == ["primary", "backup-1"] and current["slots"][1]["video"]["frame_rate"]
+            )
             return current if rated else None
 
         with publishing(ffmpeg(second, f"{backup['rtmp_url']}/{headend.key}")):
             current = poll(both, within=5 * SCALE, what="both encoders' frame rates")
             assert current is not None
             assert current["on_air"] == "primary"
-            other = current["slots"][1]
-            assert other["backup_id"] == backup["id"]
-            # A machine under load delays what comes: that is told too, and is not its settings'.
+            backup_slot = current["slots"][1]
+            assert backup_slot["backup_id"] == backup["id"]
+            # A loaded machine delays packets; the advice about that is not about settings.
             about_network = ("Nothing ", "Packets ")
-            assert [each for each in other["advice"] if not each.startswith(about_network)] == []
-            (said,) = current["advice"]
+            assert [
+                each for each in backup_slot["advice"] if not each.startswith(about_network)
+            ] == []
+            (advice,) = current["advice"]
             for part in (
                 "Primary and backup-1 have different settings",
                 "640x360 and 426x240",
@@ -107,6 +113,6 @@ def test_encoders_that_are_set_badly_are_told_what_to_set(
                 "2 and 1 channels",
                 "shows a discontinuity",
             ):
-                assert part in said
+                assert part in advice
     poll(lambda: report(headend)["slots"] == [], within=3 * SCALE, what="nobody")
     assert "keyframe interval" not in headend.log.read_text()

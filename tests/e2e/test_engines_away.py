@@ -1,7 +1,7 @@
-"""Each engine of several hosts goes away for 30 s: what goes on, and how soon all is as before.
+"""PostgreSQL, Redis and the bucket of several hosts fail in turn for 30 s: what viewers notice.
 
-Two hosts that receive a stream's encoders, one of the API and one that transcodes share PostgreSQL,
-Redis and a bucket. Two viewers watch, a film is made and another one uploaded all the time.
+Two ingest hosts, an API host and a transcode host share these. Two viewers watch, while a film is
+transcoded and others are uploaded.
 """
 
 import time
@@ -39,7 +39,7 @@ X264: Final = ("-c:v", "libx264", "-preset", "ultrafast", "-g", "60", "-c:a", "a
 
 
 class Engines(NamedTuple):
-    """What the hosts share."""
+    """The servers that the hosts share."""
 
     postgres: PostgresServer
     redis: RedisServer
@@ -48,7 +48,7 @@ class Engines(NamedTuple):
 
 
 class StreamOnEngines(NamedTuple):
-    """The hosts, the engines, and a stream on air whose encoders are at two hosts."""
+    """The hosts, the engines, and a stream on air with an encoder at each of two hosts."""
 
     engines: Engines
     database: str
@@ -86,7 +86,7 @@ def installation(
 
 
 class Outage(msgspec.Struct, frozen=True, kw_only=True):
-    """What happens to an engine, and what viewers may notice.
+    """A failure of an engine, and its permitted effect on viewers.
 
     `most_wait` is how long viewers at low latency may wait for a part, in seconds.
     """
@@ -101,13 +101,13 @@ def empty(engines: Engines) -> None:
 
 
 def kill_postgres(engines: Engines) -> None:
-    """As after a crash: what it had written is recovered as it starts."""
+    """Kill PostgreSQL, which recovers its data when it starts again."""
     engines.postgres.kill()
     engines.postgres.start()
 
 
 def nothing(engines: Engines) -> None:
-    """It is back by itself."""
+    """Do nothing: the engine recovers by itself."""
 
 
 FAULTS: Final = {
@@ -116,7 +116,7 @@ FAULTS: Final = {
         end=lambda engines: engines.postgres.start(),
     ),
     "PostgreSQL killed and started": Outage(begin=kill_postgres, end=nothing),
-    # Parts come through it alone: meanwhile there are the stored segments.
+    # Parts are passed on by Redis only; meanwhile viewers get the stored segments.
     "Redis killed for 30 s": Outage(
         begin=lambda engines: engines.redis.stop(),
         end=lambda engines: engines.redis.start(),
@@ -135,7 +135,7 @@ FAULTS: Final = {
 
 
 class Observers(NamedTuple):
-    """Who watches and uploads."""
+    """The viewers and the uploader."""
 
     normal: RoamingViewer
     low: LowLatencyViewer
@@ -154,14 +154,14 @@ def watching(installation: StreamOnEngines) -> Generator[Observers]:
         yield Observers(normal, low, uploader)
 
 
-def caught_up(seen: Observers, more: int) -> None:
-    """Wait until the viewer at normal latency has got more segments."""
-    least = seen.normal.newest + more
-    poll(lambda: seen.normal.newest >= least, within=40, what="going on")
+def caught_up(observers: Observers, more: int) -> None:
+    """Wait until the viewer at normal latency has fetched more segments."""
+    least = observers.normal.newest + more
+    poll(lambda: observers.normal.newest >= least, within=40, what="going on")
 
 
 @pytest.mark.parametrize("what", FAULTS)
-def test_the_stream_the_film_and_the_upload_outlive_it(
+def test_the_stream_the_film_and_the_upload_survive_the_outage(
     installation: StreamOnEngines, tmp_path: Path, what: str, proof: Proof
 ) -> None:
     fault, stream = FAULTS[what], installation.stream
@@ -170,8 +170,8 @@ def test_the_stream_the_film_and_the_upload_outlive_it(
     owner = installation.hosts.owner(stream.number)
     events = len(stream.listed_events())
     written = WrittenOnce(installation.bucket.server, installation.bucket.location, [stream.hash])
-    with watching(installation) as seen:
-        poll(lambda: seen.normal.segments >= 4, within=40, what="segments")
+    with watching(installation) as observers:
+        poll(lambda: observers.normal.segments >= 4, within=40, what="segments")
         status, added = upload(installation.api.running, path)
         assert status == 201, added
         written.refresh()
@@ -180,47 +180,47 @@ def test_the_stream_the_film_and_the_upload_outlive_it(
         time.sleep(max(0.0, began + SECONDS - time.monotonic()))  # for as long as it lasts
         fault.end(installation.engines)
         back = time.monotonic()
-        caught_up(seen, 4)
-        poll(lambda: seen.uploader.made, within=120, what="an upload")
+        caught_up(observers, 4)
+        poll(lambda: observers.uploader.made, within=120, what="an upload")
         completed(installation.api.running, added["video"]["id"], within=120)
     written.refresh()
-    compared = written.compare_with(seen.normal.digests)
+    compared = written.compare_with(observers.normal.digests)
     kinds = [each["type"] for each in stream.listed_events()[events:]]
-    late = max((wait for wait, at in seen.low.waits if at > back), default=0.0)
+    late = max((wait for wait, at in observers.low.waits if at > back), default=0.0)
     figures = {
-        "least that a viewer at normal latency had to play": f"{seen.normal.least:.1f} s",
-        "longest wait for a part at low latency": f"{seen.low.longest:.1f} s",
-        "discontinuities": max(seen.normal.marks.values(), default=0),
+        "least that a viewer at normal latency had to play": f"{observers.normal.least:.1f} s",
+        "longest wait for a part at low latency": f"{observers.low.longest:.1f} s",
+        "discontinuities": max(observers.normal.marks.values(), default=0),
         "events": ", ".join(kinds) or "none",
         "segments compared": compared,
-        "uploads": f"{len(seen.uploader.made)}, cut {seen.uploader.cuts} times",
+        "uploads": f"{len(observers.uploader.made)}, cut {observers.uploader.cuts} times",
         "requests refused in front of S3": installation.engines.front.refused(),
     }
     measured = "; ".join(f"{name}: {figure}" for name, figure in figures.items())
     proof(what, measured, "no stall, no discontinuity, nothing lost or made twice")
-    assert seen.normal.least > 0, measured
-    assert seen.low.longest <= fault.most_wait * SCALE, measured
+    assert observers.normal.least > 0, measured
+    assert observers.low.longest <= fault.most_wait * SCALE, measured
     assert late <= (fault.most_wait if fault.most_wait > 4 else 4.0) * SCALE, measured
-    assert max(seen.normal.marks.values(), default=0) == 0, measured
+    assert max(observers.normal.marks.values(), default=0) == 0, measured
     assert "encoder off" not in kinds, measured
     assert installation.hosts.owner(stream.number) == owner
     assert written.faults == []
-    check_uploads(installation, seen.uploader)
+    check_uploads(installation, observers.uploader)
 
 
 def check_uploads(installation: StreamOnEngines, uploader: Uploader) -> None:
-    """What was uploaded is what is stored; each video is made once."""
+    """Check that the stored files are those that were uploaded, and each video is made once."""
     server, bucket = installation.bucket.server, installation.bucket.location.bucket
     for name, data in uploader.made.items():
         (key,) = server.versions(bucket, f"media/sources/{name}/")
         assert server.read(bucket, key) == data
-    asked = "SELECT subject FROM events WHERE kind = 'video completed'"
+    completed_query = "SELECT subject FROM events WHERE kind = 'video completed'"
 
     def all_made() -> bool:
         return uploader.made.keys() <= {
-            str(row[0]) for row in run_sql(installation.database, asked)
+            str(row[0]) for row in run_sql(installation.database, completed_query)
         }
 
     poll(all_made, within=120, what="all uploads made")
-    twice = f"{asked} GROUP BY subject HAVING count(*) > 1"
-    assert run_sql(installation.database, twice) == []
+    repeated_query = f"{completed_query} GROUP BY subject HAVING count(*) > 1"
+    assert run_sql(installation.database, repeated_query) == []

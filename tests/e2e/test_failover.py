@@ -1,4 +1,4 @@
-"""A stream with two real encoders, one of which dies, hangs, comes back: its viewers go on."""
+"""A stream with two real encoders, one of which dies, hangs and returns: its viewers play on."""
 
 import itertools
 import re
@@ -32,14 +32,14 @@ def record(headend: ServiceProcess) -> Json:
 
 
 def live_state(headend: ServiceProcess) -> tuple[bool, int, bool, bool]:
-    """Live, how many encoders send, whether the backup sends, whether viewers get the backup."""
+    """Return: live, the number of sending encoders, backup sends, backup is on air."""
     stream = record(headend)
     (backup,) = stream["backups"]
     return stream["live"], stream["receiving_count"], backup["live"], backup["publish"]
 
 
 def switches(headend: ServiceProcess) -> list[Json]:
-    """What the owner was told of switches, oldest first."""
+    """Return the owner's events about switches, oldest first."""
     answer = fetch(f"{headend.http}/api/projects/1/events", token=headend.token)
     events = cast("list[Json]", answer.json["data"])
     return [each["facts"] for each in events if each["type"] == "switched"][::-1]
@@ -51,7 +51,7 @@ def newest(headend: ServiceProcess) -> int:
 
 
 def clocks(headend: ServiceProcess) -> Iterator[tuple[float, float]]:
-    """The time of day at which each segment begins, and where by their lengths it should."""
+    """Yield each segment's listed start time, and that expected from the previous lengths."""
     playlist = media(addresses(headend.playlist)["audio"])
     for before, after in itertools.pairwise(playlist.segments):
         assert before.wall_us is not None
@@ -60,7 +60,7 @@ def clocks(headend: ServiceProcess) -> Iterator[tuple[float, float]]:
 
 
 def commands(headend: ServiceProcess, source: Path) -> tuple[list[str], list[str]]:
-    """How the primary and the backup are sent to; the backup is a second ahead in its film."""
+    """Return the commands of the primary and the backup, which is a second ahead in its film."""
     (backup,) = record(headend)["backups"]
     loop = ("-stream_loop", "-1")
     return (
@@ -72,7 +72,7 @@ def commands(headend: ServiceProcess, source: Path) -> tuple[list[str], list[str
 def both_on(headend: ServiceProcess) -> None:
     poll(lambda: multivariant(headend.playlist), within=20, what="a playlist")
     poll(lambda: live_state(headend) == (True, 2, True, False), within=10, what="both encoders")
-    # Until the backup's first keyframe nobody could take over.
+    # Before its first keyframe, the backup could not take over.
     before = newest(headend)
     poll(lambda: newest(headend) >= before + 2, within=15, what="some segments")
 
@@ -105,7 +105,7 @@ def test_a_killed_primary_is_replaced_by_the_backup_and_takes_over_again_when_it
                 poll(lambda: newest(headend) >= before + 2, within=12, what="going on")
                 assert addresses(headend.playlist) == run
                 assert second.poll() is None
-            # The primary took its leave: the same again, at once.
+            # The primary says goodbye: the backup takes over at once.
             poll(lambda: live_state(headend) == (True, 1, True, True), within=2, what="the backup")
             before = newest(headend)
             poll(lambda: newest(headend) >= before + 2, within=12, what="going on")
@@ -126,7 +126,7 @@ def test_a_killed_primary_is_replaced_by_the_backup_and_takes_over_again_when_it
 
 
 @pytest.mark.prove
-def test_a_primary_that_hangs_is_replaced_and_what_it_did_not_send_is_there(
+def test_a_primary_that_hangs_is_replaced_by_the_backup_without_lost_media(
     headend: ServiceProcess, small_source: Path
 ) -> None:
     primary, backup = commands(headend, small_source)
@@ -145,7 +145,7 @@ def test_a_primary_that_hangs_is_replaced_and_what_it_did_not_send_is_there(
                     what="the backup",
                 )
                 assert time.monotonic() - stopped >= DETECT_SECONDS - 0.2
-                # It is connected, and does not count while it sends nothing.
+                # It is connected, but does not count as sending.
                 assert live_state(headend) == (True, 1, True, True)
                 poll(lambda: newest(headend) >= before + 4, within=12, what="going on")
                 assert addresses(headend.playlist) == run
@@ -154,5 +154,5 @@ def test_a_primary_that_hangs_is_replaced_and_what_it_did_not_send_is_there(
     (switch,) = switches(headend)[:1]
     assert (switch["from"], switch["to"], switch["reason"]) == ("primary", "backup-1", "stalled")
     assert abs(switch["gap_ms"]) / 1000 <= GOP_SECONDS / 2 + 0.3 * SCALE
-    # The time of day goes on too: what was replayed is dated by when it came.
+    # The listed times advance, too: replayed media have the times of their arrival.
     assert all(abs(is_at - due) <= GOP_SECONDS / 2 + 1.0 for is_at, due in clocks(headend))

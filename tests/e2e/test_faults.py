@@ -1,7 +1,7 @@
-"""The service's surroundings fail during a stream: what viewers, the owner and the log notice.
+"""The database, Redis, disk or clock fails during a stream: what viewers, owner and log notice.
 
-Two encoders show a clock in their pictures, and a file is transcoded meanwhile. A viewer keeps all
-that the playlists name; afterwards the clock says which pictures are missing.
+Two encoders show a clock in their pictures, and a file is transcoded meanwhile. A viewer stores
+everything listed; afterwards the clock shows which pictures are missing.
 """
 
 import os
@@ -42,7 +42,7 @@ _ROOT: Final = "a test of a stalled disk mounts one: run it as root"
 
 
 class HostFault(msgspec.Struct, frozen=True):
-    """What a service runs on, and how that fails and recovers; `seconds` is for how long.
+    """A service's data folder and environment, and a fault that lasts for `seconds`.
 
     `most_lost` is how many seconds of pictures may be lost.
     """
@@ -89,7 +89,7 @@ def on_a_full_disk(folder: Path, _: pytest.FixtureRequest) -> Generator[HostFaul
 
 @contextmanager
 def on_a_stalled_disk(folder: Path, _: pytest.FixtureRequest) -> Generator[HostFault]:
-    """A file system of its own on a loop device, which is frozen: whoever writes waits."""
+    """Use a file system on a loop device, and freeze it: writes wait."""
     assert os.geteuid() == 0, _ROOT
     image, place = folder / "disk.img", folder / "disk"
     with image.open("wb") as file:
@@ -113,7 +113,7 @@ def on_a_stalled_disk(folder: Path, _: pytest.FixtureRequest) -> Generator[HostF
 
 @contextmanager
 def held_up(folder: Path, _: pytest.FixtureRequest) -> Generator[HostFault]:
-    """The process stands still, as while its machine is paused; its engines go on."""
+    """Stop the process, as when its machine is paused; its engines keep running."""
     yield HostFault(
         folder / "data",
         {},
@@ -125,15 +125,15 @@ def held_up(folder: Path, _: pytest.FixtureRequest) -> Generator[HostFault]:
 
 @contextmanager
 def with_a_clock_off(folder: Path, hours: int) -> Generator[HostFault]:
-    """The time of day jumps; the monotonic clock goes on, as with the kernel's."""
-    found = sorted(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"))
-    assert found, "libfaketime is missing: apt-get install faketime"
+    """Let the time of day jump; the monotonic clock does not, like the kernel's."""
+    libraries = sorted(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"))
+    assert libraries, "libfaketime is missing: apt-get install faketime"
     offset = folder / "offset"
     offset.write_text("+0")
     environment = {
-        "LD_PRELOAD": str(found[0]),
+        "LD_PRELOAD": str(libraries[0]),
         "FAKETIME_TIMESTAMP_FILE": str(offset),
-        "FAKETIME_CACHE_DURATION": "1",  # or each look at the clock reads the file
+        "FAKETIME_CACHE_DURATION": "1",  # otherwise each call reads the file
         "FAKETIME_DONT_FAKE_MONOTONIC": "1",
     }
     yield HostFault(
@@ -170,15 +170,15 @@ def both_encoders(stack: ExitStack, stream: EncoderPair) -> None:
 
 
 class KeepingViewer(PlaylistArchive):
-    """Keeps what the playlists name, and counts what it asked for in vain."""
+    """Stores everything listed, and counts failed requests."""
 
     def __init__(self, url: str) -> None:
         super().__init__(url)
         self.failures: list[str] = []
-        self.slowest = 0.0  # seconds that it took to read all playlists and what is new in them
+        self.slowest = 0.0  # seconds for reading all playlists and their new segments
 
     def refresh(self) -> None:
-        """Fetch what is new; a failure is counted."""
+        """Fetch new segments; failures are counted."""
         began = time.monotonic()
         try:
             super().refresh()
@@ -206,15 +206,15 @@ def viewing(stream: EncoderPair) -> Generator[KeepingViewer]:
 
 
 def lost_pictures(viewer: KeepingViewer, folder: Path) -> int:
-    """Return how many pictures the clock of the encoders has and the media have not."""
+    """Return how many pictures are missing, according to the encoders' clock."""
     gaps = (joint.gap_ms for joint in clock_jumps(viewer.pictures(_RUNG, folder)))
     return round(sum(gap for gap in gaps if gap > 0) * _FPS / 1000)
 
 
 def logged(running: ServiceProcess, after: int) -> str:
-    """Return the warnings and errors in the log from a place on, each with its count."""
+    """Return the warnings and errors in the log after an offset, each with its count."""
     lines = running.log.read_text()[after:].splitlines()
-    found = (
+    matches = (
         re.search(
             r'level="?(?:warning|error).*?event="([^"]*)"|level=(?:warning|error)'
             r".*?event=(\S+)",
@@ -222,7 +222,7 @@ def logged(running: ServiceProcess, after: int) -> str:
         )
         for line in lines
     )
-    counts = Counter(match[1] or match[2] for match in found if match is not None)
+    counts = Counter(match[1] or match[2] for match in matches if match is not None)
     return ", ".join(f"{event} ({count})" for event, count in counts.items()) or "nothing"
 
 
@@ -247,9 +247,9 @@ def test_a_fault_around_the_service_during_a_stream(
     proof: Proof,
 ) -> None:
     with ExitStack() as world:
-        around = world.enter_context(failing(tmp_path, request))
-        environment = {**_ENVIRONMENT, **around.environment}
-        running = world.enter_context(service(around.data, environment=environment))
+        fault = world.enter_context(failing(tmp_path, request))
+        environment = {**_ENVIRONMENT, **fault.environment}
+        running = world.enter_context(service(fault.data, environment=environment))
         stream = pair(running, what)
         both_encoders(world, stream)
         with viewing(stream) as viewer:
@@ -257,9 +257,9 @@ def test_a_fault_around_the_service_during_a_stream(
             status, added = upload(running, two_rungs)
             assert status == 201, added
             events, place = len(stream.listed_events()), len(running.log.read_text())
-            around.fail(running)
-            time.sleep(around.seconds)  # for as long as the fault lasts
-            around.recover(running)
+            fault.fail(running)
+            time.sleep(fault.seconds)  # for as long as the fault lasts
+            fault.recover(running)
             newest = max(viewer.named[_RUNG])
             poll(lambda: max(viewer.named[_RUNG]) >= newest + 4, within=60, what="going on")
             completed(running, added["video"]["id"], within=120)
@@ -275,9 +275,9 @@ def test_a_fault_around_the_service_during_a_stream(
             "log": logged(running, place),
         }
         measured = "; ".join(f"{name}: {figure}" for name, figure in figures.items())
-        most = round(around.most_lost * _FPS)
-        asked = f"at most {most} pictures lost, no request failed, all goes on"
-        proof(f"{what}, with a backup and a file being transcoded", measured, asked)
+        most = round(fault.most_lost * _FPS)
+        required = f"at most {most} pictures lost, no request failed, all goes on"
+        proof(f"{what}, with a backup and a file being transcoded", measured, required)
         assert lost <= most, measured
         assert viewer.failures == [], measured
         assert running.process.poll() is None, "it goes on"

@@ -1,4 +1,4 @@
-"""A primary that comes and goes again and again: viewers are not sent to and fro with it."""
+"""A primary that dies and returns again and again: viewers are not switched back and forth."""
 
 import random
 import time
@@ -21,13 +21,12 @@ from tests.support.waiting import poll
 pytestmark = [pytest.mark.e2e, pytest.mark.prove]
 
 FLAPS = 50
-RETURN_SECONDS = 10.0  # the default: so long must a primary have been well
+RETURN_SECONDS = 10.0  # the default: a primary must have been healthy for so long
 _SPARE = 3.0  # an encoder takes a moment to be on air, and a switch waits for a keyframe
 _SEED = 20_26
-# For so many seconds the page may wait at a lost connection or a return; not at all at normal
-# latency.
+# Seconds that the page may stall at a lost connection or a return; at normal latency, none.
 _LOW_WAIT = 1.0
-_SAME = 0.5  # a wait of less below 0 is no jump
+_SAME = 0.5  # seconds: a smaller jump ahead is ignored
 
 
 @pytest.fixture(params=["normal", "low"])
@@ -48,13 +47,13 @@ def running(latency: str, tmp_path: Path) -> Iterator[ServiceProcess]:
 
 
 def lives() -> list[float]:
-    """Return how long (seconds) the primary lives each time: five times long enough to return."""
+    """Return the primary's lifetimes (seconds), five of them long enough to return."""
     moments = random.Random(_SEED)
     short = [moments.uniform(1.0, RETURN_SECONDS - 3) for _ in range(FLAPS - 5)]
     long = [RETURN_SECONDS + _SPARE] * 5
-    found = short + long
-    moments.shuffle(found)
-    return found
+    lifetimes = short + long
+    moments.shuffle(lifetimes)
+    return lifetimes
 
 
 def test_a_primary_that_flaps_moves_viewers_no_more_often_than_the_policy_allows(
@@ -75,20 +74,20 @@ def test_a_primary_that_flaps_moves_viewers_no_more_often_than_the_policy_allows
                     primary.kill()
                     primary.wait()
                 time.sleep(0.5)
-            took = time.monotonic() - began
+            elapsed = time.monotonic() - began
             sample = viewer.wait_until_playing(10)
             waits = [wait.seconds for wait in viewer.waits()]
         viewer.close()
     assert archive.fault is None, archive.fault
     switches = stream.listed_events("switched")
-    ways = [(one["facts"]["from"], one["facts"]["to"]) for one in switches]
+    ways = [(switch["facts"]["from"], switch["facts"]["to"]) for switch in switches]
     returns = ways.count(("backup-1", "primary"))
     assert 1 <= returns <= 5, ways
-    assert returns <= took / RETURN_SECONDS
-    assert all(one != other for one, other in pairwise(ways)), "to and fro in turns"
+    assert returns <= elapsed / RETURN_SECONDS
+    assert all(switch != following for switch, following in pairwise(ways)), "to and fro in turns"
     assert len(ways) <= 2 * returns + 1
     marks = sum(len(archive.marks(rendition)) for rendition in archive.held)
-    label = f"{latency} latency, {FLAPS} deaths of a primary in {took / 60:.1f} minutes"
+    label = f"{latency} latency, {FLAPS} deaths of a primary in {elapsed / 60:.1f} minutes"
     proof(
         f"{label}, 5 lives long enough: switches",
         f"{len(ways)} ({returns} returns), {marks} discontinuities, {sample.stalls} waits",

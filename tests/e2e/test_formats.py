@@ -1,4 +1,4 @@
-"""What phones, cameras and editors make, uploaded with curl, plays in Chromium through hls.js."""
+"""Files of phones, cameras and editors, uploaded with curl, play in Chromium through hls.js."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,7 +22,7 @@ _FEW = ("trimmed.mp4", "silent.mp4", "sound-m4a.m4a")
 
 @pytest.fixture(scope="module")
 def shared_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceProcess]:
-    """One service for all of them."""
+    """One service for all files."""
     environment = {"HEADEND_STORAGE__MIN_FREE_BYTES": "0"}
     with service(tmp_path_factory.mktemp("formats") / "data", environment=environment) as running:
         yield running
@@ -66,24 +66,24 @@ def _plays(shared_service: ServiceProcess, browser: Chromium, item: Item, folder
     number, hash_ = answer["video"]["id"], answer["video"]["hash"]
     last = completed(shared_service, number, within=120)[-1]
     assert item.warning in " ".join(last["warnings"])
-    shown = get_json(shared_service, f"/api/videos/{number}")
-    held: dict[str, CollectedRendition] = {}
-    collect(shown["video"], held)
-    for name, collected in held.items():
+    record = get_json(shared_service, f"/api/videos/{number}")
+    renditions: dict[str, CollectedRendition] = {}
+    collect(record["video"], renditions)
+    for name, collected in renditions.items():
         assert decoder_errors(collected.file(folder / f"{name}.mp4")) == "", name
-    assert shown["image_urls"]
-    for address in shown["image_urls"].values():
+    assert record["image_urls"]
+    for address in record["image_urls"].values():
         assert fetch(urljoin(shared_service.http, address)).body[:3] == b"\xff\xd8\xff"
     _watched(shared_service, browser, item, hash_)
 
 
 def _watched(shared_service: ServiceProcess, browser: Chromium, item: Item, hash_: str) -> None:
-    """Look until half of it has been played, with picture and sound."""
+    """Watch the video until half of it has played, with picture and sound."""
 
     def is_played(sample: PlayerSample) -> bool:
-        seen = item.size is None or (sample.width > 0 and sample.frames > 0)
-        heard = sample.audio_bytes > 0 or not item.sound
-        return seen and heard and sample.position >= min(1.5, item.seconds / 2)
+        has_picture = item.size is None or (sample.width > 0 and sample.frames > 0)
+        has_sound = sample.audio_bytes > 0 or not item.sound
+        return has_picture and has_sound and sample.position >= min(1.5, item.seconds / 2)
 
     viewer = browser.open(f"{shared_service.http}/watch/{hash_}")
     try:

@@ -45,33 +45,33 @@ def test_a_stream_is_fetched_over_http_2(
 ) -> None:
     with publishing(ffmpeg(small_source, f"{headend.server}/{headend.key}")):
         listed = poll(lambda: _variant(nginx, headend), within=30, what="a playlist")
-        told, body = nginx.curl(listed, "--compressed")
-        assert told == OK
+        status, body = nginx.curl(listed, "--compressed")
+        assert status == OK
         playlist = m3u8.parse(body.decode())
         assert isinstance(playlist, MediaPlaylist)
         newest = playlist.segments[-1]
         folder = listed.rsplit("/", 1)[0]
         assert newest.map_uri is not None
         for uri, box in ((newest.map_uri, b"ftyp"), (newest.uri, b"")):
-            told, data = nginx.curl(f"{folder}/{uri}")
-            assert (told, data[4 : 4 + len(box)]) == (OK, box)
-        told, some = nginx.curl(f"{folder}/{newest.uri}", "--range", "100-199")
-        assert (told, some) == ("2 206", data[100:200])
+            status, data = nginx.curl(f"{folder}/{uri}")
+            assert (status, data[4 : 4 + len(box)]) == (OK, box)
+        status, piece = nginx.curl(f"{folder}/{newest.uri}", "--range", "100-199")
+        assert (status, piece) == ("2 206", data[100:200])
 
 
 def _variant(nginx: Front, stream: ServiceProcess) -> str | None:
     """Return the path of a stream's first playlist of video, None before there is one."""
     folder = f"/live/{stream.hash}"
-    told, body = nginx.curl(f"{folder}/index.m3u8")
-    if told == "2 404":
+    status, body = nginx.curl(f"{folder}/index.m3u8")
+    if status == "2 404":
         return None
-    assert told == OK
+    assert status == OK
     playlist = m3u8.parse(body.decode())
     assert isinstance(playlist, MultivariantPlaylist)
     return f"{folder}/{playlist.variants[0].uri}"
 
 
-def test_what_is_requested_before_it_exists_is_answered_when_it_is_there(
+def test_blocking_requests_are_answered_once_the_media_exist(
     headend: ServiceProcess, nginx: Front, small_source: Path
 ) -> None:
     """Blocking playlist reload and a hinted part (RFC 8216bis, sections 6.2.5.2 and 6.2.6)."""
@@ -80,8 +80,8 @@ def test_what_is_requested_before_it_exists_is_answered_when_it_is_there(
         listed = poll(lambda: _variant(nginx, stream), within=30, what="a playlist")
 
         def read(query: str) -> Timeline:
-            told, body = nginx.curl(listed + query, "--compressed")
-            assert told == OK, query
+            status, body = nginx.curl(listed + query, "--compressed")
+            assert status == OK, query
             return parse_timeline(body.decode())[0]
 
         before = read("")
@@ -93,8 +93,8 @@ def test_what_is_requested_before_it_exists_is_answered_when_it_is_there(
             following = read("").next_msn + 1
             opened = read(f"?_HLS_msn={following}&_HLS_part=0")
             assert opened.has(following, 0)
-            told, part = nginx.curl(f"{listed.rsplit('/', 1)[0]}/{opened.hint}")
-            return part if told == OK else None  # a busy machine asks for it too late
+            status, part = nginx.curl(f"{listed.rsplit('/', 1)[0]}/{opened.hint}")
+            return part if status == OK else None  # on a busy machine, the request comes too late
 
         assert b"moof" in poll(hinted, within=20, what="the hinted part")[:200]
 
@@ -118,10 +118,10 @@ def _connections_to(port: int) -> int:
 def test_a_viewer_is_known_by_the_address_that_nginx_names(
     headend: ServiceProcess, nginx: Front
 ) -> None:
-    told, _ = nginx.curl(
+    status, _ = nginx.curl(
         "/api/projects", "--interface", VIEWER, "--header", "Authorization: Bearer of-nobody"
     )
-    assert told == "2 401"
+    assert status == "2 401"
     log = headend.data / "security-serve.log"
     poll(lambda: f'"peer":"{VIEWER}"' in log.read_text().replace(": ", ":"), what="the address")
 
@@ -136,12 +136,12 @@ def test_a_web_socket_passes(headend: ServiceProcess, nginx: Front) -> None:
         trusted.wrap_socket(plain, server_hostname=HOST) as secure,
     ):
         secure.sendall("\r\n".join(lines).encode())
-        said = b""
-        while b"connection_established" not in said:
+        response = b""
+        while b"connection_established" not in response:
             piece = secure.recv(4096)
-            assert piece, said
-            said += piece
-    assert said.startswith(b"HTTP/1.1 101 ")
+            assert piece, response
+            response += piece
+    assert response.startswith(b"HTTP/1.1 101 ")
 
 
 def test_an_upload_is_not_cut_by_a_limit_of_nginx(
@@ -149,8 +149,8 @@ def test_an_upload_is_not_cut_by_a_limit_of_nginx(
 ) -> None:
     body = tmp_path / "not-media.bin"
     body.write_bytes(bytes(3 << 20))  # nginx alone refuses more than 1 MiB with 413
-    told, answer = nginx.curl(
+    status, answer = nginx.curl(
         "/api/projects/1/videos", "--header", f"Authorization: Bearer {headend.token}",
         "--form", f"video=@{body}",  # which is read to its end
     )  # fmt: skip
-    assert told == "2 422", answer
+    assert status == "2 422", answer

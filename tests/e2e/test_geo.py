@@ -1,4 +1,4 @@
-"""Countries: what an owner restricts is not to be had elsewhere, at whatever kind of address."""
+"""Restricted streams and videos are refused in other countries, at every kind of address."""
 
 import json
 import subprocess
@@ -36,7 +36,7 @@ def headend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceProcess
 
 
 def from_(address: str | None, url: str, token: str | None = None) -> Answer:
-    """Ask as the proxy does for a viewer at this address."""
+    """Send a request as the proxy does for a viewer at this address."""
     headers = {} if address is None else {"X-Forwarded-For": address}
     return fetch(url, headers=headers, token=token)
 
@@ -52,14 +52,14 @@ def restrict(headend: ServiceProcess, kind: str, number: object, allowed: list[o
 
 
 def below(playlist: str) -> set[str]:
-    """Return one of each kind of address that a playlist leads to, found before it was closed."""
-    found: set[str] = set()
+    """Return one address of each kind below a playlist, which must still be open."""
+    urls: set[str] = set()
     for address in addresses(playlist).values():
         segments = [each for each in media(address).segments if not each.gap]
         first = segments[-1]
         assert first.map_uri is not None
-        found |= {address, urljoin(address, first.map_uri), urljoin(address, first.uri)}
-    return {playlist, *found}
+        urls |= {address, urljoin(address, first.map_uri), urljoin(address, first.uri)}
+    return {playlist, *urls}
 
 
 def pages(headend: ServiceProcess, hash_: str) -> set[str]:
@@ -72,7 +72,7 @@ def statuses(urls: set[str], address: str | None, token: str | None = None) -> s
 
 
 def must_be_closed_to_others(headend: ServiceProcess, urls: set[str]) -> None:
-    """Hold every address against every kind of viewer, once the restriction counts."""
+    """Request every address as every kind of viewer, once the restriction applies."""
     poll(lambda: statuses(urls, GERMAN) == {451}, within=10, what="451 everywhere")
     assert statuses(urls, NOWHERE) == {451}, "an address that the database does not know"
     assert statuses(urls, None) == {451}, "a proxy that does not say for whom"
@@ -88,7 +88,7 @@ def must_be_closed_to_others(headend: ServiceProcess, urls: set[str]) -> None:
             assert "set-cookie" not in headers
 
 
-def test_a_live_stream_is_to_be_had_in_its_countries_alone(
+def test_a_live_stream_plays_in_its_countries_only(
     headend: ServiceProcess, small_source: Path
 ) -> None:
     url = f"{headend.server}/{headend.key}"
@@ -123,9 +123,7 @@ def upload(headend: ServiceProcess, file: Path) -> dict[str, object]:
     return cast("dict[str, object]", json.loads(done.stdout)["video"])
 
 
-def test_a_video_is_to_be_had_in_its_countries_alone(
-    headend: ServiceProcess, small_source: Path
-) -> None:
+def test_a_video_plays_in_its_countries_only(headend: ServiceProcess, small_source: Path) -> None:
     video = upload(headend, small_source)
     hash_, playlist = str(video["hash"]), str(video["video"])
     document = str(video["video_json"])
@@ -162,7 +160,7 @@ def test_a_frame_on_another_site_says_that_it_may_not_be_played_here(
 
 
 @pytest.mark.prove
-def test_a_viewer_who_is_shut_out_while_waiting_is_told(
+def test_a_viewer_who_is_excluded_while_waiting_sees_the_reason(
     headend: ServiceProcess, browser: Chromium
 ) -> None:
     added = headend.add_stream("Not for long")
@@ -177,7 +175,7 @@ def test_a_viewer_who_is_shut_out_while_waiting_is_told(
 
 
 @pytest.mark.prove
-def test_a_newer_database_counts_without_a_restart(headend: ServiceProcess) -> None:
+def test_a_newer_database_is_used_without_a_restart(headend: ServiceProcess) -> None:
     added = headend.add_stream("Moved")
     urls = pages(headend, str(added["hash"]))
     restrict(headend, "streams", added["id"], ["DE"])
@@ -208,7 +206,7 @@ def test_a_newer_database_counts_without_a_restart(headend: ServiceProcess) -> N
         ),
     ],
 )
-def test_a_setting_that_cannot_be_ends_the_start_with_a_sentence(
+def test_an_invalid_setting_ends_the_start_with_one_sentence(
     tmp_path: Path, variable: str, value: str, words: str
 ) -> None:
     with (
@@ -216,6 +214,6 @@ def test_a_setting_that_cannot_be_ends_the_start_with_a_sentence(
         service(tmp_path / "data", environment={variable: value}),
     ):
         pass
-    said = (tmp_path / "data.log").read_text()
-    assert words in said
-    assert "Traceback" not in said
+    log = (tmp_path / "data.log").read_text()
+    assert words in log
+    assert "Traceback" not in log

@@ -1,4 +1,4 @@
-"""Encoders and services that stop, die and come back: playlists and pages go on."""
+"""Encoders and services that stop, die and return: playlists and pages continue."""
 
 import signal
 from pathlib import Path
@@ -20,7 +20,7 @@ def headend(own_service: ServiceProcess) -> ServiceProcess:
 
 
 def run_of(url: str) -> str:
-    """Return the name of the run that the multivariant playlist leads to."""
+    """Return the name of the run in the multivariant playlist."""
     return addresses(url)["audio"].split("/")[-3]
 
 
@@ -29,7 +29,7 @@ def last_sequence(url: str) -> int:
     return playlist.sequence + len(playlist.segments) - 1
 
 
-def test_the_page_waits_starts_by_itself_and_outlives_its_encoders(
+def test_the_page_waits_starts_by_itself_and_plays_through_deaths_of_encoders(
     headend: ServiceProcess, two_rungs: Path, browser: Chromium, tmp_path: Path
 ) -> None:
     """Waiting, every rung, an encoder stopped and started, one killed and back with its key."""
@@ -68,7 +68,7 @@ def test_the_page_waits_starts_by_itself_and_outlives_its_encoders(
     assert viewer.breaches() == []
     for address in addresses(headend.playlist).values():
         playlist = media(address)
-        # At most into the slate and out of it again, each time.
+        # At most two for each interruption: into the slate and out of it.
         assert sum(segment.discontinuity for segment in playlist.segments) <= 4
 
 
@@ -95,7 +95,7 @@ def test_after_the_end_another_run_has_its_own_addresses_and_the_page_starts_it(
 def test_a_restart_of_the_service_goes_on_with_the_run(
     tmp_path: Path, small_source: Path, end: signal.Signals
 ) -> None:
-    """Drained or killed: afterwards the same playlist goes on and names only what is there."""
+    """Drained or killed: afterwards the same playlist continues, and all listed media exist."""
     folder = tmp_path / "data"
     with service(folder) as first:
         key, token, hash_ = first.key, first.token, first.hash
@@ -116,8 +116,8 @@ def test_a_restart_of_the_service_goes_on_with_the_run(
         for address in addresses(second.playlist).values():
             playlist = media(address)
             marks = [segment.discontinuity for segment in playlist.segments]
-            # After a kill, the segments that viewers may have seen a part of are gaps.
-            new = [not one.gap for one in playlist.segments].index(
+            # After a kill, segments of which viewers may have received a part are gaps.
+            new = [not each.gap for each in playlist.segments].index(
                 True, drained + 1 - playlist.sequence
             )
             assert marks[new]
@@ -143,10 +143,10 @@ def test_a_run_whose_encoder_does_not_come_back_after_a_restart_is_ended(
 
 
 @pytest.mark.prove
-def test_an_encoder_that_lost_its_network_is_taken_over_by_its_own_return(
+def test_an_encoder_that_lost_its_network_is_replaced_by_its_own_reconnect(
     headend: ServiceProcess, small_source: Path
 ) -> None:
-    """A stopped process keeps its connection: the newcomer with the same key gets in."""
+    """A stopped process keeps its connection: a new connection with its key is accepted."""
     command = ffmpeg(small_source, f"{headend.server}/{headend.key}", "-stream_loop", "-1")
     with publishing(command) as dead:
         poll(lambda: multivariant(headend.playlist), within=15, what="a playlist")

@@ -1,4 +1,4 @@
-"""An ingest and an API on machines of their own: they share PostgreSQL and a bucket, no folder."""
+"""An ingest and an API on two machines: they share PostgreSQL and a bucket, but no folder."""
 
 import signal
 import sys
@@ -23,7 +23,7 @@ GONE_SECONDS = 11.0
 
 
 def headend(data: Path, command: str, environment: dict[str, str]) -> str:
-    """Run `headend` to its end; what it printed."""
+    """Run `headend` to its end, and return its output."""
     done = run_headend(command, "--data", str(data), environment=environment)
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -41,17 +41,17 @@ def test_streams_are_on_air_as_long_as_the_host_that_owns_them_lives(
 ) -> None:
     with postgres_server.empty_database() as database:
         environment = OwnBucket(s3_server).settings(HEADEND_DATABASE__URL=database)
-        one, other = tmp_path / "one", tmp_path / "other"
-        headend(other, "migrate", environment)  # the owner's token is where the API is
-        with service(one, role="ingest", environment=environment) as ingest:
+        ingest_folder, api_folder = tmp_path / "one", tmp_path / "other"
+        headend(api_folder, "migrate", environment)  # the owner's token is where the API is
+        with service(ingest_folder, role="ingest", environment=environment) as ingest:
             ports = (
                 *("--rtmp", f"[::]:{ingest.port_of(ingest.server)}"),
                 *("--rtmps", f"[::]:{ingest.port_of(ingest.secure_server)}"),
             )
-            with service(other, role="api", environment=environment, arguments=ports) as api:
-                ((name, role, _, _, state, *_),) = hosts(other, environment)
+            with service(api_folder, role="api", environment=environment, arguments=ports) as api:
+                ((name, role, _, _, state, *_),) = hosts(api_folder, environment)
                 assert (name.endswith("/ingest"), role, state) == (True, "ingest", "alive")
-                key = headend(other, "streams", environment).split("\t")[2]
+                key = headend(api_folder, "streams", environment).split("\t")[2]
                 send = ffmpeg(small_source, f"{ingest.server}/{key}", "-stream_loop", "-1")
                 with publishing(send):
                     poll(lambda: live(api), within=30, what="live")
@@ -59,10 +59,10 @@ def test_streams_are_on_air_as_long_as_the_host_that_owns_them_lives(
                     assert live(api)
                     ingest.stop(signal.SIGKILL)
                     poll(lambda: not live(api), within=GONE_SECONDS + 20, what="off air")
-                assert [host[4] for host in hosts(other, environment)] == ["gone"]
-                with service(one, role="ingest", environment=environment):
-                    assert [host[4] for host in hosts(other, environment)] == ["alive"]
-                assert hosts(other, environment) == []
+                assert [host[4] for host in hosts(api_folder, environment)] == ["gone"]
+                with service(ingest_folder, role="ingest", environment=environment):
+                    assert [host[4] for host in hosts(api_folder, environment)] == ["alive"]
+                assert hosts(api_folder, environment) == []
 
 
 def hosts(data: Path, environment: dict[str, str]) -> list[list[str]]:

@@ -1,6 +1,6 @@
 """A strict checker of the standard follows streams of normal latency through a failover.
 
-It reads bytes only (`tests/support/hls`); what it finds is a breach of draft-pantos-hls-rfc8216bis.
+It reads bytes only (`tests/support/hls`); its findings are breaches of draft-pantos-hls-rfc8216bis.
 """
 
 import time
@@ -29,7 +29,7 @@ _LONG = pytest.param(300, id="10 min", marks=pytest.mark.prove)
 def test_a_stream_and_its_failover_keep_the_standard(
     shared_service: ServiceProcess, mode: Mode, seconds: float, proof: Proof
 ) -> None:
-    """A player without low latency, or that asks for none, before and after the primary's loss."""
+    """A legacy player, and one that requests normal latency, during the loss of the primary."""
     stream = pair(shared_service)
     with ExitStack() as world:
         first = world.enter_context(publishing(clock_video.encoder(stream.url(0), size=SIZE)))

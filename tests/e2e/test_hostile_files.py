@@ -1,7 +1,7 @@
 """Hostile files, all at once, beside a live stream: each is refused or fails with a sentence.
 
-The encoder that is on air meanwhile loses no frame, the service does not grow, nobody else's file
-is opened, no server is called, and a good film becomes a video afterwards.
+Meanwhile the encoder on air loses no frame, the service's memory does not grow, no other file is
+opened, and no server is called; afterwards a good film becomes a video.
 """
 
 import http.client
@@ -41,7 +41,7 @@ from tests.support.waiting import poll
 
 pytestmark = [pytest.mark.e2e, pytest.mark.prove]
 
-# What the service holds of twenty uploads at once: buffers of 1 MiB and the answers.
+# For twenty uploads at once: buffers of 1 MiB, and the answers.
 GROWTH_BYTES = 64 << 20
 NAMED = (
     "HLS, file:", "HLS, http:", "HLS, subfile:", "HLS, a playlist of playlists",
@@ -53,7 +53,7 @@ BOMBED = (
     "50 million samples", "zeros behind a beginning",
 )  # fmt: skip
 DISGUISED = ("a gzip of a film", "a playlist, then a film", "half a film", "a film, then a zip")
-# As their senders name them: paths, controls, quotes, another header, more than any name may have.
+# The senders' file names: paths, control characters, quotes, another header, excessive length.
 NAMES = (
     "../../../etc/cron.d/a.mp4", "..\\..\\a.mp4", "a\0.mp4", "/etc/passwd", "x" * 3_000 + ".mp4",
     "a.m3u8", "a.svg", "file:///etc/passwd", "-i.mp4", "%2e%2e%2fa.mp4", "\u202e4pm.exe", "|id.mp4",
@@ -62,26 +62,28 @@ NAMES = (
 
 
 def callers(headend: ServiceProcess) -> list[str]:
-    """Return tokens: one alone may not send so many files at once."""
-    found: list[str] = []
+    """Return several tokens, since one may not send so many files at once."""
+    tokens: list[str] = []
     for name in ("one", "two", "three", "four"):
         answer = fetch(
             f"{headend.http}/api/tokens", method="POST", token=headend.token,
             body={"name": name, "project": 1, "write": True},
         )  # fmt: skip
         assert answer.status == 201, answer.text
-        found.append(str(answer.json["secret"]))
-    return found
+        tokens.append(str(answer.json["secret"]))
+    return tokens
 
 
 def send(headend: ServiceProcess, token: str, name: str, data: bytes) -> tuple[int, dict[str, Any]]:
-    """Upload a file under a name, octet for octet; return status and answer.
+    """Upload a file with exactly these bytes as its name; return status and answer.
 
-    While the project sends too many at once, try again after the time that the answer names.
+    After 429, it is repeated once the time in the answer has passed.
     """
     edge = secrets.token_hex(8)
-    said = name.encode().replace(b"\\", b"\\\\").replace(b'"', b'\\"')
-    body = f'--{edge}\r\nContent-Disposition: form-data; name="video"; filename="'.encode() + said
+    escaped = name.encode().replace(b"\\", b"\\\\").replace(b'"', b'\\"')
+    body = (
+        f'--{edge}\r\nContent-Disposition: form-data; name="video"; filename="'.encode() + escaped
+    )
     body += b'"\r\n\r\n' + data + f"\r\n--{edge}--\r\n".encode()
     headers = {
         "Authorization": f"Bearer {token}",
@@ -97,7 +99,7 @@ def send(headend: ServiceProcess, token: str, name: str, data: bytes) -> tuple[i
 def post(
     headend: ServiceProcess, body: bytes, headers: dict[str, str]
 ) -> tuple[int, dict[str, Any], float]:
-    """Send one request; return status, answer and for how many seconds to wait."""
+    """Send one request; return status, answer and the seconds of its Retry-After."""
     line = http.client.HTTPConnection(headend.http.split("//")[1], timeout=60 * SCALE)
     try:
         line.request("POST", "/api/projects/1/videos", body, headers)
@@ -108,27 +110,24 @@ def post(
 
 
 def files(bird: Canary, good: bytes) -> dict[str, bytes]:
-    """The twenty."""
-    found = {name: REFERENCES[name](bird) for name in NAMED}
-    found |= {name: BOMBS[name]() for name in BOMBED}
-    found |= {name: DISGUISES[name][0](good) for name in DISGUISED}
+    """Return the twenty files by name."""
+    contents = {name: REFERENCES[name](bird) for name in NAMED}
+    contents |= {name: BOMBS[name]() for name in BOMBED}
+    contents |= {name: DISGUISES[name][0](good) for name in DISGUISED}
     name = "PNG, a packed profile"
-    return found | {name: PICTURE_BOMBS[name]()}
+    return contents | {name: PICTURE_BOMBS[name]()}
 
 
 def memory(headend: ServiceProcess) -> int:
     """Return the resident bytes of the service, without its engines."""
     status = Path(f"/proc/{headend.process.pid}/status").read_text()
-    found = re.search(r"VmRSS:\s+(\d+) kB", status)
-    assert found is not None
-    return int(found[1]) << 10
+    match = re.search(r"VmRSS:\s+(\d+) kB", status)
+    assert match is not None
+    return int(match[1]) << 10
 
 
 class MemoryMonitor:
-    """The most memory that the service held since it began, and how its engines ran meanwhile.
-
-    Of each kind of engine: niceness and scheduling policy.
-    """
+    """The service's peak memory, and its engines' niceness and scheduling policy, by kind."""
 
     def __init__(self, headend: ServiceProcess) -> None:
         self.before = self.most = memory(headend)
@@ -146,7 +145,7 @@ class MemoryMonitor:
     def _see(self, child: int) -> None:
         words = Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0")
         status = Path(f"/proc/{child}/status").read_text()
-        if b"transcode.engine" in words and "Seccomp:\t2" in status:  # it is in its box
+        if b"transcode.engine" in words and "Seccomp:\t2" in status:  # it is in its sandbox
             kind = words[words.index(b"transcode.engine") + 1].decode()
             ways = (os.getpriority(os.PRIO_PROCESS, child), os.sched_getscheduler(child))
             self.engines.setdefault(kind, set()).add(ways)
@@ -158,7 +157,7 @@ class MemoryMonitor:
 
 @contextmanager
 def measured(headend: ServiceProcess) -> Generator[MemoryMonitor]:
-    """Look at the service's memory for the length of the block."""
+    """Measure the service's memory for the length of the block."""
     ended, measuring = threading.Event(), MemoryMonitor(headend)
     looking = threading.Thread(target=measuring.sample, args=(ended,))
     looking.start()
@@ -175,18 +174,18 @@ def is_sentence(text: str, bird: Canary) -> bool:
 
 
 def ended(headend: ServiceProcess, status: int, answer: dict[str, Any]) -> tuple[str, str]:
-    """Return how a file ended, and with which words."""
+    """Return what became of a file, and the reason."""
     if status == 422:
         return "refused", "\n".join(itertools.chain(*answer["errors"].values()))
     assert status == 201, (status, answer)
     path = f"/api/videos/{answer['video']['id']}/status"
 
     def over() -> dict[str, Any] | None:
-        shown = get_json(headend, path)
-        return shown if shown["state"] in ("completed", "failed") else None
+        record = get_json(headend, path)
+        return record if record["state"] in ("completed", "failed") else None
 
-    shown = poll(over, within=90, what="the end of a hostile file")
-    return str(shown["state"]), str(shown["reason"])
+    record = poll(over, within=90, what="the end of a hostile file")
+    return str(record["state"]), str(record["reason"])
 
 
 def test_twenty_hostile_files_cost_a_live_stream_no_frame(
@@ -195,15 +194,15 @@ def test_twenty_hostile_files_cost_a_live_stream_no_frame(
     without_slate(headend)
     good = film(tmp_path / "good.mp4", *X264, "-movflags", "+faststart", seconds=4)
     secret = film(tmp_path / "secret.ts", *X264, seconds=1)
-    progress, held = tmp_path / "progress.txt", dict[str, CollectedRendition]()
+    progress, collected = tmp_path / "progress.txt", dict[str, CollectedRendition]()
     options = ("-stream_loop", "-1", "-progress", str(progress))
     command = ffmpeg(small_source, f"{headend.server}/{headend.key}", *options)
-    left = threading.Event()
+    stopped = threading.Event()
 
     def watch() -> None:
-        while not left.wait(0.7):
+        while not stopped.wait(0.7):
             with suppress(AssertionError):  # not listed yet
-                collect(headend.playlist, held)
+                collect(headend.playlist, collected)
 
     with canary(secret) as bird, publishing(command) as encoder, ThreadPoolExecutor(21) as threads:
         try:
@@ -215,13 +214,13 @@ def test_twenty_hostile_files_cost_a_live_stream_no_frame(
             bird.alarms()
             began = time.monotonic()
             with measured(headend) as measuring:
-                sent = {
+                uploads = {
                     name: threads.submit(send, headend, token, named, data)
                     for token, (name, data), named in zip(
                         itertools.cycle(tokens), hostile.items(), NAMES, strict=False
                     )
                 }
-                answers = {name: each.result() for name, each in sent.items()}
+                answers = {name: each.result() for name, each in uploads.items()}
                 seconds = time.monotonic() - began
                 outcomes = {name: ended(headend, *answer) for name, answer in answers.items()}
             assert bird.alarms() == []
@@ -232,10 +231,10 @@ def test_twenty_hostile_files_cost_a_live_stream_no_frame(
                     assert is_sentence(words, bird), (name, words)
             assert measuring.growth < GROWTH_BYTES
             base, most = os.nice(0), 19
-            files_ways = {(min(most, base + nice), os.SCHED_BATCH) for nice in (7, 10)}
+            allowed_ways = {(min(most, base + nice), os.SCHED_BATCH) for nice in (7, 10)}
             assert measuring.engines.pop("live") == {(min(most, base + 5), os.SCHED_OTHER)}
             assert "asset" in measuring.engines or "probe" in measuring.engines
-            assert all(ways <= files_ways for ways in measuring.engines.values())
+            assert all(ways <= allowed_ways for ways in measuring.engines.values())
             assert encoder.poll() is None
             status, answer = upload(headend, good)
             assert status == 201, answer
@@ -244,19 +243,21 @@ def test_twenty_hostile_files_cost_a_live_stream_no_frame(
         finally:
             encoder.send_signal(signal.SIGINT)
             encoder.wait(timeout=10 * SCALE)
-            left.set()
+            stopped.set()
     poll(
         lambda: all(media(address).ended for address in addresses(headend.playlist).values()),
         within=20,
         what="the run's end",
     )
-    collect(headend.playlist, held)
-    shown = re.findall(r"^frame=\s*(\d+)", progress.read_text(), re.MULTILINE)
-    top = held["360p"]
+    collect(headend.playlist, collected)
+    frame_counts = re.findall(r"^frame=\s*(\d+)", progress.read_text(), re.MULTILINE)
+    top = collected["360p"]
     assert sorted(top.segments) == list(range(len(top.segments)))
     assert not any(segment.discontinuity for segment in top.segments.values())
     arrived = digests(top.file(tmp_path / "top.mp4"))
-    assert arrived == list(itertools.islice(itertools.cycle(digests(small_source)), int(shown[-1])))
+    assert arrived == list(
+        itertools.islice(itertools.cycle(digests(small_source)), int(frame_counts[-1]))
+    )
     assert decoder_errors(top.file(tmp_path / "top.mp4")) == ""
     log = headend.log.read_text()
     assert str(secret) not in log
@@ -268,5 +269,5 @@ def test_twenty_hostile_files_cost_a_live_stream_no_frame(
         f" {counts.count('completed')} made into what film they held; answered in {seconds:.1f} s",
         "none elsewhere",
     )
-    proof("frames of the encoder on air meanwhile", f"{len(arrived)} of {shown[-1]}", "all")
+    proof("frames of the encoder on air meanwhile", f"{len(arrived)} of {frame_counts[-1]}", "all")
     proof("most that the service grew meanwhile", f"{measuring.growth >> 20} MiB", "below 64 MiB")

@@ -1,4 +1,4 @@
-"""Several hosts receive a stream's encoders, and any of them dies, freezes or comes back."""
+"""Several hosts receive a stream's encoders, and any of them dies, freezes or returns."""
 
 import subprocess
 from collections.abc import Generator, Iterator
@@ -29,7 +29,7 @@ GOP_MS = 2000
 
 
 class SharedHosts(NamedTuple):
-    """Hosts that the tests share: those of the streams run before each test."""
+    """Hosts that the tests share; the ingest hosts run at the start of each test."""
 
     hosts: HostProcesses
     api: HostProcess
@@ -55,7 +55,7 @@ def installation(
 
 @pytest.fixture
 def shared(installation: SharedHosts) -> Iterator[SharedHosts]:
-    """The hosts, all of them running and without a stream."""
+    """The hosts, all running and without streams."""
     for host in (installation.first, installation.second):
         if host.running.process.poll() is not None:
             host.stop()
@@ -75,12 +75,12 @@ def newest(stream: EncoderPair) -> int:
 
 
 def wait_for_both(hosts: HostProcesses, stream: EncoderPair, owner: str) -> None:
-    """Wait until both encoders send, and some segments are there."""
+    """Wait until both encoders send, and some segments are listed."""
     poll(lambda: multivariant(stream.playlist), within=30, what="a playlist")
     poll(lambda: stream.receives() == 2, within=20, what="both encoders")
-    found = hosts.owner(stream.number)
-    assert found is not None
-    assert found[0] == owner
+    ownership = hosts.owner(stream.number)
+    assert ownership is not None
+    assert ownership[0] == owner
     wait_for_segments(stream, 3)
 
 
@@ -98,17 +98,17 @@ def taken_over(hosts: HostProcesses, stream: EncoderPair, owner: str, generation
 
 
 def check_pictures(archive: PlaylistArchive, folder: Path, *, marks: int) -> None:
-    """Nothing may be lost where the owner changes; up to a distance of keyframes is shown again.
+    """Check that a change of the owner loses nothing, and repeats at most one keyframe interval.
 
-    What the owner had not stored when it was gone, the other host sends again.
+    The new owner sends again what the old one had not stored.
     """
     (top,) = [name for name in archive.held if name != "audio"][:1]
-    found = clock_jumps(archive.pictures(top, folder / "kept"))
-    taken_over = [each for each in found if each.after.segment in archive.marks(top)]
+    jumps = clock_jumps(archive.pictures(top, folder / "kept"))
+    taken_over = [each for each in jumps if each.after.segment in archive.marks(top)]
     assert [each.gap_ms for each in taken_over if each.gap_ms > 0] == []
-    # A switch between encoders loses up to half of it, as on one host.
-    assert [each.gap_ms for each in found if each.gap_ms > GOP_MS // 2] == []
-    assert [each.gap_ms for each in found if each.gap_ms < -GOP_MS] == []
+    # A switch between encoders loses up to half an interval, as on one host.
+    assert [each.gap_ms for each in jumps if each.gap_ms > GOP_MS // 2] == []
+    assert [each.gap_ms for each in jumps if each.gap_ms < -GOP_MS] == []
     assert len(archive.marks(top)) <= marks
 
 
@@ -135,7 +135,7 @@ def two_encoders(shared: SharedHosts) -> Generator[PublishedPair]:
             yield PublishedPair(first, second, stream, primary, backup)
 
 
-def test_a_killed_owner_is_followed_by_the_host_that_relays_the_backup(
+def test_a_killed_owner_is_replaced_by_the_host_that_relays_the_backup(
     shared: SharedHosts, tmp_path: Path
 ) -> None:
     hosts = shared.hosts
@@ -148,7 +148,7 @@ def test_a_killed_owner_is_followed_by_the_host_that_relays_the_backup(
             wait_for_segments(stream, 3)
             assert addresses(stream.playlist) == run
             assert backup.poll() is None
-            # The host comes back, and with it the primary: through the new owner.
+            # The host returns, and the primary with it, relayed to the new owner.
             first.start()
             with publishing(primary):
                 poll(lambda: stream.receives() == 2, within=20, what="both again")
@@ -161,17 +161,19 @@ def test_a_killed_owner_is_followed_by_the_host_that_relays_the_backup(
     assert not second.log_has("Traceback")
 
 
-def test_an_owner_that_was_frozen_gives_way_and_relays(shared: SharedHosts, tmp_path: Path) -> None:
+def test_an_owner_that_was_frozen_surrenders_and_relays(
+    shared: SharedHosts, tmp_path: Path
+) -> None:
     hosts = shared.hosts
     with two_encoders(shared) as (first, second, stream, primary, backup):
         with following(stream.playlist) as viewer, archiving(stream.playlist) as archive:
             wait_for_segments(stream, 2)
-            said = first.running.log.read_text().count("surrendered")
+            surrendered_before = first.running.log.read_text().count("surrendered")
             with first.frozen():
                 taken_over(hosts, stream, "b", 2)
                 wait_for_segments(stream, 4)
             poll(
-                lambda: first.running.log.read_text().count("surrendered") > said,
+                lambda: first.running.log.read_text().count("surrendered") > surrendered_before,
                 within=20,
                 what="giving way",
             )
@@ -179,7 +181,7 @@ def test_an_owner_that_was_frozen_gives_way_and_relays(shared: SharedHosts, tmp_
         assert backup.poll() is None
         assert max(viewer.marks.values()) <= 1
         check_pictures(archive, tmp_path, marks=1)
-        # Its encoder comes back through it, and is relayed.
+        # Its encoder returns, and is relayed.
         with publishing(primary):
             poll(lambda: stream.receives() == 2, within=20, what="both again")
             assert hosts.owner(stream.number) == ("b", 2)
@@ -187,7 +189,7 @@ def test_an_owner_that_was_frozen_gives_way_and_relays(shared: SharedHosts, tmp_
     assert not second.log_has("Traceback")
 
 
-def test_commands_reach_the_owner_and_a_run_that_nobody_returns_to_is_ended(
+def test_commands_reach_the_owner_and_a_run_without_encoders_is_ended(
     shared: SharedHosts, small_source: Path
 ) -> None:
     hosts, api, first, _ = shared
@@ -206,26 +208,30 @@ def test_commands_reach_the_owner_and_a_run_that_nobody_returns_to_is_ended(
     assert hosts.owner(stream.number) is None
 
 
-def test_a_stream_too_many_is_run_by_the_host_with_room_and_moves_only_when_that_one_stops(
+def test_a_stream_beyond_a_hosts_capacity_runs_on_another_host_until_that_one_stops(
     shared: SharedHosts, small_source: Path
 ) -> None:
     hosts, api, _, roomy = shared
-    one, two = pair(api.running), pair(api.running, "One too many")
+    first_stream, second_stream = pair(api.running), pair(api.running, "One too many")
 
     def sending(stream: EncoderPair) -> list[str]:
         return ffmpeg(small_source, hosts.url("a", stream.key), "-stream_loop", "-1")
 
-    with publishing(sending(one)):
-        poll(lambda: hosts.owner(one.number) == ("a", 1), within=20, what="an owner")
-        with publishing(sending(two)) as second:
-            poll(lambda: hosts.owner(two.number) == ("b", 1), within=20, what="the one with room")
-            poll(lambda: multivariant(two.playlist), within=30, what="a playlist")
-            wait_for_segments(two, 2)
-            run = addresses(two.playlist)
-            # It stops as for a new version: nobody has room, and the stream goes on all the same.
+    with publishing(sending(first_stream)):
+        poll(lambda: hosts.owner(first_stream.number) == ("a", 1), within=20, what="an owner")
+        with publishing(sending(second_stream)) as encoder:
+            poll(
+                lambda: hosts.owner(second_stream.number) == ("b", 1),
+                within=20,
+                what="the one with room",
+            )
+            poll(lambda: multivariant(second_stream.playlist), within=30, what="a playlist")
+            wait_for_segments(second_stream, 2)
+            run = addresses(second_stream.playlist)
+            # It stops as for an upgrade: no host has room, but the stream continues.
             roomy.stop()
-            taken_over(hosts, two, "a", 2)
-            wait_for_segments(two, 2)
-            assert addresses(two.playlist) == run
-            assert second.poll() is None
-            assert hosts.owner(one.number) == ("a", 1)
+            taken_over(hosts, second_stream, "a", 2)
+            wait_for_segments(second_stream, 2)
+            assert addresses(second_stream.playlist) == run
+            assert encoder.poll() is None
+            assert hosts.owner(first_stream.number) == ("a", 1)

@@ -1,7 +1,7 @@
-"""Any one of six hosts is killed, frozen or cut off, again and again: everything goes on.
+"""Any one of six hosts is killed, frozen or cut off, again and again: everything continues.
 
-Each host has a network stack of its own (`tests.support.e2e.network_namespaces`), so that one that
-is cut off lives on without knowing it.
+Each host has its own network stack (`tests.support.e2e.network_namespaces`), so a host that is cut
+off keeps running.
 """
 
 import os
@@ -51,7 +51,7 @@ X264: Final = ("-c:v", "libx264", "-preset", "ultrafast", "-g", "60", "-c:a", "a
 
 
 class HostsAndStreams:
-    """Two hosts of each role, and streams whose primary is at the one and backup at the other."""
+    """Two hosts of each role; each stream has its encoders at different ingest hosts."""
 
     def __init__(self, hosts: HostProcesses, bucket: OwnBucket, database: str) -> None:
         self.hosts = hosts
@@ -68,7 +68,7 @@ class HostsAndStreams:
         self.bases = [host.running.http for host in self.apis]
 
     def api_hosts(self, first: int) -> ApiHosts:
-        """Return the API hosts as a viewer knows them whose first one that is."""
+        """Return the API hosts in the order of a viewer that prefers host `first`."""
         first %= len(self.bases)
         return ApiHosts([*self.bases[first:], *self.bases[:first]])
 
@@ -78,10 +78,10 @@ class HostsAndStreams:
         return playlist.sequence + len(playlist.segments)
 
     def wait_for_segments(self, count: int) -> None:
-        """Wait until each API host shows more of each stream."""
-        seen = [(host, stream) for host in self.apis for stream in self.streams]
-        before = [self.newest(host, stream) for host, stream in seen]
-        for (host, stream), least in zip(seen, before, strict=True):
+        """Wait until each API host lists `count` more segments of each stream."""
+        pairs = [(host, stream) for host in self.apis for stream in self.streams]
+        before = [self.newest(host, stream) for host, stream in pairs]
+        for (host, stream), least in zip(pairs, before, strict=True):
             poll(
                 lambda host=host, stream=stream, least=least + count: (
                     self.newest(host, stream) >= least
@@ -123,7 +123,7 @@ def installation(tmp_path: Path) -> Iterator[HostsAndStreams]:
 
 
 def fail(host: HostProcess, kind: str, written: WrittenOnce) -> None:
-    """Have a host fail, and come back."""
+    """Let a host fail, and return."""
     if kind == "kill":
         host.kill()
         time.sleep(1)
@@ -131,11 +131,11 @@ def fail(host: HostProcess, kind: str, written: WrittenOnce) -> None:
         return
     with host.frozen() if kind == "freeze" else host.cut_off():
         time.sleep(AWAY_SECONDS)
-        written.refresh()  # what there was before it woke up must be there afterwards
+        written.refresh()  # the objects from before it resumed must be unchanged afterwards
 
 
 def incomplete(api: ServiceProcess, videos: list[int]) -> list[int]:
-    """Return which videos are not complete; none may have failed."""
+    """Return the videos that are not complete; none may have failed."""
     states = {
         number: str(get_json(api, f"/api/videos/{number}/status")["state"]) for number in videos
     }
@@ -144,12 +144,12 @@ def incomplete(api: ServiceProcess, videos: list[int]) -> list[int]:
 
 
 def print_progress(text: str) -> None:
-    """Tell who waits how far it is: this takes a quarter of an hour."""
+    """Print the progress, since the test takes a quarter of an hour."""
     print(f"{time.strftime('%T')} {text}", file=sys.__stderr__, flush=True)
 
 
 class FailureRounds:
-    """One failure after the other, and what was seen of each."""
+    """Failures one after the other, and their results."""
 
     def __init__(self, installation: HostsAndStreams, path: Path) -> None:
         self.installation = installation
@@ -164,7 +164,7 @@ class FailureRounds:
         self._chance = random.Random(SEED)
 
     def run(self, viewers: list[RoamingViewer], waits: list[LowLatencyViewer]) -> None:
-        """Have one of the hosts fail, and wait until all is as before."""
+        """Let one of the hosts fail, and wait until all has recovered."""
         host, kind = self._chance.choice(self.installation.all), self._chance.choice(KINDS)
         api = self.installation.apis[0].running
         for _ in range(FILMS - len(incomplete(api, self.films))):
@@ -191,7 +191,7 @@ class FailureRounds:
         )
 
 
-def test_everything_outlives_the_failure_of_any_host(
+def test_everything_survives_the_failure_of_any_host(
     installation: HostsAndStreams, small_source: Path, tmp_path: Path, proof: Proof
 ) -> None:
     path = film(tmp_path / "film.mp4", *X264, seconds=20, size=(640, 360), rate=30)
@@ -231,27 +231,33 @@ def test_everything_outlives_the_failure_of_any_host(
         within=120,
         what="all films",
     )
-    sent = {name: data for each in uploaders for name, data in each.made.items()}
-    made = poll(
-        lambda: found if sent.keys() <= (found := installation.made()).keys() else None,
+    uploaded = {name: data for each in uploaders for name, data in each.made.items()}
+    completions = poll(
+        lambda: counts if uploaded.keys() <= (counts := installation.made()).keys() else None,
         within=120,
         what="all uploads made",
     )
-    check_videos(installation, rounds.films, sent, made)
+    check_videos(installation, rounds.films, uploaded, completions)
     rounds.written.refresh()
     compared = sum(rounds.written.compare_with(each.digests) for each in viewers)
     assert rounds.written.faults == []
 
     failed = rounds.failed
-    taken = sum(count for name, count in failed.items() if name.split()[0] in "ab")
+    ingest_failures = sum(count for name, count in failed.items() if name.split()[0] in "ab")
     marks = max(max(each.marks.values(), default=0) for each in viewers)
     longest = max(each.longest for each in waits)
     least = min(each.least for each in viewers)
     proof(f"{failed.total()} failures of one of six hosts, seed {SEED}", str(dict(failed)), "")
     proof("least that viewers at normal latency had to play", f"{least:.1f} s of 12 s", "> 0 s")
-    proof("discontinuities", f"{marks} after {taken} failures of ingest hosts", f"≤ {taken}")
+    proof(
+        "discontinuities",
+        f"{marks} after {ingest_failures} failures of ingest hosts",
+        f"≤ {ingest_failures}",
+    )
     proof("longest wait for a part at low latency", f"{longest:.1f} s", f"≤ {MOST_WAIT:.0f} s")
-    films = f"{len(rounds.films)} films, {len(sent)} uploads cut {sum(e.cuts for e in uploaders)}"
+    films = (
+        f"{len(rounds.films)} films, {len(uploaded)} uploads cut {sum(e.cuts for e in uploaders)}"
+    )
     proof("films and uploads complete, each made once, as sent", f"{films} times", "all")
     proof(
         "segments of which another host changed a byte",
@@ -259,26 +265,29 @@ def test_everything_outlives_the_failure_of_any_host(
         "0",
     )
     proof("events that say that a stream is off the air", str(off[0][0]), "0")
-    assert marks <= taken
+    assert marks <= ingest_failures
     assert off == [(0,)]
     assert least > 0
     assert longest <= MOST_WAIT * SCALE
 
 
 def check_videos(
-    installation: HostsAndStreams, films: list[int], sent: dict[str, bytes], made: Counter[str]
+    installation: HostsAndStreams,
+    films: list[int],
+    uploaded: dict[str, bytes],
+    completions: Counter[str],
 ) -> None:
-    """Each film and each upload is one video, made once; what was uploaded is what is stored."""
-    assert set(made.values()) == {1}, made
-    assert len(made) == len(films) + len(sent)
+    """Check that each film and upload is one video, made once, and stored as it was uploaded."""
+    assert set(completions.values()) == {1}, completions
+    assert len(completions) == len(films) + len(uploaded)
     server, bucket, prefix = (
         installation.bucket.server,
         installation.bucket.location.bucket,
         "media/sources/",
     )
     stored = server.versions(bucket, prefix)
-    assert len(stored) == len(made)
-    for name, data in sent.items():
+    assert len(stored) == len(completions)
+    for name, data in uploaded.items():
         (key,) = [each for each in stored if each.startswith(f"{prefix}{name}/")]
         assert server.read(bucket, key) == data
     poll(  # the streams' recordings get their previews now

@@ -22,7 +22,7 @@ SECRET = "hush-hush"
 
 
 class FileServer:
-    """A server with one file; while `held` is not set it stops in the file's middle."""
+    """A server with one file; until `released` is set it stops in the file's middle."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -84,10 +84,10 @@ def begin_import(headend: ServiceProcess, server: FileServer) -> int:
         body={"url": server.url},
     )
     assert answer.status == 201, answer.text
-    made = json.loads(answer.body)["video"]
-    assert made["uploading"] is True
-    assert made["title"] == "film"
-    return made["id"]
+    video = json.loads(answer.body)["video"]
+    assert video["uploading"] is True
+    assert video["title"] == "film"
+    return video["id"]
 
 
 def test_a_video_from_an_address_plays(tmp_path: Path) -> None:
@@ -99,18 +99,18 @@ def test_a_video_from_an_address_plays(tmp_path: Path) -> None:
         server.released.set()
         video = begin_import(headend, server)
         completed(headend, video, within=90)
-        shown = get_json(headend, f"/api/videos/{video}")
-        held: dict[str, CollectedRendition] = {}
-        collect(f"{headend.http}/{shown['media_resource']}", held)
-        assert {"360p", "audio"} <= set(held)
-        assert all(each.segments for each in held.values())
-        assert 5.5 < shown["length"] < 6.5
+        record = get_json(headend, f"/api/videos/{video}")
+        collected: dict[str, CollectedRendition] = {}
+        collect(f"{headend.http}/{record['media_resource']}", collected)
+        assert {"360p", "audio"} <= set(collected)
+        assert all(each.segments for each in collected.values())
+        assert 5.5 < record["length"] < 6.5
         headend.stop()
         assert SECRET not in headend.log.read_text()
         assert server.requests == 1
 
 
-def test_without_leave_a_private_network_is_not_fetched_from(tmp_path: Path) -> None:
+def test_an_import_from_a_private_network_that_is_not_allowed_fails(tmp_path: Path) -> None:
     with file_server(b"secret") as server:
         server.released.set()
         closed = settings(server, HEADEND_IMPORTS__ALLOW_PRIVATE="")
@@ -126,7 +126,7 @@ def test_without_leave_a_private_network_is_not_fetched_from(tmp_path: Path) -> 
 
 
 @pytest.mark.prove
-def test_an_import_outlives_the_worker_that_is_killed(tmp_path: Path) -> None:
+def test_an_import_survives_a_killed_worker(tmp_path: Path) -> None:
     path = film(tmp_path / "film.mp4", *X264, seconds=6, size=(640, 360), rate=30)
     data = tmp_path / "data"
     with file_server(path.read_bytes()) as server:
@@ -138,7 +138,7 @@ def test_an_import_outlives_the_worker_that_is_killed(tmp_path: Path) -> None:
             headend.process.wait()
         server.released.set()
         with service(data, environment=environment) as headend:
-            # Once the dead one's lease has run out.
+            # Once the lease of the killed worker has expired.
             completed(headend, video, within=120)
         assert server.requests == 2
         sources = [each for each in (data / "objects" / "sources").rglob("*") if each.is_file()]

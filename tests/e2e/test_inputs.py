@@ -1,4 +1,4 @@
-"""Every odd source of the table plays in Chromium and decodes in ffmpeg without a word."""
+"""Every odd source of the table plays in Chromium, and decodes in ffmpeg without messages."""
 
 import threading
 import time
@@ -25,7 +25,7 @@ from tests.support.waiting import poll
 pytestmark = pytest.mark.e2e
 
 _AT_ONCE = 3
-# Those that take different ways through ingest and engine; `make prove` tries them all.
+# Sources that take different paths through ingest and engine; `make prove` tries them all.
 _FEW = frozenset(
     {
         "another size in mid-stream", "HEVC", "sound alone",
@@ -34,13 +34,13 @@ _FEW = frozenset(
 
 
 def plays(sample: PlayerSample, entry: Input) -> bool:
-    """Say whether the page shows and sounds what the source has."""
+    """Return whether the page plays the source's picture and sound, as far as it has them."""
     picture = sample.width > 0 or not entry.picture
     return sample.state == "playing" and picture and sample.audio_bytes > 0
 
 
 def watch(viewer: Viewer, entry: Input) -> PlayerSample:
-    """See 3 s go by."""
+    """Wait until 3 s have been played."""
     first = viewer.wait(lambda sample: plays(sample, entry), 30, "playing")
     return viewer.wait(
         lambda sample: plays(sample, entry) and sample.position - first.position >= 3,
@@ -50,7 +50,7 @@ def watch(viewer: Viewer, entry: Input) -> PlayerSample:
 
 
 def follow(url: str, collected: dict[str, CollectedRendition]) -> None:
-    """Fetch all there is, to the ENDLIST."""
+    """Fetch everything listed, up to the ENDLIST."""
     deadline = time.monotonic() + 90 * SCALE
     while time.monotonic() < deadline:
         if multivariant(url) is not None:
@@ -64,62 +64,62 @@ def follow(url: str, collected: dict[str, CollectedRendition]) -> None:
 def serve(
     headend: ServiceProcess, browser: Chromium, entry: Input, folder: Path, turn: threading.Lock
 ) -> str:
-    """Send a source and look at what comes out; return what was wrong, "" if nothing was."""
+    """Send a source and check the output; return the faults, "" if there are none."""
     with turn:  # encoders take all cores
         file = entry.make(folder)
     record = headend.add_stream(entry.name)
     hash_, key = str(record["hash"]), str(record["stream"])
     url = f"{headend.http}/live/{hash_}/index.m3u8"
     collected: dict[str, CollectedRendition] = {}
-    # Before the source, which lasts for some seconds: a busy machine may take as long for a page.
+    # Before the source, which lasts some seconds only: a busy machine may open a page as slowly.
     viewer = browser.open(f"{headend.http}/watch/{hash_}")
     with entry.sending(file, f"{headend.server}/{key}"):
         poll(lambda: multivariant(url), within=20, what="a playlist")
-        seen = watch(viewer, entry)
+        sample = watch(viewer, entry)
         follow(url, collected)
-    fatal = [fault for fault in seen.faults if fault.endswith("fatal")]
+    fatal = [fault for fault in sample.faults if fault.endswith("fatal")]
     viewer.close()
     wrong = [f"hls.js: {fatal}"] if fatal else []
-    for name, what in collected.items():
-        marks = sum(held.discontinuity for held in what.segments.values())
+    for name, rendition in collected.items():
+        marks = sum(segment.discontinuity for segment in rendition.segments.values())
         if marks > entry.marks:
             wrong.append(f"{name}: {marks} discontinuities")
-        longest = max(held.duration for held in what.segments.values())
+        longest = max(segment.duration for segment in rendition.segments.values())
         if longest > 4.5 * 90_000:
             wrong.append(f"{name}: a segment of {longest / 90_000:.1f} s")
-        for stretch in what.stretches(folder / f"{name}.mp4"):
-            if said := decoder_errors(stretch):
-                wrong.append(f"{name}: {said}")
+        for path in rendition.stretches(folder / f"{name}.mp4"):
+            if messages := decoder_errors(path):
+                wrong.append(f"{name}: {messages}")
     return "; ".join(wrong)
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Chromium]:
-    """Chromium, which would else not play a page that nobody touched."""
+    """Chromium with autoplay, which it otherwise refuses to pages without user input."""
     with chromium("--autoplay-policy=no-user-gesture-required") as running:
         yield running
 
 
 def try_all(headend: ServiceProcess, browser: Chromium, folder: Path, entries: list[Input]) -> None:
-    """Serve some sources at a time, and say of all what was wrong."""
+    """Serve a few sources at a time; fail with the faults of all."""
     without_slate(headend)
     turn = threading.Lock()
     wrong: dict[str, str] = {}
 
-    def one(numbered: tuple[int, Input]) -> None:
+    def try_one(numbered: tuple[int, Input]) -> None:
         number, entry = numbered
         place = folder / str(number)
         place.mkdir()
         try:
-            said = serve(headend, browser, entry, place, turn)
+            problem = serve(headend, browser, entry, place, turn)
         except (AssertionError, TimeoutError, OSError) as error:
-            said = str(error)
-        if said:
-            wrong[entry.name] = said
+            problem = str(error)
+        if problem:
+            wrong[entry.name] = problem
 
     with ThreadPoolExecutor(_AT_ONCE) as threads:
-        list(threads.map(one, enumerate(entries)))
-    assert wrong == {}, "\n".join(f"{name}: {said}" for name, said in wrong.items())
+        list(threads.map(try_one, enumerate(entries)))
+    assert wrong == {}, "\n".join(f"{name}: {problem}" for name, problem in wrong.items())
 
 
 def test_some_odd_sources_play(headend: ServiceProcess, browser: Chromium, tmp_path: Path) -> None:

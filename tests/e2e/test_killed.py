@@ -1,4 +1,4 @@
-"""Engines and services killed from outside at any moment: what players follow stays true."""
+"""Engines and services killed at any moment: playlists stay consistent for players."""
 
 import os
 import random
@@ -31,10 +31,10 @@ _PAUSE = {4: (0.0, 4.0), 50: (15.5, 19.0)}  # seconds between the deaths of a st
 
 
 def engine_of(headend: ServiceProcess, stream: str) -> int | None:
-    """Return the process that makes a stream, as the log names it last."""
-    named = re.findall(rf'event="engine on" stream={stream} engine=(\d+)', headend.log.read_text())
-    found = int(named[-1]) if named else None
-    return found if Path(f"/proc/{found}").exists() else None
+    """Return the process of a stream's engine, which the log names last; None if it has ended."""
+    pids = re.findall(rf'event="engine on" stream={stream} engine=(\d+)', headend.log.read_text())
+    pid = int(pids[-1]) if pids else None
+    return pid if Path(f"/proc/{pid}").exists() else None
 
 
 def kill_engines(
@@ -46,7 +46,10 @@ def kill_engines(
     pause: tuple[float, float],
     seed: int,
 ) -> tuple[float, int]:
-    """Publish a stream and kill its engines; return the slowest new one and what was followed."""
+    """Publish a stream and kill its engines.
+
+    Return the seconds of the slowest new engine, and the number of segments that were followed.
+    """
     moments = random.Random(seed)
     hash_, key = str(record["hash"]), str(record["stream"])
     playlist = f"{headend.http}/live/{hash_}/index.m3u8"
@@ -65,7 +68,7 @@ def kill_engines(
                     what=f"an engine after death {death + 1}",
                 )
                 slowest = max(slowest, time.monotonic() - killed)
-                # What the dead one had handed over may still come before the discontinuity.
+                # Segments that the killed engine had delivered may come before the discontinuity.
                 poll(
                     lambda met=death + 1: follower.marks.get("audio", 0) >= met,
                     within=20,
@@ -79,7 +82,7 @@ def kill_engines(
 
 
 @pytest.mark.parametrize("deaths", [_FEW, _ALL])
-def test_an_engine_killed_at_any_moment_leaves_playlists_true(
+def test_an_engine_killed_at_any_moment_leaves_playlists_consistent(
     headend: ServiceProcess, two_rungs: Path, deaths: int, proof: Proof
 ) -> None:
     streams = _STREAMS[deaths]
@@ -97,21 +100,21 @@ def test_an_engine_killed_at_any_moment_leaves_playlists_true(
             )
             for number, record in enumerate(records)
         ]
-        found = [one.result() for one in killing]
+        results = [result.result() for result in killing]
     proof(
         f"{deaths} engines killed at any moment: slowest new one",
-        f"{max(slowest for slowest, _ in found):.2f} s",
+        f"{max(slowest for slowest, _ in results):.2f} s",
         _ASKED[deaths],
     )
     proof(
         f"{deaths} engines killed at any moment: segments that a player followed",
-        f"{sum(segments for _, segments in found)}, none missing, no hole unmarked",
+        f"{sum(segments for _, segments in results)}, none missing, no hole unmarked",
         "no 404, no number back, no hole unmarked",
     )
 
 
 @pytest.mark.parametrize("deaths", [pytest.param(2, id="a few", marks=pytest.mark.prove), _ALL])
-def test_a_service_killed_at_any_moment_goes_on_with_its_run(
+def test_a_service_killed_at_any_moment_continues_its_run(
     tmp_path: Path, two_rungs: Path, deaths: int, proof: Proof
 ) -> None:
     moments = random.Random(_SEED + 1)
@@ -136,15 +139,15 @@ def test_a_service_killed_at_any_moment_goes_on_with_its_run(
     )
 
 
-def test_a_project_that_is_deleted_as_the_service_dies_goes_at_the_next_start(
+def test_a_project_deleted_just_before_a_kill_is_removed_at_the_next_start(
     tmp_path: Path,
 ) -> None:
     data = tmp_path / "data"
     environment = {"HEADEND_STORAGE__MIN_FREE_BYTES": "0"}
     with service(data, environment=environment) as first:
         projects = f"{first.http}/api/projects"
-        made = fetch(projects, method="POST", token=first.token, body={"name": "Doomed"})
-        project = cast("dict[str, object]", made.json["project"])["id"]
+        answer = fetch(projects, method="POST", token=first.token, body={"name": "Doomed"})
+        project = cast("dict[str, object]", answer.json["project"])["id"]
         address = f"{projects}/{project}/streams"
         added = fetch(address, method="POST", token=first.token, body={"title": "A stream"})
         hash_ = cast("dict[str, object]", added.json["stream"])["hash"]
@@ -152,9 +155,9 @@ def test_a_project_that_is_deleted_as_the_service_dies_goes_at_the_next_start(
         poster.parent.mkdir(parents=True)
         poster.write_bytes(b"poster")
         assert fetch(f"{first.http}/watch/{hash_}").status == 200
-        gone = fetch(f"{projects}/{project}", method="DELETE", token=first.token)
+        deletion = fetch(f"{projects}/{project}", method="DELETE", token=first.token)
         first.stop(signal.SIGKILL)
-        assert gone.status == 204
+        assert deletion.status == 204
     with service(data, environment=environment) as second:
         address = f"{second.http}/api/projects/{project}/streams"
         assert fetch(address, token=second.token).status == 404

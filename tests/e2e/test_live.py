@@ -1,4 +1,4 @@
-"""Encoders publish, players fetch: what comes out is what went in, in every rung."""
+"""Encoders publish, players fetch: the output has all frames of the input, in every rung."""
 
 import hashlib
 import time
@@ -38,7 +38,7 @@ def headend(own_service: ServiceProcess) -> ServiceProcess:
 
 
 def picture_digests(path: Path) -> list[str]:
-    """Return a digest of each coded picture's slices: what no repackaging changes."""
+    """Return a digest of each coded picture's slices, which repackaging does not change."""
     digests: list[str] = []
     with av.open(str(path)) as container:
         for packet in container.demux(video=0):
@@ -54,7 +54,7 @@ def collect_until_the_end(url: str) -> dict[str, CollectedRendition]:
     def ended() -> bool:
         if multivariant(url) is None:
             return False
-        # First, since the last segment may come between the two.
+        # Before collecting, since the last segment may appear in between.
         is_over = all(media(address).ended for address in addresses(url).values())
         collect(url, collected)
         return is_over
@@ -66,7 +66,7 @@ def collect_until_the_end(url: str) -> dict[str, CollectedRendition]:
 def test_every_rung_is_whole_in_step_and_silent_in_ffmpeg(
     headend: ServiceProcess, three_rungs: Path, tmp_path: Path, proof: Proof
 ) -> None:
-    """One run, followed to its end, holds everything that was sent."""
+    """One run, followed to its end, contains everything that was sent."""
     without_slate(headend)
     with publishing(ffmpeg(three_rungs, f"{headend.server}/{headend.key}")):
         playlist = poll(
@@ -83,40 +83,44 @@ def test_every_rung_is_whole_in_step_and_silent_in_ffmpeg(
             f"{waited:.2f} s",
             "at most 3.5 s",
         )
-        held = collect_until_the_end(headend.playlist)
+        collected = collect_until_the_end(headend.playlist)
 
-    made = RUNGS
+    rungs = RUNGS
     if headend.has_shed():
         assert SCALE > 1, "a machine of its own makes all rungs"
-        made = {"720p": RUNGS["720p"]}
-        held = {name: what for name, what in held.items() if name in {*made, "audio"}}
+        rungs = {"720p": RUNGS["720p"]}
+        collected = {
+            name: rendition for name, rendition in collected.items() if name in {*rungs, "audio"}
+        }
     sizes = {(variant.width, variant.height) for variant in playlist.variants}
-    assert sizes == set(RUNGS.values()) or made != RUNGS
+    assert sizes == set(RUNGS.values()) or rungs != RUNGS
     assert all(variant.frame_rate == 30_000 for variant in playlist.variants)
     assert all(len(variant.codecs) == 2 for variant in playlist.variants)
-    assert set(held) == {*made, "audio"}
+    assert set(collected) == {*rungs, "audio"}
 
-    files = {name: what.file(tmp_path / f"{name}.mp4") for name, what in held.items()}
+    files = {
+        name: rendition.file(tmp_path / f"{name}.mp4") for name, rendition in collected.items()
+    }
     assert {name: decoder_errors(file) for name, file in files.items()} == dict.fromkeys(files, "")
 
-    check_figures(playlist_at_the_end(headend), held)
+    check_figures(playlist_at_the_end(headend), collected)
 
     # Out frames = in frames; the top rung is the source's own packets.
     sent = picture_digests(three_rungs)
     assert picture_digests(files["720p"]) == sent
-    times = {name: sorted(t for t, _ in frames(files[name])) for name in made}
+    times = {name: sorted(t for t, _ in frames(files[name])) for name in rungs}
     assert {name: len(found) for name, found in times.items()} == dict.fromkeys(times, len(sent))
-    for name in made:
+    for name in rungs:
         assert times[name] == pytest.approx(times["720p"], abs=0.001)
 
     # Boundaries: equal in all rungs, 2.000 s each, though scene cuts put keyframes in between.
-    numbers = sorted(held["720p"].segments)
-    for name, what in held.items():
-        assert sorted(what.segments) == numbers, name
-        lengths = [what.segments[number].duration for number in numbers]
+    numbers = sorted(collected["720p"].segments)
+    for name, rendition in collected.items():
+        assert sorted(rendition.segments) == numbers, name
+        lengths = [rendition.segments[number].duration for number in numbers]
         slack = FRAME if name != "audio" else 1920
         assert all(abs(length - 2 * SECOND) <= slack for length in lengths[:-1]), (name, lengths)
-        assert not any(what.segments[number].discontinuity for number in numbers)
+        assert not any(rendition.segments[number].discontinuity for number in numbers)
 
 
 def playlist_at_the_end(headend: ServiceProcess) -> MultivariantPlaylist:
@@ -125,45 +129,45 @@ def playlist_at_the_end(headend: ServiceProcess) -> MultivariantPlaylist:
     return playlist
 
 
-def check_figures(playlist: MultivariantPlaylist, held: dict[str, CollectedRendition]) -> None:
-    """The multivariant playlist's figures are true to the media."""
-    sound = held["audio"].segments
+def check_figures(playlist: MultivariantPlaylist, collected: dict[str, CollectedRendition]) -> None:
+    """Check the multivariant playlist's bit rates against the media."""
+    sound = collected["audio"].segments
     for variant in playlist.variants:
         name = variant.uri.split("/")[-2]
-        if name not in held:  # shed
+        if name not in collected:  # shed
             continue
-        segments = held[name].segments
+        segments = collected[name].segments
         rates = [
             8 * (len(segments[n].data) * SECOND / segments[n].duration)
             + 8 * (len(sound[n].data) * SECOND / sound[n].duration)
             for n in segments
         ]
         total = sum(len(segments[n].data) + len(sound[n].data) for n in segments)
-        average = 8 * total * SECOND / sum(one.duration for one in segments.values())
+        average = 8 * total * SECOND / sum(segment.duration for segment in segments.values())
         assert variant.bandwidth >= max(rates) * 0.99
         assert variant.average == pytest.approx(average, rel=0.15)
 
 
 def roads(headend: ServiceProcess, source: Path, keys: list[str]) -> dict[str, list[str]]:
-    """Return a command for each way in, each with a key of its own."""
+    """Return a command for each transport, each with another key."""
     port, secure = headend.port_of(headend.server), headend.port_of(headend.secure_server)
-    one, two, three, four, five, six = keys
+    first, second, third, fourth, fifth, sixth = keys
     return {
-        "ffmpeg, IPv4": ffmpeg(source, f"rtmp://127.0.0.1:{port}/live/{one}"),
-        "ffmpeg, IPv6": ffmpeg(source, f"rtmp://[::1]:{port}/live/{two}"),
-        "ffmpeg, TLS": ffmpeg(source, f"rtmps://localhost:{secure}/live/{three}"),
-        "rtmp2sink": gstreamer(source, f"rtmp2sink location=rtmp://127.0.0.1:{port}/live/{four}"),
-        "rtmpsink": gstreamer(source, f"rtmpsink location=rtmp://127.0.0.1:{port}/live/{five}"),
+        "ffmpeg, IPv4": ffmpeg(source, f"rtmp://127.0.0.1:{port}/live/{first}"),
+        "ffmpeg, IPv6": ffmpeg(source, f"rtmp://[::1]:{port}/live/{second}"),
+        "ffmpeg, TLS": ffmpeg(source, f"rtmps://localhost:{secure}/live/{third}"),
+        "rtmp2sink": gstreamer(source, f"rtmp2sink location=rtmp://127.0.0.1:{port}/live/{fourth}"),
+        "rtmpsink": gstreamer(source, f"rtmpsink location=rtmp://127.0.0.1:{port}/live/{fifth}"),
         "rtmpsink, TLS": gstreamer(
-            source, f"rtmpsink location=rtmps://127.0.0.1:{secure}/live/{six}"
+            source, f"rtmpsink location=rtmps://127.0.0.1:{secure}/live/{sixth}"
         ),
     }
 
 
-def test_every_encoder_gets_through(
+def test_every_encoder_and_transport_works(
     headend: ServiceProcess, small_source: Path, tmp_path: Path
 ) -> None:
-    """Six encoders at once, over every road, each into a stream of its own."""
+    """Six encoders at once, over every transport, each into another stream."""
     without_slate(headend)
     records = [headend.add_stream(f"Stream {number}") for number in range(6)]
     commands = roads(headend, small_source, [str(record["stream"]) for record in records])
@@ -171,10 +175,15 @@ def test_every_encoder_gets_through(
         for command in commands.values():
             stack.enter_context(publishing(command))
         urls = [str(record["stream_url"]) for record in records]
-        found = dict(zip(commands, threads.map(collect_until_the_end, urls), strict=True))
+        collected_by_way = dict(
+            zip(commands, threads.map(collect_until_the_end, urls), strict=True)
+        )
     sent = picture_digests(small_source)
-    for way, held in found.items():
-        files = {name: what.file(tmp_path / f"{way}-{name}.mp4") for name, what in held.items()}
+    for way, collected in collected_by_way.items():
+        files = {
+            name: rendition.file(tmp_path / f"{way}-{name}.mp4")
+            for name, rendition in collected.items()
+        }
         assert set(files) == {"360p", "audio"}, way
         silent = {name: decoder_errors(file) for name, file in files.items()}
         assert silent == dict.fromkeys(files, ""), way
@@ -217,7 +226,7 @@ def test_a_wrong_key_is_refused_and_never_logged(
     assert nobody not in log
     assert headend.key not in log
     assert headend.key.split("_")[1] not in log
-    # The one whose key is right still gets in.
+    # An encoder with the right key is still accepted.
     with publishing(ffmpeg(small_source, f"{headend.server}/{headend.key}")):
         poll(lambda: multivariant(headend.playlist), within=15, what="a playlist")
 

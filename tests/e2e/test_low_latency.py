@@ -1,8 +1,8 @@
 """A strict checker of the standard follows low-latency streams through every fault.
 
-It reads bytes only (`tests/support/hls`): what it finds is a breach of draft-pantos-hls-rfc8216bis.
-Its client reloads with blocking requests, asks for hinted parts early, applies delta updates, and
-fetches all that the playlists name.
+It reads bytes only (`tests/support/hls`): its findings are breaches of draft-pantos-hls-rfc8216bis.
+Its client reloads with blocking requests, requests hinted parts early, applies delta updates, and
+fetches everything listed.
 """
 
 import os
@@ -40,7 +40,11 @@ SIZE = clock_video.TWO_RUNGS
 _DETECT_SECONDS = 0.7  # the default
 _SHORT = pytest.param(3, id="short")
 _LONG = pytest.param(200, id="10 min", marks=pytest.mark.prove)
-_SAID: dict[Mode, str] = {"low": "low latency", "normal": "normal latency", "legacy": "legacy"}
+_NAMES: dict[Mode, str] = {
+    "low": "low latency",
+    "normal": "normal latency",
+    "legacy": "legacy",
+}
 _SETTINGS = {
     "HEADEND_FAILOVER__RETURN_SECONDS": str(RETURN_SECONDS),
     "HEADEND_LIVE__GOODBYE_SECONDS": "3",
@@ -61,7 +65,7 @@ def newest(checker: LiveChecker) -> int:
 
 
 def wait_for_segments(checker: LiveChecker, seconds: float, *, segments: int = 2) -> None:
-    """Wait until some more segments are there, and for some seconds at least."""
+    """Wait until some more segments are listed, and at least for some seconds."""
     time.sleep(seconds)
     reached = newest(checker)
     poll(lambda: newest(checker) >= reached + segments, within=25, what="going on")
@@ -69,7 +73,8 @@ def wait_for_segments(checker: LiveChecker, seconds: float, *, segments: int = 2
 
 def is_clean(checker: LiveChecker, proof: Proof, what: str, *, mode: Mode = "low") -> None:
     proof(
-        f"{_SAID[mode]}, {what}: {checker.fetches} answers, {checker.merged} of them delta updates",
+        f"{_NAMES[mode]}, {what}: {checker.fetches} answers, "
+        f"{checker.merged} of them delta updates",
         f"{len(checker.findings)} findings",
         "0",
     )
@@ -79,7 +84,7 @@ def is_clean(checker: LiveChecker, proof: Proof, what: str, *, mode: Mode = "low
 
 
 def name_of(url: str) -> str:
-    """Return the name of the rendition that a playlist is of."""
+    """Return the name of a playlist's rendition."""
     return url.split("/")[-2]
 
 
@@ -192,7 +197,9 @@ def test_every_failure_of_a_primary_and_its_return_keep_the_standard(
         wrong = {name_of(url): each.history.wrong_hints for url, each in checker.renditions.items()}
         counted = ", ".join(f"{count} in {name}" for name, count in sorted(wrong.items()))
         proof(
-            f"{_SAID[mode]}, {what}: hints after which another part came", counted, "one a switch"
+            f"{_NAMES[mode]}, {what}: hints after which another part came",
+            counted,
+            "one a switch",
         )
         # A backup's keyframes may be further apart at a switch than usual on a busy machine.
         assert max(wrong.values()) <= 2 * len(CAUSES), wrong
@@ -223,10 +230,10 @@ def test_encoders_that_differ_keep_the_standard(
 
 
 @pytest.mark.prove
-def test_a_service_that_is_killed_goes_on_within_the_standard(
+def test_a_service_that_is_killed_and_restarted_keeps_the_standard(
     tmp_path: Path, two_rungs: Path, proof: Proof
 ) -> None:
-    """What only memory had is a gap afterwards; what goes on after it is marked."""
+    """Media that only memory had become a gap; a discontinuity follows it."""
     folder = tmp_path / "data"
     with service(folder, environment=_SETTINGS) as first:
         key, playlist = first.key, first.playlist

@@ -1,4 +1,4 @@
-"""More web clients than the service has descriptors: encoders are let in all the same."""
+"""More web clients than the service has descriptors: encoders can still connect."""
 
 import socket
 from contextlib import ExitStack
@@ -20,13 +20,13 @@ def connection(port: int) -> socket.socket:
 
 
 def shakes_hands(port: int) -> bool:
-    """Say whether an encoder that connects gets the answer of the RTMP handshake."""
+    """Return whether a connecting encoder gets the answer of the RTMP handshake."""
     with connection(port) as encoder, encoder.makefile("rb") as answer:
         encoder.sendall(C0_AND_C1)
         return len(answer.read(S0_TO_S2)) == S0_TO_S2
 
 
-def test_encoders_connect_while_http_connections_use_up_what_they_may(tmp_path: Path) -> None:
+def test_encoders_connect_while_http_clients_use_all_their_descriptors(tmp_path: Path) -> None:
     with service(tmp_path / "data", descriptors=DESCRIPTORS) as running, ExitStack() as stack:
         rtmp = running.port_of(running.server)
         assert shakes_hands(rtmp)

@@ -1,7 +1,7 @@
-"""The primary fails in each of the ways in which encoders fail, and viewers see nothing of it.
+"""The primary fails in every way in which encoders fail, and viewers do not notice.
 
-Two encoders show the same clock in their pictures (`clockwork`). What the playlists name is kept
-and decoded whole, and the clock says what was lost, what was shown twice and how old it was.
+Two encoders show the same clock in their pictures (`tests.support.e2e.clock_video`). Everything
+listed is stored and decoded; the clock shows what was lost or repeated, and how old it was.
 """
 
 import random
@@ -45,16 +45,17 @@ pytestmark = pytest.mark.e2e
 
 RUNGS = ("480p", "360p")
 _SEED = 20_26
-# To the service, an encoder that is stopped is as silent as one whose packets are lost.
+# For the service, a stopped encoder is as silent as one whose packets are lost.
 _UNLIKE = tuple(cause for cause in CAUSES if cause.name != "SIGSTOP")
 _ONCE = pytest.param(1, id="once each")
 _ALL = pytest.param(20, id="twenty each", marks=pytest.mark.prove)
 
 
 class StallLimit(msgspec.Struct, frozen=True, kw_only=True):
-    """What viewers at a latency are promised: for how many seconds a page may wait in all.
+    """The promise to viewers at a latency: the most seconds that a page may wait in total.
 
-    After a lost connection, a stalled encoder, and a return. `settings` are the service's.
+    Separately after a lost connection, a stalled encoder, and a return. `settings` are those of the
+    service.
     """
 
     latency: str
@@ -74,7 +75,7 @@ NORMAL = StallLimit(
     stalled=0.0,
     returned=0.0,
 )
-# A machine that is shared with other tests holds encoders up for longer than the default.
+# On a machine shared with other tests, encoders are held up for longer than the default.
 LOW = StallLimit(
     latency="low",
     detect=round(0.7 * SCALE, 1),
@@ -89,7 +90,7 @@ LOW = StallLimit(
     scope="module",
     params=[
         pytest.param(NORMAL, id="normal"),
-        # `tests/e2e/test_low_latency.py` looks at what is listed at low latency each time.
+        # `tests/e2e/test_low_latency.py` always checks the playlists at low latency.
         pytest.param(LOW, id="low", marks=pytest.mark.prove),
     ],
 )
@@ -101,7 +102,7 @@ def stall_limit(request: pytest.FixtureRequest) -> StallLimit:
 def running(
     stall_limit: StallLimit, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ServiceProcess]:
-    """A service that is quick to go back to a primary."""
+    """A service that returns to the primary quickly."""
     environment = {
         "HEADEND_LIVE__RECONNECT_SECONDS": "30",
         "HEADEND_FAILOVER__RETURN_SECONDS": str(RETURN_SECONDS),
@@ -115,7 +116,7 @@ def running(
 
 
 def follow_on(archive: PlaylistArchive, seconds: float) -> None:
-    """Wait until the playlists have gone on for so long."""
+    """Wait until the playlists have advanced by so many seconds."""
     rung = poll(lambda: archive.named.get(RUNGS[0]), within=20, what="a rendition")
     last = max(rung)
 
@@ -127,7 +128,7 @@ def follow_on(archive: PlaylistArchive, seconds: float) -> None:
 
 
 @pytest.mark.parametrize("rounds", [_ONCE, _ALL])
-def test_a_primary_that_fails_in_any_way_is_not_missed(
+def test_no_failure_of_a_primary_is_noticed_by_viewers(
     stall_limit: StallLimit,
     running: ServiceProcess,
     browser: Chromium,
@@ -152,7 +153,7 @@ def test_a_primary_that_fails_in_any_way_is_not_missed(
             poll(lambda: stream.receives() == 2, within=10, what="both encoders")
             assert not stream.backup_is_on_air(), "the primary has begun"
             follow_on(archive, 2)
-            # The first seconds of a busy machine are not the matter here.
+            # The first seconds, which a busy machine may delay, do not count.
             first = viewer.wait_until_playing(10)
             viewer.record_waits()
             for cause in causes:
@@ -164,15 +165,15 @@ def test_a_primary_that_fails_in_any_way_is_not_missed(
         if stall_limit is LOW:
             sample = viewer.wait(_is_near, 60, "back at its distance")
         viewer.close()
-    seen = ViewerRecords(
+    records = ViewerRecords(
         archive, switches, tmp_path, rungs=stream.rungs_made(RUNGS), detect=stall_limit.detect
     )
     what = f"{stall_limit.latency} latency, {len(causes)} failures of a primary and as many returns"
-    seen.measure(proof, what)
-    seen.is_whole()
+    records.measure(proof, what)
+    records.is_whole()
     proof(
         f"{what}: discontinuities, stalls in Chromium",
-        f"0, {sample.stalls - first.stalls} (looked at: {', '.join(seen.pictures)}, sound)",
+        f"0, {sample.stalls - first.stalls} (looked at: {', '.join(records.pictures)}, sound)",
         "0, 0" if stall_limit is NORMAL else "0",
     )
     assert not [fault for fault in sample.faults if fault.endswith("fatal")], sample.faults
@@ -184,7 +185,7 @@ def test_a_primary_that_fails_in_any_way_is_not_missed(
 
 
 def _is_near(sample: PlayerSample) -> bool:
-    """Return whether a player is where it wants to be: its own slack is 0.3 s."""
+    """Return whether a player is at its target distance; its own tolerance is 0.3 s."""
     latency, target = sample.latency, sample.target
     return latency is not None and target is not None and latency <= target + 0.4
 
@@ -197,27 +198,27 @@ def has_waited_little(
     proof: Proof,
     what: str,
 ) -> None:
-    """See that a page at low latency has waited for no longer than promised, at each switch."""
+    """Check that a page at low latency waited no longer than promised, at each switch."""
     promised = {
         "lost": stall_limit.lost,
         "stalled": stall_limit.stalled,
         "returned": stall_limit.returned,
     }
     ends = [*(switch.began for switch in switches[1:]), inf]
-    found: dict[str, list[float]] = {reason: [] for reason in promised}
+    waited_by_reason: dict[str, list[float]] = {reason: [] for reason in promised}
     long: list[tuple[Switch, list[Wait]]] = []
     for switch, end in zip(switches, ends, strict=True):
-        its = [one for one in waits if switch.began <= one.at < end]
-        waited = [one.seconds for one in its]
+        own_waits = [each for each in waits if switch.began <= each.at < end]
+        waited = [each.seconds for each in own_waits]
         reason = switch.facts["reason"]
-        found[reason].append(sum(one for one in waited if one > 0))
-        if found[reason][-1] > promised[reason] * SCALE:
-            long.append((switch, its))
+        waited_by_reason[reason].append(sum(each for each in waited if each > 0))
+        if waited_by_reason[reason][-1] > promised[reason] * SCALE:
+            long.append((switch, own_waits))
         assert min(waited, default=0.0) > -0.5, (switch, waited)  # it does not jump
-    for reason, seconds in found.items():
+    for reason, seconds in waited_by_reason.items():
         proof(
             f"{what}: the page's waits where the primary has {reason}",
-            f"{max(seconds):.2f} s at most, {sum(one > 0 for one in seconds)} of {len(seconds)}",
+            f"{max(seconds):.2f} s at most, {sum(each > 0 for each in seconds)} of {len(seconds)}",
             f"{promised[reason]:.1f} s",
         )
     proof(
@@ -229,7 +230,7 @@ def has_waited_little(
 
 
 class ViewerRecords:
-    """What viewers were given, all of it decoded."""
+    """Everything that viewers received, decoded."""
 
     def __init__(
         self,
@@ -249,7 +250,7 @@ class ViewerRecords:
         }
 
     def is_whole(self, *, marks: int = 0) -> None:
-        """See that a player met no seam: no discontinuity but `marks`, no hole, no complaint."""
+        """Check that there are only `marks` discontinuities, no holes and no decoder errors."""
         for rendition in (*self.pictures, "audio"):
             assert len(self.keeper.marks(rendition)) == marks, rendition
             assert max(map(abs, self.keeper.holes(rendition))) <= 0.1, rendition
@@ -260,7 +261,7 @@ class ViewerRecords:
             assert all(one.stamp is not None for one in pictures), f"{rung}: no clock seen"
 
     def joint(self, rung: str, switch: Switch) -> ClockJump | None:
-        """Return where the clock shows a switch, None where it goes on as if there was none."""
+        """Return the clock's jump at a switch; None if the clock does not jump."""
         noticed = self._detect if switch.facts["reason"] == "stalled" else 0.0
         due = int((switch.at - noticed - 0.3) * 1000) % clock_video.WRAP_MS
 
@@ -272,7 +273,7 @@ class ViewerRecords:
         return nearest if nearest is not None and away(nearest) < 1000 else None
 
     def measure(self, proof: Proof, what: str) -> None:
-        """Hold what the owner was told against the pictures; print what was measured."""
+        """Compare the owner's events with the pictures, and print the measurements."""
         gaps: list[int] = []
         amiss: list[float] = []
         wide: list[str] = []
@@ -313,7 +314,7 @@ class ViewerRecords:
             "1 s",
         )
         assert wide == []
-        # It goes by when packets came; pictures are shown in another order than they come in.
-        # An encoder that a busy machine holds up shows an older picture than it did: so the middle.
+        # The events are based on arrival times, which have another order than the pictures. An
+        # encoder held up by a busy machine shows an older picture: hence the median.
         assert middle(map(abs, amiss)) <= 150 + 50 * (SCALE - 1)
         assert max(after) <= usual + 1.0 * SCALE

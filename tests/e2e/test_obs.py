@@ -1,7 +1,7 @@
-"""The real OBS publishes over every road; every rung plays in Chromium and decodes in ffmpeg.
+"""The real OBS publishes over every transport; every rung plays in Chromium and decodes in ffmpeg.
 
-Where it draws with the processor, it may leave too little for the encoded rungs, which are shed
-then: the proof says so.
+OBS draws with the CPU here, which may leave too little for the encoded rungs. If they are shed, the
+proof says so.
 """
 
 from pathlib import Path
@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.prove]
 
 
 def shows(viewer: Viewer, height: int) -> bool:
-    """Choose a rung; return whether it was shown: it may be shed before."""
+    """Choose a rung, and return whether it was shown; it may have been shed."""
     if height not in viewer.wait_until_playing(20).heights:
         return False
     try:
@@ -57,14 +57,14 @@ def test_obs_publishes_and_every_rung_plays(
     scheme: str,
     host: str,
 ) -> None:
-    # OBS ends with its display and says no goodbye: the slate would follow, from another encoder.
+    # OBS ends with its display, without a goodbye: the slate of another encoder would follow.
     settle(headend, reconnect_seconds=0, goodbye_seconds=0)
     secure = scheme == "rtmps"
     port = headend.port_of(headend.secure_server if secure else headend.server)
     home = tmp_path / "obs"
     home.mkdir()
     viewer = browser.open(headend.watch)
-    held: dict[str, CollectedRendition] = {}
+    collected: dict[str, CollectedRendition] = {}
     with obs(
         home,
         server=f"{scheme}://{host}:{port}/live",
@@ -73,27 +73,27 @@ def test_obs_publishes_and_every_rung_plays(
         trust=Path(headend.authority) if secure else None,
     ):
         viewer.wait_until_playing(40)
-        shown: list[int] = []
+        heights: list[int] = []
         for height in (360, 480, 720):
             if shows(viewer, height):
-                shown.append(height)
-            collect(headend.playlist, held)
+                heights.append(height)
+            collect(headend.playlist, collected)
         viewer.screenshot(tmp_path / "obs.png")
 
     def ended() -> bool:
-        collect(headend.playlist, held)
+        collect(headend.playlist, collected)
         return all(media(address).ended for address in addresses(headend.playlist).values())
 
     poll(ended, within=90, what="the run's end")
-    # What is shed and comes back has gaps.
-    made = ("720p", "audio") if headend.has_shed() else ("720p", "480p", "360p", "audio")
-    assert shown == [360, 480, 720] or (headend.has_shed() and shown[-1:] == [720])
-    files = {name: held[name].file(tmp_path / f"{name}.mp4") for name in made}
+    # A rung that was shed and came back has gaps.
+    names = ("720p", "audio") if headend.has_shed() else ("720p", "480p", "360p", "audio")
+    assert heights == [360, 480, 720] or (headend.has_shed() and heights[-1:] == [720])
+    files = {name: collected[name].file(tmp_path / f"{name}.mp4") for name in names}
     assert {name: decoder_errors(file) for name, file in files.items()} == dict.fromkeys(files, "")
     assert not [fault for fault in viewer.wait_for("ended", 30).faults if "fatal" in fault]
     playing = "720p plays (the others were shed)" if headend.has_shed() else "all rungs play"
-    asked = "all rungs play, ffmpeg is silent"
-    proof(f"OBS over {scheme} to {host}", f"{playing}, ffmpeg is silent", asked)
+    required = "all rungs play, ffmpeg is silent"
+    proof(f"OBS over {scheme} to {host}", f"{playing}, ffmpeg is silent", required)
 
 
 def test_obs_publishes_with_the_profile_that_is_downloaded(

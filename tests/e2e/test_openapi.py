@@ -1,8 +1,7 @@
-"""The description at /schema against what a real service answers, asked by schemathesis.
+"""A real service's responses compared with the description at /schema, by schemathesis.
 
-It makes requests from the description, good ones and bad ones, and compares each answer: its
-status, its type, its headers, its body, key by key. No operation may fail with 500, and none may
-answer what is not described.
+It makes valid and invalid requests from the description, and compares the status, type, headers and
+body of each response. No operation may fail with 500, or respond in a way that is not described.
 """
 
 import json
@@ -35,7 +34,7 @@ CHECKS = (
 )
 
 
-# What tus calls a body of bytes.
+# The media type of a body of bytes in tus.
 HOOKS = """
 import schemathesis
 schemathesis.serializer.alias("application/offset+octet-stream", "application/octet-stream")
@@ -46,21 +45,21 @@ ENVIRONMENT = {
     "HEADEND_API__REQUESTS_PER_MINUTE": "0",
     "HEADEND_API__ATTEMPTS_PER_MINUTE": "0",
     "HEADEND_STORAGE__MIN_FREE_BYTES": "0",
-    # What it makes up as addresses is nobody's to be asked.
+    # The addresses that it makes up must not be contacted.
     "HEADEND_IMPORTS__AT_ONCE": "0",
 }
 
 
 @pytest.fixture
 def running(tmp_path: Path) -> Generator[ServiceProcess]:
-    """A service that is asked all sorts of things, and is full of them afterwards."""
+    """A service for arbitrary requests, which fill it with records."""
     with service(tmp_path / "data", environment=ENVIRONMENT) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
 def unlimited(tmp_path_factory: pytest.TempPathFactory) -> Generator[ServiceProcess]:
-    """A service that is asked with reason."""
+    """A service for sensible requests."""
     folder = tmp_path_factory.mktemp("openapi")
     with service(folder / "data", environment=ENVIRONMENT) as running:
         yield running
@@ -82,7 +81,7 @@ def begun(running: ServiceProcess) -> str:
 
 
 def numbers(running: ServiceProcess) -> dict[str, int | str]:
-    """Make a record of each kind: the numbers that paths name them by, of an upload its name."""
+    """Add a record of each kind, and return the ids in paths (of an upload, its name)."""
     stream = add_record(running, "projects/1/streams", "stream", title="Stream")
     return {
         "project_id": 1,
@@ -99,12 +98,12 @@ def numbers(running: ServiceProcess) -> dict[str, int | str]:
 
 
 def run_schemathesis(running: ServiceProcess, folder: Path, *options: str) -> str:
-    """Let schemathesis ask, and return what it found."""
+    """Run schemathesis, and return its output."""
     settings = folder / "schemathesis.toml"
     if not settings.exists():
         ids = numbers(running)
         lines = "".join(f'"path.{name}" = {number!r}\n' for name, number in ids.items())
-        # tus has a status of its own for what does not say its version.
+        # tus has a special status for requests without its version.
         statuses = "[checks.missing_required_header]\nexpected-statuses = ['4xx']\n"
         settings.write_text(f"[parameters]\n{lines}{statuses}")
         (folder / "hooks.py").write_text(HOOKS)
@@ -126,7 +125,7 @@ def run_schemathesis(running: ServiceProcess, folder: Path, *options: str) -> st
 def test_the_service_answers_what_its_description_says(
     running: ServiceProcess, tmp_path: Path
 ) -> None:
-    """Each operation a few times; each edge of each parameter is for `make prove`."""
+    """Each operation a few times; `make prove` covers each boundary of each parameter."""
     run_schemathesis(
         running, tmp_path, "--phases", "fuzzing", "-n", "4", "--exclude-method", "DELETE"
     )
@@ -147,7 +146,9 @@ def test_the_service_answers_what_its_description_says_at_length(
     assert "request failed" not in running.log.read_text()
 
 
-def test_every_operation_has_a_name_of_its_own_and_no_loose_end(unlimited: ServiceProcess) -> None:
+def test_every_operation_has_a_unique_name_and_every_reference_exists(
+    unlimited: ServiceProcess,
+) -> None:
     document = json.loads(fetch(f"{unlimited.http}/schema/openapi.json").body)
     assert document["openapi"].startswith("3.1")
     operations = [each for path in document["paths"].values() for each in path.values()]
@@ -167,7 +168,7 @@ def test_every_operation_has_a_name_of_its_own_and_no_loose_end(unlimited: Servi
         assert name.rpartition("/")[2] in document["components"]["schemas"]
 
 
-# What a program does with the client: types of its own for all that comes and goes.
+# A program that uses the generated client and its types.
 PROGRAM = """
 import sys
 

@@ -1,7 +1,7 @@
-"""A machine that cannot make all rungs: the costliest goes, players go over, it comes back.
+"""A machine that cannot make all rungs: the costliest is shed, players switch, and it returns.
 
-At normal latency: a player at low latency has 1.5 s in store, and the rung that it shows is 2 to
-3 s late when it is shed, so it waits.
+At normal latency, since at low latency a player buffers 1.5 s, and its rung is 2 to 3 s late when
+it is shed, so the player stalls.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ from tests.support.waiting import poll
 
 pytestmark = [pytest.mark.e2e, pytest.mark.prove]
 
-# The engine gets less and less until something gives: how fast a machine is nobody knows.
+# The engine gets less and less CPU until it sheds, since the speed of the machine is unknown.
 _SHARES = (0.5, 0.35, 0.25, 0.18, 0.13, 0.1, 0.07, 0.05)
 
 
@@ -48,10 +48,10 @@ def headend(tmp_path: Path) -> Iterator[ServiceProcess]:
 
 
 def made(headend: ServiceProcess) -> dict[str, float]:
-    """Return which rungs are made now, as the metrics say."""
+    """Return the rungs in the metrics: 1 if the rung is made now, else 0."""
     text = fetch(f"{headend.http}/metrics", token=headend.token).text
-    found = re.findall(r'headend_rung_made\{rendition="(\w+)",stream="\w+"\} ([\d.]+)', text)
-    return {name: float(value) for name, value in found}
+    matches = re.findall(r'headend_rung_made\{rendition="(\w+)",stream="\w+"\} ([\d.]+)', text)
+    return {name: float(value) for name, value in matches}
 
 
 def offered(headend: ServiceProcess) -> set[str]:
@@ -62,7 +62,7 @@ def offered(headend: ServiceProcess) -> set[str]:
 
 
 def chosen_again(viewer: Viewer, height: int) -> bool:
-    """Choose a rung by hand until it shows: where the page is, there may still be a gap."""
+    """Choose a rung by hand until it is shown: the page's position may still be in a gap."""
     deadline = time.monotonic() + 60 * SCALE
     while time.monotonic() < deadline:
         with contextlib.suppress(TimeoutError):
@@ -70,7 +70,7 @@ def chosen_again(viewer: Viewer, height: int) -> bool:
     return False
 
 
-def test_a_rung_is_shed_players_go_over_and_it_returns(
+def test_a_rung_is_shed_players_switch_to_another_and_it_returns(
     headend: ServiceProcess, source: Path, browser: Chromium, tmp_path: Path, proof: Proof
 ) -> None:
     options = ("-stream_loop", "-1")
@@ -78,7 +78,7 @@ def test_a_rung_is_shed_players_go_over_and_it_returns(
     with publishing(ffmpeg(source, f"{headend.server}/{headend.key}", *options)):
         poll(lambda: multivariant(headend.playlist), within=20, what="a playlist")
         rungs = addresses(headend.playlist)
-        # Who comes to a stream that is on air has 6 s in store; at its very start there are 2.
+        # A viewer of a running stream buffers 6 s; at its very start there are only 2 s.
         poll(lambda: len(media(rungs["audio"]).segments) >= 5, within=25, what="five segments")
         viewer = browser.open(headend.watch)
         viewer.wait_until_playing(20)
@@ -96,12 +96,12 @@ def test_a_rung_is_shed_players_go_over_and_it_returns(
                     break
             assert made(headend) == {"720p": 1, "480p": 0, "360p": made(headend)["360p"]}
             poll(lambda: "480p" not in offered(headend), within=15, what="a playlist without it")
-            # Its own playlist goes on in step, with gaps where the others have media.
-            gone, other = media(rungs["480p"]), media(rungs["720p"])
-            assert gone.segments[-1].gap
+            # Its own playlist continues in step, with gaps where the others have media.
+            shed, other = media(rungs["480p"]), media(rungs["720p"])
+            assert shed.segments[-1].gap
             assert not any(segment.gap for segment in other.segments)
             collect(headend.playlist, collected)
-            # The page watched that rung, chosen by hand; it goes over by itself.
+            # The page played that rung, chosen by hand; it switches to another by itself.
             after = viewer.wait(lambda sample: sample.height != 480, 30, "another rung")
             moved = viewer.wait(
                 lambda sample: sample.position > after.position + 6, 30, "moving on"
@@ -123,7 +123,7 @@ def test_a_rung_is_shed_players_go_over_and_it_returns(
         str(moved.stalls - before.stalls),
         "0",
     )
-    for name, what in collected.items():
-        assert decoder_errors(what.file(tmp_path / f"{name}.mp4")) == "", name
+    for name, rendition in collected.items():
+        assert decoder_errors(rendition.file(tmp_path / f"{name}.mp4")) == "", name
     assert "rung shed" in headend.log.read_text()
     assert "rung returns" in headend.log.read_text()

@@ -29,7 +29,7 @@ _SLOW = """(() => {
   };
 })();
 """.replace("MS", str(round(DELAY * 1000)))
-# hls.js closes gaps of a tenth of a second by seeking; nobody calls that a jump.
+# hls.js closes gaps of a tenth of a second by seeking: those are not counted as jumps.
 _JUMPS = """
 window.jumps = [];
 let last = null;
@@ -49,7 +49,7 @@ _HELD = """() => performance.getEntriesByType("resource")
 
 @pytest.fixture(scope="module")
 def live(shared_service: ServiceProcess) -> Iterator[ServiceProcess]:
-    """A stream that goes on while the tests of this module do, with enough to go back to."""
+    """A stream that is live during the tests of this module, long enough to seek back."""
     stream = shared_service.another()
     encoder = clock_video.encoder(f"{stream.server}/{stream.key}")
     with publishing(encoder):
@@ -64,13 +64,13 @@ def live(shared_service: ServiceProcess) -> Iterator[ServiceProcess]:
 
 
 def off(viewer: Viewer) -> float:
-    """Return how much further behind than it wants to be the player is, in seconds."""
-    found = viewer.evaluate(_OFF)
-    assert isinstance(found, int | float)
-    return float(found)
+    """Return by how many seconds the player is further behind than its target."""
+    seconds = viewer.evaluate(_OFF)
+    assert isinstance(seconds, int | float)
+    return float(seconds)
 
 
-def test_who_gets_the_first_media_late_begins_at_the_right_place(
+def test_a_player_that_gets_the_first_media_late_begins_at_the_right_place(
     live: ServiceProcess, browser: Chromium
 ) -> None:
     viewer = browser.open(live.watch, before=_SLOW + _JUMPS)
@@ -86,7 +86,7 @@ def test_who_gets_the_first_media_late_begins_at_the_right_place(
     viewer.close()
 
 
-def test_at_normal_latency_the_next_segment_is_asked_for_before_it_is_there(
+def test_at_normal_latency_the_next_segment_is_requested_before_it_exists(
     live: ServiceProcess, browser: Chromium
 ) -> None:
     viewer = browser.open(live.watch, before=_NORMAL)
@@ -98,7 +98,7 @@ def test_at_normal_latency_the_next_segment_is_asked_for_before_it_is_there(
     assert viewer.evaluate("() => headend.hls.config.lowLatencyMode") is True
     sample = viewer.sample()
     assert sample is not None
-    # Where it begins within 0.25 s of a segment's end, hls.js may load the sound from the next one
-    # on, and gets over that hole before the first picture.
+    # If it begins within 0.25 s of a segment's end, hls.js may load the sound from the next segment
+    # on, and skips that hole before the first picture.
     assert [fault for fault in sample.faults if "bufferSeekOverHole" not in fault] == []
     viewer.close()

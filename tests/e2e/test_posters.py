@@ -1,4 +1,4 @@
-"""Posters of a live stream: there when it is, of what it shows now, gone when it is gone."""
+"""Posters of a live stream: they show its current picture, and are removed with the stream."""
 
 import time
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ SIZES = {"360p": (640, 156), "480p": (656, 160)}
 
 @pytest.fixture
 def headend(tmp_path: Path) -> Iterator[ServiceProcess]:
-    """A service that makes a poster at each keyframe that there is."""
+    """A service that makes a poster at each keyframe."""
     environment = {
         "HEADEND_LIVE__POSTER_SECONDS": "2",
         "HEADEND_LIVE__RECONNECT_SECONDS": "2",
@@ -31,13 +31,13 @@ def headend(tmp_path: Path) -> Iterator[ServiceProcess]:
 
 
 def image_urls(headend: ServiceProcess) -> dict[str, str] | None:
-    """Return what the API shows of the only stream, alone and in the list."""
+    """Return the `image_urls` of the only stream; the list must have them, too."""
     answer = fetch(f"{headend.http}/api/streams/1", token=headend.token)
     assert answer.status == 200, answer.text
-    shown = cast("dict[str, dict[str, str] | None]", answer.json["data"])["image_urls"]
+    urls = cast("dict[str, dict[str, str] | None]", answer.json["data"])["image_urls"]
     listed = fetch(f"{headend.http}/api/projects/1/streams", token=headend.token)
     assert "image_urls" in cast("list[dict[str, object]]", listed.json["data"])[0]
-    return shown
+    return urls
 
 
 def change(headend: ServiceProcess, what: str, method: str = "POST") -> None:
@@ -46,7 +46,9 @@ def change(headend: ServiceProcess, what: str, method: str = "POST") -> None:
 
 
 @pytest.mark.prove
-def test_a_stream_has_posters_of_what_it_shows(headend: ServiceProcess, two_rungs: Path) -> None:
+def test_the_posters_of_a_stream_follow_its_picture(
+    headend: ServiceProcess, two_rungs: Path
+) -> None:
     default = f"{headend.http}/live/{headend.hash}/poster/default.jpg"
     watch = f"{headend.http}/watch/{headend.hash}"
     assert image_urls(headend) is None

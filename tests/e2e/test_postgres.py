@@ -18,7 +18,7 @@ pytestmark = pytest.mark.e2e
 
 
 def _stream(running: ServiceProcess) -> dict[str, object] | None:
-    """Return the first stream as the API shows it; None while it cannot."""
+    """Return the first stream's record; None while the API is unavailable."""
     answer = fetch(f"{running.http}/api/projects/1/streams", token=running.token)
     if answer.status != 200:
         assert answer.status == 503, answer.text
@@ -55,7 +55,7 @@ def test_a_stream_goes_on_while_the_database_is_restarted(
                 try:
                     assert fetch(f"{running.http}/readyz").status == 503
                     assert _stream(running) is None
-                    # Viewers have what they had: what is on disk asks no database.
+                    # Viewers are still served, since media on disk need no database.
                     assert encoder.poll() is None
                 finally:
                     postgres_server.start()
@@ -112,20 +112,23 @@ def test_an_installation_moves_from_sqlite_and_its_videos_play(
 
 
 def _media(playlist: str) -> dict[str, list[bytes]]:
-    """Return all that a video's playlists name, by rendition."""
-    held: dict[str, CollectedRendition] = {}
-    collect(playlist, held)
-    found = {
-        name: [*each.inits.values(), *(one.data for one in each.segments.values())]
-        for name, each in held.items()
+    """Return all media listed in a video's playlists, by rendition."""
+    collected: dict[str, CollectedRendition] = {}
+    collect(playlist, collected)
+    data = {
+        name: [
+            *rendition.inits.values(),
+            *(segment.data for segment in rendition.segments.values()),
+        ]
+        for name, rendition in collected.items()
     }
-    assert len(found) > 1
-    assert all(len(each) > 1 for each in found.values())
-    return found
+    assert len(data) > 1
+    assert all(len(rendition) > 1 for rendition in data.values())
+    return data
 
 
 def _serve_once(data: Path) -> str:
-    """Return what a start says that is refused."""
+    """Return the message of a refused start."""
     done = subprocess.run(
         [str(Path(sys.executable).with_name("headend")), "serve", "--data", data, "--http",
          "127.0.0.1:0", "--rtmp", "[::]:0", "--rtmps", ""],

@@ -1,4 +1,4 @@
-"""Preview pictures of an uploaded film: in its document, at their addresses, over the time line."""
+"""Preview pictures of an uploaded film: in its JSON document, as files, and over the time line."""
 
 import re
 from pathlib import Path
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.e2e
 X264 = ("-c:v", "libx264", "-preset", "ultrafast", "-pix_fmt", "yuv420p", "-g", "25")
 COLORS = ("red", "lime", "blue", "white")  # a second each, in turn
 SLIDER = '[data-part="slider"]'
-# Where the picture over the time line comes from, and what of it shows.
+# The sheet of the picture over the time line, and the offset of the shown picture in it.
 SHOWN = """() => {
   const preview = document.querySelector('[data-part="preview"]');
   const { style } = preview.querySelector('[data-part="picture"]');
@@ -37,7 +37,7 @@ POINT = """([share]) => {
 
 
 def colors(path: Path) -> Path:
-    """Make a film of 8 s that is of another colour each second."""
+    """Make a film of 8 s with another colour each second."""
     each = [f"color={COLORS[second % 4]}:s=320x180:r=25:d=1[c{second}]" for second in range(8)]
     joined = "".join(f"[c{second}]" for second in range(8))
     graph = ";".join([*each, f"{joined}concat=n=8"])
@@ -55,10 +55,10 @@ def test_the_picture_of_a_moment_shows_over_the_time_line(
     address = document["previews"]
     assert isinstance(address, str)
     assert re.search(rf"/videos/{hash_}/previews-1-1/previews\.vtt$", address)
-    found = fetch(address)
-    assert found.headers["content-type"].startswith("text/vtt")
-    assert "immutable" in found.headers["cache-control"]
-    cues = found.text.split("\n\n")
+    cue_list = fetch(address)
+    assert cue_list.headers["content-type"].startswith("text/vtt")
+    assert "immutable" in cue_list.headers["cache-control"]
+    cues = cue_list.text.split("\n\n")
     assert (cues[0], len(cues)) == ("WEBVTT", 9)
     assert cues[1] == "00:00:00.000 --> 00:00:01.000\nsheet-0.jpg#xywh=0,0,160,90"
     sheet = fetch(urljoin(address, "sheet-0.jpg"))
@@ -71,15 +71,15 @@ def test_the_picture_of_a_moment_shows_over_the_time_line(
         viewer.close()
     assert fetch(f"{headend.http}/api/videos/{answer['video']['id']}/unpublish", method="POST",
                  token=headend.token).status == 200  # fmt: skip
-    # Within a second: so long may what is shown be remembered.
+    # Within a second, for which the visibility is cached.
     poll(lambda: fetch(address).status == 404, within=10, what="the end of its previews")
     assert get_json(headend, f"/api/videos/{answer['video']['id']}")["published"] is False
 
 
 def shows(viewer: Viewer) -> None:
     viewer.wait_for("playing", 30)
-    there = f"() => !document.querySelector('{SLIDER}').hidden"
-    viewer.wait(lambda _: viewer.evaluate(there) is True, 10, "a time line")
+    has_slider = f"() => !document.querySelector('{SLIDER}').hidden"
+    viewer.wait(lambda _: viewer.evaluate(has_slider) is True, 10, "a time line")
     assert viewer.evaluate(SHOWN) is None
     viewer.evaluate(POINT, [0.45])
     shown = msgspec.convert(viewer.evaluate(SHOWN), tuple[str, str, str])
@@ -90,8 +90,8 @@ def shows(viewer: Viewer) -> None:
     viewer.wait(lambda sample: sample.position >= 4.9, 10, "five seconds on")
     shown = msgspec.convert(viewer.evaluate(SHOWN), tuple[str, str, str])
     assert shown[1:] == ("-800px 0px", "0:05")
-    said = viewer.evaluate(f"() => document.querySelector('{SLIDER}').ariaValueText")
-    assert said == "0:05 of 0:08"
+    value_text = viewer.evaluate(f"() => document.querySelector('{SLIDER}').ariaValueText")
+    assert value_text == "0:05 of 0:08"
     viewer.evaluate(f"() => document.querySelector('{SLIDER}').blur()")
     assert viewer.evaluate(SHOWN) is None
     assert viewer.breaches() == []

@@ -1,4 +1,4 @@
-"""A live run becomes a video: at once, without another encode, and without another copy."""
+"""A live run becomes a video: at once, without being encoded or copied again."""
 
 import signal
 import time
@@ -30,21 +30,21 @@ Json = dict[str, Any]  # Any: what the tests are about to find out
 def recordings(headend: ServiceProcess) -> list[Json]:
     answer = fetch(f"{headend.http}/api/projects/1/videos", token=headend.token)
     assert answer.status == 200, answer.text
-    found = answer.json["data"]
-    assert isinstance(found, list)
-    return found  # pyright: ignore[reportUnknownVariableType]  # JSON
+    videos = answer.json["data"]
+    assert isinstance(videos, list)
+    return videos  # pyright: ignore[reportUnknownVariableType]  # JSON
 
 
 def shown(headend: ServiceProcess, video: int) -> Json:
     answer = fetch(f"{headend.http}/api/videos/{video}", token=headend.token)
     assert answer.status == 200, answer.text
-    found = answer.json["data"]
-    assert isinstance(found, dict)
-    return found  # pyright: ignore[reportUnknownVariableType]  # JSON
+    record = answer.json["data"]
+    assert isinstance(record, dict)
+    return record  # pyright: ignore[reportUnknownVariableType]  # JSON
 
 
 def recorded(headend: ServiceProcess, *, within: float) -> Json:
-    """Wait for the one video that there is to be."""
+    """Wait for the only video."""
     poll(lambda: recordings(headend), within=within, what="a video")
     (video,) = recordings(headend)
     return video
@@ -56,15 +56,15 @@ def last_of(url: str) -> int:
 
 
 def files(headend: ServiceProcess, room: str) -> dict[str, Path]:
-    """The segments and init sections of a room, by rendition and name."""
+    """Return the segments and init sections in a folder, by rendition and name."""
     folder = headend.data / "objects" / room
-    found = [*folder.rglob("*.m4s"), *folder.rglob("init-*.mp4")]
-    return {f"{path.parent.name}/{path.name}": path for path in found}
+    paths = [*folder.rglob("*.m4s"), *folder.rglob("init-*.mp4")]
+    return {f"{path.parent.name}/{path.name}": path for path in paths}
 
 
 @pytest.fixture(scope="module")
 def small_source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """As elsewhere, but of the shape that thumbnails have; 8 s."""
+    """A source with the aspect ratio of thumbnails; 8 s."""
     return make_source(tmp_path_factory.mktemp("source") / "a.flv", seconds=8, size="640x360")
 
 
@@ -96,18 +96,18 @@ def test_a_run_becomes_a_video_that_plays(
 
 
 def same_as_live(headend: ServiceProcess, video: Json, live: dict[str, CollectedRendition]) -> None:
-    """The video is what was live, by its bytes, and takes no room of its own."""
+    """Check that the video has the bytes of the live stream, and shares its files on disk."""
     base = f"{headend.http}/videos/{video['hash']}/index.m3u8"
-    held: dict[str, CollectedRendition] = {}
-    collect(base, held)
-    assert set(held) == set(live)
-    for name, one in held.items():
-        theirs = [segment for _, segment in sorted(live[name].segments.items())]
-        ours = [segment for _, segment in sorted(one.segments.items())]
-        assert [segment.data for segment in ours] == [segment.data for segment in theirs]
-        # What stands first in the live playlist may follow something that has left it.
-        marks = [segment.discontinuity for segment in theirs]
-        assert [segment.discontinuity for segment in ours][1:] == marks[1:]
+    collected: dict[str, CollectedRendition] = {}
+    collect(base, collected)
+    assert set(collected) == set(live)
+    for name, rendition in collected.items():
+        live_segments = [segment for _, segment in sorted(live[name].segments.items())]
+        segments = [segment for _, segment in sorted(rendition.segments.items())]
+        assert [segment.data for segment in segments] == [segment.data for segment in live_segments]
+        # The first segment of the live playlist may follow one that is no longer listed.
+        marks = [segment.discontinuity for segment in live_segments]
+        assert [segment.discontinuity for segment in segments][1:] == marks[1:]
         playlist = media(addresses(base)[name])
         assert playlist.ended
         assert playlist.whole
@@ -120,12 +120,12 @@ def same_as_live(headend: ServiceProcess, video: Json, live: dict[str, Collected
         mine = [path for name, path in of_video.items() if name.startswith(rung["resolution"])]
         assert rung["size"] == sum(path.stat().st_size for path in mine)
         assert (rung["transcoded"], rung["transcode_duration"]) == (1, 0)
-    length = sum(segment.duration for segment in held["audio"].segments.values()) / 90_000
+    length = sum(segment.duration for segment in collected["audio"].segments.values()) / 90_000
     assert abs(float(detail["length"]) - length) < 0.1
 
 
 def has_previews(headend: ServiceProcess, video: Json) -> None:
-    """The picture of each moment is the one that plays then."""
+    """Check that the thumbnail of each moment is the picture that plays then."""
 
     def listed() -> str | None:
         address = fetch(f"{headend.http}/json/videos/{video['hash']}.json").json["previews"]
@@ -134,9 +134,11 @@ def has_previews(headend: ServiceProcess, video: Json) -> None:
     poll(listed, within=30, what="previews")
     address = listed()
     assert address is not None
-    held: dict[str, CollectedRendition] = {}
-    collect(f"{headend.http}/videos/{video['hash']}/index.m3u8", held)
-    (rendition,) = [one for name, one in held.items() if name != "audio"]
+    collected: dict[str, CollectedRendition] = {}
+    collect(f"{headend.http}/videos/{video['hash']}/index.m3u8", collected)
+    (rendition,) = [
+        collected_rendition for name, collected_rendition in collected.items() if name != "audio"
+    ]
     starts: dict[int, bytes] = {}
     long: set[int] = set()
     elapsed = 0
@@ -146,27 +148,27 @@ def has_previews(headend: ServiceProcess, video: Json) -> None:
         if segment.duration >= VIDEO_SCALE // 2:
             long.add(round(elapsed / 90))
         elapsed += segment.duration
-    found = fetch_thumbnails(address)
-    # A picture is taken every 0.5 s of a short video: a segment that a change of encoders cut
-    # shorter than that may have none.
+    thumbnails = fetch_thumbnails(address)
+    # A thumbnail is taken every 0.5 s of a short video: a shorter segment, cut by a change of
+    # encoders, may have none.
     assert long
-    assert long <= set(found) <= set(starts)
-    assert list(found) == sorted(found)
-    for at, shown in found.items():
-        unlike = [difference(shown, each) for each in starts.values()]
+    assert long <= set(thumbnails) <= set(starts)
+    assert list(thumbnails) == sorted(thumbnails)
+    for at, thumbnail in thumbnails.items():
+        unlike = [difference(thumbnail, each) for each in starts.values()]
         # The source repeats, so that other moments may look the same.
-        assert difference(shown, starts[at]) <= min(unlike) + 1
+        assert difference(thumbnail, starts[at]) <= min(unlike) + 1
         assert max(unlike) > 20
 
 
 def plays(headend: ServiceProcess, video: Json, browser: Chromium, tmp_path: Path) -> None:
-    held: dict[str, CollectedRendition] = {}
-    collect(f"{headend.http}/videos/{video['hash']}/index.m3u8", held)
-    for name, one in held.items():
-        for stretch in one.stretches(tmp_path / f"{name}.mp4"):
+    collected: dict[str, CollectedRendition] = {}
+    collect(f"{headend.http}/videos/{video['hash']}/index.m3u8", collected)
+    for name, rendition in collected.items():
+        for stretch in rendition.stretches(tmp_path / f"{name}.mp4"):
             assert decoder_errors(stretch) == "", stretch
     viewer = browser.open(f"{headend.http}/watch/{video['hash']}")
-    viewer.wait_for("playing", 20)  # it is there, and waits for its viewer
+    viewer.wait_for("playing", 20)  # ready, but paused until the viewer starts it
     viewer.press("k")
     viewer.wait_until_playing(20)
     length = float(shown(headend, int(video["id"]))["length"])
@@ -191,7 +193,7 @@ def test_a_run_that_a_kill_cut_off_becomes_a_video(tmp_path: Path, small_source:
         publishing(ffmpeg(small_source, f"{first.server}/{first.key}", "-stream_loop", "-1")),
     ):
         poll(lambda: multivariant(first.playlist), within=20, what="a playlist")
-        # One may be listed and not stored yet, which becomes a gap.
+        # One segment may be listed but not stored yet; it becomes a gap.
         poll(lambda: last_of(first.playlist) >= 4, within=20, what="three stored segments")
         first.stop(signal.SIGKILL)
     environment = {**least, "HEADEND_LIVE__RECONNECT_SECONDS": "2"}
@@ -216,19 +218,19 @@ def test_a_stream_that_is_deleted_on_air_leaves_a_video_for_its_owner(
     with publishing(ffmpeg(small_source, url, "-stream_loop", "-1")):
         poll(lambda: multivariant(playlist), within=20, what="a playlist")
         poll(lambda: last_of(playlist) >= 3, within=20, what="three segments")
-        gone = fetch(
+        deletion = fetch(
             f"{headend.http}/api/streams/{stream['id']}", method="DELETE", token=headend.token
         )
-        assert gone.status == 204, gone.text
+        assert deletion.status == 204, deletion.text
         video = recorded(headend, within=15)
     assert (video["completed"], video["published"]) == (True, False)
     assert str(video["title"]).startswith("For a day, 20")
     address = f"{headend.http}/videos/{video['hash']}/index.m3u8"
     assert fetch(address).status == 404
-    own_service = fetch(
+    publication = fetch(
         f"{headend.http}/api/videos/{video['id']}/publish", method="POST", token=headend.token
     )
-    assert own_service.status == 200, own_service.text
+    assert publication.status == 200, publication.text
     poll(lambda: fetch(address).status == 200, within=10, what="its playlist")
     audio = media(addresses(address)["audio"])
     assert len(audio.segments) >= 3
@@ -237,7 +239,7 @@ def test_a_stream_that_is_deleted_on_air_leaves_a_video_for_its_owner(
 
 
 @pytest.mark.prove
-def test_who_records_nothing_keeps_nothing(tmp_path: Path, small_source: Path) -> None:
+def test_without_recording_nothing_is_kept_of_a_run(tmp_path: Path, small_source: Path) -> None:
     environment = {
         "HEADEND_RECORDING__ENABLED": "false",
         "HEADEND_LIVE__GOODBYE_SECONDS": "0",

@@ -28,18 +28,18 @@ RTMP = {
 }
 PIECE = bytes(range(256)) * (MiB // 256)
 
-JsonObject = dict[str, Any]  # Any: what the client's own lines hold
+JsonObject = dict[str, Any]  # Any: the contents of the client's output lines
 
 
 def large(size: int) -> tuple[bytes, bytes, int]:
-    """Return how a video of `size` bytes begins, and the box that fills it up, without its end."""
+    """Return the beginning of a video of `size` bytes, the padding box's header, and its rest."""
     begins = clip()
     rest = size - len(begins)
     return begins, rest.to_bytes(4, "big") + b"free", rest - 8
 
 
 def written(path: Path, size: int) -> str:
-    """Write such a video; return its SHA-256."""
+    """Write a video of `size` bytes, and return its SHA-256."""
     digest = hashlib.sha256()
     begins, box, rest = large(size)
     with path.open("wb") as file:
@@ -59,7 +59,7 @@ def _pieces(begins: bytes, box: bytes, rest: int) -> Iterator[bytes]:
 
 
 def by_page(packages: Path, order: JsonObject) -> list[JsonObject]:
-    """Upload with tus-js-client; return all that it told."""
+    """Upload with tus-js-client, and return its output lines."""
     program = shutil.which("node")
     assert program is not None
     done = subprocess.run(
@@ -71,8 +71,8 @@ def by_page(packages: Path, order: JsonObject) -> list[JsonObject]:
 
 
 def send_request(running: ServiceProcess, method: str, path: str, **headers: str) -> Answer:
-    said = {**TUS, **{name.replace("_", "-"): value for name, value in headers.items()}}
-    return fetch(f"{running.http}{path}", method=method, token=running.token, headers=said)
+    all_headers = {**TUS, **{name.replace("_", "-"): value for name, value in headers.items()}}
+    return fetch(f"{running.http}{path}", method=method, token=running.token, headers=all_headers)
 
 
 def create(running: ServiceProcess, length: int) -> str:
@@ -116,17 +116,17 @@ def send(
 
 
 def memory(running: ServiceProcess) -> int:
-    """Return the most memory that the service had at once, in bytes."""
+    """Return the service's peak memory in bytes."""
     status = Path(f"/proc/{running.process.pid}/status").read_text()
     line = next(line for line in status.splitlines() if line.startswith("VmHWM"))
     return int(line.split()[1]) * 1024
 
 
 def sum_of(running: ServiceProcess, number: str) -> str:
-    """Return the SHA-256 of the file that a video was made of."""
+    """Return the SHA-256 of a video's source file."""
     answer = fetch(f"{running.http}/api/videos/{number}", token=running.token)
-    shown: JsonObject = answer.json["data"]  # type: ignore[assignment]
-    (source,) = Path(running.data, "objects", "sources", shown["hash"]).iterdir()
+    record: JsonObject = answer.json["data"]  # type: ignore[assignment]
+    (source,) = Path(running.data, "objects", "sources", record["hash"]).iterdir()
     with source.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -144,16 +144,16 @@ def completed(running: ServiceProcess, number: str) -> None:
     raise AssertionError("the video does not play")
 
 
-def test_a_page_uploads_aborts_and_goes_on(tmp_path: Path, packages: Path) -> None:
+def test_a_page_uploads_aborts_and_resumes(tmp_path: Path, packages: Path) -> None:
     file = tmp_path / "film.mp4"
     with service(tmp_path / "data") as running:
         headers = {"Authorization": f"Bearer {running.token}"}
-        own_service = {"endpoint": f"{running.http}/api/projects/1/uploads", "headers": headers}
+        own_options = {"endpoint": f"{running.http}/api/projects/1/uploads", "headers": headers}
         orders: list[tuple[JsonObject, int | None]] = [
-            ({**own_service, "chunkSize": 16 * MiB, "metadata": {"filename": "a.mp4"}}, 3 * MiB),
-            ({**own_service, "chunkSize": MiB, "uploadDataDuringCreation": True}, None),
-            # Where the last piece is a whole one, this client never says that it was the last.
-            ({**own_service, "chunkSize": 3 * MiB, "uploadLengthDeferred": True}, None),
+            ({**own_options, "chunkSize": 16 * MiB, "metadata": {"filename": "a.mp4"}}, 3 * MiB),
+            ({**own_options, "chunkSize": MiB, "uploadDataDuringCreation": True}, None),
+            # If the last piece is a whole one, this client never declares it as the last.
+            ({**own_options, "chunkSize": 3 * MiB, "uploadLengthDeferred": True}, None),
         ]
         leave = fetch(
             f"{running.http}/api/projects/1/upload-links",
@@ -161,19 +161,19 @@ def test_a_page_uploads_aborts_and_goes_on(tmp_path: Path, packages: Path) -> No
         )  # fmt: skip
         link: JsonObject = leave.json["upload_link"]  # type: ignore[assignment]
         orders.append(({"endpoint": link["address"], "chunkSize": 2 * MiB}, 4 * MiB))
-        seen: list[JsonObject] = []
+        client_events: list[JsonObject] = []
         for options, abort in orders:
             sha = written(file, 8 * MiB)
             sized = {} if "uploadLengthDeferred" in options else {"uploadSize": 8 * MiB}
-            seen = by_page(
+            client_events = by_page(
                 packages,
                 {"file": str(file), "options": {**options, **sized}, "abortAt": abort},
             )
-            assert seen[-1]["kind"] == "success", seen[-3:]
-            assert ("aborted" in {each["kind"] for each in seen}) == (abort is not None)
-            assert sum_of(running, seen[-1]["video"]) == sha
-        completed(running, seen[-1]["video"])
-        again = by_page(
+            assert client_events[-1]["kind"] == "success", client_events[-3:]
+            assert ("aborted" in {each["kind"] for each in client_events}) == (abort is not None)
+            assert sum_of(running, client_events[-1]["video"]) == sha
+        completed(running, client_events[-1]["video"])
+        second_use = by_page(
             packages,
             {
                 "file": str(file),
@@ -182,21 +182,23 @@ def test_a_page_uploads_aborts_and_goes_on(tmp_path: Path, packages: Path) -> No
                 "abortAt": None,
             },
         )  # fmt: skip
-        assert (again[-1]["kind"], again[-1]["status"]) == ("error", 409)
-        # What opens a link stands in no log.
+        assert (second_use[-1]["kind"], second_use[-1]["status"]) == ("error", 409)
+        # The secret of a link is in no log.
         assert link["address"].rpartition("/")[2] not in running.log.read_text()
 
 
 @pytest.mark.prove
-def test_a_page_replaces_a_file_by_one_that_no_form_takes(tmp_path: Path, packages: Path) -> None:
+def test_a_page_replaces_a_file_with_one_too_large_for_a_form(
+    tmp_path: Path, packages: Path
+) -> None:
     file, size = tmp_path / "film.mp4", 600 * MiB
     written(file, 8 * MiB)
     with service(tmp_path / "data") as running:
         headers = {"Authorization": f"Bearer {running.token}"}
-        own_service = {"endpoint": f"{running.http}/api/projects/1/uploads", "headers": headers}
+        own_options = {"endpoint": f"{running.http}/api/projects/1/uploads", "headers": headers}
         order: JsonObject = {
             "file": str(file),
-            "options": {**own_service, "uploadSize": 8 * MiB},
+            "options": {**own_options, "uploadSize": 8 * MiB},
             "abortAt": None,
         }
         first = by_page(packages, order)[-1]["video"]
@@ -207,10 +209,10 @@ def test_a_page_replaces_a_file_by_one_that_no_form_takes(tmp_path: Path, packag
             method="POST", token=running.token, body={"video_id": int(first)},
         )  # fmt: skip
         link: JsonObject = leave.json["upload_link"]  # type: ignore[assignment]
-        named = {**own_service, "metadata": {"filename": "a.mp4", "replaces": first}}
+        named = {**own_options, "metadata": {"filename": "a.mp4", "replaces": first}}
         for options, length in ((named, size), ({"endpoint": link["address"]}, 9 * MiB)):
             sha = written(file, length)
-            seen = by_page(
+            client_events = by_page(
                 packages,
                 {
                     "file": str(file),
@@ -218,14 +220,16 @@ def test_a_page_replaces_a_file_by_one_that_no_form_takes(tmp_path: Path, packag
                     "abortAt": length // 3,
                 },
             )
-            assert (seen[-1]["kind"], seen[-1]["video"]) == ("success", first), seen[-3:]
-            assert "aborted" in {each["kind"] for each in seen}
+            assert (client_events[-1]["kind"], client_events[-1]["video"]) == ("success", first), (
+                client_events[-3:]
+            )
+            assert "aborted" in {each["kind"] for each in client_events}
             assert sum_of(running, first) == sha
             completed(running, first)
         after = fetch(f"{running.http}/api/videos/{first}", token=running.token)
-        was: JsonObject = before.json["data"]  # type: ignore[assignment]
-        now: JsonObject = after.json["data"]  # type: ignore[assignment]
-        assert (now["hash"], now["title"], now["size"]) == (was["hash"], was["title"], 9 * MiB)
+        old: JsonObject = before.json["data"]  # type: ignore[assignment]
+        new: JsonObject = after.json["data"]  # type: ignore[assignment]
+        assert (new["hash"], new["title"], new["size"]) == (old["hash"], old["title"], 9 * MiB)
         listed = fetch(f"{running.http}/api/projects/1/videos", token=running.token)
         assert [each["id"] for each in listed.json["data"]] == [int(first)]  # type: ignore[index]
 
@@ -233,7 +237,7 @@ def test_a_page_replaces_a_file_by_one_that_no_form_takes(tmp_path: Path, packag
 @pytest.mark.parametrize(
     "number", [pytest.param(signal.SIGTERM, marks=pytest.mark.prove), signal.SIGKILL]
 )
-def test_an_upload_goes_on_after_the_service_was_started_again(tmp_path: Path, number: int) -> None:
+def test_an_upload_is_resumed_after_a_restart_of_the_service(tmp_path: Path, number: int) -> None:
     file = tmp_path / "film.mp4"
     sha = written(file, 24 * MiB)
     with service(tmp_path / "data") as running:
@@ -241,7 +245,7 @@ def test_an_upload_goes_on_after_the_service_was_started_again(tmp_path: Path, n
         send(running, path, file, 0, 9 * MiB)
         first = offset(running, path)
         assert 0 < first <= 9 * MiB
-        # The service goes while bytes come.
+        # The service stops while it receives bytes.
         with socket.create_connection(("127.0.0.1", running.port_of(running.http))) as sock:
             head = (
                 f"PATCH {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {running.token}\r\n"
@@ -269,7 +273,7 @@ def test_an_upload_goes_on_after_the_service_was_started_again(tmp_path: Path, n
         pytest.param(2048 * MiB, id="2 GB", marks=pytest.mark.prove),
     ],
 )
-def test_a_large_file_cut_ten_times_comes_whole_in_flat_memory(
+def test_a_large_file_cut_ten_times_is_received_whole_with_constant_memory(
     tmp_path: Path, size: int, proof: Proof
 ) -> None:
     file = tmp_path / "film.mp4"
@@ -282,8 +286,8 @@ def test_a_large_file_cut_ten_times_comes_whole_in_flat_memory(
         at = 0
         for cut in range(1, 11):
             send(running, path, file, at, max(at, size * cut // 11))
-            was, at = at, offset(running, path)
-            assert at >= was
+            previous, at = at, offset(running, path)
+            assert at >= previous
         assert at > size // 2
         answer = send(running, path, file, at)
         assert answer.startswith(b"HTTP/1.1 204 "), answer

@@ -1,4 +1,4 @@
-"""What docs/uploads.md shows: its commands, as a shell runs them, and its page, in Chromium."""
+"""The examples of docs/uploads.md: its shell commands, and its page in Chromium."""
 
 import functools
 import http.server
@@ -33,7 +33,7 @@ def _silent(*_words: object) -> None:
 
 @contextmanager
 def site(folder: Path) -> Generator[str]:
-    """Serve a folder as a website, on an origin of its own."""
+    """Serve a folder as a website on another origin."""
     quiet = type("Quiet", (http.server.SimpleHTTPRequestHandler,), {"log_message": _silent})
     handler = functools.partial(quiet, directory=str(folder))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
@@ -82,16 +82,18 @@ def test_the_commands_of_the_page_work(tmp_path: Path) -> None:
         replaced = run("FILE=film.mp4", replace, create.split("\n\n")[1])
         assert "HTTP/1.1 204" in replaced, replaced
         assert sum_of(running, "1") == sha
-        # What was sent first stands, and what the page says goes on behind it.
+        # The first bytes are kept, and the page's command continues after them.
         resumed = run(begin, go_on)
         assert "upload-offset: 18" in resumed.lower(), resumed
         assert "HTTP/1.1 422" in resumed or "HTTP/1.1 204" in resumed, resumed
-        made: JsonObject = json.loads(run(link))
-        sent: JsonObject = json.loads(run(f"LINK={made['upload_link']['address']}", form))
-        assert sent["video"]["title"] == "Your greeting"
-        other: JsonObject = json.loads(run(link_for))
-        third: JsonObject = json.loads(run(f"LINK={other['upload_link']['address']}", form))
-        assert (third["message"], third["video"]["id"]) == ("File replaced.", 1)
+        first_link: JsonObject = json.loads(run(link))
+        uploaded: JsonObject = json.loads(run(f"LINK={first_link['upload_link']['address']}", form))
+        assert uploaded["video"]["title"] == "Your greeting"
+        second_link: JsonObject = json.loads(run(link_for))
+        replacement: JsonObject = json.loads(
+            run(f"LINK={second_link['upload_link']['address']}", form)
+        )
+        assert (replacement["message"], replacement["video"]["id"]) == ("File replaced.", 1)
         changed: JsonObject = json.loads(run(origins))
         assert changed["project"]["origins"] == ["https://app.example"]
 
@@ -121,15 +123,15 @@ def test_the_page_uploads_from_another_origin_in_chromium(
 
         for origins, works in ((["https://app.example"], False), ([origin], True)):
             ask("PUT", "/api/projects/1", {"origins": origins})
-            made = ask("POST", "/api/projects/1/upload-links", {"title": "Sent in"})
-            address = json.dumps(made["upload_link"]["address"])
+            link = ask("POST", "/api/projects/1/upload-links", {"title": "Sent in"})
+            address = json.dumps(link["upload_link"]["address"])
             (shop / "index.html").write_text(page.replace("endpoint: LINK", f"endpoint: {address}"))
-            shown = browser.open(f"{origin}/index.html")
-            shown.evaluate(choose)
+            viewer = browser.open(f"{origin}/index.html")
+            viewer.evaluate(choose)
             if works:
                 assert sum_of(running, arrived(running)) == sha
             else:
-                shown.wait_for_console("CORS", 30)
+                viewer.wait_for_console("CORS", 30)
                 listed = fetch(f"{running.http}/api/projects/1/videos", token=running.token)
                 assert listed.json["data"] == []
-            shown.close()
+            viewer.close()

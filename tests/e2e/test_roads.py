@@ -1,4 +1,4 @@
-"""Every encoder over every road, all rungs looked at in Chromium; and deaths, many times over."""
+"""Every encoder over every transport, with all rungs played in Chromium; and repeated deaths."""
 
 import signal
 from pathlib import Path
@@ -34,7 +34,7 @@ def command(
         case "ffmpeg":
             return ffmpeg(source, url, "-stream_loop", "-1")
         case "rtmp2sink":
-            # GStreamer checks certificates unless it is told not to.
+            # GStreamer checks certificates by default.
             return gstreamer(source, f"rtmp2sink location={url} tls-validation-flags=0")
         case _:
             return gstreamer(source, f"rtmpsink location={url}")
@@ -47,7 +47,7 @@ def command(
         for encoder in ("ffmpeg", "rtmp2sink", "rtmpsink")
         for scheme in ("rtmp", "rtmps")
         for host in ("127.0.0.1", "[::1]")
-        # Debian's librtmp asks for IPv4 addresses alone.
+        # Debian's librtmp resolves IPv4 addresses only.
         if (encoder, host) != ("rtmpsink", "[::1]")
     ],
 )
@@ -62,21 +62,23 @@ def test_all_rungs_play_and_decode(
     host: str,
 ) -> None:
     viewer = browser.open(headend.watch)
-    held: dict[str, CollectedRendition] = {}
+    collected: dict[str, CollectedRendition] = {}
     without_slate(headend)
     with publishing(command(headend, source, encoder, scheme, host)):
         viewer.wait_until_playing(20)
         for height in (360, 480, 720):
             viewer.force(height)
-            collect(headend.playlist, held)
+            collect(headend.playlist, collected)
         viewer.wait_until_playing(15)
 
     def ended() -> bool:
-        collect(headend.playlist, held)
+        collect(headend.playlist, collected)
         return all(media(address).ended for address in addresses(headend.playlist).values())
 
     poll(ended, within=60, what="the run's end")
-    files = {name: what.file(tmp_path / f"{name}.mp4") for name, what in held.items()}
+    files = {
+        name: rendition.file(tmp_path / f"{name}.mp4") for name, rendition in collected.items()
+    }
     assert set(files) == {"720p", "480p", "360p", "audio"}
     assert {name: decoder_errors(file) for name, file in files.items()} == dict.fromkeys(files, "")
     sample = viewer.sample()
@@ -86,12 +88,12 @@ def test_all_rungs_play_and_decode(
 
 
 @pytest.mark.parametrize("victim", ["encoder", "service"])
-def test_deaths_one_after_the_other(
+def test_a_run_survives_repeated_deaths_of_encoders_and_services(
     tmp_path: Path, small_source: Path, proof: Proof, victim: str
 ) -> None:
-    """Killed again and again, the same run goes on, and every listed segment is there."""
+    """The same run continues after each kill, and every listed segment exists."""
     folder = tmp_path / "data"
-    held: dict[str, CollectedRendition] = {}
+    collected: dict[str, CollectedRendition] = {}
     run = ""
     sequence = -1
     for _ in range(DEATHS):
@@ -105,7 +107,7 @@ def test_deaths_one_after_the_other(
                         within=20,
                         what="going on",
                     )
-                    collect(running.playlist, held)  # a missing segment fails here
+                    collect(running.playlist, collected)  # a missing segment fails here
                     sequence = last_sequence(running.playlist)
                     assert run in {"", run_of(running.playlist)}
                     run = run_of(running.playlist)
@@ -114,7 +116,11 @@ def test_deaths_one_after_the_other(
                     encoder.kill()
             if victim == "encoder":
                 break
-    files = {name: what.file(tmp_path / f"{name}.mp4") for name, what in held.items()}
-    assert {len(what.segments) for what in held.values()} == {len(held["audio"].segments)}
+    files = {
+        name: rendition.file(tmp_path / f"{name}.mp4") for name, rendition in collected.items()
+    }
+    assert {len(rendition.segments) for rendition in collected.values()} == {
+        len(collected["audio"].segments)
+    }
     assert all(file.stat().st_size for file in files.values())
     proof(f"{DEATHS} deaths of the {victim} in a row", "one run, no segment missing", "the same")

@@ -31,9 +31,9 @@ pytestmark = pytest.mark.e2e
 
 HEADEND = str(Path(sys.executable).with_name("headend"))
 WINDOWS = {
-    "HEADEND_LIVE__GOODBYE_SECONDS": "0",  # no slate behind the pictures that are counted
+    "HEADEND_LIVE__GOODBYE_SECONDS": "0",  # no slate after the counted pictures
     "HEADEND_LIVE__RECONNECT_SECONDS": "30",
-    # A busy machine takes long to start an API; what came meanwhile is still listed.
+    # An API may start slowly on a busy machine; segments from meanwhile must still be listed.
     "HEADEND_LIVE__LISTED_SECONDS": "120",
     "HEADEND_LIVE__KEPT_SECONDS": "180",
     "HEADEND_STORAGE__MIN_FREE_BYTES": "0",
@@ -48,7 +48,7 @@ def ingest_role(data: Path, *arguments: str) -> Generator[ServiceProcess]:
 
 @contextmanager
 def api_role(ingest: ServiceProcess, *arguments: str) -> Generator[ServiceProcess]:
-    """Run the API beside an ingest, told of its ports as by a common settings file."""
+    """Run the API beside an ingest, whose ports it knows as from a common settings file."""
     ports = (
         *("--rtmp", f"[::]:{ingest.port_of(ingest.server)}"),
         *("--rtmps", f"[::]:{ingest.port_of(ingest.secure_server)}"),
@@ -61,23 +61,23 @@ def api_role(ingest: ServiceProcess, *arguments: str) -> Generator[ServiceProces
 @contextmanager
 def first_ingest(data: Path) -> Generator[ServiceProcess]:
     """Run an ingest on a folder that `headend migrate` makes."""
-    made = run_headend("migrate", "--data", str(data))
-    assert made.returncode == 0, made.stderr
-    assert str(data / "owner.token") in made.stdout
+    migration = run_headend("migrate", "--data", str(data))
+    assert migration.returncode == 0, migration.stderr
+    assert str(data / "owner.token") in migration.stdout
     with ingest_role(data) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
 def ingest(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceProcess]:
-    """An ingest that goes on beside all tests."""
+    """An ingest that runs during all tests of this module."""
     with first_ingest(tmp_path_factory.mktemp("roles") / "data") as running:
         yield running
 
 
 @pytest.fixture
 def second_ingest(tmp_path: Path) -> Iterator[ServiceProcess]:
-    """An ingest for the test alone, which ends it."""
+    """An ingest for one test, which stops it."""
     with first_ingest(tmp_path / "data") as running:
         yield running
 
@@ -87,7 +87,7 @@ def port_of(running: ServiceProcess) -> str:
 
 
 def flags(api: ServiceProcess) -> dict[str, object]:
-    """Return how the first stream stands, as the API tells it."""
+    """Return the first stream's flags from the API."""
     answer = fetch(f"{api.http}/api/projects/1/streams", token=api.token)
     assert answer.status == 200, answer.text
     record = cast("list[dict[str, object]]", answer.json["data"])[-1]  # JSON
@@ -103,55 +103,55 @@ def run_of(url: str) -> str:
     return addresses(url)["audio"].split("/")[-3]
 
 
-def follow(url: str, held: dict[str, CollectedRendition], seconds: float) -> None:
-    """Follow the playlists for that long: each segment that they name must be there."""
+def follow(url: str, collected: dict[str, CollectedRendition], seconds: float) -> None:
+    """Follow the playlists for some seconds; each listed segment must exist."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
-        collect(url, held)
-        time.sleep(0.2)  # a player asks less often
+        collect(url, collected)
+        time.sleep(0.2)  # players poll less often
 
 
 def test_a_restart_of_the_api_costs_the_stream_nothing(
     ingest: ServiceProcess, small_source: Path, tmp_path: Path, proof: Proof
 ) -> None:
-    """Drained, then killed, while an encoder publishes: every picture comes out, in step."""
-    held: dict[str, CollectedRendition] = {}
+    """Drained, then killed, while an encoder publishes: no picture is lost."""
+    collected: dict[str, CollectedRendition] = {}
     progress = tmp_path / "progress.txt"
     options = ("-stream_loop", "-1", "-progress", str(progress))
     command = ffmpeg(small_source, f"{ingest.server}/{ingest.key}", *options)
     with ExitStack() as stack:
         first = stack.enter_context(api_role(ingest))
         at = port_of(first)
-        # ffmpeg's kernel drops its goodbye if it closes just when an acknowledgement has come in.
+        # The kernel drops ffmpeg's goodbye if an acknowledgement arrives just before the close.
         settle(first, reconnect_seconds=0)
         encoder = stack.enter_context(publishing(command))
         playlist = first.playlist
         poll(lambda: multivariant(playlist), within=20, what="a playlist")
-        follow(playlist, held, 2)
+        follow(playlist, collected, 2)
         assert first.stop(signal.SIGTERM) == 0
         second = stack.enter_context(api_role(ingest, "--http", at))
         assert flags(second) == {"live": True, "published": True}
-        follow(playlist, held, 1)
+        follow(playlist, collected, 1)
         assert second.stop(signal.SIGKILL) == -signal.SIGKILL
         third = stack.enter_context(api_role(ingest, "--http", at))
         assert flags(third) == {"live": True, "published": True}
-        follow(playlist, held, 1)
+        follow(playlist, collected, 1)
         encoder.send_signal(signal.SIGINT)
         encoder.wait(timeout=10 * SCALE)
 
         def ended() -> bool:
-            collect(playlist, held)
+            collect(playlist, collected)
             return all(media(address).ended for address in addresses(playlist).values())
 
         poll(ended, within=60, what="the run's end")
         poll(lambda: not flags(third)["live"], within=10, what="off air")
     sent = int(re.findall(r"^frame=\s*(\d+)", progress.read_text(), re.MULTILINE)[-1])
-    assert set(held) == {"360p", "audio"}
-    for name, what in held.items():
-        numbers = sorted(what.segments)
+    assert set(collected) == {"360p", "audio"}
+    for name, rendition in collected.items():
+        numbers = sorted(rendition.segments)
         assert numbers == list(range(len(numbers))), name
-        assert not any(segment.discontinuity for segment in what.segments.values()), name
-        file = what.file(tmp_path / f"{name}.mp4")
+        assert not any(segment.discontinuity for segment in rendition.segments.values()), name
+        file = rendition.file(tmp_path / f"{name}.mp4")
         assert decoder_errors(file) == "", name
         if name != "audio":
             lost = sent - len(list(frames(file)))
@@ -164,12 +164,12 @@ def test_a_restart_of_the_api_costs_the_stream_nothing(
 
 
 @pytest.mark.prove
-def test_a_restart_of_the_ingest_goes_on_with_the_run_and_the_api_serves_on(
+def test_a_restarted_ingest_continues_the_run_and_the_api_keeps_serving(
     second_ingest: ServiceProcess, small_source: Path, tmp_path: Path
 ) -> None:
     ingest = second_ingest
-    held: dict[str, CollectedRendition] = {}
-    doors = (
+    collected: dict[str, CollectedRendition] = {}
+    ports = (
         *("--rtmp", f"[::]:{ingest.port_of(ingest.server)}"),
         *("--rtmps", f"[::]:{ingest.port_of(ingest.secure_server)}"),
     )
@@ -180,31 +180,33 @@ def test_a_restart_of_the_ingest_goes_on_with_the_run_and_the_api_serves_on(
             poll(lambda: multivariant(url), within=20, what="a playlist")
             poll(lambda: last_sequence(url) >= 1, within=15, what="two segments")
             run_name = run_of(url)
-            collect(url, held)
-            with BackgroundThread(lambda: follow(url, held, 4)):
+            collect(url, collected)
+            with BackgroundThread(lambda: follow(url, collected, 4)):
                 assert ingest.stop(signal.SIGTERM) == 0
         assert flags(api)["live"] is False
         drained = last_sequence(url)
         assert not media(addresses(url)["audio"]).ended
-        with ingest_role(ingest.data, *doors), publishing(command):
+        with ingest_role(ingest.data, *ports), publishing(command):
             poll(lambda: last_sequence(url) > drained + 1, within=25, what="going on")
             assert flags(api) == {"live": True, "published": True}
-            collect(url, held)
+            collect(url, collected)
             assert run_of(url) == run_name
-    for name, what in held.items():
-        numbers = sorted(what.segments)
+    for name, rendition in collected.items():
+        numbers = sorted(rendition.segments)
         assert numbers == list(range(len(numbers))), name
-        marks = [number for number in numbers if what.segments[number].discontinuity]
+        marks = [number for number in numbers if rendition.segments[number].discontinuity]
         assert marks == [drained + 1], name
-        # Each source has its own init section, and a file takes one.
-        for init in what.inits:
-            some = {n: one for n, one in what.segments.items() if one.init == init}
-            file = CollectedRendition(what.inits, some).file(tmp_path / f"{name}.mp4")
+        # Each source has its own init section, and a file can have only one.
+        for init in rendition.inits:
+            segments = {
+                n: segment for n, segment in rendition.segments.items() if segment.init == init
+            }
+            file = CollectedRendition(rendition.inits, segments).file(tmp_path / f"{name}.mp4")
             assert decoder_errors(file) == "", name
 
 
 class BackgroundThread:
-    """Does something beside the block; what it raises is raised at the block's end."""
+    """Runs a function during the block; its exception is raised at the end of the block."""
 
     def __init__(self, act: Callable[[], None]) -> None:
         self._failed: list[BaseException] = []
@@ -242,7 +244,7 @@ def test_a_stream_that_the_api_adds_can_be_published_at_once_and_plays(
 
 
 @pytest.mark.prove
-def test_streams_of_a_killed_ingest_go_off_the_air_on_paper(
+def test_streams_of_a_killed_ingest_are_marked_as_off_the_air(
     second_ingest: ServiceProcess, small_source: Path
 ) -> None:
     ingest = second_ingest
@@ -258,7 +260,7 @@ def test_streams_of_a_killed_ingest_go_off_the_air_on_paper(
             assert fetch(f"{api.http}/readyz").status == 200
 
 
-def test_each_role_tells_of_itself(ingest: ServiceProcess) -> None:
+def test_each_role_reports_its_own_metrics_and_health(ingest: ServiceProcess) -> None:
     assert fetch(f"{ingest.status}/healthz").json == {"status": "alive"}
     assert fetch(f"{ingest.status}/readyz").json == {"status": "ready", "problems": []}
     poll(lambda: "headend_ingest_connections 0.0" in fetch(f"{ingest.status}/metrics").text,
@@ -280,7 +282,7 @@ def test_each_role_tells_of_itself(ingest: ServiceProcess) -> None:
 
 
 def refusal(role: str, data: Path, *arguments: str) -> str:
-    """Return the sentence with which a start is refused."""
+    """Return the message of a refused start."""
     doors = ("--http", "127.0.0.1:0", "--status", "127.0.0.1:0")
     refused = run_headend(role, "--data", str(data), *doors, *arguments)
     assert refused.returncode == 1, refused.stdout
@@ -293,14 +295,14 @@ FREE = ("--rtmp", "[::]:0", "--rtmps", "[::]:0")
 
 
 @pytest.mark.prove
-def test_one_process_alone_writes_and_any_number_may_show(ingest: ServiceProcess) -> None:
+def test_only_one_process_may_write_and_any_number_may_serve(ingest: ServiceProcess) -> None:
     for role in ("serve", "ingest"):
         words = refusal(role, ingest.data, *FREE)
         assert f"(headend ingest, process {ingest.process.pid})" in words
         assert "only `headend api` may run beside it" in words
     with api_role(ingest) as one, api_role(ingest) as two:
         assert fetch(f"{one.http}/readyz").status == fetch(f"{two.http}/readyz").status == 200
-        # What is as it should be may be asked for while others use it.
+        # Migrating an up-to-date catalog is allowed while others use it.
         assert run_headend("migrate", "--data", str(ingest.data)).returncode == 0
 
 

@@ -1,7 +1,7 @@
-"""From one version to the next, host by host or all at once; older versions are this repository's.
+"""Upgrades from older versions, host by host or all at once.
 
-They are found in its history: the oldest one that works beside this one, and the newest that does
-not.
+The older versions come from this repository's history: the oldest that works beside the current
+one, and the newest that does not.
 """
 
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ def engines(tmp_path: Path) -> Iterator[SharedEngines]:
 
 
 def newer(stream: EncoderPair, api: ServiceProcess) -> EncoderPair:
-    """Return the stream as another API host shows it; the owner's token is at the first one."""
+    """Return the stream as served by another API host, with the first host's token."""
     return structs.replace(stream, headend=replace(api, data=stream.headend.data))
 
 
@@ -54,7 +54,7 @@ def test_hosts_change_one_after_the_other_while_a_stream_is_on_air(
         primary = encoder(hosts.url("a", before.key))
         with publishing(primary):
             poll(lambda: multivariant(before.playlist), within=30, what="a playlist")
-            # This version adds to the tables, and serves what the older one makes.
+            # This version adds to the tables, and serves the older version's streams.
             hosts.program = HEADEND
             hosts.migrate("api-2")
             stream = newer(before, hosts.api("api-2").running)
@@ -111,10 +111,10 @@ def test_where_the_tables_have_another_form_nothing_is_changed_beside_the_older_
         first.start()
         with publishing(primary):
             wait_for_segments(stream, 2)
-        found = {
+        paths = {
             name: urlsplit(address).path for name, address in addresses(stream.playlist).items()
         }
-        assert found == {name: urlsplit(address).path for name, address in run.items()}
+        assert paths == {name: urlsplit(address).path for name, address in run.items()}
         assert not first.log_has("Traceback")
     proof(
         "the version before this form of the tables: refused beside, its run goes on",

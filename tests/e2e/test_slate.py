@@ -1,4 +1,4 @@
-"""Nobody sends, or the owner holds the output: viewers see the slate and then the stream again."""
+"""Without encoders, or while the owner pauses: viewers see the slate, then the stream again."""
 
 import itertools
 import signal
@@ -28,9 +28,9 @@ RUNGS = ("480p", "360p")
 _SHORT = pytest.param(8.0, id="8 s")
 _LONG = pytest.param(30.0, id="30 s", marks=pytest.mark.prove)
 _GOODBYE = 3.0
-_LAST_PICTURE = 2.0  # is shown for so long before the slate
+_LAST_PICTURE = 2.0  # seconds for which the last picture is shown before the slate
 
-# The picture in as many points as the clock has cells: their means, row by row.
+# The mean brightness of the picture in each cell of the clock, row by row.
 _POINTS = """() => {
   const { video } = window.headend;
   const canvas = document.createElement("canvas");
@@ -63,7 +63,7 @@ def running(latency: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 
 def clock_in(viewer: Viewer) -> int | None:
-    """Return the clock that a page's picture shows now, None where it shows none."""
+    """Return the clock in a page's current picture; None if it shows none."""
     points = msgspec.convert(viewer.evaluate(_POINTS), list[int])
     return clock_video.of_levels(points[20:40], points[80:100])
 
@@ -77,9 +77,10 @@ def shows_clock(viewer: Viewer, *, wanted: bool, within: float) -> None:
 
 
 def walls_go_on(stream: EncoderPair) -> None:
-    """See that the time of day that the playlist tells goes on as its media do.
+    """Check that the times of day in the playlist advance with its media.
 
-    Behind a slate stands what an encoder sent while its tracks were not known yet: up to 1.5 s.
+    After a slate, they may be off by the media that an encoder sent before its tracks were known:
+    up to 1.5 s.
     """
     playlist = media(addresses(stream.playlist)["audio"])
     for before, after in itertools.pairwise(playlist.segments):
@@ -90,7 +91,7 @@ def walls_go_on(stream: EncoderPair) -> None:
 
 
 def recorded(stream: EncoderPair) -> Json | None:
-    """Return the video that the stream's last run became."""
+    """Return the video of the stream's last run."""
     label = stream.listed_events("recorded")
     if not label:
         return None
@@ -123,7 +124,7 @@ def test_a_stream_whose_encoders_all_fail_is_a_slate_and_then_itself_again(
         world.callback(viewer.close)
         viewer.wait_until_playing(20)
         shows_clock(viewer, wanted=True, within=5)
-        # The first seconds of a busy machine are not the matter here.
+        # Stalls in the first seconds, which a busy machine may delay, do not count.
         stalls = viewer.wait_until_playing(10, span=3).stalls
         began = time.monotonic()
         for encoder in (second, first):
@@ -137,7 +138,9 @@ def test_a_stream_whose_encoders_all_fail_is_a_slate_and_then_itself_again(
         assert viewer.wait_until_playing(10).run is not None, "the slate moves on"
         with publishing(command) as third:
             poll(lambda: stream.listed_events("back on air"), within=10, what="back is told")
-            gone = time.monotonic() - began  # longer than `away` if Chromium shows the slate late
+            gone_seconds = (
+                time.monotonic() - began
+            )  # longer than `away` if Chromium shows the slate late
             shows_clock(viewer, wanted=True, within=20)
             viewer.wait_until_playing(10, span=3)
             sample = viewer.sample()
@@ -156,18 +159,18 @@ def test_a_stream_whose_encoders_all_fail_is_a_slate_and_then_itself_again(
         for path in archive.held[rung].stretches(tmp_path / f"all-{rung}.mp4"):
             assert decoder_errors(path) == "", path
     label = f"{latency} latency, encoders gone for {away:.0f} s"
-    due = gone + _GOODBYE - 2 * _LAST_PICTURE
+    due = gone_seconds + _GOODBYE - 2 * _LAST_PICTURE
     proof(
         f"{label} or until the page shows it: the slate in the media",
         f"{slate:.1f} s",
-        f"{due:.1f} s: {gone:.1f} s and a goodbye, less 2 s of each",
+        f"{due:.1f} s: {gone_seconds:.1f} s and a goodbye, less 2 s of each",
     )
     assert abs(slate - due) <= 1 + SCALE
-    again = browser.open(f"{running.http}/watch/{video['hash']}")
-    again.wait_for("playing", 20)  # it is there, and waits for its viewer
-    again.press("k")
-    again.wait_until_playing(20)
-    again.close()
+    recording_viewer = browser.open(f"{running.http}/watch/{video['hash']}")
+    recording_viewer.wait_for("playing", 20)  # ready, but paused until the viewer starts it
+    recording_viewer.press("k")
+    recording_viewer.wait_until_playing(20)
+    recording_viewer.close()
     assert sample is not None
     assert not [fault for fault in sample.faults if fault.endswith("fatal")], sample.faults
     proof(
@@ -177,7 +180,7 @@ def test_a_stream_whose_encoders_all_fail_is_a_slate_and_then_itself_again(
 
 
 @pytest.mark.prove
-def test_an_owner_who_holds_the_output_shows_the_slate_until_it_is_let_go(
+def test_while_the_owner_pauses_the_output_viewers_see_the_slate(
     running: ServiceProcess, browser: Chromium
 ) -> None:
     stream = pair(running, "Held")

@@ -1,8 +1,8 @@
-"""An hour of everything at once: streams, videos, viewers and strangers.
+"""An hour of everything at once: streams, videos, viewers and attackers.
 
-Three streams are on air, two videos are always being made, 200 viewers watch, and strangers attack
-the HTTP and the RTMP port all the time. Memory, descriptors and the time that answers take must be
-flat, and no picture may be lost. HEADEND_TEST_SOAK_SECONDS sets another length.
+Three streams are on air, two videos are always being made, 200 viewers watch, and attackers use the
+HTTP and RTMP ports all the time. Memory, descriptors and latencies must be constant, and no picture
+may be lost. HEADEND_TEST_SOAK_SECONDS sets another length.
 """
 
 import io
@@ -65,7 +65,7 @@ class CountedStream:
         self._init = b""
 
     def update(self) -> bool:
-        """Count what is new; return whether the run has ended."""
+        """Count the new pictures; return whether the run has ended."""
         address = addresses(self.playlist)[TOP]
         playlist = media(address)
         for number, segment in enumerate(playlist.segments, playlist.sequence):
@@ -85,7 +85,7 @@ class CountedStream:
 
 
 class RepeatedVideos:
-    """Two videos that are always being made: one that is complete is deleted and made again."""
+    """Two videos that are always being made: a complete one is deleted and uploaded again."""
 
     def __init__(self, headend: ServiceProcess, path: Path) -> None:
         self._headend = headend
@@ -114,10 +114,10 @@ class RepeatedVideos:
 def sample(headend: ServiceProcess) -> ServiceSample:
     """Measure the service now."""
     folder = Path(f"/proc/{headend.process.pid}")
-    found = re.search(r"VmRSS:\s+(\d+) kB", (folder / "status").read_text())
-    assert found is not None
+    match = re.search(r"VmRSS:\s+(\d+) kB", (folder / "status").read_text())
+    assert match is not None
     return ServiceSample(
-        time.monotonic(), int(found[1]) << 10, len(list((folder / "fd").iterdir()))
+        time.monotonic(), int(match[1]) << 10, len(list((folder / "fd").iterdir()))
     )
 
 
@@ -210,7 +210,7 @@ def median(numbers: Iterable[int]) -> float:
 
 
 def stop(encoder: subprocess.Popen[bytes], progress: Path) -> int:
-    """Stop an encoder as its user would; return how many pictures it sent."""
+    """Stop an encoder as its user would, and return the number of pictures it sent."""
     encoder.send_signal(signal.SIGINT)
     encoder.wait(timeout=10 * SCALE)
     return int(re.findall(r"^frame=\s*(\d+)", progress.read_text(), re.MULTILINE)[-1])

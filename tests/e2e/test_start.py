@@ -35,41 +35,41 @@ def test_a_start_is_ready_within_three_seconds_and_the_next_keeps_all_and_hides_
         assert fetch(f"{first.http}/healthz").status == 200
         assert fetch(f"{first.http}/readyz").json["problems"] == []
         assert b"headend_ingest_connections 0.0" in fetch(f"{first.status}/metrics").body
-        # Metrics name streams that are not published: not for everybody.
+        # Metrics name unpublished streams: they are not public.
         metrics = f"{first.http}/metrics"
         assert [fetch(metrics).status, fetch(metrics, token="wrong").status] == [401, 401]
         assert b"headend_ingest_connections 0.0" in fetch(metrics, token=first.token).body
         listed = fetch(f"{first.http}/api/projects/1/streams", token=first.token)
-        seen = (first.hash, first.key, first.token, Path(first.authority).read_bytes())
+        identity = (first.hash, first.key, first.token, Path(first.authority).read_bytes())
         assert first.stop() == 0
     events = security_log_path(folder, "serve").read_text().splitlines()
     security = [json.loads(line) for line in events]
     assert {(each["event"], each["peer"]) for each in security} == {("token refused", "127.0.0.1")}
     assert stat.S_IMODE((folder / "owner.token").stat().st_mode) == 0o600
     assert "My first stream" in listed.text
-    # Elsewhere than at a terminal it keeps the key to itself, and says who prints it.
+    # Without a terminal it does not print the key, but the command that does.
     with service(folder, terminal=False) as second:
         assert "headend streams" in second.printed
         assert first.key.split("_")[1] not in second.printed
         printed = run_headend("streams", "--data", str(folder))
         assert printed.returncode == 0, printed.stderr
         key = printed.stdout.split("\t")[2]
-        again = (second.hash, key, second.token, Path(second.authority).read_bytes())
-        assert again == seen
+        second_identity = (second.hash, key, second.token, Path(second.authority).read_bytes())
+        assert second_identity == identity
     log = first.log.read_text()
     assert first.key.split("_")[1] not in log
-    assert seen[2] not in log
+    assert identity[2] not in log
 
 
 @pytest.fixture(scope="module")
 def redis_port() -> int:
-    """A port at which there is no Redis at first."""
+    """A port on which there is no Redis at first."""
     return free_port()
 
 
 @pytest.fixture(scope="module")
 def waiting(redis_port: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceProcess]:
-    """A service that does without the Redis that it is told of."""
+    """A service that runs although its Redis is not available."""
     environment = {"HEADEND_REDIS__URL": f"redis://127.0.0.1:{redis_port}/0"}
     folder = tmp_path_factory.mktemp("waiting") / "data"
     with service(folder, environment=environment) as running:
@@ -79,21 +79,21 @@ def waiting(redis_port: int, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 def test_whatever_it_stores_is_readable_by_its_own_user_only(waiting: ServiceProcess) -> None:
     uploads = f"{waiting.http}/api/projects/1/uploads"
     tus = {"Tus-Resumable": "1.0.0", "Upload-Length": "9"}
-    made = fetch(uploads, method="POST", token=waiting.token, headers=tus)
-    assert made.status == 201, made.text
+    creation = fetch(uploads, method="POST", token=waiting.token, headers=tus)
+    assert creation.status == 201, creation.text
     piece = {
         "Tus-Resumable": "1.0.0",
         "Upload-Offset": "0",
         "Content-Type": "application/offset+octet-stream",
     }
-    sent = fetch(
-        made.headers["location"],
+    patch = fetch(
+        creation.headers["location"],
         method="PATCH",
         token=waiting.token,
         headers=piece,
         data=b"half",
     )
-    assert sent.status == 204, sent.text
+    assert patch.status == 204, patch.text
     paths = [waiting.data, *waiting.data.rglob("*")]
     modes = {str(path): stat.S_IMODE(path.stat().st_mode) for path in paths}
     assert any(path.startswith(str(waiting.data / "objects" / "uploads")) for path in modes)
@@ -124,7 +124,7 @@ def test_two_services_on_one_folder_are_refused(tmp_path: Path) -> None:
         ((), {"HEADEND_RTMPS__CERTIFICATE": "/none.pem"}, "/none.pem"),
     ],
 )
-def test_a_start_that_cannot_be_is_one_sentence(
+def test_a_start_that_fails_prints_one_sentence(
     tmp_path: Path, arguments: tuple[str, ...], environment: dict[str, str], word: str
 ) -> None:
     result = subprocess.run(
@@ -163,14 +163,14 @@ def test_settings_are_printed_with_unit_and_source() -> None:
     )
 
 
-def test_a_lost_database_is_one_sentence_and_costs_no_media(tmp_path: Path) -> None:
+def test_a_lost_database_is_reported_in_one_sentence_and_costs_no_media(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     file = folder / "objects" / "sources" / "AAAAAAAAAAAA" / "1"
-    made = run_headend("migrate", "--data", str(folder))
-    assert made.returncode == 0, made.stderr
+    migration = run_headend("migrate", "--data", str(folder))
+    assert migration.returncode == 0, migration.stderr
     file.parent.mkdir(parents=True)
     file.write_bytes(b"media")
-    for each in (file, file.parent):  # older than what a row may be about to name
+    for each in (file, file.parent):  # older than files whose row may still be added
         os.utime(each, (1, 1))
     (folder / "catalog.sqlite").rename(tmp_path / "lost")
     for role in ("serve", "migrate"):
@@ -191,7 +191,7 @@ def test_a_lost_database_is_one_sentence_and_costs_no_media(tmp_path: Path) -> N
         assert fetch(f"{running.http}/readyz").json["problems"] == []
 
 
-def test_a_redis_that_is_not_there_is_said_once_and_used_once_it_is(
+def test_a_missing_redis_is_logged_once_and_used_once_it_is_available(
     waiting: ServiceProcess, redis_port: int, tmp_path: Path
 ) -> None:
     answer = fetch(f"{waiting.http}/readyz")
@@ -208,12 +208,12 @@ def test_a_redis_that_is_not_there_is_said_once_and_used_once_it_is(
         poll(lambda: fetch(f"{waiting.http}/readyz").json["problems"] == [], within=10,
              what="no problem")  # fmt: skip
         log = waiting.log.read_text()
-        # Each attempt until then had failed, and said nothing more.
+        # The attempts until then failed without another log line.
         assert (log.count('event="bus lost"'), log.count('event="bus listens"')) == (1, 1)
 
 
 def shown_certificate(port: int) -> bytes:
-    """Return the certificate that RTMPS shows, whoever signed it."""
+    """Return the certificate of the RTMPS port, without verifying it."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -221,9 +221,9 @@ def shown_certificate(port: int) -> bytes:
         socket.create_connection(("127.0.0.1", port), timeout=5 * SCALE) as plain,
         context.wrap_socket(plain) as secure,
     ):
-        shown = secure.getpeercert(binary_form=True)
-    assert shown is not None
-    return shown
+        certificate = secure.getpeercert(binary_form=True)
+    assert certificate is not None
+    return certificate
 
 
 def test_an_own_certificate_is_served_and_renewed_on_sighup(tmp_path: Path) -> None:

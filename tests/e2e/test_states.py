@@ -1,7 +1,7 @@
-"""Engines and services killed at any moment: what the owner reads is what is true, and all of it.
+"""Engines and services killed at any moment: the owner's record and events are true and complete.
 
-What is true is found without asking the service: which encoders run, whether their engine does,
-whether the playlists go on, whether the newest segment is silent.
+The truth is determined without the API: which encoders and engines run, whether the playlists
+advance, whether the newest segment is silent.
 """
 
 import itertools
@@ -40,7 +40,7 @@ _ENVIRONMENT = {
     "HEADEND_FAILOVER__RETURN_SECONDS": "1",
     "HEADEND_STORAGE__MIN_FREE_BYTES": "0",
 }
-# Which slots' encoders run; the backup has no sound, so that media tell who is on air.
+# The slots whose encoders run; the backup has no sound, so the media show which slot is on air.
 _STATES: tuple[frozenset[int], ...] = (
     frozenset({0, 1}),
     frozenset({1}),
@@ -52,7 +52,7 @@ _ENGINE_DEATHS = 3  # within a minute; five end the run by design
 
 
 class ReconnectingEncoders:
-    """Encoders that come back by themselves as long as they are wanted."""
+    """Encoders that reconnect by themselves while they are wanted."""
 
     def __init__(self, stream: EncoderPair) -> None:
         self._commands = {
@@ -62,7 +62,7 @@ class ReconnectingEncoders:
         self._running: dict[int, ExitStack] = {}
 
     def want(self, slots: frozenset[int]) -> None:
-        """Have these slots' encoders run and no others."""
+        """Run the encoders of these slots, and no others."""
         for slot in set(self._running) - slots:
             self._running.pop(slot).close()
         for slot in slots - set(self._running):
@@ -72,7 +72,7 @@ class ReconnectingEncoders:
 
 def engines(headend: ServiceProcess) -> list[int]:
     """Return the service's engines for live streams."""
-    found: list[int] = []
+    pids: list[int] = []
     for pid in children_of(headend.process.pid):
         command = Path(f"/proc/{pid}/cmdline")
         try:
@@ -80,26 +80,26 @@ def engines(headend: ServiceProcess) -> list[int]:
         except OSError:
             continue
         if b"transcode.engine" in words and b"live" in words:
-            found.append(pid)
-    return found
+            pids.append(pid)
+    return pids
 
 
 def playlists(stream: EncoderPair) -> dict[str, MediaPlaylist]:
     """Return the run's newest playlists by address; empty while there is none."""
-    found: dict[str, MediaPlaylist] = {}
+    by_address: dict[str, MediaPlaylist] = {}
     if (top := multivariant(stream.playlist)) is None:
-        return found
+        return by_address
     for sound in top.sounds:
         address = stream.playlist.rsplit("/", 1)[0] + "/" + sound.uri
         answer = fetch(address)
         parsed = m3u8.parse(answer.text) if answer.status == 200 else None
         if isinstance(parsed, MediaPlaylist):
-            found[address] = parsed
-    return found
+            by_address[address] = parsed
+    return by_address
 
 
 def new_segments_come(stream: EncoderPair, within: float = 6.0) -> bool:
-    """Say whether new segments come."""
+    """Return whether new segments are listed within some seconds."""
 
     def ends() -> set[tuple[str, int, bool]]:
         return {
@@ -119,7 +119,7 @@ def new_segments_come(stream: EncoderPair, within: float = 6.0) -> bool:
 
 
 def is_silent(stream: EncoderPair, folder: Path) -> bool:
-    """Say whether the sound of the newest segment is silence."""
+    """Return whether the newest segment's sound is silent."""
     ((address, playlist),) = playlists(stream).items()
     newest = playlist.segments[-1]
     assert newest.map_uri is not None
@@ -136,19 +136,19 @@ def is_silent(stream: EncoderPair, folder: Path) -> bool:
 
 
 def record(stream: EncoderPair) -> Json:
-    """Return the flags that are looked at, not more often than a caller may ask."""
+    """Return the compared flags; pauses to stay within the rate limit."""
     time.sleep(0.1)
-    found = stream.record()
-    (backup,) = found["backups"]
+    stream_record = stream.record()
+    (backup,) = stream_record["backups"]
     names = ("live", "processing", "paused", "receiving_count", "published", "no_audio_stream")
     return {
-        **{name: found[name] for name in names},
+        **{name: stream_record[name] for name in names},
         "backup": (backup["live"], backup["publish"]),
     }
 
 
 def expected(slots: frozenset[int], *, published: bool) -> Json:
-    """Return the flags that these encoders make once all has settled."""
+    """Return the flags for these encoders once all has settled."""
     backup_alone = slots == _BACKUP_ALONE
     return {
         "live": bool(slots),
@@ -162,7 +162,7 @@ def expected(slots: frozenset[int], *, published: bool) -> Json:
 
 
 def state_from_events(events: list[Json]) -> Json:
-    """Return how the stream stands by what its owner was told, from the first event on."""
+    """Return the stream's state according to all of its owner's events."""
     live, on_air, sending = False, None, set[str]()
     for event in events:
         facts = event["facts"]
@@ -195,9 +195,9 @@ def state_from_events(events: list[Json]) -> Json:
 def check_state(
     headend: ServiceProcess, stream: EncoderPair, slots: frozenset[int], folder: Path
 ) -> None:
-    """See that the record, the events and the world agree."""
-    wanted = expected(slots, published=True)
-    poll(lambda: record(stream) == wanted, within=_WINDOW + 12, what=f"{wanted}")
+    """Check that the record, the events and the actual processes and media agree."""
+    flags = expected(slots, published=True)
+    poll(lambda: record(stream) == flags, within=_WINDOW + 12, what=f"{flags}")
     assert new_segments_come(stream) == bool(slots), slots
     assert len(engines(headend)) == bool(slots), slots
     if slots:
@@ -206,18 +206,18 @@ def check_state(
             within=10,
             what="its sound",
         )
-    assert record(stream) == wanted, "it stays so"
+    assert record(stream) == flags, "it stays so"
     events = stream.listed_events()
     assert [each["number"] for each in events] == list(range(1, len(events) + 1))
     state = state_from_events(events)
-    assert state["live"] == wanted["live"]
-    assert len(state["sending"]) == wanted["receiving_count"]
+    assert state["live"] == flags["live"]
+    assert len(state["sending"]) == flags["receiving_count"]
     if state["on_air"] is not None:
-        assert (state["on_air"] == "backup-1") == wanted["backup"][1], events[-5:]
+        assert (state["on_air"] == "backup-1") == flags["backup"][1], events[-5:]
 
 
 def victims(moments: random.Random) -> Iterator[str]:
-    """Yield what is to be killed next: an engine or the service, so that runs survive."""
+    """Yield what to kill next, an engine or the service, such that runs survive."""
     deaths: list[float] = []
     while True:
         now = time.monotonic()

@@ -1,4 +1,4 @@
-"""Subtitles that came within a file, read along in Chromium and by ffmpeg."""
+"""Subtitles embedded in a file, shown in Chromium and read by ffmpeg."""
 
 import subprocess
 from pathlib import Path
@@ -17,7 +17,7 @@ from tests.support.engine.subtitled_files import ENGLISH, GERMAN, subtitled
 
 pytestmark = [pytest.mark.e2e, pytest.mark.prove]
 
-# What shows now, and what there is to choose from.
+# The subtitles that are shown now, and the options of the menu.
 READ = """() => {
   const { video } = window.headend;
   const shown = [...video.textTracks].filter((track) => track.mode === "showing");
@@ -34,22 +34,22 @@ GO = "(moment) => { window.headend.video.currentTime = moment; }"
 
 
 @pytest.mark.parametrize("name", ["film.mp4", "film.mkv"])
-def test_subtitles_of_a_file_are_read_along_in_chromium(
+def test_subtitles_of_a_file_are_shown_in_chromium(
     headend: ServiceProcess, browser: Chromium, tmp_path: Path, name: str
 ) -> None:
-    # Its pictures begin late: the words must not.
+    # Its pictures begin late, but its subtitles must not be shifted.
     path = subtitled(tmp_path / name, (GERMAN, ENGLISH), seconds=24, shift=3)
     _, answer = upload(headend, path)
     video = answer["video"]
     completed(headend, video["id"], within=180)
-    found = multivariant(video["video"])
-    assert isinstance(found, MultivariantPlaylist)
-    assert [(each.name, each.language) for each in found.subtitles] == [
+    playlist = multivariant(video["video"])
+    assert isinstance(playlist, MultivariantPlaylist)
+    assert [(each.name, each.language) for each in playlist.subtitles] == [
         ("Deutsch", "de"),
         ("English", "en"),
     ]
-    assert {each.subtitles for each in found.variants} == {"subtitles"}
-    read_by_ffmpeg(urljoin(video["video"], found.subtitles[0].uri), tmp_path)
+    assert {each.subtitles for each in playlist.variants} == {"subtitles"}
+    read_by_ffmpeg(urljoin(video["video"], playlist.subtitles[0].uri), tmp_path)
     viewer = browser.open(f"{headend.http}/watch/{video['hash']}")
     try:
         reads(viewer)
@@ -59,10 +59,10 @@ def test_subtitles_of_a_file_are_read_along_in_chromium(
 
 def read_by_ffmpeg(address: str, folder: Path) -> None:
     playlist = fetch(address)
-    found = parse(playlist.text)
-    assert isinstance(found, MediaPlaylist)
-    assert found.whole
-    (segment,) = found.segments
+    parsed = parse(playlist.text)
+    assert isinstance(parsed, MediaPlaylist)
+    assert parsed.whole
+    (segment,) = parsed.segments
     words = fetch(urljoin(address, segment.uri))
     assert words.headers["content-type"].startswith("text/vtt")
     (folder / "words.vtt").write_bytes(words.body)
@@ -80,7 +80,7 @@ def read_by_ffmpeg(address: str, folder: Path) -> None:
 def reads(viewer: Viewer) -> None:
     viewer.wait_for("playing", 30)
     viewer.wait(lambda _: viewer.evaluate(MENU) == ["Off", "Deutsch", "English"], 15, "a menu")
-    # Paused on the moment: what shows is what belongs there, on the media's clock.
+    # Seek to each moment: the shown subtitle must be that of the media time.
     for language, moment, text in (
         ("Deutsch", 3.0, "Guten Morgen"),
         ("Deutsch", 1.0, None),

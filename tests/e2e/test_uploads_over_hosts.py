@@ -1,4 +1,4 @@
-"""A file uploaded to several hosts that share PostgreSQL and a bucket, of which one is killed."""
+"""A file uploaded over several hosts that share PostgreSQL and a bucket; two of them are killed."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -35,13 +35,13 @@ def hosts(
 
 
 def received(running: ServiceProcess, path: str) -> int:
-    """Return how much of an upload is safe, without a claim to go on with it."""
-    shown = fetch(f"{running.http}{path}", token=running.token).json["data"]
-    assert isinstance(shown, dict)
-    return int(shown["offset"])  # pyright: ignore[reportUnknownArgumentType]  # JSON
+    """Return how many bytes of an upload are stored, without taking the upload over."""
+    record = fetch(f"{running.http}{path}", token=running.token).json["data"]
+    assert isinstance(record, dict)
+    return int(record["offset"])  # pyright: ignore[reportUnknownArgumentType]  # JSON
 
 
-def test_a_killed_host_costs_an_upload_what_the_client_sends_again(
+def test_an_upload_continues_at_another_host_when_its_host_is_killed(
     hosts: HostProcesses, bucket: OwnBucket, tmp_path: Path
 ) -> None:
     first, second, third = (hosts.api(name) for name in ("api", "api-2", "api-3"))
@@ -50,7 +50,7 @@ def test_a_killed_host_costs_an_upload_what_the_client_sends_again(
     file = tmp_path / "film.mp4"
     written(file, SIZE)
     path = create(first.running, SIZE)
-    # Half of it arrives, and the host dies over the next bytes.
+    # Half of it arrives, and the host is killed during the next bytes.
     send(first.running, path, file, 0, 20 * MiB)
     poll(lambda: received(second.running, path) == 20 * MiB, within=30, what="what was sent")
     at = offset(second.running, path)
@@ -66,5 +66,5 @@ def test_a_killed_host_costs_an_upload_what_the_client_sends_again(
     hash_ = send_request(third.running, "HEAD", path).headers["headend-video-hash"]
     assert bucket.server.keys(bucket.location.bucket, "media/pieces/") == []
     (source,) = bucket.names(f"sources/{hash_}")
-    found = bucket.server.client(bucket.location.bucket).get(source).bytes()
-    assert bytes(found) == file.read_bytes()
+    stored = bucket.server.client(bucket.location.bucket).get(source).bytes()
+    assert bytes(stored) == file.read_bytes()

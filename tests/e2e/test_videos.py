@@ -26,7 +26,7 @@ pytestmark = pytest.mark.e2e
 Json = dict[str, Any]  # Any: what the tests are about to find out
 X264 = ("-c:v", "libx264", "-preset", "ultrafast", "-g", "250", "-sc_threshold", "0", "-c:a", "aac")
 RUNGS = {"720p": (1280, 720), "480p": (854, 480), "360p": (640, 360)}
-# The same ladder with a quarter of the points: too wide for 480p.
+# The same ladder with a quarter of the pixels: too wide for 480p.
 SMALL = {"720p": (864, 240), "480p": (854, 238), "360p": (640, 178)}
 
 
@@ -62,31 +62,31 @@ def plays(
     assert status == 201, answer
     video = answer["video"]
     assert (video["completed"], video["transcoding_progress"]) == (False, 0)
-    looks = completed(headend, video["id"], within=180)
-    progress = [look["progress"] for look in looks]
+    statuses = completed(headend, video["id"], within=180)
+    progress = [status_record["progress"] for status_record in statuses]
     assert progress == sorted(progress)
     assert progress[-1] == 100
     assert any(0 < percent < 100 for percent in progress)
-    shown = get_json(headend, f"/api/videos/{video['id']}")
-    assert (shown["completed"], shown["published"]) == (True, True)
+    record = get_json(headend, f"/api/videos/{video['id']}")
+    assert (record["completed"], record["published"]) == (True, True)
     assert {
-        each["resolution"]: each["transcoded"] for each in shown["resolutions"]
+        each["resolution"]: each["transcoded"] for each in record["resolutions"]
     } == dict.fromkeys(rungs, 1)
-    found = multivariant(shown["video"])
-    assert isinstance(found, MultivariantPlaylist)
-    assert {(each.width, each.height) for each in found.variants} == set(rungs.values())
-    held: dict[str, CollectedRendition] = {}
-    collect(shown["video"], held)
-    for name, collected in held.items():
+    playlist = multivariant(record["video"])
+    assert isinstance(playlist, MultivariantPlaylist)
+    assert {(each.width, each.height) for each in playlist.variants} == set(rungs.values())
+    collected_renditions: dict[str, CollectedRendition] = {}
+    collect(record["video"], collected_renditions)
+    for name, collected in collected_renditions.items():
         assert decoder_errors(collected.file(folder / f"{name}.mp4")) == "", name
-    assert all(media(address).ended for address in addresses(shown["video"]).values())
+    assert all(media(address).ended for address in addresses(record["video"]).values())
     for label, size in rungs.items():
-        poster = fetch(urljoin(headend.http, shown["image_urls"][label]))
+        poster = fetch(urljoin(headend.http, record["image_urls"][label]))
         assert (poster.status, poster.headers["content-type"]) == (200, "image/jpeg")
         assert picture_size(poster.body) == size
     viewer = browser.open(f"{headend.http}/watch/{video['hash']}")
     try:
-        viewer.wait_for("playing", 20)  # it is there, and waits for its viewer
+        viewer.wait_for("playing", 20)  # ready, but paused until the viewer starts it
         viewer.press("k")
         viewer.wait_until_playing(20)
         for _, height in rungs.values():

@@ -39,7 +39,7 @@ def fields(result: Result) -> list[list[str]]:
     return [line.split("\t") for line in result.output.splitlines()]
 
 
-def test_what_is_made_is_for_its_owner_alone(data: Path) -> None:
+def test_created_files_are_readable_by_their_owner_only(data: Path) -> None:
     mask = os.umask(0o022)
     os.umask(mask)
     modes = {path.name: path.stat().st_mode & 0o077 for path in (data, *data.iterdir())}
@@ -48,7 +48,7 @@ def test_what_is_made_is_for_its_owner_alone(data: Path) -> None:
     assert mask != 0o077, "the command left its mask behind"
 
 
-def test_a_token_is_shown_once_and_is_over_when_it_is_revoked(data: Path) -> None:
+def test_a_token_is_shown_once_and_invalid_once_revoked(data: Path) -> None:
     ((number, secret),) = fields(headend("token", "create", "mine", "--write", data=data))
     listed = headend("token", "list", data=data)
     assert [number, "write", "all", "mine", "-"] in fields(listed)
@@ -79,9 +79,9 @@ def test_the_streams_and_the_broadcaster_are_those_of_the_installation(data: Pat
 
 
 def test_with_sqlite_there_are_no_hosts(data: Path) -> None:
-    shown = headend("hosts", data=data)
-    assert (shown.exit_code, shown.stdout) == (0, "")
-    assert "one process receives streams" in shown.stderr
+    result = headend("hosts", data=data)
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert "one process receives streams" in result.stderr
 
 
 def test_hosts_are_shown_with_what_they_own(
@@ -96,8 +96,8 @@ def test_hosts_are_shown_with_what_they_own(
     with postgres_server.fresh_database() as url:
         monkeypatch.setenv("HEADEND_DATABASE__URL", url)
         monkeypatch.setenv("HEADEND_HOSTS__DEAD_SECONDS", "60")
-        gone = asyncio.run(fill(url))
-        run_sql(url, f"UPDATE hosts SET seen_us = seen_us - 3600000000 WHERE id = {gone}")
+        dead_host = asyncio.run(fill(url))
+        run_sql(url, f"UPDATE hosts SET seen_us = seen_us - 3600000000 WHERE id = {dead_host}")
         first, second = fields(headend("hosts", data=tmp_path))
     assert (first[:3], first[4:]) == (
         ["a", "ingest", "1.0"],
@@ -120,10 +120,10 @@ def test_without_an_installation_a_command_names_the_one_that_makes_it(
 
 def test_options_win_over_the_file_and_each_setting_names_its_source(tmp_path: Path) -> None:
     (tmp_path / "headend.toml").write_text('data = "there"\n[http]\nlisten = "127.0.0.1:1"\n')
-    shown = headend(
+    result = headend(
         "settings", "--json", "--config", str(tmp_path / "headend.toml"), "--http", "127.0.0.1:2"
     )
-    lines = {line["name"]: line for line in json.loads(shown.output)}
+    lines = {line["name"]: line for line in json.loads(result.output)}
     assert (lines["http.listen"]["value"], lines["http.listen"]["source"]) == (
         "127.0.0.1:2",
         "command line",
@@ -143,7 +143,7 @@ def test_options_win_over_the_file_and_each_setting_names_its_source(tmp_path: P
         (("pattern", "rtmp://127.0.0.1:1/live/x", "--size", "huge"), 2, "WIDTHxHEIGHT"),
     ],
 )
-def test_what_makes_no_sense_is_one_sentence(
+def test_invalid_arguments_are_refused_with_one_sentence(
     arguments: tuple[str, ...], code: int, words: str
 ) -> None:
     refused = headend(*arguments)
@@ -151,7 +151,7 @@ def test_what_makes_no_sense_is_one_sentence(
     assert "Traceback" not in refused.output
 
 
-# In a process of its own, as other tests have loaded everything.
+# In a separate process, since other tests have loaded everything.
 LOADED = """
 import sys
 from headend.cli import main
@@ -163,7 +163,7 @@ finally:
 
 
 @pytest.mark.parametrize("arguments", [("settings",), ("migrate",), ("token", "create", "mine")])
-def test_a_command_that_serves_nobody_loads_no_server(
+def test_a_command_that_serves_no_clients_loads_no_server(
     data: Path, arguments: tuple[str, ...]
 ) -> None:
     command = [sys.executable, "-c", LOADED, *arguments, "--data", str(data)]

@@ -1,7 +1,7 @@
 import subprocess
 import sys
 
-# Runs the command as the installed program does, and tells how the garbage collector was left.
+# Runs the command as the installed program does, and prints the garbage collector's state.
 _PROGRAM = """
 import gc
 from headend.command import main
@@ -17,7 +17,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
 
 
-def test_a_command_runs_with_what_it_loaded_out_of_the_garbage_collectors_sight() -> None:
+def test_a_command_runs_with_its_modules_frozen() -> None:
     done = run("serve", "--help")
     assert "Run the whole service in this process." in done.stdout
     assert done.stdout.endswith("True True\n")

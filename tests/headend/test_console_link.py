@@ -1,4 +1,4 @@
-"""Links that sign a browser in, for whoever has a shell."""
+"""Links that sign a browser in, for operators with a shell."""
 
 from collections.abc import AsyncGenerator
 from pathlib import Path
@@ -20,14 +20,14 @@ async def catalog(tmp_path: Path) -> AsyncGenerator[Catalog]:
 
 
 async def token_of(catalog: Catalog, link: str) -> int:
-    """Sign in by a link; return the number of its token."""
+    """Sign in with a link, and return the ID of its token."""
     assert link.startswith(PREFIX)
-    found = await catalog.sessions.redeem_link(link.removeprefix(PREFIX), 5)
-    assert found is not None
-    return found[0]
+    session = await catalog.sessions.redeem_link(link.removeprefix(PREFIX), 5)
+    assert session is not None
+    return session[0]
 
 
-async def test_a_link_is_the_oldest_owners_or_of_a_token_that_is_named(catalog: Catalog) -> None:
+async def test_a_link_is_for_the_oldest_owner_token_or_a_named_one(catalog: Catalog) -> None:
     await catalog.installation.first_start(1)
     reader, _ = await catalog.tokens.add("reader", None, write=False, now_us=2)
     second, _ = await catalog.tokens.add("second", None, write=True, now_us=3)

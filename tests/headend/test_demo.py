@@ -1,4 +1,4 @@
-"""The demo's lines."""
+"""The lines that the demo prints."""
 
 import pytest
 

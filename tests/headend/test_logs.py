@@ -18,7 +18,7 @@ logging.getLogger("uvicorn.access").info("GET / 200")
 
 
 def lines(form: str, level: str = "info") -> list[str]:
-    """Return what a process of its own logs: the set-up is for a whole process."""
+    """Return the log of a separate process, since the set-up applies to a whole process."""
     result = subprocess.run(
         [sys.executable, "-c", SCRIPT.format(form=form, level=level)],
         capture_output=True,

@@ -1,4 +1,4 @@
-"""A role's process: why it does not start, in one sentence, and how a signal ends it."""
+"""A role's process: refused starts with one sentence, and the end by a signal."""
 
 import _thread
 import asyncio
@@ -30,7 +30,7 @@ def test_a_role_that_installs_nothing_names_the_command(tmp_path: Path, role: Ro
     assert not (tmp_path / "data").exists()
 
 
-def test_one_process_alone_writes(settings: ServiceSettings) -> None:
+def test_only_one_process_may_write(settings: ServiceSettings) -> None:
     with (
         writer_lock(Path(settings.data), "serve"),
         pytest.raises(StartError, match="another Headend is running"),
@@ -46,7 +46,7 @@ def test_one_process_alone_writes(settings: ServiceSettings) -> None:
         ({"geo__database": "/none.mmdb"}, "/none.mmdb"),
     ],
 )
-def test_a_setting_that_cannot_be_used_is_one_sentence(
+def test_an_unusable_setting_is_refused_with_one_sentence(
     settings: ServiceSettings, changed: dict[str, str], words: str
 ) -> None:
     with pytest.raises(StartError) as refused:
@@ -55,7 +55,7 @@ def test_a_setting_that_cannot_be_used_is_one_sentence(
     assert "\n" not in str(refused.value)
 
 
-def test_a_role_runs_until_a_signal_and_tells_its_manager(
+def test_a_role_runs_until_a_signal_and_notifies_its_manager(
     settings: ServiceSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     printed: list[bytes] = []

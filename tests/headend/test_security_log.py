@@ -1,4 +1,4 @@
-"""Security events in a file of their own: who, what, and how much of a flood."""
+"""The file of security events: its lines, and how floods are limited."""
 
 import json
 import logging
@@ -18,14 +18,14 @@ def lines(path: Path) -> list[dict[str, Any]]:  # Any: JSON
 def test_an_event_is_a_line_with_the_clients_address(tmp_path: Path) -> None:
     with security_log(tmp_path, "serve") as path:
         SECURITY.info("wrong key", extra={"peer": "192.0.2.1", "secret": "not a fact"})
-    SECURITY.info("wrong key", extra={"peer": "192.0.2.2"})  # afterwards nobody writes
+    SECURITY.info("wrong key", extra={"peer": "192.0.2.2"})  # after the block it is not written
     (line,) = lines(path)
     assert line.pop("time").endswith("+00:00")
     assert line == {"event": "wrong key", "peer": "192.0.2.1"}
     assert path == tmp_path / "security-serve.log"
 
 
-def test_a_flood_of_one_address_hides_no_other_and_is_summed_up(tmp_path: Path) -> None:
+def test_a_flood_of_one_address_is_summed_and_hides_no_other(tmp_path: Path) -> None:
     now = 0.0
     with security_log(tmp_path, "api", clock=lambda: now) as path:
         for _ in range(1000):
@@ -43,7 +43,7 @@ def test_a_flood_of_one_address_hides_no_other_and_is_summed_up(tmp_path: Path) 
     ]
 
 
-def test_the_file_goes_on_after_a_restart(tmp_path: Path) -> None:
+def test_the_file_is_continued_after_a_restart(tmp_path: Path) -> None:
     for number in range(2):
         with security_log(tmp_path, "serve"):
             SECURITY.info("engine lost", extra={"stream": f"{number}"})

@@ -26,7 +26,7 @@ async def test_without_a_manager_nothing_happens() -> None:
     await keep_watchdog({})
 
 
-def test_the_watchdog_is_fed_while_the_loop_lives(tmp_path: Path) -> None:
+def test_the_watchdog_is_notified_while_the_loop_runs(tmp_path: Path) -> None:
     environment = {"NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "20000"}
 
     async def life(manager: socket.socket) -> None:
@@ -42,5 +42,5 @@ def test_the_watchdog_is_fed_while_the_loop_lives(tmp_path: Path) -> None:
         asyncio.run(life(manager))
 
 
-async def test_another_processs_watchdog_is_not_ours() -> None:
+async def test_the_watchdog_of_another_process_is_ignored() -> None:
     await keep_watchdog({"WATCHDOG_USEC": "1000", "WATCHDOG_PID": "1"})

@@ -1,4 +1,4 @@
-"""What a role prints once it is ready: what its reader needs, and no key where others read it."""
+"""What a role prints once it is ready, and that it prints keys to a terminal only."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ async def first(tmp_path: Path) -> FirstStart:
 
 
 @pytest.mark.parametrize("terminal", [True, False])
-async def test_the_key_is_for_a_terminal_alone(first: FirstStart, terminal: bool) -> None:
+async def test_the_key_is_printed_to_a_terminal_only(first: FirstStart, terminal: bool) -> None:
     stream = first.stream
     assert stream is not None
     text = welcome(
@@ -30,11 +30,11 @@ async def test_the_key_is_for_a_terminal_alone(first: FirstStart, terminal: bool
     assert ("`headend streams` prints it" in text) is not terminal
 
 
-async def test_each_role_names_what_it_has(first: FirstStart) -> None:
+async def test_each_role_prints_its_own_addresses(first: FirstStart) -> None:
     assert first.stream is not None
     watch, server = ADDRESSES.watch(first.stream.hash), "In OBS"
     token = Path("/data/owner.token")
-    for running, shown in (
+    for running, expected in (
         (RunningService(addresses=ADDRESSES, first=first), set[str]()),
         (RunningService(addresses=ADDRESSES, first=first, rtmp_port=1935), {server}),
         (RunningService(addresses=ADDRESSES, first=first, token_file=token), {watch, str(token)}),
@@ -45,11 +45,11 @@ async def test_each_role_names_what_it_has(first: FirstStart) -> None:
     ):
         text = welcome(running, terminal=False)
         for word in (watch, server, str(token), "/readyz"):
-            assert (word in text) is any(word in each for each in shown), (word, text)
+            assert (word in text) is any(word in each for each in expected), (word, text)
 
 
 @pytest.mark.parametrize("terminal", [True, False])
-async def test_the_link_to_sign_in_is_for_a_terminal_alone(
+async def test_the_sign_in_link_is_printed_to_a_terminal_only(
     first: FirstStart, terminal: bool
 ) -> None:
     running = RunningService(addresses=ADDRESSES, first=first, token_file=Path("/data/owner.token"))

@@ -98,11 +98,11 @@ class BarePage:
         Raises:
             PageGone: the page is navigating.
         """
-        found = self._send(
+        answer = self._send(
             "Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True
         )
-        assert "exceptionDetails" not in found, found["exceptionDetails"]
-        value: object = found["result"].get("value")
+        assert "exceptionDetails" not in answer, answer["exceptionDetails"]
+        value: object = answer["result"].get("value")
         return value
 
     def wait_for(self, script: str, seconds: float, what: str) -> None:
@@ -171,12 +171,12 @@ def bare_chromium(folder: Path, address: str, before: str = "") -> Generator[Bar
         command = [program, *_FLAGS, f"--user-data-dir={folder / 'profile'}", "about:blank"]
         browser = subprocess.Popen(command, stdout=lines, stderr=lines, start_new_session=True)
     try:
-        found = poll(
+        match = poll(
             lambda: re.search(r"DevTools listening on (\S+)", log.read_text(errors="replace")),
             within=30,
             what="a Chromium that listens",
         )
-        with connect(found[1], max_size=_MOST_ANSWER, compression=None) as socket:
+        with connect(match[1], max_size=_MOST_ANSWER, compression=None) as socket:
             page = BarePage(socket, browser.pid)
             page.open(address, before)
             yield page
@@ -188,11 +188,11 @@ def bare_chromium(folder: Path, address: str, before: str = "") -> Generator[Bar
 
 def _descendants(pid: int) -> list[int]:
     """Return a process and all its descendants."""
-    found = [pid]
-    for each in found:
+    pids = [pid]
+    for each in pids:
         with suppress(OSError):
-            found += children_of(each)
-    return found
+            pids += children_of(each)
+    return pids
 
 
 def _memory(pid: int) -> int:
@@ -201,8 +201,8 @@ def _memory(pid: int) -> int:
         rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
     except OSError:
         return 0
-    found = re.search(r"^Pss:\s+(\d+) kB", rollup, re.MULTILINE)
-    return 0 if found is None else int(found[1]) << 10
+    match = re.search(r"^Pss:\s+(\d+) kB", rollup, re.MULTILINE)
+    return 0 if match is None else int(match[1]) << 10
 
 
 def _is_renderer(pid: int) -> bool:

@@ -141,21 +141,21 @@ class Viewer:
 
     def sample(self) -> PlayerSample | None:
         """Sample the player once; None while the page has none."""
-        found = self.evaluate(_SAMPLE)
-        return None if found is None else msgspec.convert(found, PlayerSample)
+        facts = self.evaluate(_SAMPLE)
+        return None if facts is None else msgspec.convert(facts, PlayerSample)
 
     def wait(
-        self, wanted: Callable[[PlayerSample], bool], seconds: float, what: str
+        self, condition: Callable[[PlayerSample], bool], seconds: float, what: str
     ) -> PlayerSample:
-        """Poll until `wanted` is true; the `TimeoutError` contains the last sample."""
+        """Poll until `condition` is true; the `TimeoutError` contains the last sample."""
         deadline = time.monotonic() + seconds * SCALE
         while True:
             sample = self.sample()
-            if sample is not None and wanted(sample):
+            if sample is not None and condition(sample):
                 return sample
             if time.monotonic() > deadline:
                 raise TimeoutError(f"not {what} in {seconds} s: {sample}; console: {self.console}")
-            self._rest()
+            self._pause()
 
     def wait_for(self, state: str, seconds: float) -> PlayerSample:
         """Poll until the page is in `state`."""
@@ -168,7 +168,7 @@ class Viewer:
         """
         deadline = time.monotonic() + seconds * SCALE
         first = self.wait(_shows, seconds, "playing")
-        left = max((deadline - time.monotonic()) / SCALE, span)
+        remaining = max((deadline - time.monotonic()) / SCALE, span)
         return self.wait(
             lambda last: (
                 _shows(last)
@@ -176,7 +176,7 @@ class Viewer:
                 and last.frames > first.frames
                 and last.audio_bytes > first.audio_bytes
             ),
-            left,
+            remaining,
             f"playing on from {first}",
         )
 
@@ -199,11 +199,11 @@ class Viewer:
         """Poll until the page's console has an error or a warning with these words."""
         deadline = time.monotonic() + seconds * SCALE
         while True:
-            if found := next((line for line in self.console if words in line), None):
-                return found
+            if message := next((line for line in self.console if words in line), None):
+                return message
             if time.monotonic() > deadline:
                 raise TimeoutError(f"no {words!r} in {seconds} s: {self.console}")
-            self._rest()
+            self._pause()
 
     def record_waits(self) -> None:
         """Record the waits of the picture from now on, until the page is reloaded."""
@@ -215,8 +215,8 @@ class Viewer:
 
     def breaches(self) -> list[str]:
         """The violations of the page's content security policy so far."""
-        found = self.evaluate("() => window.breaches")
-        return msgspec.convert(found, list[str])
+        violations = self.evaluate("() => window.breaches")
+        return msgspec.convert(violations, list[str])
 
     def evaluate(self, script: str, argument: object = None) -> object:
         """Run a function in the page, and return its result as JSON."""
@@ -314,15 +314,15 @@ class Viewer:
     def wait_for_page(self, script: str, seconds: float, what: str) -> None:
         """Poll until a function in the page returns true, also while another page loads."""
         deadline = time.monotonic() + seconds * SCALE
-        seen: object = None
+        result: object = None
         while True:
             with suppress(Error):  # the page has navigated away
-                seen = self.evaluate(script)
-            if seen is True:
+                result = self.evaluate(script)
+            if result is True:
                 return
             if time.monotonic() > deadline:
-                raise TimeoutError(f"not {what} in {seconds} s: {seen}; console: {self.console}")
-            self._rest()
+                raise TimeoutError(f"not {what} in {seconds} s: {result}; console: {self.console}")
+            self._pause()
 
     def press(self, key: str) -> None:
         """Press a key on the focused element."""
@@ -360,7 +360,7 @@ class Viewer:
                 return inner
             if time.monotonic() > deadline:
                 raise TimeoutError(f"no frame in {seconds} s; console: {self.console}")
-            self._rest()
+            self._pause()
 
     def close(self) -> None:
         """Close the page."""
@@ -372,7 +372,7 @@ class Viewer:
         else:
             self._frame.click(selector, timeout=5_000 * SCALE)
 
-    def _rest(self) -> None:
+    def _pause(self) -> None:
         # Playwright's wait: a sleep would delay the browser's events.
         self._do(lambda: self._page.wait_for_timeout(_LOOK * 1000))
 
@@ -403,9 +403,8 @@ class Chromium:
     ) -> Viewer:
         """Open an address in a window of that size; `before` runs before its first script.
 
-        By default it is as large as the player's controls need: drawing a film costs by the point.
-
-        `light` and `still`: its person prefers light pages, and reduced motion.
+        The default size is what the player's controls need: drawing a film costs CPU per pixel.
+        `light` and `still` emulate a preference for light pages and for reduced motion.
         """
         return self._thread.submit(
             self._open, address, width, height, before, light, still
@@ -432,7 +431,7 @@ class Chromium:
         page.add_init_script(_LISTEN + before)
         viewer = Viewer(self._thread, page, page.main_frame)
 
-        def heard(message: ConsoleMessage) -> None:
+        def on_console(message: ConsoleMessage) -> None:
             if message.type in {"error", "warning"}:
                 viewer.console.append(message.text)
 
@@ -440,7 +439,7 @@ class Chromium:
             viewer.asked.append(dialog.type)
             dialog.accept()
 
-        page.on("console", heard)
+        page.on("console", on_console)
         page.on("request", lambda request: viewer.requests.append(request.url))
         page.on("dialog", agree)
         page.on("pageerror", lambda error: viewer.console.append(str(error)))

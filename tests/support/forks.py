@@ -1,8 +1,8 @@
 """Processes that start quickly, as forks of a parent that has imported their modules.
 
 Importing often takes longer than the work of a test. A fork still has its own environment, files,
-signals and exit status. It starts where the command is once its modules are imported; tests of an
-earlier phase run the command itself.
+signals and exit status. It starts at the point where the command has imported its modules; tests of
+an earlier phase run the command itself.
 """
 
 import atexit
@@ -84,7 +84,7 @@ class ForkedProcess:
     def send_signal(self, sig: int) -> None:
         """Send a signal, unless the process has ended."""
         if self.poll() is None:
-            # It may have ended since, and its status be on the way.
+            # It may have ended, with its exit status still unread.
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, sig)
 
@@ -125,7 +125,7 @@ def fork(
 
 
 def prepare(entry: str) -> None:
-    """Load what forks of an entry need; forks of this process, too, can call it from then on."""
+    """Import what forks of an entry need; afterwards, forks of this process can call it, too."""
     call = json.dumps([entry]).encode()
     socket.send_fds(_forks(entry), [call], [])
 

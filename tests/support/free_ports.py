@@ -15,7 +15,7 @@ def free_port() -> int:
 def free_ports(count: int) -> list[int]:
     """Return `count` different ports that were free a moment ago."""
     with ExitStack() as stack:
-        taken = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in taken:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
             each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in taken]
+        return [each.getsockname()[1] for each in sockets]

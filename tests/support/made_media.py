@@ -37,21 +37,21 @@ def make_file(command: Sequence[str], path: Path, *, seconds: float, cache: Path
     cached.
     """
     cache.mkdir(parents=True, exist_ok=True)
-    kept = cache / f"{_key(command)}{path.suffix}"
-    with kept.with_suffix(f"{path.suffix}.lock").open("w") as lock:
+    cached = cache / f"{_key(command)}{path.suffix}"
+    with cached.with_suffix(f"{path.suffix}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # another process may be making it
-        if kept.exists():
-            os.utime(kept)
-            shutil.copyfile(kept, path)
+        if cached.exists():
+            os.utime(cached)
+            shutil.copyfile(cached, path)
             return ""
         done = subprocess.run(
             [*command, str(path)], capture_output=True, check=False, timeout=seconds
         )
         assert done.returncode == 0, done.stderr.decode()
         if not done.stderr:
-            made = kept.with_suffix(f"{path.suffix}.new")
-            shutil.copyfile(path, made)
-            made.replace(kept)
+            new = cached.with_suffix(f"{path.suffix}.new")
+            shutil.copyfile(path, new)
+            new.replace(cached)
         return done.stderr.decode()
 
 

@@ -2,7 +2,7 @@
 
 
 class ManualClock:
-    """A clock in seconds that stands until the test sets `now`."""
+    """A clock in seconds that returns `now` until the test changes it."""
 
     def __init__(self, now: float = 1000.0) -> None:
         self.now = now

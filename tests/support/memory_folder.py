@@ -1,4 +1,4 @@
-"""Which tests write their files in memory: there, thousands of small ones take less CPU time."""
+"""Chooses the tests that write their files in memory, where small files take less CPU time."""
 
 import shutil
 from pathlib import Path
@@ -8,7 +8,7 @@ __all__ = ["memory_folder", "writes_in_memory"]
 
 _MEMORY: Final = Path("/dev/shm")  # a file system in memory, on Linux
 _ROOMS: Final = {"api", "storage", "transcode"}
-# Served from a disk, as in an installation: the kernel tells what the page cache holds.
+# Served from a disk, as in an installation: the kernel reports what is in the page cache.
 _ON_DISK: Final = {"http", "origin"}
 _LEAST_FREE: Final = 4 << 30  # bytes: as much as the tests of a few processes may write at once
 _TESTS: Final = Path(__file__).parents[1]

@@ -23,7 +23,7 @@ _NAMED: Final = ("package.json", "package-lock.json", ".npmrc")
 def install_packages(folder: Path, npm: Sequence[str], name: str, cache: Path = _CACHE) -> None:
     """Install the packages of a folder's lock file into it; `name` is their name in the cache."""
     cache.mkdir(parents=True, exist_ok=True)
-    kept, stamp = cache / name, cache / f"{name}.key"
+    cached, stamp = cache / name, cache / f"{name}.key"
     with (cache / f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # another process may be installing them
         key = _key(folder, npm)
@@ -34,11 +34,11 @@ def install_packages(folder: Path, npm: Sequence[str], name: str, cache: Path = 
             )  # fmt: skip
             assert done.returncode == 0, done.stdout + done.stderr
             stamp.unlink(missing_ok=True)
-            shutil.rmtree(kept, ignore_errors=True)
-            shutil.copytree(folder / "node_modules", kept, symlinks=True)
+            shutil.rmtree(cached, ignore_errors=True)
+            shutil.copytree(folder / "node_modules", cached, symlinks=True)
             stamp.write_text(key)
             return
-    shutil.copytree(kept, folder / "node_modules", symlinks=True)
+    shutil.copytree(cached, folder / "node_modules", symlinks=True)
 
 
 def _key(folder: Path, npm: Sequence[str]) -> str:

@@ -9,7 +9,7 @@ __all__ = ["beeps", "flashes"]
 
 def flashes(pictures: Iterable[VideoFrame]) -> list[float]:
     """Return the times (seconds) at which the clock's band turns bright."""
-    found: list[float] = []
+    times: list[float] = []
     was_bright = True  # the start of a flash in the first picture is unknown
     for picture in pictures:
         plane = picture.planes[0]
@@ -19,14 +19,14 @@ def flashes(pictures: Iterable[VideoFrame]) -> list[float]:
         data = bytes(plane)[rows]
         bright = sum(data) / len(data) > 110
         if bright and not was_bright:
-            found.append(float(picture.time or 0))
+            times.append(float(picture.time or 0))
         was_bright = bright
-    return found
+    return times
 
 
 def beeps(sounds: Iterable[AudioFrame]) -> list[float]:
     """Return the times (seconds) at which a loud tone begins."""
-    found: list[float] = []
+    times: list[float] = []
     last = -1.0
     for sound in sounds:
         start = float(sound.time or 0)
@@ -34,6 +34,6 @@ def beeps(sounds: Iterable[AudioFrame]) -> list[float]:
             if abs(level) > 0.15:
                 at = start + index / sound.sample_rate
                 if at - last > 0.5:
-                    found.append(at)
+                    times.append(at)
                 last = at
-    return found
+    return times

@@ -1,6 +1,6 @@
-"""What a client of plain HTTP trusts: nobody, as it meets no certificate.
+"""A TLS context that trusts no authority, for clients of plain HTTP.
 
-To load the system's authorities takes httpx 20 ms of CPU for each client, more than most requests.
+Loading the system's authorities takes httpx 20 ms of CPU per client, more than most requests take.
 """
 
 import ssl

@@ -84,20 +84,20 @@ _SETTINGS: Final = {
 
 def _program(name: str) -> str:
     """Return the path of a server program; Debian installs them by version, outside of PATH."""
-    found = shutil.which(name)
-    if found is None:
+    path = shutil.which(name)
+    if path is None:
         beside = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"))
         assert beside, _MISSING
         return str(beside[-1])
-    return found
+    return path
 
 
 def _user() -> str | None:
     """Return the user to run the server as, since it refuses to run as root; None if not root."""
     if os.getuid() != 0:
         return None
-    known = {each.pw_name for each in pwd.getpwall()}
-    return "postgres" if "postgres" in known else "nobody"
+    users = {each.pw_name for each in pwd.getpwall()}
+    return "postgres" if "postgres" in users else "nobody"
 
 
 class PostgresServer:
@@ -177,9 +177,9 @@ class PostgresServer:
     def processes(self) -> list[int]:
         """Return the IDs of the server's processes."""
         first = int((self._data / "postmaster.pid").read_text().split()[0])
-        found = subprocess.run(["ps", "-o", "pid=", "--ppid", str(first)], capture_output=True,
+        children = subprocess.run(["ps", "-o", "pid=", "--ppid", str(first)], capture_output=True,
                                check=True)  # fmt: skip
-        return [first, *(int(each) for each in found.stdout.split())]
+        return [first, *(int(each) for each in children.stdout.split())]
 
     def execute(self, statement: str, database: str = "postgres") -> list[tuple[object, ...]]:
         """Execute a statement, and return its rows, if any."""

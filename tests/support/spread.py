@@ -88,11 +88,11 @@ class Spread(LoadScopeScheduling):
 
 def _costs(counts: Mapping[str, int]) -> dict[str, float]:
     """Return the expected seconds of each file, given its number of tests."""
-    known = _known(_DURATIONS)
-    return {file: known.get(file, _guess(file, count)) for file, count in counts.items()}
+    seconds = _read_durations(_DURATIONS)
+    return {file: seconds.get(file, _guess(file, count)) for file, count in counts.items()}
 
 
-def _known(durations: Path) -> dict[str, float]:
+def _read_durations(durations: Path) -> dict[str, float]:
     return json.loads(durations.read_text()) if durations.exists() else {}
 
 
@@ -114,9 +114,9 @@ def _costs_of_pieces(pieces: Mapping[str, Iterable[str]]) -> dict[str, float]:
 
 def part_of(items: list[pytest.Item], number: int, count: int) -> list[pytest.Item]:
     """Return one of `count` parts of about the same length, each consisting of whole files."""
-    known = _known(_DURATIONS_OF_PROOFS)
+    seconds = _read_durations(_DURATIONS_OF_PROOFS)
     counts = Counter(_file(item.nodeid) for item in items)
-    costs = {file: known.get(file, _SECONDS_OF_A_PROOF * many) for file, many in counts.items()}
+    costs = {file: seconds.get(file, _SECONDS_OF_A_PROOF * many) for file, many in counts.items()}
     loads = [0.0] * count
     own: set[str] = set()
     for file in sorted(costs, key=lambda file: (-costs[file], file)):
@@ -134,8 +134,10 @@ def _file(nodeid: str) -> str:
 def write_durations(seconds: Mapping[str, float], *, proofs: bool) -> None:
     """Write how long each file took; for proofs, keep the entries of files that did not run."""
     if proofs:
-        took = _known(_DURATIONS_OF_PROOFS) | {file: round(each) for file, each in seconds.items()}
-        _write(_DURATIONS_OF_PROOFS, took)
+        merged = _read_durations(_DURATIONS_OF_PROOFS) | {
+            file: round(each) for file, each in seconds.items()
+        }
+        _write(_DURATIONS_OF_PROOFS, merged)
     else:
         _write(_DURATIONS, {file: round(each) for file, each in seconds.items() if each >= _LEAST})
 

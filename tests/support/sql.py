@@ -42,12 +42,12 @@ def migrated(location: Path) -> Path:
     """
     if not location.exists():
         location.parent.mkdir(parents=True, exist_ok=True)
-        location.write_bytes(_made())
+        location.write_bytes(_empty_file())
     return location
 
 
 @functools.cache
-def _made() -> bytes:
+def _empty_file() -> bytes:
     async def make(location: Path) -> None:
         async with open_catalog(location, migrate=True):
             pass

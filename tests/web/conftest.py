@@ -1,4 +1,4 @@
-"""An origin and a browser for all tests of the pages, since both take seconds to start."""
+"""An origin and a browser, shared by all tests of the pages, since both take seconds to start."""
 
 from collections.abc import Generator
 from pathlib import Path

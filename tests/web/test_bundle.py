@@ -10,10 +10,10 @@ from tests.support.web.workshop import node, run
 
 def test_the_committed_bundle_is_what_the_sources_make(workshop: Path, tmp_path: Path) -> None:
     run(workshop, node(), "build.mjs", str(tmp_path))
-    made = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    built = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     committed = {path.name: path.read_bytes() for path in BUNDLE.iterdir()}
-    assert sorted(committed) == sorted(made)
-    stale = [name for name, body in made.items() if committed[name] != body]
+    assert sorted(committed) == sorted(built)
+    stale = [name for name, body in built.items() if committed[name] != body]
     assert stale == [], "run `npm ci` and `npm run build` in web/, and commit api/static"
 
 

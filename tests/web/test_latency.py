@@ -17,7 +17,7 @@ _ON_COURSE = """() => {
   return off > 0.5 ? video.playbackRate === 1.04 : off > -0.5 || video.playbackRate === 0.97;
 }"""
 
-# hls.js closes gaps of a tenth of a second by seeking; nobody calls that a jump.
+# hls.js closes gaps of a tenth of a second by seeking: those are not counted as jumps.
 _WATCH_JUMPS = """() => {
   window.jumps = [];
   let last = headend.video.currentTime;
@@ -49,14 +49,14 @@ def watching(origin: PlaybackOrigin, browser: Chromium, *, before: str = "") -> 
 
 
 def on_course(viewer: Viewer) -> None:
-    """Wait until it is at the distance that it keeps, or on its way there.
+    """Wait until the player is at its target distance from the live edge, or approaches it.
 
-    The way takes 25 s for each second, and a busy machine may begin many seconds behind.
+    Catching up takes 25 s per second of distance, and a busy machine may begin many seconds behind.
     """
     viewer.wait(lambda _: viewer.evaluate(_ON_COURSE) is True, 30, "on course")
 
 
-def test_it_plays_where_the_playlist_asks_for_and_gets_over_a_failover_without_a_jump(
+def test_it_plays_at_the_playlists_distance_and_through_a_failover_without_a_jump(
     origin: PlaybackOrigin, browser: Chromium, low: LowLatencyRun
 ) -> None:
     low.begin(age=20)
@@ -85,7 +85,7 @@ def test_it_plays_where_the_playlist_asks_for_and_gets_over_a_failover_without_a
     viewer.close()
 
 
-def test_a_viewer_may_go_back_and_stays_there_until_they_want_the_edge(
+def test_a_viewer_who_seeks_back_stays_there_until_they_return_to_the_edge(
     origin: PlaybackOrigin, browser: Chromium, low: LowLatencyRun
 ) -> None:
     low.begin(age=100)
@@ -112,20 +112,20 @@ def test_a_viewer_may_go_back_and_stays_there_until_they_want_the_edge(
     viewer.close()
 
 
-def test_who_chooses_a_normal_delay_gets_it_and_keeps_it(
+def test_a_chosen_normal_delay_is_applied_and_kept(
     origin: PlaybackOrigin, browser: Chromium, low: LowLatencyRun
 ) -> None:
     low.begin(age=60)
     viewer = watching(origin, browser)
-    asked = """() => performance.getEntriesByType("resource")
+    requested_normal = """() => performance.getEntriesByType("resource")
       .some(({ name }) => name.endsWith("/index.m3u8?latency=normal"))"""
-    assert viewer.evaluate(asked) is False
+    assert viewer.evaluate(requested_normal) is False
     viewer.evaluate("""() => {
       const menu = document.querySelector('[data-part="latency"]');
       menu.value = "normal";
       menu.dispatchEvent(new Event("change"));
     }""")
-    viewer.wait(lambda _: viewer.evaluate(asked) is True, 10, "another playlist")
+    viewer.wait(lambda _: viewer.evaluate(requested_normal) is True, 10, "another playlist")
     viewer.wait(
         lambda sample: sample.latency is not None and 6 < sample.latency < 14, 20, "further back"
     )
@@ -135,7 +135,7 @@ def test_who_chooses_a_normal_delay_gets_it_and_keeps_it(
     viewer.close()
 
 
-def test_a_young_run_is_played_as_soon_as_the_distance_is_there(
+def test_a_young_run_is_played_as_soon_as_it_is_as_long_as_the_distance(
     origin: PlaybackOrigin, browser: Chromium, low: LowLatencyRun
 ) -> None:
     low.begin(age=0)

@@ -9,7 +9,7 @@ import pytest
 from tests.support.browser import Chromium, Viewer
 from tests.support.web.page_origin import PlaybackOrigin, encode, encoding, shown, video
 
-# They wait by the clock, as those of the whole service do.
+# These tests wait in real time, like those of the whole service.
 pytestmark = pytest.mark.e2e
 
 FILM = "Film12345678"
@@ -23,7 +23,7 @@ _PART = "() => document.activeElement.dataset.part ?? null"
 _SHOWN = """() => [...document.querySelectorAll("headend-player :is(button, input, select)")]
   .filter((each) => each.checkVisibility({ visibilityProperty: true }))
   .map((each) => each.dataset.part)"""
-# What of the visible controls is outside of the player, or too small for a finger.
+# The visible controls that are outside of the player, or too small for a finger.
 _CRAMPED = """() => {
   const player = document.querySelector("headend-player").getBoundingClientRect();
   return [...document.querySelectorAll("headend-player :is(button, input, select)")]
@@ -56,7 +56,7 @@ def film(origin: PlaybackOrigin) -> str:
 
 @pytest.fixture(scope="module")
 def stream(origin: PlaybackOrigin) -> Generator[str]:
-    """The address of a stream that goes on while the tests of this module do."""
+    """The address of a stream that is live during the tests of this module."""
     with encoding(origin, "controls"):
         origin.streams[STREAM] = shown(STREAM, "A stream")
         origin.runs[STREAM] = "controls"
@@ -117,7 +117,7 @@ def test_each_key_does_what_it_does_on_youtube(browser: Chromium, film: str) -> 
     viewer.close()
 
 
-# hls.js looks at the buffer with each "playing": here while it removes the picture of the old rung.
+# hls.js checks the buffer at each "playing": here while it removes the pictures of the old rung.
 _CHOOSE_RIGHT_AFTER_A_SEEK = """(height) => new Promise((done) => {
   const { video, hls } = headend;
   window.ends = [];
@@ -136,10 +136,10 @@ _CHOOSE_RIGHT_AFTER_A_SEEK = """(height) => new Promise((done) => {
 @pytest.mark.parametrize(
     "paused", [False, pytest.param(True, marks=pytest.mark.prove)], ids=["playing", "paused"]
 )
-def test_a_quality_that_is_chosen_right_after_a_seek_shows_in_a_film_that_is_loaded_whole(
+def test_a_quality_chosen_right_after_a_seek_is_shown_in_a_completely_loaded_film(
     browser: Chromium, film: str, paused: bool
 ) -> None:
-    """Otherwise the stream would end without a picture, and the browser would show no more."""
+    """Otherwise the stream would end without pictures, and the browser would show none."""
     viewer = ready(browser, film)
     if not paused:
         viewer.press("k")
@@ -178,7 +178,7 @@ def test_tab_reaches_every_control_and_the_menu_opens_and_closes(
     viewer.press("Escape")
     assert viewer.evaluate(_PART) == "gear"
     assert viewer.evaluate("() => document.querySelector('[data-part=menu]').hidden") is True
-    # The slider moves by the arrows, and says where it is.
+    # The arrow keys move the slider, which announces its position.
     viewer.evaluate("() => document.querySelector('[data-part=slider]').focus()")
     viewer.press("ArrowRight")
     must_be_at(viewer, 5, "five seconds on")
@@ -189,7 +189,7 @@ def test_tab_reaches_every_control_and_the_menu_opens_and_closes(
     viewer.close()
 
 
-def test_what_a_viewer_chose_is_there_the_next_time(browser: Chromium, film: str) -> None:
+def test_a_viewers_choices_are_kept_until_the_next_visit(browser: Chromium, film: str) -> None:
     viewer = ready(browser, film)
     assert viewer.evaluate("() => localStorage.length") == 0
     viewer.press("ArrowDown")
@@ -202,7 +202,7 @@ def test_what_a_viewer_chose_is_there_the_next_time(browser: Chromium, film: str
     viewer.close()
 
 
-def test_a_browser_that_keeps_nothing_plays_all_the_same(browser: Chromium, film: str) -> None:
+def test_a_browser_without_storage_plays(browser: Chromium, film: str) -> None:
     closed = """Object.defineProperty(window, "localStorage", {
       get() { throw new DOMException("closed", "SecurityError"); },
     });"""
@@ -278,24 +278,24 @@ def test_it_fits_320_pixels_and_moves_nothing_for_those_who_want_no_motion(
 _SILENT = "window.fetch = () => new Promise(() => {});"
 _NO_MEDIA = "XMLHttpRequest.prototype.send = () => {};"
 
-# Their states and words the tests of the watch page see: their looks alone are to be repeated.
-_SEEN = pytest.mark.prove
+# The tests of the watch page cover their states and words: only their layout is checked here.
+_COVERED = pytest.mark.prove
 
 
 @pytest.mark.parametrize(
     ("screen", "state", "words"),
     [
         ("Starting", "starting", "Looking for the stream"),
-        pytest.param("Waiting", "waiting", "has not begun", marks=_SEEN),
+        pytest.param("Waiting", "waiting", "has not begun", marks=_COVERED),
         ("Failed", "waiting", "could not be prepared"),
-        pytest.param("Reconnecting", "reconnecting", "Connection lost", marks=_SEEN),
-        pytest.param("Ended", "ended", "has ended", marks=_SEEN),
-        pytest.param("Gone", "gone", "no longer available", marks=_SEEN),
+        pytest.param("Reconnecting", "reconnecting", "Connection lost", marks=_COVERED),
+        pytest.param("Ended", "ended", "has ended", marks=_COVERED),
+        pytest.param("Gone", "gone", "no longer available", marks=_COVERED),
         ("Blocked", "blocked", "Not available in your country"),
         ("Paused", "playing", ""),
     ],
 )
-def test_each_screen_says_what_is_the_matter_and_fits_320_pixels(
+def test_each_screen_states_the_problem_and_fits_320_pixels(
     origin: PlaybackOrigin,
     browser: Chromium,
     film: str,
@@ -383,8 +383,8 @@ def test_a_parent_page_controls_the_frame_by_player_js(
     frame.wait(lambda sample: sample.position > 7.5, 15, "playing")
     host.evaluate("() => player.pause()")
     frame.wait(lambda sample: sample.paused, 5, "paused")
-    wanted = ["ready", "seeked", "play", "pause"]
-    frame.wait(lambda _: host.evaluate("() => window.heard") == wanted, 5, "all told")
+    events = ["ready", "seeked", "play", "pause"]
+    frame.wait(lambda _: host.evaluate("() => window.heard") == events, 5, "all told")
     last = msgspec.convert(host.evaluate("() => window.last"), dict[str, float])
     assert last["seconds"] > 7
     assert last["duration"] == pytest.approx(SECONDS, abs=0.2)

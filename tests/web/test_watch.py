@@ -9,19 +9,19 @@ import pytest
 from tests.support.browser import Chromium, Viewer
 from tests.support.web.page_origin import PlaybackOrigin, encoding, serving, shown
 
-# They wait by the clock, as those of the whole service do.
+# These tests wait in real time, like those of the whole service.
 pytestmark = pytest.mark.e2e
 
 SHARED = "Shared123456"
 
-# The pages set no cookie and keep nothing.
+# The pages set no cookies and store nothing.
 _KEPT = "() => [document.cookie, localStorage.length, sessionStorage.length]"
 _TITLE = 'A quay at dawn "><script>window.broken = 1</script> & <b>more</b>'
 
 
 @pytest.fixture(scope="module")
 def live(origin: PlaybackOrigin) -> Generator[str]:
-    """A run that goes on while the tests of this module do; its name."""
+    """The name of a run that is live during the tests of this module."""
     with encoding(origin, "shared"):
         yield "shared"
 
@@ -41,7 +41,7 @@ def test_a_waiting_page_starts_plays_ends_and_starts_again_by_itself(
         assert first.heights == [180, 360]
         assert viewer.force(180).width == 320
         assert viewer.force(360).width == 640
-        # A busy machine may make it wait once; it must get over it by itself.
+        # On a busy machine it may stall once; it must recover by itself.
         playing = viewer.wait_until_playing(8)
         assert not [fault for fault in playing.faults if fault.endswith("fatal")]
     with encoding(origin, "second"):
@@ -56,7 +56,7 @@ def test_a_waiting_page_starts_plays_ends_and_starts_again_by_itself(
     viewer.close()
 
 
-def test_an_outage_is_told_and_got_over(
+def test_an_outage_is_shown_and_playback_recovers(
     origin: PlaybackOrigin, browser: Chromium, live: str
 ) -> None:
     hash_ = "Outage123456"
@@ -72,7 +72,7 @@ def test_an_outage_is_told_and_got_over(
     viewer.close()
 
 
-def test_a_stream_that_its_owner_takes_back_is_gone(
+def test_an_unpublished_stream_is_gone_for_its_viewer(
     origin: PlaybackOrigin, browser: Chromium, live: str
 ) -> None:
     hash_ = "TakenBack123"
@@ -83,7 +83,7 @@ def test_a_stream_that_its_owner_takes_back_is_gone(
     viewer.close()
 
 
-def test_a_run_that_was_over_before_is_not_played_as_if_it_were_live(
+def test_a_run_that_has_ended_before_is_not_played_as_live(
     origin: PlaybackOrigin, browser: Chromium
 ) -> None:
     hash_ = "TooLate12345"
@@ -94,7 +94,7 @@ def test_a_run_that_was_over_before_is_not_played_as_if_it_were_live(
     viewer = browser.open(f"{origin.address}/watch/{hash_}")
     sample = viewer.wait_for("ended", 10)
     assert sample.paused
-    viewer.press("k")  # its last moments may be seen by hand
+    viewer.press("k")  # the viewer can still play its last seconds
     viewer.wait(lambda sample: not sample.paused and sample.frames > 5, 10, "played by hand")
     viewer.close()
 
@@ -163,7 +163,9 @@ def test_a_browser_without_media_source_plays_by_itself(
     viewer.close()
 
 
-def test_what_owners_type_stays_text(origin: PlaybackOrigin, browser: Chromium) -> None:
+def test_markup_in_titles_and_descriptions_is_shown_as_text(
+    origin: PlaybackOrigin, browser: Chromium
+) -> None:
     hash_ = "Hostile12345"
     origin.streams[hash_] = shown(hash_, _TITLE, "one\n<img src=x onerror='window.broken = 2'>")
     viewer = browser.open(f"{origin.address}/watch/{hash_}")
@@ -189,11 +191,11 @@ def test_keys_and_buttons_do_what_they_say(
     assert viewer.evaluate("() => window.headend.video.muted") is False
     viewer.press("m")
     assert viewer.evaluate("() => window.headend.video.muted") is True
-    there = viewer.wait(lambda sample: sample.position > 3, 15, "a few seconds in")
+    sample_before = viewer.wait(lambda sample: sample.position > 3, 15, "a few seconds in")
     viewer.press("ArrowLeft")
-    viewer.wait(lambda sample: sample.position < there.position - 1, 5, "gone back")
+    viewer.wait(lambda sample: sample.position < sample_before.position - 1, 5, "gone back")
     viewer.press("l")
-    viewer.wait(lambda sample: sample.position > there.position - 1, 10, "live again")
+    viewer.wait(lambda sample: sample.position > sample_before.position - 1, 10, "live again")
     viewer.close()
 
 

@@ -1,4 +1,4 @@
-"""Who sees pages, and where the others are led."""
+"""Which requests may see pages, and where the others are redirected."""
 
 import logging
 
@@ -25,7 +25,7 @@ def test_which_paths_are_pages(path: str, expected: bool) -> None:
 
 
 @pytest.mark.parametrize("text", [None, "", "/", "/api", "console", "javascript:alert(1)"])
-def test_whoever_signs_in_for_no_page_goes_to_the_first_one(text: str | None) -> None:
+def test_without_a_requested_page_signing_in_leads_to_the_first_one(text: str | None) -> None:
     assert next_page(text) == "/console"
 
 
@@ -49,7 +49,7 @@ async def test_a_stranger_is_led_to_sign_in_and_back(api_service: ApiService) ->
 
 
 async def test_no_token_opens_a_page(api_service: ApiService) -> None:
-    """A page has everything that a browser may do: it takes the browser's own cookie."""
+    """A page allows everything that its user may do, so it requires the browser's own cookie."""
     answer = await api_service.client.get(
         "/console", headers=api_service.owner, follow_redirects=False
     )

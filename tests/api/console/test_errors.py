@@ -15,7 +15,7 @@ async def browser(api_service: ApiService) -> Browser:
 
 
 @pytest.mark.parametrize("path", ["/console/nothing/at/all", "/console/1/nothing"])
-async def test_where_no_page_is_a_page_says_so(browser: Browser, path: str) -> None:
+async def test_a_missing_page_is_answered_with_a_page(browser: Browser, path: str) -> None:
     answer = await browser.get(path)
     assert answer.status_code == 404
     assert answer.headers["content-type"].startswith("text/html")

@@ -95,7 +95,7 @@ def test_an_event_in_words(kind: str, facts: dict[str, object], text: str, tone:
 
 
 def documented_kinds() -> list[str]:
-    """Return the kinds that the documentation has of streams."""
+    """Return the kinds of stream events in the documentation."""
     _, _, text = DOCUMENTED.partition("## On air")
     text, _, _ = text.partition("## Videos")
     rows = [line.split("|")[1] for line in text.splitlines() if line.startswith("| `")]

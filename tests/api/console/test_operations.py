@@ -46,7 +46,7 @@ async def test_machine_queue_and_log_are_shown(operations_service: ApiService) -
     assert "needs you" not in page  # nothing was examined
 
 
-async def test_the_doctor_examines_on_request_alone(operations_service: ApiService) -> None:
+async def test_the_doctor_examines_on_request_only(operations_service: ApiService) -> None:
     await operations_service.catalog.videos.add(
         1, new_video(), NOW_US, by=None
     )  # its file does not exist
@@ -55,7 +55,7 @@ async def test_the_doctor_examines_on_request_alone(operations_service: ApiServi
     page = (await browser.get("/console/operations?examine=1")).text
     assert "Something needs you." in page
     assert "uploaded file" in page
-    # What is fetched every few seconds does not examine again.
+    # The fragment that is fetched every few seconds does not repeat the examination.
     fragment = (await browser.fragment("/console/operations?examine=1", "installation")).text
     assert "engine lost" in fragment
     assert "uploaded file" not in fragment

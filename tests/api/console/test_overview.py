@@ -1,4 +1,4 @@
-"""The first page: what is live, what is being made, what needs attention."""
+"""The first page: live streams, videos in processing, and problems."""
 
 import re
 from pathlib import Path
@@ -32,7 +32,7 @@ async def stream_of(api_service: ApiService, number: int) -> StreamRecord:
     return record
 
 
-async def test_a_new_installation_says_what_to_do(browser: Browser) -> None:
+async def test_a_new_installation_explains_the_first_steps(browser: Browser) -> None:
     page = (await browser.get("/console")).text
     assert "Nothing is live. A stream goes live as soon as an encoder sends to it." in page
     assert "No file is being transcoded." in page
@@ -90,8 +90,8 @@ async def test_titles_and_names_are_text(
     run_sql(catalog_database, "UPDATE streams SET live = true")
     named = Browser(api_service)
     await named.sign_in(token)
-    for one in (browser, named):
-        page = (await one.get("/console")).text
+    for each in (browser, named):
+        page = (await each.get("/console")).text
         assert "alert(" in page
         assert "<script>alert" not in page
         assert HOSTILE not in page
@@ -114,7 +114,7 @@ async def test_a_token_of_one_project_sees_that_one(
     assert "New project" not in page
 
 
-async def test_what_the_service_cannot_do_is_for_those_who_can_mend_it(
+async def test_problems_of_the_service_are_shown_to_owners_only(
     api_service: ApiService, browser: Browser
 ) -> None:
     async def problems() -> list[str]:
@@ -139,7 +139,7 @@ async def test_what_the_service_cannot_do_is_for_those_who_can_mend_it(
     assert "Needs attention" not in shown[editor]
 
 
-async def test_streams_that_have_not_their_primary_on_air_need_somebody(
+async def test_streams_without_their_primary_on_air_need_attention(
     api_service: ApiService, browser: Browser, catalog_database: Path
 ) -> None:
     numbers = {title: (await api_service.add(title))["id"] for title in ("well", "backup", "slate")}
@@ -162,7 +162,7 @@ async def test_streams_that_have_not_their_primary_on_air_need_somebody(
         assert 'class="state warn">a backup encoder is on air' in shown
 
 
-async def test_what_the_doctor_knows_is_for_those_who_can_act(tmp_path: Path) -> None:
+async def test_findings_of_the_doctor_are_shown_to_owners_only(tmp_path: Path) -> None:
     async def no_problems() -> list[str]:
         return []
 
@@ -172,7 +172,7 @@ async def test_what_the_doctor_knows_is_for_those_who_can_act(tmp_path: Path) ->
         owner = Browser(site)
         await owner.sign_in()
         assert "Needs attention" not in (await owner.get("/console")).text
-        # Not a certificate at all: nothing could connect by it either.
+        # An invalid certificate, which no client could use either.
         (folder / "tls").mkdir(exist_ok=True)
         (folder / "tls" / "rtmps.pem").write_text("")
         shown = (await owner.fragment("/console", "attention")).text

@@ -22,13 +22,15 @@ def policy(headers: dict[str, str]) -> dict[str, str]:
 
 
 def test_a_page_loads_runs_and_is_framed_by_our_own_alone() -> None:
-    found = policy(page_headers(ADDRESSES))
-    assert found["default-src"] == "'none'"
-    assert found["script-src"] == found["style-src"] == found["form-action"] == "'self'"
-    assert found["frame-ancestors"] == found["base-uri"] == "'none'"
-    assert found["img-src"] == "'self' data: blob: https://cdn.example"
-    assert found["connect-src"] == "'self' ws://live.example wss://live.example"
-    assert "unsafe" not in str(found)
+    directives = policy(page_headers(ADDRESSES))
+    assert directives["default-src"] == "'none'"
+    assert (
+        directives["script-src"] == directives["style-src"] == directives["form-action"] == "'self'"
+    )
+    assert directives["frame-ancestors"] == directives["base-uri"] == "'none'"
+    assert directives["img-src"] == "'self' data: blob: https://cdn.example"
+    assert directives["connect-src"] == "'self' ws://live.example wss://live.example"
+    assert "unsafe" not in str(directives)
     own = msgspec.structs.replace(ADDRESSES, playback=ADDRESSES.http)
     assert policy(page_headers(own))["media-src"] == "'self' blob:"
 
@@ -41,7 +43,7 @@ async def test_every_page_has_these_headers(browser: Browser) -> None:
         assert answer.headers["cache-control"] == "no-store"
 
 
-async def test_a_script_gets_the_fragment_alone_and_a_person_the_page(browser: Browser) -> None:
+async def test_a_script_gets_only_the_fragment_and_a_person_the_page(browser: Browser) -> None:
     whole = (await browser.get("/console")).text
     part = await browser.fragment("/console", "projects")
     assert part.status_code == 200

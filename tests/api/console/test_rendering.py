@@ -28,7 +28,7 @@ def test_what_is_shown_is_text(renderer: Renderer) -> None:
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
 
 
-def test_a_name_that_nobody_gave_is_an_error(renderer: Renderer) -> None:
+def test_an_undefined_name_in_a_template_is_an_error(renderer: Renderer) -> None:
     with pytest.raises(UndefinedError, match="message"):
         renderer.render("error.html", {"caller": None, "path": "/", "reason": 404})
 
@@ -85,17 +85,17 @@ def test_lengths_are_written_as_a_clock_shows_them(seconds: float, text: str) ->
 
 
 def test_every_word_of_a_template_can_be_translated() -> None:
-    """Words are within `_("...")`; names, units and words of the web's own are not translated."""
+    """Words are within `_("...")`, except names, units and terms of the web."""
     templates = Path(page.__file__).parent / "templates"
     lexer = Environment(autoescape=True)
     assert len(sorted(templates.glob("*.html"))) > 30
     for path in sorted(templates.glob("*.html")):
         tokens = lexer.lex(path.read_text())
-        # What an expression shows is not a word of the template.
+        # The values of expressions are not words of the template.
         text = "".join(value if kind == "data" else "\0" for _, kind, value in tokens)
-        shown = re.findall(r"\b(?:aria-label|title|placeholder|alt)=\"([^\"]*)\"", text)
-        shown.append(re.sub(r"<[^>]*>", " ", text))
-        words = set(re.findall(r"[A-Za-z]{2,}", " ".join(shown)))
+        texts = re.findall(r"\b(?:aria-label|title|placeholder|alt)=\"([^\"]*)\"", text)
+        texts.append(re.sub(r"<[^>]*>", " ", text))
+        words = set(re.findall(r"[A-Za-z]{2,}", " ".join(texts)))
         assert words <= UNTRANSLATED, (path.name, words - UNTRANSLATED)
 
 

@@ -1,4 +1,4 @@
-"""What is where: the console's pages, and what `/` leads to."""
+"""The addresses of the console's pages, and the target of `/`."""
 
 from api.app import create_app
 from api.console.routes import PAGES

@@ -87,7 +87,7 @@ async def test_tokens_are_those_that_the_caller_manages(api_service: ApiService)
     assert 'data-api="DELETE' not in none.text
 
 
-async def test_who_edits_the_settings_of_all_streams_that_were_edited_since_is_told(
+async def test_an_edit_of_project_settings_that_have_changed_since_is_refused(
     api_service: ApiService, browser: Browser
 ) -> None:
     page = f"/console/{api_service.key}/settings"
@@ -109,7 +109,7 @@ async def test_who_edits_the_settings_of_all_streams_that_were_edited_since_is_t
     assert f'"{again[1]}"' == first.headers["etag"]
 
 
-async def test_who_edits_a_project_that_was_edited_since_is_told(
+async def test_an_edit_of_a_project_that_has_changed_since_is_refused(
     api_service: ApiService, browser: Browser
 ) -> None:
     page = (await browser.fragment(f"/console/{api_service.key}/settings", "project")).text
@@ -125,7 +125,7 @@ async def test_who_edits_a_project_that_was_edited_since_is_told(
 
 
 @pytest.mark.parametrize("nouns", ["players", "tags", "categories"])
-async def test_who_edits_a_player_or_a_label_that_was_edited_since_is_told(
+async def test_an_edit_of_a_player_or_label_that_has_changed_since_is_refused(
     api_service: ApiService, browser: Browser, nouns: str
 ) -> None:
     added = await browser.act("POST", f"/api/projects/1/{nouns}", {"name": "First"})

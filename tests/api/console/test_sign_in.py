@@ -1,4 +1,4 @@
-"""Signing in and out: by a token, by a link, and what strangers and other pages cannot do."""
+"""Signing in and out: by a token, by a link, and attacks by strangers and other pages."""
 
 import logging
 
@@ -59,7 +59,7 @@ async def test_no_token_is_refused_in_words(browser: Browser, token: str) -> Non
     assert browser.secret is None
 
 
-async def test_a_link_signs_in_once_and_looking_at_it_does_not_use_it_up(
+async def test_a_link_signs_in_once_and_opening_it_does_not_use_it_up(
     api_service: ApiService, browser: Browser
 ) -> None:
     secret = await api_service.catalog.sessions.add_link(1, NOW_US)
@@ -71,9 +71,9 @@ async def test_a_link_signs_in_once_and_looking_at_it_does_not_use_it_up(
     assert answer.status_code == 303
     assert (await browser.get("/console")).status_code == 200
     other = Browser(api_service)
-    again = await other.send("/console/sign-in", {"link": secret})
-    assert again.status_code == 403
-    assert "has been used" in again.text
+    second_answer = await other.send("/console/sign-in", {"link": secret})
+    assert second_answer.status_code == 403
+    assert "has been used" in second_answer.text
     assert other.secret is None
 
 
@@ -102,7 +102,7 @@ async def test_signing_out_ends_the_session_and_not_only_the_cookie(
 async def test_a_session_that_was_given_is_not_the_one_that_signs_in(
     api_service: ApiService, browser: Browser
 ) -> None:
-    """Session fixation: what somebody put into the browser before is worth nothing afterwards."""
+    """Session fixation: a cookie that an attacker has set before is useless after signing in."""
     attacker = Browser(api_service)
     _, token = await api_service.catalog.tokens.add("attacker", None, write=False, now_us=NOW_US)
     await attacker.sign_in(token)
@@ -128,7 +128,7 @@ async def test_a_session_that_was_given_is_not_the_one_that_signs_in(
         pytest.param({"Origin": "http://[bad"}, id="no address"),
     ],
 )
-async def test_another_page_can_sign_nobody_in_or_out(
+async def test_other_pages_cannot_sign_a_browser_in_or_out(
     browser: Browser, api_service: ApiService, headers: dict[str, str]
 ) -> None:
     await browser.sign_in()
@@ -143,7 +143,7 @@ async def test_another_page_can_sign_nobody_in_or_out(
 
 
 async def test_without_fetch_metadata_the_origin_counts(browser: Browser) -> None:
-    """Over plain http browsers send none."""
+    """Over plain HTTP, browsers send no fetch metadata."""
     host = {"Host": "192.0.2.7:8080"}
     answer = await browser.send(
         "/console/sign-out", {}, {**host, "Origin": "http://192.0.2.7:8080"}
@@ -166,7 +166,7 @@ async def test_without_fetch_metadata_the_origin_counts(browser: Browser) -> Non
         ("/console/" + "x" * 1000, "/console"),
     ],
 )
-async def test_who_signs_in_goes_on_within_the_console_alone(
+async def test_signing_in_redirects_within_the_console_only(
     browser: Browser, wanted: str, expected: str
 ) -> None:
     answer = await browser.sign_in(next=wanted)

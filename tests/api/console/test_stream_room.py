@@ -1,4 +1,4 @@
-"""The room of one stream: what it shows in each state, to whom, and what its acts ask for."""
+"""The room of one stream: its content by state and token, and the requests of its buttons."""
 
 import html
 import re
@@ -30,11 +30,13 @@ def room_of(stream: Json) -> str:
 
 def acts_in(page: str) -> set[str]:
     """Return the requests that a page's buttons and forms send, without the stream's number."""
-    found = re.findall(r'data-api="([A-Z]+) /api/streams/\d+([^"]*)"', page)
-    return {f"{method} {path}" for method, path in found}
+    requests = re.findall(r'data-api="([A-Z]+) /api/streams/\d+([^"]*)"', page)
+    return {f"{method} {path}" for method, path in requests}
 
 
-async def test_a_new_stream_says_how_to_go_live(api_service: ApiService, browser: Browser) -> None:
+async def test_a_new_streams_room_explains_how_to_go_live(
+    api_service: ApiService, browser: Browser
+) -> None:
     stream = await api_service.add("Evening show")
     answer = await browser.get(room_of(stream))
     assert answer.status_code == 200
@@ -47,7 +49,7 @@ async def test_a_new_stream_says_how_to_go_live(api_service: ApiService, browser
     assert f'src="/embed/{stream["hash"]}"' in page
     assert "The stream was added." in page
     # Nothing is on air: there is nothing to pause or to end.
-    wanted = {
+    expected = {
         "POST /unpublish",
         "POST /rotate-key",
         "POST /backups",
@@ -55,7 +57,7 @@ async def test_a_new_stream_says_how_to_go_live(api_service: ApiService, browser
         "PUT ",
         "PUT /settings",
     }
-    assert wanted <= acts_in(page)
+    assert expected <= acts_in(page)
     assert not acts_in(page) & {"POST /pause", "POST /end", "POST /failover-drill"}
 
 
@@ -85,7 +87,7 @@ async def test_a_stream_on_air_shows_since_when_and_can_be_stopped(
     assert slots.count("Standing by") == 1
     assert "data-measured" in slots
     assert {"POST /pause", "POST /end", "POST /failover-drill"} <= acts_in(page)
-    # An address that an encoder sends to cannot be taken away.
+    # An address that an encoder uses cannot be deleted.
     assert not any(act.startswith("DELETE /backups") for act in acts_in(page))
 
 
@@ -145,7 +147,7 @@ async def test_a_reader_sees_all_but_the_key_and_can_do_nothing(api_service: Api
     assert page.count("<fieldset disabled>") == 2
 
 
-async def test_another_projects_stream_is_as_if_it_was_not_there(
+async def test_a_stream_of_another_project_is_not_found(
     api_service: ApiService, browser: Browser
 ) -> None:
     stream = await api_service.add()
@@ -230,5 +232,7 @@ async def test_forms_show_what_is_set_and_name_its_version(
 async def test_snippets_are_there_to_copy(api_service: ApiService, browser: Browser) -> None:
     stream = await api_service.add(HOSTILE)
     page = (await browser.get(room_of(stream))).text
-    shown = {html.unescape(text) for text in re.findall(r"<textarea[^>]*>([^<]*)</textarea>", page)}
-    assert set(stream["embed"].values()) <= shown
+    snippets = {
+        html.unescape(text) for text in re.findall(r"<textarea[^>]*>([^<]*)</textarea>", page)
+    }
+    assert set(stream["embed"].values()) <= snippets

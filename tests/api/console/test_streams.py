@@ -25,7 +25,9 @@ async def names(browser: Browser, path: str) -> list[str]:
     return re.findall(r'class="name"[^>]*>([^<]*)<', text)
 
 
-async def test_an_empty_list_says_what_to_do(api_service: ApiService, browser: Browser) -> None:
+async def test_an_empty_list_explains_the_first_step(
+    api_service: ApiService, browser: Browser
+) -> None:
     other = await api_service.catalog.projects.add("Other", 1)
     page = (await browser.get(f"/console/{other.key}/streams")).text
     assert "No streams yet" in page
@@ -64,7 +66,7 @@ async def test_search_state_and_order_choose_what_is_listed(
     assert await names(browser, f"{path}?search=ALPHA") == ["Alpha live"]
     assert await names(browser, f"{path}?state=live") == ["Alpha live"]
     assert "Alpha live" not in await names(browser, f"{path}?state=idle")
-    # What there is not is as if it was not chosen: addresses are typed, and kept for years.
+    # Unknown choices are ignored, since addresses are typed, and kept for years.
     assert len(await names(browser, f"{path}?state=dead&order=random")) == 3
     page = (await browser.get(f"{path}?search=%22%3E%3Cscript%3E")).text
     assert "No stream is like that." in page
@@ -101,7 +103,7 @@ async def test_a_reader_sees_no_acts(api_service: ApiService) -> None:
     assert 'name="stream"' not in page
 
 
-async def test_another_projects_streams_are_as_if_they_were_not_there(
+async def test_streams_of_another_project_are_not_found(
     api_service: ApiService,
 ) -> None:
     other = await api_service.catalog.projects.add("Other", 1)

@@ -19,7 +19,7 @@ async def test_the_records_own_come_first_and_each_once(api_service: ApiService)
 
 
 async def test_a_tag_with_a_comma_is_one_choice_on_the_pages(api_service: ApiService) -> None:
-    """In one field with others it would be sent as two."""
+    """In a common text field it would be sent as two tags."""
     browser = Browser(api_service)
     await browser.sign_in()
     stream = await api_service.add()

@@ -1,4 +1,4 @@
-"""The page to bring videos in."""
+"""The page for uploads and imports."""
 
 import pytest
 
@@ -23,18 +23,20 @@ async def test_the_page_names_where_files_go(api_service: ApiService, browser: B
 async def test_an_upload_of_the_page_is_one_of_the_project(
     api_service: ApiService, browser: Browser
 ) -> None:
-    sent = {
+    page_headers = {
         "X-Headend-Console": "1",
         "Sec-Fetch-Site": "same-origin",
         "Tus-Resumable": "1.0.0",
         "Upload-Length": "100",
         "Upload-Metadata": "filename ZmlsbS5tcDQ=",
     }
-    begun = await browser.act("POST", f"/api/projects/{api_service.key}/uploads", headers=sent)
+    begun = await browser.act(
+        "POST", f"/api/projects/{api_service.key}/uploads", headers=page_headers
+    )
     assert begun.status_code == 201, begun.text
     assert "film" in (await browser.get(f"/console/{api_service.key}/videos")).text
     # Another site's page cannot begin one.
-    foreign = {**sent, "Sec-Fetch-Site": "cross-site"}
+    foreign = {**page_headers, "Sec-Fetch-Site": "cross-site"}
     refused = await browser.act("POST", f"/api/projects/{api_service.key}/uploads", headers=foreign)
     assert refused.status_code == 403
 
@@ -43,12 +45,12 @@ async def test_links_are_listed_without_their_addresses(
     api_service: ApiService, browser: Browser
 ) -> None:
     path = f"/api/projects/{api_service.key}/upload-links"
-    made = (await browser.act("POST", path, {"title": "Your greeting"})).json()["upload_link"]
+    link = (await browser.act("POST", path, {"title": "Your greeting"})).json()["upload_link"]
     links = (await browser.fragment(f"/console/{api_service.key}/upload", "links")).text
     assert "Your greeting" in links
     assert "open until" in links
-    assert made["address"].rpartition("/")[2] not in links
-    assert (await browser.act("DELETE", f"{path}/{made['id']}")).status_code == 204
+    assert link["address"].rpartition("/")[2] not in links
+    assert (await browser.act("DELETE", f"{path}/{link['id']}")).status_code == 204
     assert (
         "Your greeting"
         not in (await browser.fragment(f"/console/{api_service.key}/upload", "links")).text

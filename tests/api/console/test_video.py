@@ -76,11 +76,11 @@ async def test_what_the_form_sends_is_what_the_api_takes(
     for name in ("news", "Berlin, live"):  # a comma is part of a name
         assert f'data-type="named" value="{name}" checked>' in details
     assert re.search(r'value="642" checked', details)
-    # The one who has the old page is told.
+    # An edit with the old page's version is refused.
     assert (await browser.act("PUT", path, body, headers=mine)).status_code == 412
 
 
-async def test_a_failed_video_says_why_and_offers_another_try(
+async def test_a_failed_video_shows_its_reason_and_a_retry(
     api_service: ApiService, browser: Browser, video: VideoRecord, catalog_database: Path
 ) -> None:
     run_sql(
@@ -93,7 +93,7 @@ async def test_a_failed_video_says_why_and_offers_another_try(
     assert f'data-api="POST /api/videos/{video.id}/retry"' in state
 
 
-async def test_a_recording_says_when_it_goes_and_can_be_kept(
+async def test_a_recording_shows_its_deletion_date_and_can_be_kept(
     api_service: ApiService, browser: Browser, video: VideoRecord, catalog_database: Path
 ) -> None:
     run_sql(

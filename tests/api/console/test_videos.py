@@ -32,7 +32,9 @@ async def titles(browser: Browser, path: str) -> list[str]:
     return re.findall(r'<h2><a href="[^"]*">([^<]*)</a></h2>', answer.text)
 
 
-async def test_an_empty_list_says_what_to_do(api_service: ApiService, browser: Browser) -> None:
+async def test_an_empty_list_explains_the_first_step(
+    api_service: ApiService, browser: Browser
+) -> None:
     page = (await browser.get(f"/console/{api_service.key}/videos")).text
     assert "There are no videos yet." in page
     assert f'href="/console/{api_service.key}/upload"' in page
@@ -85,7 +87,7 @@ async def test_titles_are_text(api_service: ApiService, browser: Browser) -> Non
     assert "&lt;script&gt;alert" in page
 
 
-async def test_a_fragment_is_the_list_alone(api_service: ApiService, browser: Browser) -> None:
+async def test_a_fragment_has_the_list_only(api_service: ApiService, browser: Browser) -> None:
     await add(api_service, "Film")
     fragment = (await browser.fragment(f"/console/{api_service.key}/videos", "videos")).text
     assert "Film" in fragment

@@ -1,4 +1,4 @@
-"""The lines of the access log: what stands in them, and what never does."""
+"""The lines of the access log, and that they have no secrets."""
 
 import logging
 from collections.abc import AsyncGenerator
@@ -25,7 +25,7 @@ def foreign(app: AccessLog) -> Any:  # httpx and Litestar write ASGI's own maps 
 async def logged(
     folder: Path, *, everything: bool = False
 ) -> AsyncGenerator[tuple[AsyncClient, str]]:
-    """Open an application with an access log; with its owner's token."""
+    """Open an application with an access log; yield a client and the owner's token."""
     async with open_catalog(migrated(folder / "catalog.db"), migrate=True) as catalog:
         first = await catalog.installation.first_start(NOW_US)
         app = create_app(catalog=catalog, addresses=ADDRESSES, broadcaster_key="key")
@@ -36,11 +36,11 @@ async def logged(
 
 
 def lines(caplog: pytest.LogCaptureFixture) -> list[dict[str, Any]]:
-    """The facts of the lines that were logged."""
+    """Return the facts of the logged lines."""
     return [record.__dict__ for record in caplog.records if record.name == "api.http.access_log"]
 
 
-async def test_a_request_has_one_line_with_who_what_and_how_it_went(
+async def test_a_request_has_one_line_with_client_route_and_status(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -68,8 +68,8 @@ async def test_neither_token_nor_query_nor_name_nor_key_is_logged(
     caplog.set_level(logging.DEBUG, logger="api")
     async with logged(tmp_path) as (client, token):
         headers = {"Authorization": f"Bearer {token}"}
-        found = await client.get(f"{STREAMS}?search=S3CRET&token={token}", headers=headers)
-        secret = found.json()["data"]
+        listed = await client.get(f"{STREAMS}?search=S3CRET&token={token}", headers=headers)
+        streams = listed.json()["data"]
         await client.get("/api/S3CRET", headers=headers)
         await client.get("/api/projects/S3CRET/streams", headers=headers)
         await client.post(STREAMS, content=b'{"S3CRET": 1', headers=headers)
@@ -82,7 +82,7 @@ async def test_neither_token_nor_query_nor_name_nor_key_is_logged(
     text = repr(ours)
     assert "S3CRET" not in text
     assert token not in text
-    assert all(stream["stream"] not in text for stream in secret)
+    assert all(stream["stream"] not in text for stream in streams)
 
 
 async def test_viewers_have_lines_only_where_everything_is_wanted(
@@ -98,7 +98,7 @@ async def test_viewers_have_lines_only_where_everything_is_wanted(
     assert line["route"] == "/schema/openapi.json"
 
 
-async def test_a_request_whose_answer_fails_has_its_line_all_the_same(
+async def test_a_request_whose_answer_fails_is_still_logged(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)

@@ -1,4 +1,4 @@
-"""Who may call what."""
+"""Which tokens may call which operations."""
 
 import pytest
 
@@ -52,7 +52,7 @@ async def test_no_or_a_bad_token_is_401(
     assert ("invalid_token" in challenge) == (authorization is not None)
 
 
-async def test_who_may_not_come_in_learns_nothing_of_what_is_there(api_service: ApiService) -> None:
+async def test_refusals_without_a_token_do_not_reveal_what_exists(api_service: ApiService) -> None:
     there = await api_service.client.get(STREAMS)
     missing = await api_service.client.get("/api/projects/99/streams")
     wrong = await api_service.client.post(

@@ -1,4 +1,4 @@
-"""The session's cookie, and which requests it counts for."""
+"""The session's cookie, and the requests that it authorizes."""
 
 import pytest
 
@@ -10,7 +10,7 @@ PLAIN, SECURE = SessionCookie(secure=False), SessionCookie(secure=True)
 ACT = {"Sec-Fetch-Site": "same-origin", "X-Headend-Console": "1"}
 
 
-def test_the_cookie_is_for_our_pages_alone() -> None:
+def test_the_cookie_is_restricted_to_our_pages() -> None:
     assert PLAIN.issue("s") == (
         "headend_session=s; Max-Age=7776000; Path=/; HttpOnly; SameSite=Strict"
     )
@@ -100,20 +100,20 @@ async def test_a_session_changes_nothing_for_other_pages(
 async def test_no_other_origin_may_send_the_header_or_read_an_answer(
     api_service: ApiService,
 ) -> None:
-    """CORS allows neither, wherever an upload may come from."""
+    """CORS allows neither, whichever origins may upload."""
     added = await api_service.client.put(
         "/api/projects/1", json={"origins": ["*"]}, headers=api_service.owner
     )
     assert added.status_code == 200, added.text
     browser = Browser(api_service)
     await browser.sign_in()
-    asked = {
+    preflight = {
         "Origin": "https://evil.example",
         "Access-Control-Request-Method": "POST",
         "Access-Control-Request-Headers": "x-headend-console",
     }
     for path in ("/api/projects/1/uploads", STREAMS, "/console"):
-        answer = await browser.act("OPTIONS", path, headers=asked)
+        answer = await browser.act("OPTIONS", path, headers=preflight)
         assert (
             "x-headend-console"
             not in answer.headers.get("access-control-allow-headers", "").lower()

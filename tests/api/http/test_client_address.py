@@ -1,4 +1,4 @@
-"""Whose request it is, behind whatever proxies."""
+"""The client's address of a request, directly or behind proxies."""
 
 import pytest
 
@@ -35,11 +35,11 @@ def forwarded(*values: str) -> list[tuple[bytes, bytes]]:
     ],
 )
 def test_whose_request_it_is(peer: str | None, values: list[str], client: str | None) -> None:
-    found = OURS.client_of(peer, forwarded(*values))
-    assert (None if found is None else str(found)) == client
+    address = OURS.client_of(peer, forwarded(*values))
+    assert (None if address is None else str(address)) == client
 
 
-def test_without_proxies_nobody_is_believed() -> None:
+def test_without_trusted_proxies_forwarded_headers_are_ignored() -> None:
     assert str(TrustedProxies().client_of("10.1.2.3", forwarded("203.0.113.7"))) == "10.1.2.3"
 
 

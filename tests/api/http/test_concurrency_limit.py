@@ -1,4 +1,4 @@
-"""How many may do a thing at once."""
+"""The limit of concurrent operations, per caller and in total."""
 
 from contextlib import ExitStack
 
@@ -22,7 +22,7 @@ def status(gate: ConcurrencyLimit, number: int) -> int:
         return error.status_code
 
 
-def test_one_caller_does_not_shut_the_others_out_and_all_together_have_an_end() -> None:
+def test_callers_are_limited_each_and_in_total() -> None:
     gate = ConcurrencyLimit(3)
     with ExitStack() as inside:
         for number in (1, 1):
@@ -35,7 +35,7 @@ def test_one_caller_does_not_shut_the_others_out_and_all_together_have_an_end() 
     assert len(gate) == 0
 
 
-def test_who_fails_inside_gives_the_place_back() -> None:
+def test_a_place_is_released_after_an_error() -> None:
     gate = ConcurrencyLimit(1)
     with pytest.raises(RuntimeError), gate.acquire(caller(1)):
         raise RuntimeError

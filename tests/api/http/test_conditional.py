@@ -90,5 +90,5 @@ def test_if_none_match_is_a_list_of_tags_compared_weakly(header: str | None, sam
         ("gzip;q=high", False),
     ],
 )
-def test_gzip_is_sent_to_who_takes_it(header: str | None, taken: bool) -> None:
+def test_gzip_is_used_if_the_client_accepts_it(header: str | None, taken: bool) -> None:
     assert accepts_gzip(header) is taken

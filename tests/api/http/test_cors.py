@@ -1,4 +1,4 @@
-"""Pages on other origins: which of them may upload, and that nothing else is opened to them."""
+"""Pages on other origins: which of them may upload, and that they may do nothing else."""
 
 import httpx
 

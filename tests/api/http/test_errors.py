@@ -1,4 +1,4 @@
-"""What is answered, and what is logged, when something goes wrong inside."""
+"""Responses and log lines of internal errors."""
 
 import logging
 import sqlite3
@@ -25,7 +25,7 @@ async def boom() -> None:
 
 @asynccontextmanager
 async def _client(location: Path) -> AsyncGenerator[tuple[AsyncClient, dict[str, str]]]:
-    """Open the application over a catalog that waits for 50 ms only; with its owner's headers."""
+    """Open the application over a catalog that waits for 50 ms only; yield the owner's headers."""
     async with open_database(database_url(location), create=True, busy_ms=50) as database:
         await migrate(database)
         catalog = Catalog(database)
@@ -37,7 +37,7 @@ async def _client(location: Path) -> AsyncGenerator[tuple[AsyncClient, dict[str,
             yield client, {"Authorization": f"Bearer {token}"}
 
 
-async def test_our_own_fault_is_500_with_an_id_that_stands_in_the_log(
+async def test_an_internal_error_is_500_with_an_id_that_is_in_the_log(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with _client(tmp_path / "catalog.db") as (client, _):
@@ -79,7 +79,7 @@ async def test_a_broken_catalog_shows_neither_statement_nor_path_nor_token(
     assert token not in logged
 
 
-async def test_a_busy_catalog_is_503_and_says_when_to_come_again(tmp_path: Path) -> None:
+async def test_a_busy_catalog_is_503_with_retry_after(tmp_path: Path) -> None:
     location = tmp_path / "catalog.db"
     async with _client(location) as (client, owner):
         other = sqlite3.connect(location, isolation_level=None)
@@ -89,7 +89,7 @@ async def test_a_busy_catalog_is_503_and_says_when_to_come_again(tmp_path: Path)
             assert answer.status_code == 503
             assert int(answer.headers["retry-after"]) > 0
             assert set(answer.json()) == {"message"}
-            # Reading goes on meanwhile.
+            # Reading is still possible.
             assert (await client.get(STREAMS, headers=owner)).status_code == 200
         finally:
             other.close()

@@ -48,14 +48,14 @@ def test_a_place_that_is_given_back_can_be_taken_again() -> None:
 
 def test_a_client_with_many_addresses_is_one_client() -> None:
     share = FairShare(1000)
-    held = [share.acquire(client_holders(f"2001:db8:1:2::{number:x}")) for number in range(1000)]
-    assert held.count(None) == 500
+    results = [share.acquire(client_holders(f"2001:db8:1:2::{number:x}")) for number in range(1000)]
+    assert results.count(None) == 500
 
 
 def test_a_client_with_many_networks_gets_two_thirds() -> None:
     share = FairShare(900)
-    held = [share.acquire(client_holders(each)) for each in addresses("2001:db8:1")]
-    assert held.count(None) == 600
+    results = [share.acquire(client_holders(each)) for each in addresses("2001:db8:1")]
+    assert results.count(None) == 600
     assert share.acquire(client_holders("2001:db8:2::1")) is None
     assert share.acquire(client_holders("192.0.2.1")) is None
 
@@ -79,5 +79,5 @@ def test_a_place_is_charged_to_the_client_behind_a_proxy_while_it_serves_it() ->
     assert share.charge(viewer)
 
 
-def test_clients_without_an_address_count_in_total_alone() -> None:
+def test_clients_without_an_address_count_only_in_the_total() -> None:
     assert acquire_all(FairShare(10), *client_holders("")) == 10

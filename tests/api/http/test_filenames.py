@@ -29,7 +29,7 @@ def test_both_are_as_long_as_a_title_may_be() -> None:
 
 
 class FormPart(MultipartSegment):
-    """A part of a form with nothing but its header."""
+    """A part of a form that has a header only."""
 
     def __init__(self, header: str, filename: str | None) -> None:
         self.headerlist = [("Content-Disposition", header)]

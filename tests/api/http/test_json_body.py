@@ -1,4 +1,4 @@
-"""How bodies are read, and what is answered to those that cannot be."""
+"""Reading JSON bodies, and the refusals of invalid ones."""
 
 import asyncio
 import tracemalloc
@@ -118,11 +118,11 @@ async def test_a_flood_of_wrong_keys_is_not_echoed_whole(api_service: ApiService
 
 
 def test_a_flood_of_unknown_keys_costs_no_memory() -> None:
-    sent: dict[str, Any] = {f"key {number}": None for number in range(80_000)}
+    body: dict[str, Any] = {f"key {number}": None for number in range(80_000)}
     tracemalloc.start()
     try:
         with pytest.raises(ApiError) as caught:
-            parse_fields(sent, StreamAddition)
+            parse_fields(body, StreamAddition)
         _, most = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

@@ -1,4 +1,4 @@
-"""Forms with files, read however their bytes come: in one piece, in two, byte by byte, never."""
+"""Forms with files that arrive in one piece, in two, byte by byte, or never completely."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
@@ -34,7 +34,7 @@ Read = tuple[dict[str, str], dict[str, str], bytes]
 async def form_reader(
     folder: Path, stall_seconds: float = 30
 ) -> AsyncGenerator[Callable[..., Any]]:  # Any: a coroutine of what `Read` or an error is
-    """Yield a function that reads chunks as a form and returns its parts, or what refuses it."""
+    """Yield a function that reads chunks as a form, and returns its parts or the refusal."""
     results: list[Read | ApiError] = []
 
     @post("/")

@@ -123,8 +123,8 @@ async def test_a_file_that_is_gone_is_none(tmp_path: Path) -> None:
     assert opener.open_known(str(path)) is None
 
 
-async def test_the_event_loop_goes_on_while_a_disk_opens_a_file(tmp_path: Path) -> None:
-    """A named pipe opens like a file on a disk that sleeps: once its other end is opened."""
+async def test_the_event_loop_is_not_blocked_while_a_disk_opens_a_file(tmp_path: Path) -> None:
+    """Opening a named pipe blocks until its other end is opened, like a file on a sleeping disk."""
     path = tmp_path / "pipe"
     os.mkfifo(path)
     opener = FileOpener()
@@ -142,7 +142,7 @@ async def test_the_event_loop_goes_on_while_a_disk_opens_a_file(tmp_path: Path) 
     file.close()
 
 
-async def test_a_file_that_nobody_waits_for_any_more_is_closed(tmp_path: Path) -> None:
+async def test_a_file_opened_for_a_cancelled_request_is_closed(tmp_path: Path) -> None:
     path = tmp_path / "pipe"
     os.mkfifo(path)
     opener = FileOpener()

@@ -18,7 +18,9 @@ from tests.support.api.application import ApiService
 from tests.support.api.in_loop_client import client_of
 
 
-async def test_the_page_describes_every_operation_and_calls_nobody(api_service: ApiService) -> None:
+async def test_the_page_describes_every_operation_and_loads_nothing_foreign(
+    api_service: ApiService,
+) -> None:
     answer = await api_service.client.get("/schema")
     assert answer.status_code == 200
     assert answer.headers["content-type"].startswith("text/html")
@@ -41,7 +43,7 @@ async def test_every_link_of_the_page_leads_somewhere(api_service: ApiService) -
             assert (await api_service.client.get(link)).status_code == 200
 
 
-# As in 0.1: clients that were generated then refer to them.
+# As in 0.1, since clients that were generated then refer to them.
 LISTS = {
     "Listing_api.labels.Label_",
     "Listing_api.linkrecords.ListedUploadLink_",

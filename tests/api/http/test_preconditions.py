@@ -1,4 +1,4 @@
-"""Edits that count only if nobody else has edited meanwhile."""
+"""Edits that are accepted only if the record has not been edited meanwhile."""
 
 import pytest
 from httpx import Response
@@ -43,25 +43,25 @@ def test_without_the_header_every_edit_passes() -> None:
     assert unless_edited(None, str) is None
 
 
-async def test_of_two_owners_who_edit_one_stream_the_later_one_is_told(
+async def test_the_later_of_two_edits_of_one_stream_is_refused(
     api_service: ApiService,
 ) -> None:
     path = f"/api/streams/{(await api_service.add('First'))['id']}"
-    one, two = Browser(api_service), Browser(api_service)
-    await one.sign_in()
-    await two.sign_in()
-    seen = (await one.act("GET", path)).headers["etag"]
-    assert (await two.act("GET", path)).headers["etag"] == seen
-    answer = await edit(one, path, {"title": "Mine"}, seen)
+    first, second = Browser(api_service), Browser(api_service)
+    await first.sign_in()
+    await second.sign_in()
+    version = (await first.act("GET", path)).headers["etag"]
+    assert (await second.act("GET", path)).headers["etag"] == version
+    answer = await edit(first, path, {"title": "Mine"}, version)
     assert answer.status_code == 200
     newer = answer.headers["etag"]
-    assert newer != seen
-    late = await edit(two, path, {"description": "Theirs"}, seen)
+    assert newer != version
+    late = await edit(second, path, {"description": "Theirs"}, version)
     assert late.status_code == 412
     assert "edited meanwhile" in late.json()["message"]
-    shown = (await two.act("GET", path)).json()["data"]
-    assert (shown["title"], shown["description"]) == ("Mine", "")
-    assert (await edit(two, path, {"description": "Theirs"}, newer)).status_code == 200
+    record = (await second.act("GET", path)).json()["data"]
+    assert (record["title"], record["description"]) == ("Mine", "")
+    assert (await edit(second, path, {"description": "Theirs"}, newer)).status_code == 200
 
 
 async def test_a_stream_that_goes_live_or_is_hidden_is_not_an_edited_one(
@@ -75,16 +75,16 @@ async def test_a_stream_that_goes_live_or_is_hidden_is_not_an_edited_one(
     assert after.headers["etag"] == before.headers["etag"]
 
 
-async def test_of_two_owners_who_edit_one_video_the_later_one_is_told(
+async def test_the_later_of_two_edits_of_one_video_is_refused(
     api_service: ApiService,
 ) -> None:
     added = await api_service.catalog.videos.add(1, new_video(title="First"), 1, by=None)
     path = f"/api/videos/{added.video.id}"
     browser = Browser(api_service)
     await browser.sign_in()
-    seen = (await browser.act("GET", path)).headers["etag"]
-    assert (await edit(browser, path, {"tags": [{"name": "new"}]}, seen)).status_code == 200
-    assert (await edit(browser, path, {"title": "Late"}, seen)).status_code == 412
+    version = (await browser.act("GET", path)).headers["etag"]
+    assert (await edit(browser, path, {"tags": [{"name": "new"}]}, version)).status_code == 200
+    assert (await edit(browser, path, {"title": "Late"}, version)).status_code == 412
     shown = await browser.act("GET", path)
     assert shown.json()["data"]["title"] == "First"
     assert (await edit(browser, path, {"title": "Now"}, shown.headers["etag"])).status_code == 200

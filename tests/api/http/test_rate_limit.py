@@ -1,4 +1,4 @@
-"""Token buckets, and callers who are counted by them."""
+"""Token buckets, and the callers that they limit."""
 
 import logging
 from collections.abc import AsyncGenerator
@@ -26,7 +26,7 @@ HERE = "192.0.2.1"
 # -- buckets -----------------------------------------------------------------------------------
 
 
-def test_a_bucket_holds_a_minute_and_says_when_the_next_is_there() -> None:
+def test_a_bucket_holds_a_minutes_requests_and_returns_the_wait() -> None:
     buckets = TokenBuckets(60)
     assert [buckets.acquire("a", 0.0) for _ in range(60)] == [0.0] * 60
     assert buckets.acquire("a", 0.0) == pytest.approx(1.0)
@@ -134,7 +134,7 @@ def test_a_stranger_has_one_network_however_many_addresses(
 async def limited(
     folder: Path, rates: RateLimits, clock: ManualClock
 ) -> AsyncGenerator[tuple[AsyncClient, dict[str, str], dict[str, str]]]:
-    """Open an application with limits; with the headers of two tokens."""
+    """Open an application with rate limits; yield a client and the headers of two tokens."""
     async with open_catalog(migrated(folder / "catalog.db"), migrate=True) as catalog:
         first = await catalog.installation.first_start(NOW_US)
         _, second = await catalog.tokens.add("second", None, write=True, now_us=NOW_US)
@@ -162,8 +162,8 @@ async def test_a_token_that_asks_too_often_is_429_and_changes_nothing(tmp_path: 
         assert answer.status_code == 429
         assert answer.headers["retry-after"] == "20"
         assert set(answer.json()) == {"message"}
-        found = await client.get(STREAMS, headers=other)
-        assert found.json()["meta"]["total"] == 4  # the first start's, and three
+        listed = await client.get(STREAMS, headers=other)
+        assert listed.json()["meta"]["total"] == 4  # the first start's, and three
         clock.now += 20
         assert (await client.get(STREAMS, headers=one)).status_code == 200
 
@@ -177,7 +177,7 @@ async def test_strangers_are_429_and_good_tokens_beside_them_are_not(tmp_path: P
         assert statuses == [401, 401, 429, 429]
         assert (await client.get(STREAMS)).status_code == 429
         assert (await client.get(STREAMS, headers=one)).status_code == 200
-        # One that was not seen before is looked up like any other.
+        # A token that was not seen before is looked up like any other.
         assert (await client.get(STREAMS, headers=other)).status_code == 200
         assert (await client.get(STREAMS, headers=wrong)).status_code == 429
 

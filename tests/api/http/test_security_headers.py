@@ -1,4 +1,4 @@
-"""Every answer says to browsers that it is what its type says, and what it may load."""
+"""Every response forbids browsers to guess its type, and limits what it may load."""
 
 from pathlib import Path
 

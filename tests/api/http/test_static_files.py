@@ -31,6 +31,6 @@ async def test_the_gzip_of_a_file_is_made_once_however_many_ask_at_first() -> No
     files = StaticFiles(Assets.read())
     script = files.assets.built["watch.js"]
     async with asyncio.TaskGroup() as tasks:
-        asked = [tasks.create_task(files.packed(script)) for _ in range(3)]
+        requests = [tasks.create_task(files.packed(script)) for _ in range(3)]
     assert gzip.decompress(await files.packed(script)) == script.body
-    assert {id(each.result()) for each in asked} == {id(await files.packed(script))}
+    assert {id(each.result()) for each in requests} == {id(await files.packed(script))}

@@ -35,11 +35,11 @@ def test_a_text_cut_anywhere_is_read_or_refused() -> None:
     text = f"title {b64('My film of a day')},filename {b64('film.mp4')}"
     for end in range(len(text) + 1):
         try:
-            found = read_metadata(text[:end])
+            keys = read_metadata(text[:end])
         except ApiError as error:
             assert error.status_code == 400
         else:
-            assert set(found) <= {*("title"[:n] for n in range(6)), "filename"} | {
+            assert set(keys) <= {*("title"[:n] for n in range(6)), "filename"} | {
                 "filename"[:n] for n in range(9)
             }
 
@@ -74,5 +74,5 @@ def test_what_python_takes_for_a_number_is_none(text: str) -> None:
         read_creation({"Upload-Length": text}, 100)
 
 
-def test_a_moment_is_told_as_http_does() -> None:
+def test_a_time_is_formatted_as_in_http() -> None:
     assert format_expiry(1_700_000_000_123_456) == "Tue, 14 Nov 2023 22:13:20 GMT"

@@ -1,4 +1,4 @@
-"""What every upload passes through: the limits and the room on the disk."""
+"""The checks of every upload: the concurrency limits and the space on the disk."""
 
 import asyncio
 from contextlib import ExitStack
@@ -34,13 +34,13 @@ async def test_more_files_at_once_than_may_come_are_refused_and_the_next_is_serv
         other = msgspec.structs.replace(service, token=token)
         whole = form(video(data=b"x" * MiB))
         length = f"Content-Length: {len(whole)}"
-        acquire_all: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
+        connections: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
 
         async def hold(each: LoopbackService) -> None:
-            acquire_all.append(await asyncio.open_connection("127.0.0.1", service.port))
-            acquire_all[-1][1].write(each.head(length) + whole[:-10])
+            connections.append(await asyncio.open_connection("127.0.0.1", service.port))
+            connections[-1][1].write(each.head(length) + whole[:-10])
             async with asyncio.timeout(20):
-                while len(files_of(service.objects)) < len(acquire_all):  # noqa: ASYNC110  # nobody tells
+                while len(files_of(service.objects)) < len(connections):  # noqa: ASYNC110  # nobody tells
                     await asyncio.sleep(0.02)
 
         for each in (service, service):
@@ -52,7 +52,7 @@ async def test_more_files_at_once_than_may_come_are_refused_and_the_next_is_serv
         assert theirs.startswith(b"HTTP/1.1 503 ")
         assert b"retry-after: 10" in mine.lower()
         assert b"retry-after: 10" in theirs.lower()
-        for reader, writer in acquire_all:
+        for reader, writer in connections:
             writer.write(whole[-10:])
             async with asyncio.timeout(20):
                 assert (await reader.readline()).startswith(b"HTTP/1.1 201 ")

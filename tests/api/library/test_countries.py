@@ -1,4 +1,4 @@
-"""The list of countries, and countries as bodies name them."""
+"""The list of countries."""
 
 import iso3166
 

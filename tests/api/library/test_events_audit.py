@@ -1,7 +1,7 @@
-"""Every change leaves one event that names its token; what is refused leaves none, nor a change.
+"""Every change writes one event with its token; refused requests write none, and change nothing.
 
-All operations of the description that are no reading have a line here: one that is added without
-one is noticed.
+All operations of the description that are not read-only have a case here: the test fails for an
+added operation without one.
 """
 
 from collections.abc import Callable
@@ -15,13 +15,13 @@ from tests.support.api.upload_clips import clip, picture
 from tests.support.sql import run_sql
 
 EVENTS: Final = Path(__file__).parents[3] / "docs" / "events.md"
-# What changes beside the records: numbers that were given out, what is told to sockets, ingest's.
+# Tables without records: allocated numbers, notices for web-sockets, commands to the ingest.
 NOT_RECORDS: Final = {"sqlite_sequence", "notices", "commands"}
 Ids = dict[str, int]
 
 
 class OperationCall(msgspec.Struct, frozen=True, kw_only=True):
-    """How an operation is called so that it succeeds: its path, its body."""
+    """A call of an operation that succeeds: its path and its body."""
 
     path: str
     body: object = None
@@ -117,7 +117,7 @@ CASES: Final[dict[str, OperationCall]] = {
     "delete_stream": OperationCall(path="streams/{stream}", status=204),
     "delete_project": OperationCall(path="projects/{project}", status=204),
 }
-# Those that need what is not here: what they are, and which tests look at their events.
+# Operations that need an ingest or other parts that are missing here, and their own tests.
 ELSEWHERE: Final = {
     "add_clip": "a run (tests/api/streams/test_clips.py)",
     "keep_video": "a recording (tests/storage/catalog/videos/test_recordings.py)",
@@ -136,19 +136,19 @@ ELSEWHERE: Final = {
 
 
 def dump(location: str | Path) -> dict[str, list[tuple[object, ...]]]:
-    """All rows of all tables that hold records."""
-    found = run_sql(
+    """Return all rows of all tables with records."""
+    tables = run_sql(
         location,
         "SELECT name FROM sqlite_master WHERE type = 'table'"
         if isinstance(location, Path)
         else "SELECT tablename FROM pg_tables WHERE schemaname = 'public'",
     )
-    names = {str(name) for (name,) in found} - set(NOT_RECORDS)
+    names = {str(name) for (name,) in tables} - set(NOT_RECORDS)
     return {name: sorted(run_sql(location, f'SELECT * FROM "{name}"'), key=repr) for name in names}
 
 
 async def made(api_service: ApiService) -> Ids:
-    """Make one record of each kind, which the cases name."""
+    """Make one record of each kind, and return the IDs for the paths of the cases."""
     ids = {"stream": 1, "backup": 1}  # the first start's
     for noun, path, body in (
         ("tag", "projects/1/tags", {"name": "Tag"}),
@@ -169,7 +169,7 @@ async def made(api_service: ApiService) -> Ids:
 
 
 def writes(document: Json) -> dict[str, str]:
-    """The operations that are no reading, with their methods."""
+    """Return the operations that are not read-only, with their methods."""
     return {
         operation["operationId"]: method
         for operations in document["paths"].values()

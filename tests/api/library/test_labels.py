@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.api.application import ApiService, Json
 
-# The noun of a record, of its list, and what a list's addresses end in.
+# The nouns of a record and of its list; list addresses end in the latter.
 KINDS = [("tag", "tags"), ("category", "categories")]
 both = pytest.mark.parametrize(("noun", "nouns"), KINDS)
 
@@ -88,7 +88,7 @@ async def test_editing_answers_with_the_record_and_nothing_else(
     assert (await newest(api_service))["facts"] == {noun: record["id"], "keys": ["name"]}
     answer = await edit(api_service, nouns, record["id"], active=False)
     assert answer.json()[noun] == {"id": record["id"], "name": "Sport", "active": False}
-    # Nothing sent, nothing changed.
+    # An empty edit changes nothing.
     before = await newest(api_service)
     answer = await edit(api_service, nouns, record["id"])
     assert answer.json()[noun] == {"id": record["id"], "name": "Sport", "active": False}
@@ -251,7 +251,7 @@ async def test_what_is_no_records_number_is_not_found(
 
 
 @both
-async def test_only_who_may_write_may_change(
+async def test_changes_require_a_token_that_may_write(
     api_service: ApiService, noun: str, nouns: str
 ) -> None:
     record = await made(api_service, noun, nouns, "News")
@@ -306,7 +306,7 @@ async def test_one_is_shown_to_whom_its_project_is(
 
 
 @both
-async def test_who_edits_one_that_was_edited_since_is_told(
+async def test_an_edit_of_a_label_that_has_changed_since_is_refused(
     api_service: ApiService, noun: str, nouns: str
 ) -> None:
     record = await made(api_service, noun, nouns, "News")
@@ -320,7 +320,7 @@ async def test_who_edits_one_that_was_edited_since_is_told(
     shown = await api_service.client.get(path, headers=api_service.owner)
     assert shown.json()["data"] == record | {"active": False}
     assert shown.headers["etag"] == first.headers["etag"] != read.headers["etag"]
-    again = {**api_service.owner, "If-Match": shown.headers["etag"]}
-    third = await api_service.client.put(path, json={"name": "Theirs"}, headers=again)
+    newer_headers = {**api_service.owner, "If-Match": shown.headers["etag"]}
+    third = await api_service.client.put(path, json={"name": "Theirs"}, headers=newer_headers)
     assert third.json()[noun]["name"] == "Theirs"
     assert (await edit(api_service, nouns, record["id"], name="Without")).status_code == 200

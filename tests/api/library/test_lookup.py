@@ -1,4 +1,4 @@
-"""The project of a path, and who may know of it."""
+"""The project of a path, and which tokens may see it."""
 
 import pytest
 

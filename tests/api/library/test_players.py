@@ -63,7 +63,7 @@ async def test_options_are_kept_as_they_were_sent(api_service: ApiService) -> No
     assert listed["data"] == [player]
 
 
-async def test_an_edit_changes_the_keys_it_sends_alone(api_service: ApiService) -> None:
+async def test_an_edit_changes_only_the_keys_that_it_sends(api_service: ApiService) -> None:
     player = await made(api_service, "One", color="#112233", loop=True)
     answer = await edit(api_service, player["id"], name="Two", controls=False)
     assert answer.status_code == 200
@@ -144,7 +144,7 @@ async def test_what_is_no_players_number_is_not_found(api_service: ApiService, n
     assert answer.status_code == 404
 
 
-async def test_only_who_may_write_may_change(api_service: ApiService) -> None:
+async def test_changes_require_a_token_that_may_write(api_service: ApiService) -> None:
     player = await made(api_service, "One")
     other = (await api_service.catalog.projects.add("Other", 1)).id
     stranger = await api_service.headers_of("stranger", other, write=True)
@@ -161,7 +161,9 @@ async def test_only_who_may_write_may_change(api_service: ApiService) -> None:
     assert (await api_service.listed(path=PLAYERS))["data"] == [player]
 
 
-async def test_who_edits_a_player_that_was_edited_since_is_told(api_service: ApiService) -> None:
+async def test_an_edit_of_a_player_that_has_changed_since_is_refused(
+    api_service: ApiService,
+) -> None:
     player = await made(api_service, "One", loop=True)
     path = f"/api/players/{player['id']}"
     read = await api_service.client.get(path, headers=api_service.owner)
@@ -174,7 +176,7 @@ async def test_who_edits_a_player_that_was_edited_since_is_told(api_service: Api
     shown = await api_service.client.get(path, headers=api_service.owner)
     assert shown.json()["data"] == player | {"muted": True}
     assert shown.headers["etag"] == first.headers["etag"] != read.headers["etag"]
-    again = {**api_service.owner, "If-Match": shown.headers["etag"]}
-    third = await api_service.client.put(path, json={"name": "Theirs"}, headers=again)
+    newer_headers = {**api_service.owner, "If-Match": shown.headers["etag"]}
+    third = await api_service.client.put(path, json={"name": "Theirs"}, headers=newer_headers)
     assert third.json()["player"]["name"] == "Theirs"
     assert (await edit(api_service, player["id"], name="Without")).status_code == 200

@@ -57,7 +57,7 @@ async def test_adding_answers_with_the_project_and_nothing_else(api_service: Api
     }
     events = await api_service.listed(path=f"{PROJECTS}/2/events")
     assert [(event["type"], event["token"]) for event in events["data"]] == [("project added", 1)]
-    # It is one to work in.
+    # Streams can be added to it.
     stream = await api_service.add("A stream", f"{PROJECTS}/{project['key']}/streams")
     assert (await api_service.listed(path=f"{PROJECTS}/2/streams"))["data"][0]["id"] == stream["id"]
 
@@ -72,7 +72,7 @@ async def test_a_project_is_shown_by_its_number_and_by_its_key(api_service: ApiS
         assert answer.status_code == 404
 
 
-async def test_an_edit_gives_another_name_and_keeps_the_rest(api_service: ApiService) -> None:
+async def test_an_edit_changes_the_name_and_keeps_the_rest(api_service: ApiService) -> None:
     project = await made(api_service, "One")
     answer = await edit(api_service, project["key"], name="Doi")
     assert answer.status_code == 200
@@ -129,7 +129,7 @@ async def test_a_token_of_one_project_neither_adds_nor_deletes_any(api_service: 
     for headers, status in ((mine, 403), (reader, 403), ({}, 401)):
         assert (await add(api_service, headers, name="x")).status_code == status
         assert (await api_service.client.delete(one, headers=headers)).status_code == status
-    # Its own it may rename, another's it does not know of.
+    # It may rename its own project; others do not exist for it.
     answer = await api_service.client.put(one, json={"name": "Ours"}, headers=mine)
     assert answer.status_code == 200
     answer = await api_service.client.put(f"{PROJECTS}/1", json={"name": "x"}, headers=mine)

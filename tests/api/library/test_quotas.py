@@ -1,4 +1,4 @@
-"""Quotas of projects: what exceeds one is refused with its reason, wherever it comes in."""
+"""Quotas of projects: every kind of addition beyond a quota is refused with the reason."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -53,7 +53,7 @@ async def add_video(api_service: ApiService, size: int, minutes: int = 0, age_da
 
 
 async def all_ways(api_service: ApiService, number: int) -> list[httpx.Response]:
-    """Add a file of 1000 bytes in each way that there is, and return the answers."""
+    """Add a file of 1000 bytes in every possible way, and return the answers."""
     links = f"/api/projects/{api_service.key}/upload-links"
     posted = await api_service.client.post(links, json={}, headers=api_service.owner)
     link = httpx.URL(posted.json()["upload_link"]["address"]).path

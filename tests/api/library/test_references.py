@@ -1,4 +1,4 @@
-"""Tags, countries and resolutions as bodies name them."""
+"""References to tags, countries and resolutions in request bodies."""
 
 import msgspec
 import pytest
@@ -10,8 +10,8 @@ from storage.catalog.library.labels import TagById, TagByName
 
 
 def test_countries_are_read_in_either_form_once_each() -> None:
-    found = read_countries([642, "at", "RO", 40, "De"])
-    assert [each.code for each in found] == ["RO", "AT", "DE"]
+    countries = read_countries([642, "at", "RO", 40, "De"])
+    assert [each.code for each in countries] == ["RO", "AT", "DE"]
     assert read_countries([]) == ()
 
 
@@ -30,14 +30,14 @@ def test_each_that_is_no_country_is_named() -> None:
 
 
 def test_tags_of_a_body_are_read_by_id_by_name_and_by_both() -> None:
-    sent = [{"id": 4}, {"name": " New "}, {"id": 5, "name": "shown"}]
+    body = [{"id": 4}, {"name": " New "}, {"id": 5, "name": "shown"}]
 
     def text(kind: type, value: object) -> object:
         assert kind is Name
         return Name.parse(value)
 
-    read = msgspec.convert(sent, TagReferences, dec_hook=text)
-    assert wanted_tags(read) == (TagById(4), TagByName("New"), TagById(5))
+    references = msgspec.convert(body, TagReferences, dec_hook=text)
+    assert wanted_tags(references) == (TagById(4), TagByName("New"), TagById(5))
     for wrong in ([{"tag": 1}], [{"id": "4"}], [4], [{"id": 1}] * 101, [{"name": None}]):
         with pytest.raises(msgspec.ValidationError):
             msgspec.convert(wrong, TagReferences, dec_hook=text)

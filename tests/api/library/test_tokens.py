@@ -28,8 +28,8 @@ async def made(api_service: ApiService, **body: object) -> tuple[Json, dict[str,
 async def listed(api_service: ApiService, headers: dict[str, str], query: str = "") -> Json:
     answer = await api_service.client.get(TOKENS + query, headers=headers)
     assert answer.status_code == 200, answer.text
-    found: Json = answer.json()
-    return found
+    page: Json = answer.json()
+    return page
 
 
 async def test_adding_answers_with_the_record_and_the_token_once(api_service: ApiService) -> None:
@@ -109,7 +109,7 @@ async def test_what_is_no_tokens_number_is_not_found(api_service: ApiService, nu
     assert (await api_service.client.get(STREAMS, headers=api_service.owner)).status_code == 200
 
 
-async def test_a_token_of_a_project_manages_those_of_its_project_alone(
+async def test_a_token_of_a_project_manages_tokens_of_its_project_only(
     api_service: ApiService,
 ) -> None:
     other = (await api_service.catalog.projects.add("Other", 1)).id
@@ -121,8 +121,8 @@ async def test_a_token_of_a_project_manages_those_of_its_project_alone(
     helper = answer.json()["token"]
     assert (await add(api_service, bearer, name="x", project=None)).status_code == 403
     assert (await add(api_service, bearer, name="x", project=1)).status_code == 422
-    found = await listed(api_service, bearer)
-    assert (found["data"], found["meta"]["total"]) == ([helper, mine], 2)
+    page = await listed(api_service, bearer)
+    assert (page["data"], page["meta"]["total"]) == ([helper, mine], 2)
     for number, status in ((1, 404), (theirs["id"], 404), (helper["id"], 204)):
         answer = await api_service.client.delete(f"{TOKENS}/{number}", headers=bearer)
         assert answer.status_code == status
@@ -132,7 +132,7 @@ async def test_a_token_of_a_project_manages_those_of_its_project_alone(
     assert everything["project"] is None
 
 
-async def test_who_may_only_read_manages_nothing(api_service: ApiService) -> None:
+async def test_a_read_only_token_manages_no_tokens(api_service: ApiService) -> None:
     _, reader = await made(api_service, name="reader")
     for headers, status in ((reader, 403), ({}, 401)):
         answers = [

@@ -1,4 +1,4 @@
-"""The installation over the API: for tokens of all projects alone."""
+"""The installation report over the API, which requires a token for all projects."""
 
 from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
@@ -19,7 +19,7 @@ async def no_problems() -> list[str]:
 
 
 class SlowReporter(InstallationReporter):
-    """One whose examination does not end in time."""
+    """A reporter whose examination does not end in time."""
 
     async def examine(self) -> Sequence[DoctorFinding]:
         raise TimeoutError
@@ -47,7 +47,7 @@ async def test_the_installation_is_shown(operations_service: ApiService) -> None
     }  # fmt: skip
     assert data["room"] == {"more": 3, "basis": "usual"}
     assert data["hosts"] == data["problems"] == []
-    # Nobody transcodes here.
+    # No worker transcodes here.
     assert [each["topic"] for each in data["concerns"]] == ["jobs"]
     assert data["queue"]["counts"] == [{"kind": "transcode", "state": "queued", "number": 1}]
     (job,) = data["queue"]["jobs"]

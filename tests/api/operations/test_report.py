@@ -1,4 +1,4 @@
-"""The protocol of what collects the state of an installation."""
+"""The protocol of the reporters of an installation's state."""
 
 from collections.abc import Sequence
 

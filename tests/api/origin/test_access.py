@@ -1,4 +1,4 @@
-"""Who may see what: the whole table."""
+"""Which viewers may have which media: the whole table."""
 
 import msgspec
 import pytest
@@ -39,7 +39,7 @@ RESTRICTED_TAKEN_BACK = shown(published=True, hidden=True, countries="RO AD")
     ],
 )
 @pytest.mark.parametrize("country", [None, "RO", "DE"])
-def test_who_may_see_what_is_for_all_countries(
+def test_the_access_table_without_restricted_countries(
     found: PublicRecord | None,
     media: AccessLevel,
     early: AccessLevel,
@@ -64,7 +64,7 @@ def test_who_may_see_what_is_for_all_countries(
         pytest.param(RESTRICTED_TAKEN_BACK, "DE", NONE, NONE, id="outside, unpublished"),
     ],
 )
-def test_who_may_see_what_is_for_some_countries(
+def test_the_access_table_with_restricted_countries(
     found: PublicRecord, country: str | None, media: AccessLevel, early: AccessLevel
 ) -> None:
     assert decide_access(found, owner=False, country=country) is media

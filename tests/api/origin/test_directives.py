@@ -1,4 +1,4 @@
-"""The queries of live playlists: what they ask for, and what makes no sense."""
+"""The queries of live playlists: valid directives, and invalid ones."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Which country a viewer is in, from a real database file."""
+"""The country of a viewer, from a real database file."""
 
 import asyncio
 import logging
@@ -87,7 +87,7 @@ def test_a_header_that_no_setting_names_says_nothing(database: str) -> None:
 @pytest.mark.parametrize(
     "address", ["127.0.0.1", "10.2.3.4", "172.31.0.1", "192.168.1.1", "::1", "fd00::1", "fe80::1"]
 )
-def test_neighbours_are_where_the_operator_says(address: str) -> None:
+def test_private_addresses_have_the_configured_country(address: str) -> None:
     assert CountryResolver(private_country="ro").country(address, []) == "RO"
     assert CountryResolver().country(address, []) is None
 
@@ -102,7 +102,7 @@ def test_an_address_that_is_nobodys_neighbour_is_looked_up(database: str) -> Non
 def test_a_neighbour_that_is_a_proxy_nobody_named_opens_nothing(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Else every viewer behind it would count as a neighbour."""
+    """Otherwise every viewer behind it would count as a neighbour."""
     geo = CountryResolver(private_country="RO")
     for _ in range(3):
         assert geo.country("127.0.0.1", behind(GERMAN)) is None
@@ -135,7 +135,7 @@ def test_a_private_country_that_is_none_is_refused(country: str) -> None:
         CountryResolver(private_country=country)
 
 
-def test_a_new_file_is_read_and_a_broken_one_is_told_of_once(
+def test_a_new_file_is_loaded_and_a_broken_one_is_logged_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = countries(tmp_path / "countries.mmdb")
@@ -150,7 +150,7 @@ def test_a_new_file_is_read_and_a_broken_one_is_told_of_once(
     countries(path, german="AT")
     assert geo.country(GERMAN, []) == "DE"
     assert look() == "AT"
-    # A copy that is under way: what was read goes on being used.
+    # A copy in progress: the loaded database stays in use.
     path.write_bytes(before[:100])
     assert [look(), look(), look()] == ["AT", "AT", "AT"]
     path.unlink()
@@ -176,7 +176,7 @@ def test_a_database_that_is_broken_inside_opens_nothing(
 async def test_a_damaged_database_ends_neither_a_start_nor_a_look_in_an_error_of_the_reader(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """One key of its description is another: the reader raises what it did not foresee."""
+    """One key of its metadata is changed, for which the reader raises an undocumented error."""
     path = countries(tmp_path / "countries.mmdb")
     damaged = path.read_bytes().replace(b"ip_version", b"ip_versioX")
     geo = CountryResolver(database=str(path))

@@ -1,4 +1,4 @@
-"""The origin, asked as a part of an application."""
+"""The origin as a part of an application."""
 
 import gzip
 from pathlib import Path
@@ -25,7 +25,7 @@ from tests.support.shared_engines import ON_SHARED
 from tests.support.storage.engine_reports import HASH, RUN
 
 OTHER = "zzzzzzZZZZZZ"
-# Segments that come from the edge have no tag, and what is stored is known for a second.
+# Segments from the edge have no tag; stored objects are cached for a second.
 of_one_process = pytest.mark.skipif(ON_SHARED, reason="the origin of a process that makes the run")
 
 
@@ -166,7 +166,7 @@ def test_the_rest_of_another_object_is_not_sent(on_site: OnSite) -> None:
     on_site(scenario)
 
 
-def test_playlists_are_compressed_for_who_takes_it_and_caches_are_told(on_site: OnSite) -> None:
+def test_playlists_are_compressed_if_accepted_with_a_vary_header(on_site: OnSite) -> None:
     async def scenario(site: OriginSite) -> None:
         plain = await site.get(PLAYLIST)
         assert plain.headers["vary"] == "Accept-Encoding"
@@ -220,7 +220,7 @@ def test_only_reading_is_allowed_and_preflights_are_answered(on_site: OnSite) ->
 
 @pytest.mark.parametrize("path", [VARIANTS, PLAYLIST, SEGMENT])
 @pytest.mark.parametrize("hidden", [True, False])
-def test_an_unpublished_stream_is_for_its_owner_alone(
+def test_an_unpublished_stream_is_visible_to_its_owner_only(
     on_site: OnSite, path: str, hidden: bool
 ) -> None:
     async def scenario(site: OriginSite) -> None:
@@ -235,7 +235,7 @@ def test_an_unpublished_stream_is_for_its_owner_alone(
     on_site(scenario)
 
 
-def test_a_published_stream_asks_nobody_for_a_token(on_site: OnSite) -> None:
+def test_a_published_stream_is_visible_without_a_token(on_site: OnSite) -> None:
     async def scenario(site: OriginSite) -> None:
         answer = await site.get(SEGMENT, authorization="Bearer wrong")
         assert answer.status_code == 200

@@ -1,4 +1,4 @@
-"""Requests that wait for a part: who is answered, with what, and who may still have it."""
+"""Requests that wait for a part: their answers, and that access is checked again."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -50,7 +50,7 @@ class Viewers:
         await self.edge.put_timelines(FOLDER, {"720p": self.timeline}, low_latency=True)
 
     async def publish_part(self) -> None:
-        """Publish the part that is waited for."""
+        """Publish the awaited part."""
         part = PartialSegment(uri="0.1.m4s", duration=PARTS, independent=False)
         self.timeline = self.timeline.with_part(part)
         await self.show()
@@ -151,7 +151,7 @@ async def test_while_the_catalog_is_away_those_who_waited_are_answered(tmp_path:
         assert found.statuses == [200]
 
 
-async def test_one_that_left_while_the_catalog_was_asked_is_not_called(tmp_path: Path) -> None:
+async def test_a_viewer_that_left_during_the_catalogs_query_is_not_called(tmp_path: Path) -> None:
     async with viewers(tmp_path) as found:
         leaving = found.park()
         found.park()
@@ -174,7 +174,7 @@ async def test_the_end_of_the_run_answers_with_what_is_there(tmp_path: Path) -> 
         assert late.status == 200
 
 
-async def test_a_run_that_is_gone_answers_at_once(tmp_path: Path) -> None:
+async def test_requests_for_a_removed_run_are_answered_at_once(tmp_path: Path) -> None:
     async with viewers(tmp_path) as found:
         found.park()
         await found.edge.drop_folder(FOLDER)
@@ -215,7 +215,7 @@ async def test_what_is_too_far_ahead_is_refused_and_not_waited_for(
 
 
 class FaultyEdge(MemoryEdge):
-    """An edge with a mistake of ours: delta updates cannot be rendered."""
+    """An edge with a bug: delta updates cannot be rendered."""
 
     def local_playlist(
         self, address: str, *, low_latency: bool = False, skip: bool = False
@@ -225,7 +225,7 @@ class FaultyEdge(MemoryEdge):
         return super().local_playlist(address, low_latency=low_latency, skip=skip)
 
 
-async def test_an_answer_that_fails_costs_neither_others_nor_the_publication(
+async def test_a_failing_answer_affects_neither_others_nor_the_publication(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with viewers(tmp_path, FaultyEdge()) as found:

@@ -1,6 +1,6 @@
 """A published run as FFmpeg reads it over HTTP: real media, real disk, a real server.
 
-FFmpeg makes the segments, too, so only publication and origin are on trial.
+FFmpeg makes the segments, too, so only publication and origin are tested.
 """
 
 import asyncio
@@ -76,7 +76,7 @@ def frames(data: bytes) -> int:
 
 
 def reports(folder: Path, name: str) -> list[InitSection | SegmentStart | Part | Segment]:
-    """Return what an engine would say of FFmpeg's files."""
+    """Return the reports of an engine for FFmpeg's files."""
     playlist = parse((folder / f"{name}.m3u8").read_text())
     assert isinstance(playlist, MediaPlaylist)
     init = (folder / f"{name}.mp4").read_bytes()
@@ -200,7 +200,7 @@ def segments(media: Path, name: str) -> list[bytes]:
 
 
 def peak(media: Path, name: str) -> float:
-    """The highest bit rate of contiguous segments of 2 to 6 s, counted out."""
+    """Return the highest bit rate of contiguous segments of 2 to 6 s."""
     cuts = [(one.size, one.duration) for one in reports(media, name) if isinstance(one, Segment)]
     rates: list[float] = []
     for start in range(len(cuts)):

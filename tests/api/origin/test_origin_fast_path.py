@@ -107,7 +107,7 @@ def test_the_fast_path_is_for_reading_what_is_there_and_open(on_site: OnSite) ->
     on_site(scenario)
 
 
-def test_the_fast_path_shows_a_hidden_stream_to_its_owner_alone(on_site: OnSite) -> None:
+def test_on_the_fast_path_a_hidden_stream_is_visible_to_its_owner_only(on_site: OnSite) -> None:
     async def scenario(site: OriginSite) -> None:
         site.public_records.put(hidden=True)
         for headers, status in (([], 404), ([(b"authorization", TOKEN.encode())], 200)):

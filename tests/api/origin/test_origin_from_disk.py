@@ -1,4 +1,4 @@
-"""The origin in a process that carries no stream: everything comes from disk, and is the newest."""
+"""The origin in a process without live runs: it serves the newest state on disk."""
 
 import asyncio
 import os
@@ -35,7 +35,7 @@ VARIANTS = f"/live/{HASH}/index.m3u8"
 
 
 class PublishedRecords:
-    """Public records: there is one for every hash, and it is published."""
+    """Public records: every hash is a published stream."""
 
     async def find(self, hash_: str, /) -> PublicRecord | None:
         return PublicRecord(
@@ -49,7 +49,7 @@ async def nobody(authorization: str | None, hash_: str, /) -> bool:
 
 
 async def get(origin: Origin, path: str) -> tuple[int, str]:
-    """Ask as a server does: through the fast path, and through ASGI where it has none."""
+    """Send a request as a server does: on the fast path if possible, otherwise through ASGI."""
     found = origin.fast_path("GET", path, [])
     if found is not None:
         answer = found if isinstance(found, HttpResponse) else await later(found)
@@ -70,10 +70,10 @@ async def get(origin: Origin, path: str) -> tuple[int, str]:
     return status, body.decode()
 
 
-async def test_what_another_process_publishes_is_shown_as_soon_as_it_is_on_disk(
+async def test_media_of_another_process_are_served_as_soon_as_they_are_on_disk(
     tmp_path: Path,
 ) -> None:
-    """With each step: the multivariant playlist leads to playlists, and these to what is there."""
+    """After each step, the playlists exist, and all media in them."""
 
     objects = DiskObjects(tmp_path)
     origin = Origin(
@@ -106,7 +106,7 @@ async def test_what_another_process_publishes_is_shown_as_soon_as_it_is_on_disk(
 async def test_a_playlist_that_looks_unchanged_is_read_again_after_a_second(
     tmp_path: Path, seconds: float
 ) -> None:
-    """Same size, same time: as when two are written within one tick of the file system's clock."""
+    """Same size and time, as when both are written within one tick of the file system's clock."""
 
     watch = ManualClock()
     origin = Origin(
@@ -125,7 +125,7 @@ async def test_a_playlist_that_looks_unchanged_is_read_again_after_a_second(
 
 
 class SlowObjects(DiskObjects):
-    """A disk that answers when it may, and counts what it is asked for."""
+    """A disk that answers once the test allows it, and counts the requests."""
 
     def __init__(self, root: Path) -> None:
         super().__init__(root)
@@ -142,7 +142,7 @@ class SlowObjects(DiskObjects):
         return await super().get(address)
 
 
-async def test_a_playlist_is_read_once_for_all_who_ask_meanwhile(tmp_path: Path) -> None:
+async def test_a_playlist_is_read_once_for_concurrent_requests(tmp_path: Path) -> None:
     objects = SlowObjects(tmp_path)
     watch = ManualClock()
     origin = Origin(

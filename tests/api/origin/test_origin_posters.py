@@ -1,4 +1,4 @@
-"""The origin's posters of streams: there as soon as they are named, and for whom the stream is."""
+"""The origin's posters of streams: available once named, with the access rules of the stream."""
 
 from collections.abc import AsyncGenerator
 from pathlib import Path
@@ -31,7 +31,7 @@ SMALL, LARGE, DEFAULT = (
 
 
 class PosterSite:
-    """An origin with one stream; the record can be changed, and counts a second later."""
+    """An origin with one stream, whose record can be changed, effective after a second."""
 
     def __init__(self, objects: DiskObjects) -> None:
         self.stream = STREAM
@@ -55,7 +55,7 @@ class PosterSite:
         self.clock.now += 1.0
 
     async def get(self, path: str, country: str = "DE", **headers: str) -> httpx.Response:
-        """Ask the long way, from a peer whose address is its country."""
+        """Send a request through ASGI, from a peer whose address is its country."""
         other: Any = Litestar([], logging_config=None)
         app: Any = OriginFirst(self.origin, other)  # Any: httpx has its own ASGI types
         transport = httpx.ASGITransport(app=app, client=(country, 1))
@@ -155,7 +155,7 @@ async def test_a_poster_that_is_lost_costs_few_queries(site: PosterSite) -> None
 
 
 @pytest.mark.parametrize("path", [SMALL, DEFAULT])
-async def test_posters_of_what_is_unpublished_are_its_owners_alone(
+async def test_posters_of_an_unpublished_stream_are_visible_to_its_owner_only(
     site: PosterSite, path: str
 ) -> None:
     site.change(hidden=True)
@@ -166,7 +166,7 @@ async def test_posters_of_what_is_unpublished_are_its_owners_alone(
 
 
 @pytest.mark.parametrize("path", [SMALL, DEFAULT])
-async def test_posters_are_shown_in_the_streams_countries_alone(
+async def test_posters_are_visible_in_the_streams_countries_only(
     site: PosterSite, path: str
 ) -> None:
     site.change(countries=frozenset({"RO"}))

@@ -1,4 +1,4 @@
-"""The origin with redirects: who may see what is judged before each, and playlists stay here."""
+"""The origin with redirects: access is checked before each, and playlists are not redirected."""
 
 from collections.abc import AsyncGenerator
 from pathlib import Path
@@ -78,7 +78,7 @@ class RedirectingOrigin:
     async def get(
         self, path: str, country: str = "DE", *, method: str = "GET", **headers: str
     ) -> httpx.Response:
-        """Ask the long way, from a peer whose address is its country."""
+        """Send a request through ASGI, from a peer whose address is its country."""
         other: Any = Litestar([], logging_config=None)
         app: Any = OriginFirst(self.origin, other)  # Any: httpx has its own ASGI types
         transport = httpx.ASGITransport(app=app, client=(country, 1))
@@ -131,14 +131,14 @@ async def test_the_second_viewer_is_redirected_by_the_fast_path(origin: Redirect
     assert (playlist if isinstance(playlist, HttpResponse) else await later(playlist)).status == 200
 
 
-async def test_who_may_not_see_it_is_not_redirected(origin: RedirectingOrigin) -> None:
-    assert (await origin.get(MEDIA)).status_code == 302  # and known from now on
+async def test_viewers_without_access_are_not_redirected(origin: RedirectingOrigin) -> None:
+    assert (await origin.get(MEDIA)).status_code == 302  # and cached from now on
     origin.change(FILM, countries=GERMANY)
     blocked = await origin.get(MEDIA, "FR")
     assert (blocked.status_code, blocked.headers["cache-control"]) == (451, "private, no-store")
     allowed = await origin.get(MEDIA, "DE")
     assert allowed.headers["cache-control"] == "private, no-store"
-    # A CDN asks nobody where they are: what is restricted comes from here.
+    # A CDN does not check countries, so restricted media are served by the origin.
     assert allowed.status_code == (302 if origin.is_signed else 200)
     origin.change(FILM, countries=(), hidden=True)
     assert (await origin.get(MEDIA)).status_code == 404

@@ -1,4 +1,4 @@
-"""Viewers of a process that does not make their stream: low latency by Redis, or what is stored."""
+"""Viewers at another process than their stream's: low latency over Redis, or stored media."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -64,7 +64,7 @@ class RemoteOrigin:
         return found if isinstance(found, HttpResponse) else await later(found)
 
     async def park(self, path: str) -> asyncio.Future[HttpResponse]:
-        """Send a request that has to wait; return its answer to come."""
+        """Send a request that has to wait; return its pending answer."""
         pending = self.origin.fast_path("GET", path, [])
         if not isinstance(pending, PendingResponse):
             assert asyncio.iscoroutine(pending)
@@ -158,7 +158,7 @@ async def test_nothing_is_followed_for_those_who_may_not_see_it(site: RemoteOrig
 
 
 async def test_while_redis_is_away_viewers_get_what_is_stored(tmp_path: Path) -> None:
-    """A run whose last part is not stored yet; afterwards viewers have low latency again."""
+    """The last part of the run is not stored; afterwards viewers have low latency again."""
     async with site_on(tmp_path, silence_seconds=0.3) as site, asyncio.TaskGroup() as tasks:
         publication = await open_run(site.objects, site.maker, ManualClock())
         maker = ReportMaker(TOP)
@@ -180,7 +180,7 @@ async def test_while_redis_is_away_viewers_get_what_is_stored(tmp_path: Path) ->
         assert stored.status == 200
         assert b"2.m4s" in stored.body
         assert b"EXT-X-PART" not in stored.body
-        # It is remembered, and the next viewer gets it at once.
+        # It is cached, and the next viewer gets it at once.
         assert isinstance(site.origin.fast_path("GET", PLAYLIST, []), HttpResponse)
         assert (await site.answer(VARIANTS)).status == 200
         assert (await site.answer(PLAYLIST.replace("index.m3u8", "2.m4s"))).status == 200

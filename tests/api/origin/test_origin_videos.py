@@ -1,4 +1,4 @@
-"""The origin of videos: what a record names is there, and nothing else is."""
+"""The origin of videos: it serves the media that a record names, and nothing else."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -48,7 +48,7 @@ OBJECTS = {
 
 
 class VideoSite:
-    """An origin with one video; the record can be changed, and counts a second later."""
+    """An origin with one video, whose record can be changed, effective after a second."""
 
     def __init__(self, folder: Path) -> None:
         self.video = VIDEO
@@ -74,7 +74,7 @@ class VideoSite:
         self.clock.now += 1.0
 
     async def get(self, path: str, country: str = "DE", **headers: str) -> httpx.Response:
-        """Ask the long way, from a peer whose address is its country."""
+        """Send a request through ASGI, from a peer whose address is its country."""
         other: Any = Litestar([], logging_config=None)
         app: Any = OriginFirst(self.origin, other)  # Any: httpx has its own ASGI types
         transport = httpx.ASGITransport(app=app, client=(country, 1))

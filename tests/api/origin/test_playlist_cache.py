@@ -1,4 +1,4 @@
-"""Playlists are remembered for a second, and not more of them than there is room for."""
+"""Playlists are cached for a second, up to a total size."""
 
 import gc
 import weakref

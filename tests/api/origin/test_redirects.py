@@ -1,4 +1,4 @@
-"""Redirects to where media are: valid when they are followed, and public for public media alone."""
+"""Redirects to media: still valid when they are followed, and cacheable for public media only."""
 
 import asyncio
 
@@ -18,7 +18,7 @@ CDN = "https://cdn.example/media"
 
 
 class CountingSigner:
-    """A bucket that counts what it is asked."""
+    """A bucket that counts its signatures."""
 
     def __init__(self) -> None:
         self.stored: set[str] = set()
@@ -37,7 +37,7 @@ class CountingSigner:
 
 
 def redirect_of(response: HttpResponse | None) -> tuple[str, str] | None:
-    """Return where a redirect leads to, and how it may be cached."""
+    """Return a redirect's target and cache header."""
     if response is None:
         return None
     assert response.status == 302
@@ -66,7 +66,7 @@ async def test_an_address_is_signed_once_and_used_for_a_quarter_of_its_time() ->
 
 
 @pytest.mark.parametrize("access", [AccessLevel.RESTRICTED_OPEN, AccessLevel.OWNER])
-async def test_a_redirect_to_what_not_everyone_may_see_is_cached_by_nobody(
+async def test_a_redirect_to_restricted_media_is_not_cacheable(
     access: AccessLevel,
 ) -> None:
     bucket = CountingSigner()
@@ -75,7 +75,7 @@ async def test_a_redirect_to_what_not_everyone_may_see_is_cached_by_nobody(
         answer = redirect_of(found)
         assert answer is not None
         assert answer[1] == "private, no-store"
-    # A CDN would give it to everyone.
+    # A CDN would serve it to everyone.
     cdn = CdnRedirects(CDN, bucket.is_stored)
     assert cdn.known("GET", MEDIA, access) is None
     assert await cdn.find("GET", MEDIA, access) is None

@@ -1,4 +1,4 @@
-"""Addresses of media: a few hundred letters decide what can be asked for at all."""
+"""Addresses of media: which paths can be requested at all."""
 
 import msgspec
 import pytest
@@ -79,7 +79,7 @@ _LAST = st.sampled_from(["index.m3u8", "0.m4s", "1.0.m4s", "init-0.mp4", "360p.j
 
 @given(st.lists(_PARTS | st.text(max_size=4), max_size=5), _LAST | st.text(max_size=9))
 def test_no_address_leads_out_of_its_own_folder(parts: list[str], last: str) -> None:
-    """Whatever is asked for, what is found is below the hash that access was asked for."""
+    """For every path, the object is below the hash for which access was checked."""
     match = match_path("/" + "/".join([*parts, last]))
     if match is None:
         return

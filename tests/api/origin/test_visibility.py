@@ -1,4 +1,4 @@
-"""Visibility: which questions the catalog gets, and how often."""
+"""Visibility: which queries the catalog gets, and how often."""
 
 import asyncio
 
@@ -178,7 +178,7 @@ def test_guessed_hashes_do_not_push_out_what_is_known() -> None:
 
 
 def test_a_signed_in_browser_sees_what_its_token_reaches() -> None:
-    """Of cookies that come with a token, the token alone counts."""
+    """If a request has a token and a cookie, only the token counts."""
     public_records = CountingRecords("RO")
     seen: list[tuple[str | None, str]] = []
 

@@ -85,7 +85,7 @@ def test_a_project_is_known_by_its_key_and_has_no_number(client: Client) -> None
         f"/jsonvideos/{VIDEO.hash}.json",
     ],
 )
-def test_what_is_not_there_is_told_in_json(client: Client, path: str) -> None:
+def test_missing_documents_are_404_in_json(client: Client, path: str) -> None:
     answer = client.get(path)
     assert answer.status_code == 404
     assert answer.headers["content-type"].startswith("application/json")
@@ -106,7 +106,7 @@ def test_countries_and_owners_are_heeded() -> None:
             assert answer.headers["cache-control"] == "private, no-store"
 
 
-def test_what_an_owner_unpublished_is_theirs_alone() -> None:
+def test_an_unpublished_record_is_visible_to_its_owner_only() -> None:
     with serving_pages(Records(msgspec.structs.replace(VIDEO, hidden=True))) as client:
         assert client.get(DOCUMENT).status_code == 404
         owner = {"authorization": f"Bearer {VIDEO.hash}"}

@@ -1,4 +1,4 @@
-"""Descriptions for pages elsewhere."""
+"""oEmbed descriptions for other sites."""
 
 import html
 import re

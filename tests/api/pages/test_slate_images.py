@@ -1,4 +1,4 @@
-"""Slates, as browsers fetch them."""
+"""Slate images, as browsers fetch them."""
 
 from collections.abc import Generator
 from pathlib import Path

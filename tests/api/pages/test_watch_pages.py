@@ -1,4 +1,4 @@
-"""The pages' answers, as the framework with its routing gives them."""
+"""The responses of watch and embed pages, through the framework's routing."""
 
 import gzip
 import html
@@ -77,7 +77,7 @@ def test_an_owner_sees_what_others_do_not_and_no_cache_keeps_it(client: Client) 
 
 
 @pytest.mark.parametrize("kind", ["watch", "embed"])
-def test_what_owners_type_is_escaped_wherever_it_stands(client: Client, kind: str) -> None:
+def test_texts_of_owners_are_escaped_everywhere(client: Client, kind: str) -> None:
     text = client.get(f"/{kind}/{HASH}").text
     assert "alert(1)" in text
     assert "<script>alert" not in text
@@ -143,7 +143,7 @@ def test_files_are_kept_for_ever_under_the_name_of_their_content(client: Client)
         ("x-gzipped", None),
     ],
 )
-def test_files_are_packed_for_who_takes_it(
+def test_files_are_compressed_if_the_client_accepts_it(
     client: Client, accepted: str, encoding: str | None
 ) -> None:
     built = Assets.read().built["watch.js"]

@@ -18,12 +18,12 @@ from storage.errors import CatalogError, CatalogUnavailable
 from tests.support.api.application import NOW_US
 from tests.support.e2e.service import SCALE
 
-NEVER = 1000.0  # seconds between two looks: only the bus can tell in a test's time
+NEVER = 1000.0  # seconds between two polls: longer than any test, so that only the bus notifies
 OFTEN = 0.01
 
 
 class RecordingSubscriber(Subscriber):
-    """A listener whose texts a test reads."""
+    """A subscriber that records its messages."""
 
     def __init__(self, hub: Hub, *channels: str) -> None:
         super().__init__("1.1", PusherSettings())
@@ -68,7 +68,7 @@ async def test_what_was_written_is_delivered_at_once_and_in_order(
         assert heard == [name for n in range(20) for name in (f"{n}", f"{n}+")]
 
 
-async def test_a_state_is_told_on_the_channels_of_its_record_and_its_project(
+async def test_a_state_is_sent_on_the_channels_of_its_record_and_its_project(
     catalog: Catalog, bus: Bus
 ) -> None:
     hub = Hub(PusherSettings())
@@ -125,7 +125,7 @@ async def test_what_was_undone_is_not_told_and_nobody_is_nudged(catalog: Catalog
 
 
 class FakeNoticeStore:
-    """Notices that a test lays down by hand, holes and all, and a catalog that can be away."""
+    """Notices that the test adds, with gaps, and a catalog that can be unavailable."""
 
     def __init__(self) -> None:
         self.notices: list[int] = []
@@ -151,7 +151,7 @@ class FakeNoticeStore:
         return tuple(found[:most]), bool(found) and 0 < last < self.first - 1
 
     def on_commit(self, callback: object) -> None:
-        """Nobody is told here."""
+        """Do nothing."""
 
 
 async def wait_for_reads(store: FakeNoticeStore, times: int) -> None:
@@ -188,7 +188,7 @@ async def test_what_is_gone_before_it_was_read_sends_all_back() -> None:
         assert named(await late.receive(1)) == ["50"], "who comes back hears what follows"
 
 
-async def test_a_catalog_that_is_away_is_asked_again_and_told_of_once(
+async def test_an_unavailable_catalog_is_queried_again_and_logged_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     hub, store = Hub(PusherSettings()), FakeNoticeStore()
@@ -260,7 +260,7 @@ async def test_old_notices_are_trimmed_and_new_ones_stay(catalog: Catalog) -> No
     assert (await catalog.outbox.read_after(found[3].id, 1000))[1] is False
 
 
-async def test_an_unexpected_fault_is_logged_once_and_delivery_goes_on(
+async def test_an_unexpected_fault_is_logged_once_and_delivery_continues(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     hub, store = Hub(PusherSettings()), FakeNoticeStore()

@@ -1,4 +1,4 @@
-"""Who hears what, and what becomes of those who do not read."""
+"""Which subscribers get which messages, and what happens to those that do not read."""
 
 import asyncio
 import struct
@@ -23,7 +23,7 @@ def listener(hub: Hub, name: str, *channels: str) -> Subscriber:
 
 
 def waiting(of: Subscriber) -> list[str]:
-    """Take what waits, up to the end."""
+    """Return the waiting messages, up to the end."""
 
     async def take() -> list[str]:
         of.close(CloseConnection(4200, "the test is over"))
@@ -49,7 +49,7 @@ def test_an_event_goes_to_its_channel_and_besides_whom_it_names() -> None:
     assert waiting(other) == [event_message("live", "b", "[]")]
 
 
-def test_a_channel_that_nobody_hears_takes_no_room() -> None:
+def test_a_channel_without_subscribers_takes_no_memory() -> None:
     hub = Hub(LIMITS)
     made = listener(hub, "1")
     for number in range(1000):
@@ -63,7 +63,7 @@ def test_a_channel_that_nobody_hears_takes_no_room() -> None:
 
 
 @pytest.mark.parametrize(("data", "most"), [("x", 8), ("x" * 6_000, 3)], ids=["count", "bytes"])
-def test_who_does_not_read_is_let_go_at_the_bound(data: str, most: int) -> None:
+def test_a_subscriber_that_does_not_read_is_disconnected_at_the_bound(data: str, most: int) -> None:
     hub = Hub(LIMITS)
     slow = listener(hub, "1", "a")
     left: list[float] = []

@@ -11,7 +11,7 @@ HINTS = typing.get_type_hints(PusherSettings, include_extras=True)
 
 
 @pytest.mark.parametrize("field", PusherSettings.__struct_fields__)
-def test_each_limit_says_what_it_is_and_why(field: str) -> None:
+def test_each_limit_has_a_description_with_its_reason(field: str) -> None:
     (meta,) = (each for each in typing.get_args(HINTS[field]) if isinstance(each, msgspec.Meta))
     assert meta.description
     assert meta.extra is not None

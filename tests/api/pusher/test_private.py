@@ -1,4 +1,4 @@
-"""Who may hear a private channel."""
+"""Which tokens may subscribe to private channels."""
 
 import hashlib
 import hmac
@@ -11,7 +11,7 @@ from tests.support.api.pusher_client import PusherService
 
 
 def auth_of(pusher_service: PusherService, channel: str) -> dict[str, str]:
-    """What a client must be given, by the protocol's text."""
+    """Return the signature for a client, as the protocol specifies it."""
     text = f"12.34:{channel}".encode()
     signed = hmac.new(pusher_service.secret.encode(), text, hashlib.sha256).hexdigest()
     return {"auth": f"{pusher_service.key}:{signed}"}

@@ -1,4 +1,4 @@
-"""One client's dialogue, without a socket: what it is told for what it says, and when."""
+"""One client's dialogue, without a socket: its messages, and the answers."""
 
 import hashlib
 import hmac
@@ -32,7 +32,7 @@ Json = dict[str, Any]  # Any: what the tests are about to find out
 
 
 def sign(socket: str, channel: str) -> str:
-    """The protocol's own words for it, not ours."""
+    """Sign a subscription as the protocol specifies it, without the code under test."""
     return hmac.new(SECRET.encode(), f"{socket}:{channel}".encode(), hashlib.sha256).hexdigest()
 
 
@@ -46,7 +46,7 @@ def message(event: str, **data: object) -> str:
 
 
 def decoded(act: Action) -> Json:
-    """What a client makes of a message: JSON, and JSON within it."""
+    """Decode a message as a client does: JSON, and JSON within it."""
     assert isinstance(act, SendText)
     outer = json.loads(act.text)
     assert isinstance(outer["data"], str)
@@ -82,11 +82,11 @@ def test_the_opening_names_the_socket_and_how_long_silence_may_last() -> None:
     ],
 )
 def test_who_may_connect(wanted: str, protocol: str | None, code: int | None) -> None:
-    end = connection_error(key=KEY, wanted=wanted, protocol=protocol)
+    end = connection_error(key=KEY, requested_key=wanted, protocol=protocol)
     assert (end.code if end else None) == code
 
 
-def test_an_end_is_told_before_the_closing() -> None:
+def test_the_reason_of_an_end_is_sent_before_the_close() -> None:
     outer = json.loads(CloseConnection(4100, "too much").text)
     assert outer["event"] == "pusher:error"
     assert json.loads(outer["data"]) == {"code": 4100, "message": "too much"}
@@ -124,7 +124,7 @@ def test_unsubscribing_is_silent_and_once() -> None:
     assert talk.receive(message("pusher:unsubscribe", channel="a"), 1) == ()
 
 
-def test_a_private_channel_opens_for_its_signature_alone() -> None:
+def test_a_private_channel_requires_its_signature() -> None:
     channel = "private-stream.abc"
     auth = f"{KEY}:{sign(SOCKET, channel)}"
     wrong = [None, "", 7, sign(SOCKET, channel), f"{KEY}:{sign('1.3', channel)}", f"x{auth}",
@@ -195,7 +195,7 @@ def test_a_message_that_is_too_long_ends_it(letter: str) -> None:
     assert 4000 <= end.code < 4100, "a client that does so must stay away"
 
 
-def test_who_says_too_much_is_let_go_and_may_come_back() -> None:
+def test_a_client_that_sends_too_much_is_disconnected_and_may_reconnect() -> None:
     talk = dialogue(messages_at_once=10, messages_per_second=2)
     for _ in range(10):
         assert isinstance(only(talk.receive(message("pusher:ping"), 1)), SendText)

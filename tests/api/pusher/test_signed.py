@@ -1,4 +1,4 @@
-"""Publishing over HTTP: what is signed is told, once for each channel, and nothing else is."""
+"""Publishing over HTTP: signed events are sent once to each channel, and no others."""
 
 import json
 
@@ -19,7 +19,7 @@ async def test_a_signed_event_becomes_a_notice(pusher_service: PusherService) ->
     )  # fmt: skip
 
 
-async def test_an_event_for_many_channels_is_told_on_each_once(
+async def test_an_event_for_many_channels_is_sent_on_each_once(
     pusher_service: PusherService,
 ) -> None:
     event = {"name": "e", "channels": ["a", "b", "a"], "data": "x", "socket_id": "1.2", "info": "x"}
@@ -30,13 +30,13 @@ async def test_an_event_for_many_channels_is_told_on_each_once(
     ]
 
 
-async def test_a_batch_is_told_in_its_order(pusher_service: PusherService) -> None:
+async def test_a_batch_is_sent_in_order(pusher_service: PusherService) -> None:
     batch = {"batch": [{"name": f"e{n}", "channel": "a", "data": "x"} for n in range(10)]}
     assert (await pusher_service.publish(batch, path="/apps/1/batch_events")).status_code == 200
     assert [each.event for each in await pusher_service.notices()] == [f"e{n}" for n in range(10)]
 
 
-async def test_a_batch_with_one_fault_tells_nothing(pusher_service: PusherService) -> None:
+async def test_a_batch_with_one_fault_sends_nothing(pusher_service: PusherService) -> None:
     batch = {"batch": [EVENT, {**EVENT, "channel": "a b"}]}
     answer = await pusher_service.publish(batch, path="/apps/1/batch_events")
     assert answer.status_code == 422
@@ -56,7 +56,7 @@ async def test_a_signature_is_good_for_ten_minutes(pusher_service: PusherService
         assert answer.status_code == status, seconds
 
 
-async def test_what_is_not_signed_for_this_is_refused_and_not_told(
+async def test_requests_without_a_valid_signature_are_refused_and_not_sent(
     pusher_service: PusherService,
 ) -> None:
     other = json.dumps({**EVENT, "channel": "other"}).encode()
@@ -110,7 +110,7 @@ REFUSED: list[tuple[object, int]] = [
 ]
 
 
-async def test_what_cannot_be_told_is_refused(pusher_service: PusherService) -> None:
+async def test_invalid_events_are_refused(pusher_service: PusherService) -> None:
     for event, status in REFUSED:
         answer = await pusher_service.publish(event)
         assert answer.status_code == status, (str(event)[:99], answer.text)

@@ -1,4 +1,4 @@
-"""The broadcaster behind the real server: who may connect, what each client hears, how it ends."""
+"""The broadcaster behind the real server: accepted clients, their events, and disconnects."""
 
 import asyncio
 import logging
@@ -24,7 +24,7 @@ from tests.support.waiting import until
 pytestmark = pytest.mark.real
 
 
-def test_a_client_connects_subscribes_and_hears_its_channels_alone() -> None:
+def test_a_client_connects_subscribes_and_gets_events_of_its_channels_only() -> None:
     async def scenario() -> None:
         async with BroadcastServer.open() as server, server.client() as client:
             await subscribe(client, "stream.a")
@@ -43,7 +43,7 @@ def test_a_client_connects_subscribes_and_hears_its_channels_alone() -> None:
     run_on_uvloop(scenario)
 
 
-def test_the_socket_that_published_does_not_hear_its_own() -> None:
+def test_the_publishing_socket_does_not_get_its_own_event() -> None:
     async def scenario() -> None:
         async with BroadcastServer.open() as server, server.client() as one, server.client() as two:
             name = await subscribe(one, "a")
@@ -143,7 +143,7 @@ def test_a_client_that_is_silent_is_asked_and_then_let_go() -> None:
     run_on_uvloop(scenario)
 
 
-def test_a_client_that_reads_nothing_is_let_go_and_nobody_waits_for_it() -> None:
+def test_a_client_that_reads_nothing_is_disconnected_and_delays_no_other() -> None:
     async def scenario() -> None:
         data = "x" * 8_000
         async with BroadcastServer.open() as server, server.client() as good:
@@ -202,7 +202,7 @@ def test_clients_that_vanish_leave_nothing_behind(caplog: pytest.LogCaptureFixtu
     assert caplog.records == []
 
 
-def test_who_says_too_much_is_let_go() -> None:
+def test_a_client_that_sends_too_much_is_disconnected() -> None:
     async def scenario() -> None:
         async with BroadcastServer.open(messages_at_once=20) as server, server.client() as client:
             await subscribe(client)

@@ -1,4 +1,4 @@
-"""What owners paste into their pages."""
+"""The snippets that owners paste into their pages."""
 
 import html
 

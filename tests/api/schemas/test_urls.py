@@ -1,4 +1,4 @@
-"""The addresses that are given out, one by one."""
+"""The URLs in the API's responses, one by one."""
 
 from media.stream_keys import Slot
 from tests.support.api.application import ADDRESSES

@@ -1,4 +1,4 @@
-"""Clips, through the whole application: what was live becomes a video, or is refused with why."""
+"""Clips, through the whole application: live media become a video, or are refused with a reason."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -218,7 +218,9 @@ async def test_both_times_are_needed(api_service: ApiService, stream: Json) -> N
     }  # fmt: skip
 
 
-async def test_who_may_not_write_makes_no_clip(api_service: ApiService, stream: Json) -> None:
+async def test_making_a_clip_requires_a_token_that_may_write(
+    api_service: ApiService, stream: Json
+) -> None:
     body = {"from": at(10), "to": at(14)}
     reader = await api_service.headers_of("reader", 1, write=False)
     assert (await post(api_service, stream["id"], body, reader)).status_code == 403

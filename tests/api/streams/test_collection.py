@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.api.application import STREAMS, ApiService
 
-# As the interface's table of a stream has them.
+# The keys in the interface's table of a stream.
 FULL = {
     "id", "hash", "title", "description", "application", "stream", "published", "resolutions",
     "tags", "category", "countries", "rtmps_url", "rtmp_url", "stream_url", "published_url", "live",

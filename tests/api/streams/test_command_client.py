@@ -6,7 +6,7 @@ from tests.api.streams.test_item import call, kinds, shown
 from tests.support.api.application import NOW_US, ApiService
 
 
-async def test_an_end_that_no_process_hears_of_is_503_and_happens_never(
+async def test_an_end_without_an_ingest_is_503_and_never_executed(
     api_service: ApiService,
 ) -> None:
     stream = await api_service.add("Mine")

@@ -1,4 +1,4 @@
-"""Pause, resume and the drill, with an ingest on the other side of the rows that carry them."""
+"""Pause, resume and the drill, with a simulated ingest that executes the rows with commands."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
@@ -13,7 +13,7 @@ from tests.support.api import contract_shapes
 from tests.support.api.application import NOW_US, ApiService, Json
 from tests.support.shared_engines import mostly_on
 
-# The same statements on both: what differs between them has tests of its own.
+# Both databases get the same statements here; their differences have separate tests.
 pytestmark = mostly_on("sqlite")
 
 SWITCHED = {"from": "primary", "to": "backup-1", "gap_ms": -40, "switched_after_ms": 900}
@@ -32,7 +32,7 @@ def catalog_database(either_database: str | Path) -> str | Path:
 
 @pytest.fixture
 def taken_seconds() -> float:
-    """Long enough for the slowest machine: here there is an ingest."""
+    """Long enough for the slowest machine, since an ingest answers here."""
     return 20.0
 
 
@@ -40,7 +40,7 @@ def taken_seconds() -> float:
 async def answering(
     catalog: Catalog, answers: Mapping[CommandKind, Mapping[str, object]]
 ) -> AsyncGenerator[list[CommandKind]]:
-    """Take and answer commands as an ingest does; yields what was taken."""
+    """Take and answer commands as an ingest does; yield the taken commands."""
     taken: list[CommandKind] = []
 
     async def answer() -> None:
@@ -59,7 +59,7 @@ async def answering(
 
 
 async def live(api_service: ApiService) -> Json:
-    """Return a stream that its primary sends to and that has a backup."""
+    """Return a live stream with a backup, whose primary sends."""
     stream = await api_service.add("Live")
     await api_service.catalog.live_state.set(
         stream["id"], live=True, processing=True, on_air=0, sending=(0, 1), no_audio=False,
@@ -80,7 +80,7 @@ async def post(api_service: ApiService, stream: Json, what: str, status: int) ->
 
 
 async def events(api_service: ApiService, stream: Json) -> list[tuple[str, Json, int | None, int]]:
-    """Return what happened to a stream, oldest first."""
+    """Return a stream's events, oldest first."""
     found = (await api_service.listed(f"?stream={stream['id']}", "/api/projects/1/events"))["data"]
     return [(e["type"], e["facts"], e["token"], e["number"]) for e in reversed(found)]
 

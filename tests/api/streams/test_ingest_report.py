@@ -1,4 +1,4 @@
-"""What a stream's encoders send, through the whole application and an ingest beside it."""
+"""The report on a stream's encoders, through the whole application and an ingest beside it."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -45,7 +45,7 @@ from tests.support.api.contract_shapes import (
 from tests.support.shared_engines import mostly_on
 from transcode.live.service import LiveTranscoding
 
-# The same statements on both: what differs between them has tests of its own.
+# Both databases get the same statements here; their differences have separate tests.
 pytestmark = mostly_on("sqlite")
 
 _SLOT: Final = ValueKind("slot", (str,), "primary|backup-[1-9][0-9]*")
@@ -138,7 +138,7 @@ class IngestFixture(msgspec.Struct, frozen=True):
     stream: StreamRecord
 
     async def attach_encoder(self, slot: int) -> FakePublisher:
-        """Let an encoder in."""
+        """Attach an encoder."""
         encoder = FakePublisher()
         grant = msgspec.structs.replace(
             GRANT, stream=self.stream.id, hash=self.stream.hash, slot=Slot(slot)
@@ -147,7 +147,7 @@ class IngestFixture(msgspec.Struct, frozen=True):
         return encoder
 
     async def get_report(self) -> Json:
-        """Ask for the report, with a token that may only read."""
+        """Request the report with a read-only token."""
         _, token = await self.catalog.tokens.add("reader", 1, write=False, now_us=NOW_US)
         headers = {"Authorization": f"Bearer {token}"}
         path = f"/api/streams/{self.stream.id}/ingest"
@@ -195,7 +195,7 @@ async def ingest_fixture(
 
 
 def send(encoder: FakePublisher, *, small: bool = False) -> None:
-    """Send 20 s of media, as if they had come in the last 20 s."""
+    """Send 20 s of media, as if they had arrived during the last 20 s."""
     assert isinstance(encoder.session, SlotSession)
     began = asyncio.get_running_loop().time() - 20
     video = SMALL if small else VIDEO
@@ -234,7 +234,7 @@ async def test_encoders_with_all_their_keys(ingest_fixture: IngestFixture) -> No
     assert await ingest_fixture.catalog.commands.find_unanswered() == ()
 
 
-async def test_where_nobody_takes_encoders_in_it_is_503_and_nothing_stays(
+async def test_without_an_ingest_it_is_503_and_no_command_remains(
     api_service: ApiService,
 ) -> None:
     stream = await api_service.add()

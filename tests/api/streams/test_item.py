@@ -10,7 +10,7 @@ from tests.api.streams.test_collection import FULL
 from tests.support.api.application import ApiService, Json
 from tests.support.shared_engines import mostly_on
 
-# The same statements on both: what differs between them has tests of its own.
+# Both databases get the same statements here; their differences have separate tests.
 pytestmark = mostly_on("sqlite")
 
 
@@ -57,7 +57,7 @@ async def made(api_service: ApiService, nouns: str, name: str, project: object =
 
 
 async def kinds(api_service: ApiService) -> list[tuple[str, int | None]]:
-    """Return what happened to streams lately, newest first, and whose token it was."""
+    """Return the newest events of streams with their tokens, newest first."""
     answer = await api_service.client.get("/api/projects/1/events", headers=api_service.owner)
     return [(each["type"], each["token"]) for each in answer.json()["data"] if each["subject"]]
 

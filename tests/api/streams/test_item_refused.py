@@ -1,4 +1,4 @@
-"""What is refused of the operations on one stream, and that it changes nothing."""
+"""Refused operations on one stream, which change nothing."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from tests.support.api.application import ApiService, Json
 
 
 async def refused(api_service: ApiService, stream: Json, body: object, *fields: str) -> Json:
-    """See that an edit is refused for these fields, and that it changed nothing."""
+    """Check that an edit is refused for these fields, and changes nothing."""
     answer = await call(api_service, "PUT", stream["id"], json=body)
     assert answer.status_code == 422, (body, answer.text)
     errors: Json = answer.json().get("errors", {})

@@ -1,4 +1,4 @@
-"""The stream of a path, and who may know of it."""
+"""The stream of a path, and which tokens may see it."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The files of a profile for OBS; `test_obs_profile` has what a stream puts into them."""
+"""The files of a profile for OBS; `test_obs_profile` tests the values of a stream in them."""
 
 import configparser
 

@@ -89,7 +89,7 @@ async def test_what_there_is_not_is_refused(
     assert set(answer.json()["errors"]) == fields
 
 
-async def test_the_key_is_for_those_who_may_write(api_service: ApiService) -> None:
+async def test_the_key_is_shown_to_tokens_that_may_write_only(api_service: ApiService) -> None:
     stream = await api_service.add()
     path = f"/api/streams/{stream['id']}/obs-profile"
     reader = await api_service.headers_of("reader", 1, write=False)

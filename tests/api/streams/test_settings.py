@@ -1,4 +1,4 @@
-"""What is set for a stream, and for a project as the default of its streams; on both databases."""
+"""The settings of a stream, and of a project as defaults of its streams; on both databases."""
 
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from tests.support.api.application import ApiService, Json
 from tests.support.api.upload_clips import picture
 from tests.support.shared_engines import mostly_on
 
-# The same statements on both: what differs between them has tests of its own.
+# Both databases get the same statements here; their differences have separate tests.
 pytestmark = mostly_on("sqlite")
 
 NOTHING: Json = {
@@ -60,7 +60,7 @@ async def path_of(api_service: ApiService, kind: str) -> str:
 
 
 def but(**changes: Any) -> Json:  # Any: a section, or a value
-    """Return settings of which nothing is set but this."""
+    """Return settings of which only the given ones are set."""
     settings = {**NOTHING, **changes}
     for section in ("failover", "slate", "recording"):
         settings[section] = {**NOTHING[section], **settings[section]}

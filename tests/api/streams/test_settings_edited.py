@@ -1,4 +1,4 @@
-"""Two people change the settings of one stream or project: the later one is told."""
+"""Concurrent edits of a stream's or project's settings: the later one is refused."""
 
 import pytest
 
@@ -19,7 +19,7 @@ async def path_of(api_service: ApiService, noun: str) -> str:
         ("project", {"dvr_seconds": 60}, {"latency": "low"}),
     ],
 )
-async def test_who_changes_what_was_changed_since_is_told(
+async def test_an_edit_of_settings_that_have_changed_since_is_refused(
     api_service: ApiService, noun: str, first: Json, second: Json
 ) -> None:
     path = await path_of(api_service, noun)

@@ -1,4 +1,4 @@
-"""The picture that stands in while nobody is on air, for a stream and for a whole project."""
+"""The slate's picture, for a stream and for a whole project."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -222,7 +222,7 @@ async def test_a_project_that_goes_while_its_picture_comes_leaves_none(
     real = create_intake(objects, min_free_bytes=0)
 
     async def then_delete(file: Path, /) -> bytes:
-        # The project goes while its picture is looked at.
+        # The project is deleted while its picture is probed.
         assert await api_service.catalog.projects.remove(project.id, by=None, now_us=1)
         return await real.slate(file)
 

@@ -1,4 +1,4 @@
-"""Videos asked for by an address: what is written down, what is refused, what is never shown."""
+"""Imports of videos by URL: what is recorded, what is refused, and what is never shown."""
 
 import logging
 
@@ -121,7 +121,7 @@ async def test_a_body_is_checked_key_by_key(api_service: ApiService) -> None:
     assert listed.json()["meta"]["total"] == 0
 
 
-async def test_who_may_not_write_may_not_import(api_service: ApiService) -> None:
+async def test_importing_requires_a_token_that_may_write(api_service: ApiService) -> None:
     body = {"url": URL}
     assert (await api_service.client.post(PATH, json=body)).status_code == 401
     reader = await api_service.headers_of("reader", 1, write=False)

@@ -1,4 +1,4 @@
-"""Upload links: made, listed and deleted."""
+"""Upload links: adding, listing and deleting them."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Upload links: one upload for who has the address, and nothing else."""
+"""Upload links: the address allows one upload, and nothing else."""
 
 import logging
 from collections.abc import AsyncGenerator
@@ -141,7 +141,7 @@ async def test_a_link_that_is_over_begins_nothing(api_service: ApiService) -> No
     assert (await api_service.client.post(path, **form())).status_code == 410
 
 
-async def test_a_link_opens_its_own_upload_alone(api_service: ApiService) -> None:
+async def test_a_link_gives_access_to_its_own_upload_only(api_service: ApiService) -> None:
     first, second = await link(api_service), await link(api_service)
     mine = path_of(await create(api_service, first))
     name = mine.rpartition("/")[2]
@@ -160,7 +160,7 @@ async def test_a_link_opens_its_own_upload_alone(api_service: ApiService) -> Non
 
 @pytest.fixture
 async def strict(api_service: ApiService, objects: DiskObjects) -> AsyncGenerator[ApiService]:
-    """The application where a stranger has two attempts, and time stands."""
+    """The application with a limit of two attempts, on a clock that does not advance."""
     rates = RateLimits(requests=0, attempts=2)
     app = create_app(
         catalog=api_service.catalog,
@@ -183,7 +183,7 @@ async def test_wrong_links_are_429_and_good_ones_beside_them_are_not(strict: Api
     headers = {**TUS, **OFFSETS, "Upload-Offset": "0"}
     sent = await strict.client.patch(begun, headers=headers, content=clip())
     assert sent.status_code == 204, sent.text
-    # One that was not seen before is looked up like any other.
+    # A link that was not seen before is looked up like any other.
     assert (await strict.client.post(second, **form())).status_code == 201
     assert len(await videos(strict)) == 2
     assert (await create(strict, wrong)).status_code == 429

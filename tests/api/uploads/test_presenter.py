@@ -1,4 +1,4 @@
-"""What headers and bodies say of an upload."""
+"""The headers and bodies that describe an upload."""
 
 from email.utils import parsedate_to_datetime
 

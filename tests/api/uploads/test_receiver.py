@@ -1,4 +1,4 @@
-"""Resumable uploads over real connections: cut, dripping, too long, overtaken, on a full disk."""
+"""Resumable uploads over real connections: cut, slow, too long, taken over, on a full disk."""
 
 import asyncio
 import hashlib
@@ -52,7 +52,7 @@ async def patch(service: LoopbackService, path: str, at: int, content: object) -
 
 
 def head(service: LoopbackService, path: str, at: int, length: int) -> bytes:
-    """Return the head of a PATCH, for a client that is written by hand."""
+    """Return the head of a PATCH, for a client without a library."""
     sent = {
         "Host": "x",
         **headers_of(service),
@@ -65,7 +65,7 @@ def head(service: LoopbackService, path: str, at: int, length: int) -> bytes:
 
 
 async def begun(service: LoopbackService, path: str, least: int) -> None:
-    """Wait until so many bytes stand in the file."""
+    """Wait until the file has so many bytes."""
     file = service.objects.path(addresses.upload(path.rpartition("/")[2]))
     async with asyncio.timeout(30):
         while not file.exists() or file.stat().st_size < least:  # noqa: ASYNC110  # nobody tells

@@ -1,4 +1,4 @@
-"""Uploads that several hosts receive, over PostgreSQL and a bucket: they share nothing else."""
+"""Uploads that several hosts receive, which share only PostgreSQL and a bucket."""
 
 import asyncio
 import base64
@@ -80,7 +80,7 @@ class UploadHosts(msgspec.Struct, frozen=True):
     database: str
 
     async def has_a_video(self, hash_: str, data: bytes) -> None:
-        """See that there is one video, with these bytes, and nothing besides."""
+        """Check that there is one video with these bytes, and nothing else."""
         objects = self.hosts[0].objects
         assert await objects.addresses("sources") == [video_source(hash_, 1)]
         assert await objects.get(video_source(hash_, 1)) == data
@@ -133,7 +133,7 @@ async def upload_hosts(
             yield UploadHosts(hosts, database)
 
 
-async def test_an_upload_begun_at_one_host_goes_on_at_another_and_ends_at_a_third(
+async def test_an_upload_can_be_continued_at_other_hosts(
     upload_hosts: UploadHosts,
 ) -> None:
     first, second, third = upload_hosts.hosts
@@ -153,7 +153,7 @@ async def test_an_upload_begun_at_one_host_goes_on_at_another_and_ends_at_a_thir
 async def test_a_request_that_was_overtaken_at_another_host_changes_nothing(
     upload_hosts: UploadHosts,
 ) -> None:
-    """As of a host that is cut off, or that a client has given up."""
+    """Such a request comes from a host that is cut off, or that the client has abandoned."""
     first, second, _ = upload_hosts.hosts
     path = await first.create(len(DATA))
     go_on = asyncio.Event()
@@ -222,7 +222,7 @@ async def test_a_host_that_dies_over_the_last_byte_is_replaced_by_the_next_one(
     path = await first.create(len(DATA))
     name = path.rpartition("/")[2]
     assert (await first.append(path, 0, DATA[:-1])).status_code == 204
-    # What the first host leaves behind that dies while it makes the file.
+    # The remains of the first host, which is killed while it makes the file.
     record = await first.catalog.uploads.claim(name, "dead")
     assert record is not None
     pieces = UploadPieces(first.objects)

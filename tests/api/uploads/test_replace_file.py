@@ -1,4 +1,4 @@
-"""Another file sent for a video: looked into first, and the video stays the one that it was."""
+"""Another file for a video: it is probed first, and the video keeps its identity."""
 
 from typing import Any
 
@@ -68,7 +68,7 @@ async def test_a_file_that_is_none_is_refused_and_changes_nothing(
     assert found.video.size == first["size"]
 
 
-async def test_who_may_not_write_replaces_nothing(api_service: ApiService) -> None:
+async def test_replacing_a_file_requires_a_token_that_may_write(api_service: ApiService) -> None:
     first: Json = (await upload(api_service))["video"]
     film = ("a.mp4", clip())
     reader = await api_service.headers_of("reader", 1, write=False)

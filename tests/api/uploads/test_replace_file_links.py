@@ -1,4 +1,4 @@
-"""Upload links that are for one video: its file is replaced through them once, and nothing else."""
+"""Upload links for one video: they allow one replacement of its file, and nothing else."""
 
 import pytest
 
@@ -17,7 +17,7 @@ from tests.support.storage.new_videos import new_video
 
 @pytest.fixture
 async def first(api_service: ApiService) -> Json:
-    """A video whose file came."""
+    """A video with its file."""
     return (await upload(api_service))["video"]
 
 

@@ -1,4 +1,4 @@
-"""A video's file replaced by one that comes in pieces: the video is there all along."""
+"""A video's file replaced by a resumable upload: the video stays available meanwhile."""
 
 import asyncio
 
@@ -32,7 +32,7 @@ async def begin(api_service: ApiService, video: Json, length: int | None = None)
 
 
 async def source_of(api_service: ApiService, objects: DiskObjects, video: Json) -> bytes:
-    """Return the file that a video's row names, which is the only one that there is."""
+    """Return the file that a video's row names, which must be the only one."""
     (row,) = await api_service.catalog.references.find_references([video["hash"]])
     assert row.source is not None
     assert await objects.addresses("sources") == [row.source]
@@ -216,7 +216,7 @@ async def test_a_file_that_came_whole_before_a_death_replaces_when_it_is_asked_f
 async def test_a_video_that_is_deleted_at_the_last_moment_leaves_nothing(
     api_service: ApiService, objects: DiskObjects
 ) -> None:
-    """It is deleted as soon as all has come, while the file is looked into."""
+    """It is deleted once the whole file has arrived, while that is being probed."""
     first: Json = (await upload(api_service))["video"]
     path = await begin(api_service, first)
     async with asyncio.TaskGroup() as tasks:

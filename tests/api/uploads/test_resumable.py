@@ -1,4 +1,4 @@
-"""Resumable uploads: the protocol, status by status, and the video that comes of them."""
+"""Resumable uploads: the protocol, status by status, and the resulting video."""
 
 import base64
 import hashlib
@@ -16,7 +16,7 @@ TEXT = b"Dear diary, " * 100
 
 
 async def video(api_service: ApiService, number: object = None) -> Json:
-    """Return the newest video, as lists show it."""
+    """Return the newest video's record in the list."""
     listed = (await api_service.client.get(VIDEOS, headers=api_service.owner)).json()["data"]
     found = [each for each in listed if number is None or each["id"] == int(str(number))]
     return found[0]
@@ -69,7 +69,7 @@ async def test_a_file_in_three_pieces_becomes_a_video(
     assert await objects.get(source) == data
     job = await api_service.catalog.jobs.lease("worker", 1 << 60)
     assert job is not None
-    # Afterwards the upload still tells what it came to.
+    # Afterwards the upload still reports its video.
     assert (await head(api_service, path)).headers["upload-offset"] == str(len(data))
     upload = (await api_service.client.get(path, headers=api_service.owner)).json()["data"]
     assert upload["done"]

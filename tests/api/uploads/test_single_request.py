@@ -1,4 +1,4 @@
-"""Uploads: what a form may hold, what is refused, and that a refusal leaves nothing behind."""
+"""Uploads in one request: allowed forms, refused ones, and that refusals leave nothing behind."""
 
 from pathlib import Path, PurePath
 from typing import Any
@@ -42,7 +42,7 @@ async def send(
 
 
 async def nothing_is_left(api_service: ApiService, objects: DiskObjects) -> None:
-    """See that there is no record, no job and no file."""
+    """Check that there is no record, no job and no file."""
     answer = await api_service.client.get(VIDEOS, headers=api_service.owner)
     assert answer.json()["meta"]["total"] == 0
     assert answer.json()["data"] == []
@@ -51,7 +51,7 @@ async def nothing_is_left(api_service: ApiService, objects: DiskObjects) -> None
 
 
 async def stored(objects: DiskObjects) -> list[str]:
-    """Return the addresses of all that is kept of videos, that which is not whole too."""
+    """Return the addresses of all stored files of videos, including incomplete ones."""
     if ON_SHARED:
         roots = ("sources", "uploads", "videos")
         return [name for root in roots for name in await objects.addresses(root)]
@@ -234,7 +234,7 @@ async def test_a_poster_comes_in_the_sizes_of_its_video(
 
 
 def jpeg_size(data: bytes) -> tuple[int, int]:
-    """Return width and height out of a JPEG's frame header."""
+    """Return the width and height in a JPEG's frame header."""
     assert data[:3] == b"\xff\xd8\xff"
     offset = 2
     while data[offset + 1] not in (0xC0, 0xC1, 0xC2):

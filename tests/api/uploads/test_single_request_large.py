@@ -1,4 +1,4 @@
-"""The largest upload, sent by curl to a process of its own: what it takes, and one byte more."""
+"""The largest upload, sent by curl to a separate process: its memory, and one byte more."""
 
 import json
 import shutil
@@ -29,7 +29,7 @@ ENVIRONMENT = {
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceProcess]:
-    """The API in a process of its own: nothing else happens in it."""
+    """The API in a separate, otherwise idle process."""
     with serving(tmp_path_factory.mktemp("api") / "data") as api:
         yield api
 
@@ -43,7 +43,7 @@ def serving(data: Path) -> Generator[ServiceProcess]:
 
 
 def film(path: Path, size: int) -> Path:
-    """Write a film of exactly `size` bytes: what a player passes over fills it up."""
+    """Write a film of exactly `size` bytes, padded with a box that players skip."""
     data = clip()
     free = size - len(data)
     # A box of more than 4 GB would need the long form of its size; this one does not.
@@ -55,7 +55,7 @@ def film(path: Path, size: int) -> Path:
 
 
 def peak(pid: int) -> int:
-    """Return the most memory that a process has had since `forget`, in bytes."""
+    """Return a process's peak memory since `forget`, in bytes."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith("VmHWM:"):
             return int(line.split()[1]) * 1024
@@ -86,7 +86,7 @@ def curl(running: ServiceProcess, path: Path, *arguments: str) -> tuple[int, dic
 
 
 def stored_files(running: ServiceProcess) -> list[Path]:
-    """Return every uploaded file, and every one that is arriving."""
+    """Return all uploaded files, including incomplete ones."""
     objects = running.data / "objects"
     return sorted(
         path
@@ -108,7 +108,7 @@ def test_the_largest_film_takes_little_memory(
 ) -> None:
     path = film(tmp_path / "Cel mai lung film.mp4", LARGEST)
     pid = running.process.pid
-    # What the first upload loads for good is not what an upload takes.
+    # Memory that the first upload allocates for good does not count.
     status, _ = curl(running, film(tmp_path / "small.mp4", MiB))
     assert status == 201
     forget(pid)
@@ -144,7 +144,7 @@ def test_a_client_that_is_killed_leaves_nothing(running: ServiceProcess, tmp_pat
     path = film(tmp_path / "film.mp4", LARGEST)
     before = stored_files(running), total(running)
     with pytest.raises(subprocess.CalledProcessError):
-        # At a pace at which it is in the middle when its time is over.
+        # At a rate at which it is in the middle at its deadline.
         subprocess.run(
             [
                 "curl", "-sS", "--limit-rate", "20M", "--max-time", "2",

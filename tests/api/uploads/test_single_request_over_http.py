@@ -42,13 +42,13 @@ class LoopbackService(msgspec.Struct, frozen=True):
         return {"Authorization": f"Bearer {self.token}", **FORM}
 
     def head(self, *lines: str) -> bytes:
-        """Return the head of an upload, for a client that is written by hand."""
+        """Return the head of an upload, for a client without a library."""
         named = [f"{name}: {value}" for name, value in self.headers.items()]
         first = [f"POST {VIDEOS} HTTP/1.1", "Host: x"]
         return "\r\n".join([*first, *named, *lines, "", ""]).encode()
 
     async def nothing_is_left(self) -> None:
-        """See that, within a moment, there is no file, no job, no record."""
+        """Check that there is soon no file, no job and no record."""
         async with asyncio.timeout(20):
             while files_of(self.objects):  # noqa: ASYNC110  # nobody tells
                 await asyncio.sleep(0.02)
@@ -82,7 +82,7 @@ async def opened(
 
 
 async def send_parts(service: LoopbackService, *parts: bytes, patience: float = 20) -> bytes:
-    """Send parts and return what is answered until the other side is done or it takes too long."""
+    """Send parts, and return the bytes received until the server closes or a timeout."""
     reader, writer = await asyncio.open_connection("127.0.0.1", service.port)
     try:
         for part in parts:
@@ -111,7 +111,7 @@ async def test_a_connection_cut_in_the_middle_leaves_nothing(tmp_path: Path) -> 
         await service.nothing_is_left()
 
 
-async def test_a_client_that_stands_still_is_given_up(tmp_path: Path) -> None:
+async def test_a_client_that_sends_nothing_is_disconnected(tmp_path: Path) -> None:
     async with opened(tmp_path, quiet_seconds=0.3) as service:
         head = service.head("Content-Length: 9000000")
         answer = await send_parts(service, head, form(video(data=b"x" * MiB))[:-60])
@@ -134,7 +134,7 @@ async def test_a_client_that_sends_a_byte_now_and_then_is_given_up(tmp_path: Pat
         await service.nothing_is_left()
 
 
-async def test_a_slow_client_that_goes_on_is_served(tmp_path: Path) -> None:
+async def test_a_slow_client_that_keeps_sending_is_served(tmp_path: Path) -> None:
     async with opened(tmp_path, quiet_seconds=5.0) as service:
         whole = form(video())
 
@@ -198,7 +198,7 @@ async def test_the_byte_after_the_last_is_refused_however_it_comes(tmp_path: Pat
 
 async def test_uploads_at_once_do_not_hold_each_other_up(tmp_path: Path) -> None:
     async with opened(tmp_path, probe=anything) as service:
-        # One client has begun and thinks about it; four others come and go.
+        # One client has begun and pauses, while four others connect and leave.
         _, writer = await asyncio.open_connection("127.0.0.1", service.port)
         writer.write(service.head("Content-Length: 9000000") + form(video())[:4000])
         async with (

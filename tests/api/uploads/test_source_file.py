@@ -37,7 +37,7 @@ async def test_a_download_goes_on_where_it_broke_off(api_service: ApiService) ->
     assert rest.status_code == 206
     assert rest.content == clip()[100:]
     assert rest.headers["content-range"] == f"bytes 100-{len(clip()) - 1}/{len(clip())}"
-    # Another version's rest must not be appended.
+    # The rest of another version must not be appended.
     other = await api_service.client.get(path, headers={**wanted, "If-Range": '"other"'})
     assert other.status_code == 200
     assert other.content == clip()

@@ -1,4 +1,4 @@
-"""The operations on one upload that both ways to it share."""
+"""The operations on one upload that uploads with tokens and with links share."""
 
 from tests.api.uploads.test_resumable import head
 from tests.support.api.application import ApiService

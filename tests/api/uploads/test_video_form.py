@@ -1,4 +1,4 @@
-"""A video in one form: what is left of it when something fails."""
+"""A video in one form, and that a failure leaves nothing of it."""
 
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,7 @@ async def test_a_catalog_that_is_away_leaves_no_file(tmp_path: Path) -> None:
         project = await service.catalog.projects.add("going", NOW_US)
 
         async def then_delete(_: Path, /) -> FileFacts | None:
-            # The project goes while its video is looked at.
+            # The project is deleted while its video is probed.
             assert await service.catalog.projects.remove(project.id, by=None, now_us=NOW_US)
             return FileFacts(length_us=1, width=640, height=360)
 

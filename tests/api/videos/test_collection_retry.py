@@ -1,4 +1,4 @@
-"""All failed videos of a project are tried again by one request."""
+"""One request retries all failed videos of a project."""
 
 import secrets
 
@@ -35,7 +35,7 @@ async def states(api_service: ApiService, videos: list[int]) -> list[str]:
     return [status.state for status in found if status is not None]
 
 
-async def test_failed_videos_of_a_project_are_queued_again_and_no_others(
+async def test_only_failed_videos_of_the_project_are_queued_again(
     api_service: ApiService,
 ) -> None:
     other = await api_service.catalog.projects.add("other", NOW_US)

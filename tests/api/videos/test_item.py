@@ -10,7 +10,7 @@ from tests.support.api.application import ApiService, Json
 from tests.support.api.upload_clips import VIDEOS, clip, picture, upload
 from tests.support.shared_engines import mostly_on
 
-# The same statements on both: what differs between them has tests of its own.
+# Both databases get the same statements here; their differences have separate tests.
 pytestmark = mostly_on("sqlite")
 
 # As the interface's tables of a video have them.
@@ -231,7 +231,7 @@ async def test_a_deleted_video_is_gone_with_its_files(
     assert [video["id"] for video in (await listed(api_service))["data"]] == [other["id"]]
 
 
-async def test_every_change_stands_in_the_projects_events(api_service: ApiService) -> None:
+async def test_every_change_is_in_the_projects_events(api_service: ApiService) -> None:
     made = (await upload(api_service))["video"]
     await edited(api_service, made["id"], {"title": "x"})
     await api_service.client.delete(f"/api/videos/{made['id']}", headers=api_service.owner)

@@ -1,4 +1,4 @@
-"""Two people edit one video: the later one is told."""
+"""Concurrent edits of one video: the later one is refused."""
 
 from tests.support.api.application import ApiService
 from tests.support.api.upload_clips import upload

@@ -1,4 +1,4 @@
-"""Videos that were really made: what every form says then, and what the owner can still do."""
+"""Really transcoded videos: their records in every response, and the owner's operations."""
 
 import asyncio
 from pathlib import PurePath
@@ -15,7 +15,7 @@ SECONDS = 120
 
 
 async def made(api_service: ApiService, objects: DiskObjects, *videos: int) -> list[Json]:
-    """Work until these videos are over and done with; return how each stands."""
+    """Transcode until these videos are completed or failed; return the state of each."""
     found: list[Json] = []
     async with asyncio.TaskGroup() as group:
         workers = create_file_workers(TranscodeSettings(), api_service.catalog, objects)
@@ -40,7 +40,7 @@ async def post(api_service: ApiService, video: int, verb: str, status: int = 200
     return answer.json()
 
 
-async def test_a_completed_video_says_so_in_every_form(
+async def test_a_completed_video_is_completed_in_every_response(
     api_service: ApiService, objects: DiskObjects
 ) -> None:
     files: Any = {"poster": ("p.png", picture(), "image/png")}
@@ -79,7 +79,7 @@ async def test_a_completed_video_says_so_in_every_form(
     assert answer["video"]["published_at"] is not None
     answer = await post(api_service, hidden["id"], "unpublish")
     assert answer["video"]["published"] is False
-    # The owner's own poster is still the one that shows.
+    # The owner's own poster is still shown.
     assert items[with_poster["id"]]["image_update_at"] == with_poster["image_update_at"]
     kept = [PurePath(each) for each in await objects.addresses(f"videos/{with_poster['hash']}")]
     folders = {path.parent.name for path in kept if len(path.parts) == 4 and path.suffix == ".jpg"}
@@ -88,7 +88,7 @@ async def test_a_completed_video_says_so_in_every_form(
     await post(api_service, video["id"], "retry", 409)
 
 
-async def test_a_failed_video_says_why_and_is_tried_again(
+async def test_a_failed_video_has_a_reason_and_can_be_retried(
     api_service: ApiService, objects: DiskObjects
 ) -> None:
     video: Json = (await upload(api_service))["video"]

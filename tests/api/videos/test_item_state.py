@@ -1,4 +1,4 @@
-"""How videos stand, what is published of them, and who shows them."""
+"""The states of videos, publishing, and their public records."""
 
 from tests.api.videos.test_item import FULL
 from tests.support.api.application import ApiService

@@ -1,4 +1,4 @@
-"""The list of videos in the orders that it can be asked for."""
+"""The orders of the list of videos."""
 
 from pathlib import Path
 
@@ -39,7 +39,7 @@ async def three(api_service: ApiService) -> ApiService:
         ("?sort_column=title&search=a&type=inprogress", ["Alpha", "beta", "gamma"]),
     ],
 )
-async def test_a_list_is_sorted_as_it_is_asked(
+async def test_a_list_has_the_requested_order(
     three: ApiService, query: str, expected: list[str]
 ) -> None:
     assert await titles(three, query) == expected

@@ -1,4 +1,4 @@
-"""The video of a path, and who may know of it."""
+"""The video of a path, and which tokens may see it."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from tests.support.api.application import NOW_US, ApiService
 from tests.support.api.upload_clips import VIDEOS, upload
 from tests.support.shared_engines import mostly_on
 
-# The same statements on both: what differs between them has tests of its own.
+# Both databases get the same statements here; their differences have separate tests.
 pytestmark = mostly_on("sqlite")
 
 

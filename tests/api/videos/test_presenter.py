@@ -1,4 +1,4 @@
-"""How the bodies of videos write lengths."""
+"""The format of lengths in the bodies of videos."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What the bodies of edits of videos hold."""
+"""The keys in the bodies of edits of videos."""
 
 import msgspec
 import pytest

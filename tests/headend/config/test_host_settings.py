@@ -1,4 +1,4 @@
-"""The settings of hosts: what may be set, and what others are told to connect to."""
+"""The settings of hosts: valid values, and the addresses that other hosts connect to."""
 
 from contextlib import ExitStack
 
@@ -10,8 +10,10 @@ from headend.config.settings import ServiceSettings, SettingsError, load
 SERVER = {"database.url": "postgresql:///headend", "rtmp.listen": "", "rtmps.listen": ""}
 
 
-def settings(**given: str) -> ServiceSettings:
-    options = SERVER | {"ingest.status": ""} | {f"hosts.{key}": text for key, text in given.items()}
+def settings(**changed: str) -> ServiceSettings:
+    options = (
+        SERVER | {"ingest.status": ""} | {f"hosts.{key}": text for key, text in changed.items()}
+    )
     return load(file=None, environment={}, options=options)[0]
 
 
@@ -32,15 +34,15 @@ def test_a_time_that_loses_streams_too_soon_or_too_late_is_refused(seconds: str)
         ("[::]:0", "10.0.0.1:1937", "10.0.0.1:1937"),
     ],
 )
-def test_others_connect_to_what_the_settings_name(
+def test_other_hosts_connect_to_the_configured_address(
     listen: str, address: str, expected: str | None
 ) -> None:
-    some = settings(relay_listen=listen, relay_address=address)
+    configured = settings(relay_listen=listen, relay_address=address)
     with ExitStack() as stack:
-        sockets = ListenSockets.bind(some, stack, origin=False, ingest=True)
-        found = sockets.relay_address(some.hosts)
+        sockets = ListenSockets.bind(configured, stack, origin=False, ingest=True)
+        relay_address = sockets.relay_address(configured.hosts)
         port = str(port_of(sockets.relay))
-    assert found == (expected.replace("PORT", port) if expected else None)
+    assert relay_address == (expected.replace("PORT", port) if expected else None)
 
 
 @pytest.mark.parametrize(
@@ -61,7 +63,7 @@ def test_an_address_that_others_cannot_connect_to_is_refused(
             sockets.relay_address(some.hosts)
 
 
-def test_only_an_ingest_with_a_shared_database_is_relayed_to() -> None:
+def test_only_an_ingest_with_a_shared_database_listens_for_relays() -> None:
     some = settings(relay_listen="127.0.0.1:0")
     alone = load(file=None, environment={}, options={
         **SERVER, "database.url": "", "ingest.status": "", "hosts.relay_listen": "127.0.0.1:0",

@@ -14,33 +14,33 @@ FREE = {
 }
 
 
-def settings(**given: str) -> ServiceSettings:
-    options = FREE | {name.replace("__", "."): value for name, value in given.items()}
+def settings(**changed: str) -> ServiceSettings:
+    options = FREE | {name.replace("__", "."): value for name, value in changed.items()}
     return load(file=None, environment={}, options=options)[0]
 
 
 def test_bound_ports_are_in_the_addresses() -> None:
     with ExitStack() as stack:
-        some = settings()
-        sockets = ListenSockets.bind(some, stack, origin=True, ingest=True)
-        found = sockets.addresses(some)
-        assert found.http == f"http://127.0.0.1:{port_of(sockets.http)}"
-        assert found.rtmp == f"rtmp://127.0.0.1:{port_of(sockets.rtmp)}"
-        assert found.rtmps == f"rtmps://127.0.0.1:{port_of(sockets.rtmps)}"
+        configured = settings()
+        sockets = ListenSockets.bind(configured, stack, origin=True, ingest=True)
+        addresses = sockets.addresses(configured)
+        assert addresses.http == f"http://127.0.0.1:{port_of(sockets.http)}"
+        assert addresses.rtmp == f"rtmp://127.0.0.1:{port_of(sockets.rtmp)}"
+        assert addresses.rtmps == f"rtmps://127.0.0.1:{port_of(sockets.rtmps)}"
 
 
 def test_ports_of_other_processes_come_from_the_settings() -> None:
     with ExitStack() as stack:
-        some = settings(rtmp__listen="[::]:1935", rtmps__listen="[::1]:1936")
-        sockets = ListenSockets.bind(some, stack, origin=True, ingest=False)
+        configured = settings(rtmp__listen="[::]:1935", rtmps__listen="[::1]:1936")
+        sockets = ListenSockets.bind(configured, stack, origin=True, ingest=False)
         assert (sockets.rtmp, sockets.rtmps) == (None, None)
-        found = sockets.addresses(some)
-        assert (found.rtmp, found.rtmps) == ("rtmp://localhost:1935", "rtmps://[::1]:1936")
+        addresses = sockets.addresses(configured)
+        assert (addresses.rtmp, addresses.rtmps) == ("rtmp://localhost:1935", "rtmps://[::1]:1936")
     with ExitStack() as stack:
-        some = settings(http__listen="127.0.0.1:8080")
-        sockets = ListenSockets.bind(some, stack, origin=False, ingest=True)
+        configured = settings(http__listen="127.0.0.1:8080")
+        sockets = ListenSockets.bind(configured, stack, origin=False, ingest=True)
         assert sockets.http is None
-        assert sockets.addresses(some).http == "http://127.0.0.1:8080"
+        assert sockets.addresses(configured).http == "http://127.0.0.1:8080"
 
 
 def test_a_free_port_of_another_process_needs_a_public_address() -> None:
@@ -53,7 +53,7 @@ def test_a_free_port_of_another_process_needs_a_public_address() -> None:
         assert sockets.addresses(public).rtmp == "rtmp://in.test"
 
 
-def test_a_door_that_stays_shut_is_no_fault() -> None:
+def test_a_disabled_listener_is_no_error() -> None:
     with ExitStack() as stack:
         some = settings(rtmp__listen="", rtmps__listen="")
         sockets = ListenSockets.bind(some, stack, origin=False, ingest=True)

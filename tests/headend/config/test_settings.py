@@ -5,7 +5,7 @@ import pytest
 from headend.config.settings import ServiceSettings, SettingsError, explain, load
 
 
-def test_nothing_given_is_all_defaults() -> None:
+def test_without_sources_all_settings_have_their_defaults() -> None:
     settings, sources = load(file=None, environment={}, options={})
     assert settings == ServiceSettings()
     assert sources == {}
@@ -27,7 +27,7 @@ def test_the_later_source_wins(tmp_path: Path) -> None:
     assert sources == {"data": str(file), "http.listen": "command line", "rtmp.listen": str(file)}
 
 
-def test_texts_of_variables_become_what_the_setting_is() -> None:
+def test_environment_variables_are_converted_to_the_settings_type() -> None:
     settings, _ = load(
         file=None,
         environment={
@@ -64,7 +64,7 @@ def test_texts_of_variables_become_what_the_setting_is() -> None:
         ({"HEADEND_LOG__FORMAT": "xml"}, ("HEADEND_LOG__FORMAT", "xml")),
     ],
 )
-def test_what_cannot_be_is_refused_by_its_name(
+def test_an_invalid_value_is_refused_with_the_settings_name(
     environment: dict[str, str], words: tuple[str, ...]
 ) -> None:
     with pytest.raises(SettingsError) as caught:
@@ -93,7 +93,7 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
         load(file=tmp_path / "none.toml", environment={}, options={})
 
 
-def test_every_setting_says_what_it_is() -> None:
+def test_every_setting_has_a_description() -> None:
     lines = explain(ServiceSettings(), {"http.listen": "somewhere"})
     assert len(lines) > 30
     assert all(line.description for line in lines)

@@ -1,4 +1,4 @@
-"""The setting `database.url`: where it leads, and that nobody is told what it holds."""
+"""The setting `database.url`: the database it selects, and that its password is never shown."""
 
 import asyncio
 import subprocess
@@ -27,8 +27,8 @@ VARIABLE = "HEADEND_DATABASE__URL"
 @pytest.fixture
 def url(postgres_server: PostgresServer) -> Generator[str]:
     """The address of an empty database whose user needs a password."""
-    with postgres_server.empty_database() as found:
-        name = found.partition("@/")[2].partition("?")[0]
+    with postgres_server.empty_database() as address:
+        name = address.partition("@/")[2].partition("?")[0]
         yield postgres_server.url(name, "guarded", PASSWORD)
 
 
@@ -49,7 +49,7 @@ def test_without_it_the_catalog_is_a_file_in_the_folder() -> None:
     assert catalog_location(settings_of("", HEADEND_DATA="/srv/x")) == Path("/srv/x") / DATABASE
 
 
-def test_no_text_of_the_settings_holds_it() -> None:
+def test_no_text_of_the_settings_has_the_password() -> None:
     settings = settings_of(f"postgresql://me:{PASSWORD}@host/db")
     text = repr(settings) + repr(settings.database) + repr(explain(settings, {}))
     assert PASSWORD not in text
@@ -58,7 +58,7 @@ def test_no_text_of_the_settings_holds_it() -> None:
     assert "database.url=''" in repr(ServiceSettings())
 
 
-def test_no_refusal_of_a_value_holds_it(tmp_path: Path) -> None:
+def test_no_refusal_of_a_value_has_the_password(tmp_path: Path) -> None:
     file = tmp_path / "headend.toml"
     file.write_text(f"[database]\nurl = ['{PASSWORD}']\n")
     with pytest.raises(SettingsError, match=r"database\.url") as caught:
@@ -84,30 +84,30 @@ def test_another_folder_finds_the_same_catalog_and_gets_no_token(url: str, tmp_p
     assert not (tmp_path / "two" / OWNER_TOKEN).exists()
 
 
-def test_a_server_that_is_not_there_is_one_sentence(url: str, tmp_path: Path) -> None:
+def test_a_missing_server_is_reported_in_one_sentence(url: str, tmp_path: Path) -> None:
     with pytest.raises(CatalogUnavailable, match="no server at that socket"):
         asyncio.run(install(tmp_path, url.replace("?host=/", "?host=/none/")))
     assert list(tmp_path.glob("*.token")) == []
 
 
-def test_the_commands_work_on_it_and_never_print_it(url: str, tmp_path: Path) -> None:
+def test_the_commands_use_it_and_never_print_the_password(url: str, tmp_path: Path) -> None:
     data = ("--data", str(tmp_path / "data"))
     early = headend(url, "api", *data)
     assert early.returncode == 1
-    made = headend(url, "migrate", *data)
-    assert made.returncode == 0, made.stderr
-    assert "owner.token" in made.stdout
-    again = headend(url, "migrate", *data)
-    assert "up to date" in again.stdout
+    migration = headend(url, "migrate", *data)
+    assert migration.returncode == 0, migration.stderr
+    assert "owner.token" in migration.stdout
+    second_migration = headend(url, "migrate", *data)
+    assert "up to date" in second_migration.stdout
     streams = headend(url, "streams", *data)
     assert "My first stream" in streams.stdout
     token = headend(url, "token", "create", "player", *data)
     assert "headend_" in token.stdout
     assert "player" in headend(url, "token", "list", *data).stdout
-    shown = headend(url, "settings", *data)
-    assert "database.url" in shown.stdout
+    listed = headend(url, "settings", *data)
+    assert "database.url" in listed.stdout
     wrong = headend(url.replace(PASSWORD, PASSWORD[1:]), "streams", *data)
     assert "wrong user or password" in wrong.stderr
-    for answer in (early, made, again, streams, token, shown, wrong):
+    for answer in (early, migration, second_migration, streams, token, listed, wrong):
         assert PASSWORD[1:] not in answer.stdout + answer.stderr
         assert "Traceback" not in answer.stderr

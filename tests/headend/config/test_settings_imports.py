@@ -35,6 +35,6 @@ def test_ports_and_networks_are_lists() -> None:
         ("allow_private", "10.0.0.1/8"),
     ],
 )
-def test_what_is_no_list_ends_the_start_with_a_sentence(name: str, value: str) -> None:
+def test_an_invalid_list_ends_the_start_with_one_sentence(name: str, value: str) -> None:
     with pytest.raises(SettingsError, match=f"HEADEND_IMPORTS__{name.upper()}: imports.{name}: "):
         loaded(**{name: value})

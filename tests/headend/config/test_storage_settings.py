@@ -1,4 +1,4 @@
-"""An address of a bucket that cannot be is refused at the start, in a sentence."""
+"""Invalid storage settings are refused at the start, with one sentence."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from headend.config.storage_settings import bucket_errors, delivery_errors
 
 @pytest.mark.parametrize("url", ["", "s3://media", "s3://media.example.org/one/two-2.x/"])
 @pytest.mark.parametrize("endpoint", ["", "https://s3.example.org", "http://[::1]:9000"])
-def test_addresses_that_can_be_have_no_errors(url: str, endpoint: str) -> None:
+def test_valid_addresses_give_no_errors(url: str, endpoint: str) -> None:
     assert bucket_errors(url, endpoint) == {}
 
 
@@ -26,7 +26,7 @@ def test_addresses_that_can_be_have_no_errors(url: str, endpoint: str) -> None:
         ("endpoint", "https://media.example.org/path"),
     ],
 )
-def test_a_place_that_cannot_be_is_refused_in_a_sentence(name: str, value: str) -> None:
+def test_an_invalid_bucket_is_refused_with_one_sentence(name: str, value: str) -> None:
     variable = f"HEADEND_STORAGE__{name.upper()}"
     with pytest.raises(SettingsError, match=rf"{variable}: storage\.{name}: Expected ") as caught:
         load(file=None, environment={variable: value}, options={})
@@ -43,7 +43,7 @@ def test_a_place_that_cannot_be_is_refused_in_a_sentence(name: str, value: str) 
         ("s3://media", "cdn", "", "https://cdn.example.org/media/one/"),
     ],
 )
-def test_ways_to_viewers_that_can_be_have_no_errors(
+def test_valid_delivery_settings_give_no_errors(
     url: str, delivery: str, endpoint: str, cdn: str
 ) -> None:
     assert delivery_errors(url, delivery, endpoint, cdn) == {}
@@ -61,7 +61,7 @@ def test_ways_to_viewers_that_can_be_have_no_errors(
         ("signed_seconds", {"SIGNED_SECONDS": "0"}),
     ],
 )
-def test_a_way_to_viewers_that_cannot_be_is_refused_in_a_sentence(
+def test_invalid_delivery_settings_are_refused_with_one_sentence(
     name: str, changed: dict[str, str]
 ) -> None:
     environment = {f"HEADEND_STORAGE__{variable}": text for variable, text in changed.items()}

@@ -1,4 +1,4 @@
-"""How many connections the real server holds: in total, of one client, behind a proxy."""
+"""The number of connections that the real server keeps: in total, per client, behind a proxy."""
 
 import asyncio
 import contextlib
@@ -26,7 +26,7 @@ BROADCASTER = Broadcaster(key="key", secret="secret", limits=PusherSettings())
 
 
 def play(limiter: ConnectionLimiter, scenario: Callable[[int], Awaitable[None]]) -> None:
-    """Run a scene before a server with this limiter, on a port."""
+    """Run a scenario against a server with this limiter; it gets the server's port."""
 
     async def go() -> None:
         with bind("[::]:0") as sock:
@@ -47,7 +47,7 @@ async def crowd(
 
 
 async def is_refused(reader: asyncio.StreamReader) -> bool:
-    """Say whether a connection is closed; one whose request waits for its body stays open."""
+    """Return whether a connection is closed; one whose request waits for its body stays open."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(0.1 * SCALE):
             return (await read_all(reader)).startswith(b"HTTP/1.1 503 ")
@@ -58,14 +58,14 @@ def test_one_client_holds_half_of_the_connections_and_another_gets_in() -> None:
     limiter = ConnectionLimiter(8)
 
     async def scenario(port: int) -> None:
-        async with crowd(port, 4) as held:
+        async with crowd(port, 4) as connections:
             await until(lambda: len(limiter) == 4)
             async with client(port) as (reader, writer):
                 with contextlib.suppress(ConnectionError):
                     writer.write(GET % b"/")
                 answer = await read_all(reader)
                 assert answer == b"" or answer.startswith(b"HTTP/1.1 503 ")
-            for reader, writer in held:
+            for reader, writer in connections:
                 writer.write(GET % b"/quick")
                 assert await one(reader) == b"HTTP/1.1 200 OK quick"
             async with client(port, "::1") as (reader, writer):
@@ -79,7 +79,7 @@ def test_one_client_holds_half_of_the_connections_and_another_gets_in() -> None:
     play(limiter, scenario)
 
 
-def test_no_more_than_all_connections_are_held_and_one_line_says_so(
+def test_the_total_of_connections_is_limited_and_logged_in_one_line(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO, "headend.http.connections")
@@ -113,22 +113,22 @@ def test_a_proxys_connections_are_charged_to_the_clients_whose_requests_they_car
     limiter = ConnectionLimiter(40, PROXY)
 
     async def scenario(port: int) -> None:
-        async with crowd(port, 30) as held:
+        async with crowd(port, 30) as connections:
             await until(lambda: len(limiter) == 30)
             # Ten places are free, so one client may have ten requests under way.
-            for _, writer in held[:12]:
+            for _, writer in connections[:12]:
                 writer.write(FORWARDED % b"192.0.2.1")
-            refused = [reader for reader, _ in held[:12] if await is_refused(reader)]
+            refused = [reader for reader, _ in connections[:12] if await is_refused(reader)]
             assert len(refused) == 2
             # Others behind the same proxy are served.
-            for number, (reader, writer) in enumerate(held[12:]):
+            for number, (reader, writer) in enumerate(connections[12:]):
                 writer.write(FORWARDED % b"198.51.100.%d" % number + b"z")
                 assert await one(reader) == b"HTTP/1.1 200 OK 1"
             # So is the first again, once one of its requests is answered.
-            reader, writer = next(pair for pair in held if pair[0] not in refused)
+            reader, writer = next(pair for pair in connections if pair[0] not in refused)
             writer.write(b"z")
             assert await one(reader) == b"HTTP/1.1 200 OK 1"
-            reader, writer = held[12]
+            reader, writer = connections[12]
             writer.write(FORWARDED % b"192.0.2.1" + b"z")
             assert await one(reader) == b"HTTP/1.1 200 OK 1"
 

@@ -1,4 +1,4 @@
-"""Descriptors that are left for HTTP."""
+"""The descriptors that remain for HTTP."""
 
 import logging
 import resource
@@ -18,7 +18,7 @@ from headend.http.descriptors import connection_bound, raise_limit
         pytest.param(8, 0, 1, id="hardly any"),
     ],
 )
-def test_http_gets_what_a_reserve_for_encoders_leaves(
+def test_http_gets_the_descriptors_beyond_the_reserve_for_encoders(
     descriptors: int, encoders: int, expected: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "headend.http.descriptors")

@@ -51,7 +51,7 @@ async def is_owner(authorization: str | None, hash_: str, /) -> bool:
 
 
 async def other(scope: Any, receive: Any, send: Any) -> None:
-    """The application behind the origin: says back what it was sent."""
+    """The application behind the origin: echoes the request."""
     if scope["type"] == "lifespan":
         for each in ("startup", "shutdown"):
             await receive()
@@ -61,10 +61,10 @@ async def other(scope: Any, receive: Any, send: Any) -> None:
     while more:
         message = await receive()
         body, more = body + message.get("body", b""), message.get("more_body", False)
-    said = f"{scope['method']} {scope['path']} ".encode() + body
-    headers = [(b"content-length", str(len(said)).encode())]
+    echo = f"{scope['method']} {scope['path']} ".encode() + body
+    headers = [(b"content-length", str(len(echo)).encode())]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
-    await send({"type": "http.response.body", "body": said})
+    await send({"type": "http.response.body", "body": echo})
 
 
 class ReceivedResponse(msgspec.Struct):
@@ -74,7 +74,7 @@ class ReceivedResponse(msgspec.Struct):
 
 
 class OriginServer:
-    """A server before a folder of objects."""
+    """A server with a folder of objects."""
 
     def __init__(self, folder: Path) -> None:
         self.objects = DiskObjects(folder)
@@ -92,7 +92,7 @@ class OriginServer:
 
 
 class RawHttpClient:
-    """A connection that says exactly what it is told to."""
+    """A connection that sends exactly the given requests."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader
@@ -122,13 +122,13 @@ class RawHttpClient:
         return await self.answer()
 
     async def rest(self) -> bytes:
-        """Read until the server closes; what was cut off by a reset is what came before it."""
-        found = bytearray()
+        """Read until the server closes or resets the connection."""
+        received = bytearray()
         async with asyncio.timeout(DEADLINE):
             with contextlib.suppress(ConnectionError):
                 while piece := await self.reader.read(MEGABYTE):
-                    found += piece
-        return bytes(found)
+                    received += piece
+        return bytes(received)
 
 
 @asynccontextmanager
@@ -143,7 +143,7 @@ async def origin_server(folder: Path) -> AsyncGenerator[OriginServer, None]:
 
 @pytest.fixture(params=LOOPS)
 def at(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., None]:
-    """Play a scene at a server, on each kind of event loop."""
+    """Return a function that runs a scenario against a server, on each kind of event loop."""
 
     def play(scenario: Callable[[OriginServer], Awaitable[None]]) -> None:
         async def go() -> None:
@@ -164,7 +164,7 @@ def descriptors() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
-def test_one_connection_is_answered_again_and_again_whatever_it_asks(at: At) -> None:
+def test_one_connection_is_used_for_many_different_requests(at: At) -> None:
     async def scenario(server: OriginServer) -> None:
         data = os.urandom(3 * MEGABYTE)
         await server.objects.put(SEGMENT[1:], data)
@@ -216,7 +216,7 @@ def test_the_fast_path_answers_as_asgi_does(at: At) -> None:
     at(scenario)
 
 
-def test_requests_that_come_all_at_once_are_answered_in_their_order(at: At) -> None:
+def test_pipelined_requests_are_answered_in_order(at: At) -> None:
     async def scenario(server: OriginServer) -> None:
         data = os.urandom(5 * MEGABYTE)
         await server.objects.put(SEGMENT[1:], data)
@@ -235,7 +235,7 @@ def test_requests_that_come_all_at_once_are_answered_in_their_order(at: At) -> N
     at(scenario)
 
 
-def test_a_body_that_nobody_asked_for_is_not_the_next_request(at: At) -> None:
+def test_an_unexpected_body_is_not_taken_for_the_next_request(at: At) -> None:
     async def scenario(server: OriginServer) -> None:
         client = await server.connect()
         await client.get(PLAYLIST)
@@ -249,7 +249,7 @@ def test_a_body_that_nobody_asked_for_is_not_the_next_request(at: At) -> None:
 
 
 @pytest.mark.parametrize("version", ["1.0", "1.1"])
-def test_who_wants_the_connection_closed_gets_all_and_then_the_end(at: At, version: str) -> None:
+def test_a_request_to_close_gets_its_whole_answer_before_the_close(at: At, version: str) -> None:
     async def scenario(server: OriginServer) -> None:
         data = os.urandom(3 * MEGABYTE)
         await server.objects.put(SEGMENT[1:], data)
@@ -262,7 +262,7 @@ def test_who_wants_the_connection_closed_gets_all_and_then_the_end(at: At, versi
     at(scenario)
 
 
-def test_a_reader_who_is_slow_holds_little_memory_and_nobody_up(at: At) -> None:
+def test_a_slow_reader_takes_little_memory_and_delays_no_other(at: At) -> None:
     async def scenario(server: OriginServer) -> None:
         path = server.objects.path(SEGMENT[1:])
         path.parent.mkdir(parents=True)
@@ -289,7 +289,7 @@ def test_a_reader_who_is_slow_holds_little_memory_and_nobody_up(at: At) -> None:
     at(scenario)
 
 
-def test_a_reader_who_leaves_in_the_middle_leaves_nothing_open(at: At) -> None:
+def test_a_reader_that_disconnects_leaves_no_open_file(at: At) -> None:
     async def scenario(server: OriginServer) -> None:
         await server.objects.put(SEGMENT[1:], bytes(32 * MEGABYTE))
         watcher = await server.connect()
@@ -340,7 +340,7 @@ def test_a_file_that_is_not_in_memory_is_sent_too(at: At) -> None:
     at(scenario)
 
 
-def test_a_mistake_of_ours_is_one_answer_and_not_the_connections_end(
+def test_an_error_of_ours_is_answered_and_does_not_end_the_connection(
     at: At, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def scenario(server: OriginServer) -> None:
@@ -356,7 +356,9 @@ def test_a_mistake_of_ours_is_one_answer_and_not_the_connections_end(
 
 
 @pytest.mark.parametrize("kind", LOOPS)
-def test_an_answer_under_way_is_finished_before_the_server_ends(tmp_path: Path, kind: str) -> None:
+def test_an_answer_in_progress_is_finished_before_the_server_ends(
+    tmp_path: Path, kind: str
+) -> None:
     async def go() -> None:
         begun = asyncio.Event()
         async with asyncio.TaskGroup() as tasks, origin_server(tmp_path) as server:

@@ -1,4 +1,4 @@
-"""Requests that wait for their answer in thousands: a real server, real sockets."""
+"""Thousands of requests that wait for their answers: a real server, real sockets."""
 
 import asyncio
 import contextlib
@@ -62,7 +62,7 @@ class Reader(PendingResponse):
 
 
 class PublishingApplication:
-    """Answers /wait when something is published, /looked/wait after a lookup, all else at once."""
+    """Answers /wait once something is published, /looked/wait after a lookup, the rest at once."""
 
     def __init__(self) -> None:
         self.readers: dict[Reader, None] = {}
@@ -102,8 +102,8 @@ class PublishingApplication:
             if response is not None:
                 await send_response(response, scope["method"], send)
         else:
-            said = cross_origin_response(200, {}, scope["path"].encode())
-            await send_response(said, scope["method"], send)
+            echo = cross_origin_response(200, {}, scope["path"].encode())
+            await send_response(echo, scope["method"], send)
 
 
 class RawConnection:
@@ -130,12 +130,12 @@ class RawConnection:
 
     async def rest(self) -> bytes:
         """Read until the server closes; a reset ends it as well."""
-        found = b""
+        received = b""
         async with asyncio.timeout(DEADLINE):
             with contextlib.suppress(ConnectionError):
                 while piece := await self.reader.read(65_536):
-                    found += piece
-        return found
+                    received += piece
+        return received
 
 
 class ServedPublisher:
@@ -172,7 +172,7 @@ async def served_publisher(
 
 @pytest.fixture(params=LOOPS)
 def at(request: pytest.FixtureRequest) -> Callable[..., None]:
-    """Play a scene at a server, on each kind of event loop."""
+    """Return a function that runs a scenario against a server, on each kind of event loop."""
 
     def play(
         act: Callable[[ServedPublisher], Awaitable[None]], metrics: HttpMetrics | None = None
@@ -190,7 +190,7 @@ def at(request: pytest.FixtureRequest) -> Callable[..., None]:
 At = Callable[..., None]
 
 
-def test_a_parked_request_is_answered_and_the_connection_goes_on(at: At) -> None:
+def test_a_parked_request_is_answered_and_its_connection_stays_usable(at: At) -> None:
     async def act(served: ServedPublisher) -> None:
         client = await served.connect()
         for path in ("/live/wait", "/live/wait", "/live/looked/wait"):
@@ -246,7 +246,7 @@ def test_a_head_request_is_parked_too(at: At) -> None:
 
 
 @pytest.mark.parametrize("line", [b"HTTP/1.0", b"HTTP/1.1\r\nConnection: close"])
-def test_who_wants_the_connection_closed_is_parked_through_asgi(at: At, line: bytes) -> None:
+def test_requests_that_close_the_connection_wait_in_asgi(at: At, line: bytes) -> None:
     async def act(served: ServedPublisher) -> None:
         client = await served.connect()
         client.writer.write((GET % b"/live/wait").replace(b"HTTP/1.1", line))
@@ -258,10 +258,10 @@ def test_who_wants_the_connection_closed_is_parked_through_asgi(at: At, line: by
 
 
 @pytest.mark.parametrize("line", [b"HTTP/1.1", b"HTTP/1.0"])
-def test_the_end_of_the_client_cancels(
+def test_a_disconnect_cancels_a_parked_request(
     at: At, line: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Its place is free at once, so nothing may be left of its request."""
+    """Its place is free at once, so nothing of its request may remain."""
 
     async def act(served: ServedPublisher) -> None:
         leaving, staying = await served.connect(), await served.connect()
@@ -313,17 +313,17 @@ def test_requests_behind_a_parked_one_wait_for_their_turn(at: At) -> None:
                 await client.reader.read(1)
         served.app.publish()
         # Behind an unfinished answer, requests take ASGI.
-        for said in (b"the part", b"/live/quick", b"/slow"):
-            assert await client.answer() == b"200 " + said
+        for body in (b"the part", b"/live/quick", b"/slow"):
+            assert await client.answer() == b"200 " + body
         await served.parked()
         served.app.publish()
-        for said in (b"the part", b"/live/quick", b"/other"):
-            assert await client.answer() == b"200 " + said
+        for body in (b"the part", b"/live/quick", b"/other"):
+            assert await client.answer() == b"200 " + body
 
     at(act)
 
 
-def test_a_body_that_comes_with_a_parked_request_is_not_kept(at: At) -> None:
+def test_the_body_of_a_parked_request_is_not_buffered(at: At) -> None:
     size = 8 << 20
 
     async def act(served: ServedPublisher) -> None:
@@ -378,7 +378,7 @@ def test_a_web_socket_cannot_take_over_a_connection_with_a_parked_request(at: At
     at(act)
 
 
-def test_a_request_that_is_never_answered_gets_503_and_the_connection_goes_on(
+def test_a_request_that_waits_too_long_gets_503_and_its_connection_stays_usable(
     at: At, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("headend.http.server.ParkedConnections", lambda: ParkedConnections(0.2))
@@ -408,12 +408,12 @@ def test_draining_does_not_wait_for_parked_requests(kind: str) -> None:
             client.get("/behind")
             await scenario.parked()
             scenario.clients.clear()
-        # The server has ended: what it said is in the socket.
-        said = await client.rest()
-        assert said.startswith(b"HTTP/1.1 503 ")
-        assert b"retry-after: 1\r\n" in said
-        assert b"connection: close\r\n" in said
-        assert said.count(b"HTTP/1.1") == 1
+        # The server has ended: its bytes are in the socket.
+        received = await client.rest()
+        assert received.startswith(b"HTTP/1.1 503 ")
+        assert b"retry-after: 1\r\n" in received
+        assert b"connection: close\r\n" in received
+        assert received.count(b"HTTP/1.1") == 1
         assert (scenario.app.cancelled, len(scenario.app.readers)) == (1, 0)
         client.writer.close()
         ordinary.writer.close()

@@ -1,4 +1,4 @@
-"""Connections that send without end, or never get on with it, at the real server."""
+"""Connections that send endlessly or too slowly, at the real server."""
 
 import asyncio
 import contextlib
@@ -24,7 +24,7 @@ GET = b"GET %s HTTP/1.1\r\nHost: a\r\n\r\n"
 
 
 class App:
-    """Refuses what is below /no without reading it, says back the length of all else."""
+    """Refuses requests below /no without reading them, and answers others with their length."""
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:  # ASGI's own maps
         if scope["type"] == "lifespan":
@@ -43,11 +43,11 @@ class App:
             message = await receive()
             length += len(message.get("body", b""))
             more = message.get("more_body", False)
-        said = b"no" if refused else str(length).encode()
-        headers = [(b"content-length", str(len(said)).encode())]
+        body = b"no" if refused else str(length).encode()
+        headers = [(b"content-length", str(len(body)).encode())]
         await send({"type": "http.response.start", "status": 413 if refused else 200,
                     "headers": headers})  # fmt: skip
-        await send({"type": "http.response.body", "body": said})
+        await send({"type": "http.response.body", "body": body})
 
 
 class FastPathApp(App):
@@ -72,16 +72,16 @@ async def client(
 
 async def read_all(reader: asyncio.StreamReader) -> bytes:
     """Read until the server closes; a reset ends it as well."""
-    found = b""
+    received = b""
     async with asyncio.timeout(DEADLINE):
         with contextlib.suppress(ConnectionError):
             while piece := await reader.read(65_536):
-                found += piece
-    return found
+                received += piece
+    return received
 
 
 async def one(reader: asyncio.StreamReader) -> bytes:
-    """Read one answer, whose body is short; returns its first line and its body."""
+    """Read one answer with a short body; return its first line and its body."""
     async with asyncio.timeout(DEADLINE):
         head = await reader.readuntil(b"\r\n\r\n")
         lines = head.lower().split(b"\r\n")
@@ -93,7 +93,7 @@ async def one(reader: asyncio.StreamReader) -> bytes:
 def at(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[[Callable[[int], Awaitable[None]]], None]:
-    """Run a scene before a server, on a port, with little patience."""
+    """Return a function that runs a scenario with the port of a server with short timeouts."""
     monkeypatch.setattr(BoundedProtocol, "head_seconds", SHORT)
     monkeypatch.setattr(BoundedProtocol, "linger_seconds", SHORT)
     monkeypatch.setattr(BoundedProtocol, "write_seconds", SHORT)
@@ -123,9 +123,7 @@ ENDLESS = {
 
 
 @pytest.mark.parametrize("what", ENDLESS)
-def test_who_sends_no_end_of_a_head_is_cut_off_before_it_fills_the_memory(
-    at: At, what: str
-) -> None:
+def test_an_endless_head_is_cut_off_before_it_fills_the_memory(at: At, what: str) -> None:
     begins, goes_on = ENDLESS[what]
 
     async def scenario(port: int) -> None:
@@ -146,7 +144,7 @@ def test_who_sends_no_end_of_a_head_is_cut_off_before_it_fills_the_memory(
     at(scenario)
 
 
-def test_a_head_of_a_usual_size_is_served_and_one_that_is_too_large_is_told_so(at: At) -> None:
+def test_a_head_of_usual_size_is_served_and_a_too_large_one_is_refused(at: At) -> None:
     async def scenario(port: int) -> None:
         async with client(port) as (reader, writer):
             writer.write(b"GET / HTTP/1.1\r\nHost: a\r\nX: " + b"y" * 30_000 + b"\r\n\r\n")
@@ -203,7 +201,7 @@ def test_a_head_that_drips_ends_the_connection_on_later_requests_too(at: At) -> 
     at(scenario)
 
 
-def test_a_body_that_is_waited_for_may_take_its_time(at: At) -> None:
+def test_an_expected_body_may_arrive_slowly(at: At) -> None:
     async def scenario(port: int) -> None:
         async with client(port) as (reader, writer):
             writer.write(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\n")
@@ -217,7 +215,7 @@ def test_a_body_that_is_waited_for_may_take_its_time(at: At) -> None:
     at(scenario)
 
 
-def test_what_comes_after_a_refusal_is_read_for_a_while_and_no_longer(at: At) -> None:
+def test_bytes_after_a_refusal_are_read_for_a_limited_time(at: At) -> None:
     async def scenario(port: int) -> None:
         async with client(port) as (reader, writer):
             writer.write(b"POST /no HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000000\r\n\r\n")
@@ -244,7 +242,7 @@ def test_a_body_that_ends_soon_after_its_refusal_leaves_the_connection_to_the_ne
             writer.write(b"z" * (100_000 - len(PIECE)))
             writer.write(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
             assert await one(reader) == b"HTTP/1.1 200 OK 0"
-            await asyncio.sleep(2 * SHORT)  # the patience with the refused one is over
+            await asyncio.sleep(2 * SHORT)  # past the time allowed for the refused body
             writer.write(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
             assert await one(reader) == b"HTTP/1.1 200 OK 0"
 

@@ -1,4 +1,4 @@
-"""Answers are counted, on the long way and on the short one."""
+"""Answers are counted, through ASGI and on the fast path."""
 
 from typing import Any
 
@@ -53,7 +53,7 @@ def test_an_application_without_a_fast_path_gets_none() -> None:
     assert not hasattr(CountedApplication(app, HttpMetrics()), "fast_path")
 
 
-def test_the_cost_of_the_process_is_told() -> None:
+def test_the_cpu_and_memory_of_the_process_are_in_the_metrics() -> None:
     text = HttpMetrics().text().decode()
     for figure in (
         "process_cpu_seconds_total",

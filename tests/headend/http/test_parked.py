@@ -1,4 +1,4 @@
-"""How long parked connections may wait: one timer for all of them, by a clock that tests move."""
+"""How long parked connections may wait: one timer for all of them, on a manual clock."""
 
 import asyncio
 import logging
@@ -25,7 +25,7 @@ class ManualLoop:
         return self.timers[-1]
 
     def advance(self, seconds: float) -> None:
-        """Move on, calling each timer at its time."""
+        """Advance the clock, calling each timer at its time."""
         end = self.now + seconds
         while due := [timer for timer in self.timers if timer[0] <= end]:
             first = min(due, key=lambda timer: timer[0])

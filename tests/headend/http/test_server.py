@@ -1,4 +1,4 @@
-"""The server of a role: on its socket, without signals of its own, done with what it began."""
+"""The server of a role: it uses the role's socket, leaves signals alone, and finishes requests."""
 
 import asyncio
 import signal
@@ -14,7 +14,7 @@ from tests.support.plain_http import PLAIN
 
 
 class SlowApplication:
-    """An application whose answers wait until they are let go."""
+    """An application whose answers wait until the test releases them."""
 
     def __init__(self) -> None:
         self.asked = asyncio.Event()
@@ -35,7 +35,7 @@ class SlowApplication:
         await send({"type": "http.response.body", "body": b"done"})
 
 
-async def test_a_request_under_way_is_answered_before_the_end() -> None:
+async def test_a_request_in_progress_is_answered_before_the_end() -> None:
     app = SlowApplication()
     with bind("127.0.0.1:0") as sock:
         url = f"http://127.0.0.1:{sock.getsockname()[1]}/"

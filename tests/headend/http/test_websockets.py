@@ -1,4 +1,4 @@
-"""Web-sockets as the server reads and writes them: long, in pieces, unread, without end."""
+"""Web-sockets at the real server: long messages, fragments, unread answers, floods."""
 
 import asyncio
 import logging
@@ -20,7 +20,7 @@ from tests.support.headend.websocket_clients import (
 from tests.support.waiting import until
 
 
-def test_a_message_that_is_too_long_closes_its_connection_alone() -> None:
+def test_a_too_long_message_closes_only_its_own_connection() -> None:
     async def scenario() -> None:
         async with BroadcastServer.open() as server, server.client() as good:
             await subscribe(good, "a")
@@ -59,7 +59,7 @@ def test_a_client_that_never_reads_again_is_cut_off(caplog: pytest.LogCaptureFix
             while len(server.broadcaster.hub):
                 server.broadcaster.hub.deliver(["a"], "live", "x" * 8_000)
                 await asyncio.sleep(0)
-            # Its socket is gone, not only its place: the server could be stopped at once.
+            # Its socket is closed, too, so that the server could be stopped at once.
             await asyncio.sleep(6)
             slow.transport.resume_reading()
             assert await close_code(slow) in (4100, 1006)
@@ -70,7 +70,7 @@ def test_a_client_that_never_reads_again_is_cut_off(caplog: pytest.LogCaptureFix
 
 
 async def upgraded(server: BroadcastServer) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """Connect by hand; returns the connection after the upgrade's answer."""
+    """Connect without a library; return the connection after the upgrade."""
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
     lines = [
         f"GET /app/{KEY}?protocol=7 HTTP/1.1",
@@ -89,36 +89,36 @@ async def upgraded(server: BroadcastServer) -> tuple[asyncio.StreamReader, async
 
 
 def framed(opcode: int, payload: bytes = b"") -> bytes:
-    """Return a client's short frame; its mask changes nothing."""
+    """Return a client's short frame, with a mask of zeros."""
     return bytes((opcode, 0x80 | len(payload), 0, 0, 0, 0)) + payload
 
 
-def test_who_pings_without_end_and_does_not_read_gets_the_answers_to_some() -> None:
+def test_endless_pings_without_reading_are_answered_in_part_only() -> None:
     pings = framed(0x89, b"p" * 125) * 100
 
     async def scenario() -> None:
         async with BroadcastServer.open() as server:
             reader, writer = await upgraded(server)
-            sent = heard_back = 0
+            sent_bytes = received_bytes = 0
             async with asyncio.timeout(DEADLINE):
-                while sent < 32 << 20:
+                while sent_bytes < 32 << 20:
                     writer.write(pings)
                     await writer.drain()
-                    sent += len(pings)
+                    sent_bytes += len(pings)
             writer.write(framed(0x81, client_event("pusher:ping").encode()))
             async with asyncio.timeout(DEADLINE):
                 last = b""
                 while b"pusher:pong" not in last:
                     piece = await reader.read(1 << 20)
-                    heard_back += len(piece)
+                    received_bytes += len(piece)
                     last = last[-100:] + piece
-            assert heard_back < 8 << 20
+            assert received_bytes < 8 << 20
             writer.close()
 
     run_on_uvloop(scenario)
 
 
-def test_a_message_in_more_pieces_than_anybody_sends_ends_the_connection() -> None:
+def test_a_message_of_too_many_fragments_ends_the_connection() -> None:
     async def scenario() -> None:
         async with BroadcastServer.open() as server:
             reader, writer = await upgraded(server)

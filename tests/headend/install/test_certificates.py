@@ -26,7 +26,7 @@ NAMES = ("localhost", "127.0.0.1", "::1")
 
 
 def served_by(context: ssl.SSLContext, authority: Path, name: str) -> bytes:
-    """Return the certificate a client that trusts only `authority` is shown."""
+    """Return the certificate that a client with trust in `authority` only receives."""
     ours, theirs = socket.socketpair()
 
     def answer() -> None:
@@ -42,14 +42,14 @@ def served_by(context: ssl.SSLContext, authority: Path, name: str) -> bytes:
     client = ssl.create_default_context(cafile=str(authority))
     try:
         with client.wrap_socket(theirs, server_hostname=name) as secure:
-            shown = secure.getpeercert(binary_form=True)
+            certificate = secure.getpeercert(binary_form=True)
             secure.send(b"x")
     finally:
         thread.join()
         ours.close()
         theirs.close()
-    assert shown is not None
-    return shown
+    assert certificate is not None
+    return certificate
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -86,7 +86,7 @@ def test_the_leaf_is_renewed_under_the_same_authority(
 
 
 def with_the_same_authority(folder: Path, of: CertificateFiles, *names: str) -> CertificateFiles:
-    """Return the files that someone with the authority's key makes for other names."""
+    """Return files for other names, made with the authority's key."""
     folder.mkdir()
     shutil.copy(of.authority_key, folder)
     shutil.copy(of.authority, folder)
@@ -139,7 +139,7 @@ def test_the_limits_do_not_keep_mbedtls_from_reading_the_authority(tmp_path: Pat
     assert not authority.extensions.get_extension_for_class(x509.NameConstraints).critical
 
 
-def test_an_authority_without_limits_is_renewed_and_who_trusts_it_goes_on(
+def test_an_authority_without_limits_is_renewed_and_its_clients_still_connect(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     old = tmp_path / "old.pem"
@@ -167,7 +167,7 @@ def test_a_new_name_renews_the_authority_with_a_warning(
     context = tls_context(files.leaf, files.leaf_key)
     assert served_by(context, files.authority, "tv.example.org")
     authority = files.authority.read_bytes()
-    ensure_local_certificates(tmp_path, NAMES, NOW)  # a name less is none too many
+    ensure_local_certificates(tmp_path, NAMES, NOW)  # fewer names need no new authority
     assert files.authority.read_bytes() == authority
 
 
@@ -222,5 +222,5 @@ def test_files_that_do_not_fit_are_refused_and_the_old_ones_stay(tmp_path: Path)
     assert served_by(context, files.authority, "localhost") == first
 
 
-def test_the_names_of_the_files_are_told(tmp_path: Path) -> None:
+def test_the_names_of_the_files_are_returned(tmp_path: Path) -> None:
     assert CertificateFiles(tmp_path).authority == tmp_path / "ca.pem"

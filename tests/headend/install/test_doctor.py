@@ -1,4 +1,4 @@
-"""`headend doctor` on real data folders: what it sees, and that it only looks."""
+"""`headend doctor` on real data folders: its findings, and that it changes nothing."""
 
 import asyncio
 import datetime
@@ -57,7 +57,7 @@ def doctor(
 
 
 def stray(folder: Path) -> Path:
-    """Leave an old file of no video."""
+    """Add an old file that belongs to no video."""
     path = folder / "objects" / "sources" / STRAY / "1"
     path.parent.mkdir(parents=True)
     path.write_bytes(b"x" * 2048)
@@ -72,27 +72,27 @@ def tree(folder: Path) -> set[str]:
 
 
 def test_a_new_installation_is_well(folder: Path) -> None:
-    code, found = doctor(folder)
+    code, findings = doctor(folder)
     assert code == 0
-    assert list(found) == TOPICS
-    assert {each["verdict"] for each in found.values()} == {"well"}
-    assert "FFmpeg" in str(found["versions"]["text"])
-    assert "Landlock" in str(found["box"]["text"])
+    assert list(findings) == TOPICS
+    assert {each["verdict"] for each in findings.values()} == {"well"}
+    assert "FFmpeg" in str(findings["versions"]["text"])
+    assert "Landlock" in str(findings["box"]["text"])
 
 
-def test_looking_removes_nothing_and_cleaning_does(folder: Path) -> None:
+def test_examining_removes_nothing_and_cleaning_does(folder: Path) -> None:
     path = stray(folder)
     before = tree(folder)
-    code, found = doctor(folder)
+    code, findings = doctor(folder)
     assert code == 0, "what goes by itself needs nobody"
-    assert found["leftovers"]["verdict"] == "tidy"
-    assert found["leftovers"]["things"] == [
+    assert findings["leftovers"]["verdict"] == "tidy"
+    assert findings["leftovers"]["things"] == [
         {"path": f"objects/sources/{STRAY}", "what": "file of no video", "bytes": 2048}
     ]
-    # SQLite makes and removes its own two beside the database.
+    # SQLite creates and removes two files next to the database.
     assert {each for each in tree(folder) ^ before if "sqlite" not in each} == set()
-    code, found = doctor(folder, "--clean")
-    assert (code, found["leftovers"]["verdict"]) == (0, "well")
+    code, findings = doctor(folder, "--clean")
+    assert (code, findings["leftovers"]["verdict"]) == (0, "well")
     assert not path.exists()
 
 
@@ -120,33 +120,33 @@ def change(folder: Path, statement: str) -> None:
     connection.close()
 
 
-def test_rows_whose_files_are_missing_need_someone(film: Path) -> None:
+def test_rows_whose_files_are_missing_need_action(film: Path) -> None:
     change(film, "UPDATE videos SET media = '1-1'")
     assert doctor(film)[0] == 0
     (film / "objects/videos" / HASH / "1-1/index.m3u8").unlink()
     (film / "objects/sources" / HASH / "1").unlink()
     change(film, "UPDATE videos SET posters = 'poster-1-1'")
-    code, found = doctor(film)
-    assert (code, found["files"]["verdict"]) == (1, "act")
-    assert found["files"]["things"] == [
+    code, findings = doctor(film)
+    assert (code, findings["files"]["verdict"]) == (1, "act")
+    assert findings["files"]["things"] == [
         {"path": f"objects/sources/{HASH}/1", "what": "uploaded file", "bytes": None},
         {"path": f"objects/videos/{HASH}/1-1/index.m3u8", "what": "playlist", "bytes": None},
         {"path": f"objects/videos/{HASH}/poster-1-1", "what": "posters", "bytes": None},
     ]
 
 
-def test_a_job_that_nobody_takes_needs_someone(film: Path) -> None:
+def test_a_job_that_no_worker_takes_needs_action(film: Path) -> None:
     change(film, "UPDATE jobs SET run_after_us = 0")
-    code, found = doctor(film)
-    assert (code, found["jobs"]["verdict"]) == (1, "act")
-    assert HASH in str(found["jobs"]["things"])
+    code, findings = doctor(film)
+    assert (code, findings["jobs"]["verdict"]) == (1, "act")
+    assert HASH in str(findings["jobs"]["things"])
 
 
 @pytest.mark.parametrize(
     ("seconds", "words"),
     [(2.5, "s ahead of the database's"), (-2.5, "s behind the database's"), (0, "")],
 )
-async def test_a_clock_that_differs_from_the_database_s_needs_someone(
+async def test_a_clock_that_differs_from_the_databases_needs_action(
     tmp_path: Path, postgres_server: PostgresServer, seconds: float, words: str
 ) -> None:
     def wall_us() -> int:
@@ -155,74 +155,74 @@ async def test_a_clock_that_differs_from_the_database_s_needs_someone(
     with postgres_server.fresh_database() as url:
         await install(tmp_path, url)
         settings = settings_of(tmp_path, database__url=url)
-        found = {
+        findings = {
             each.topic: each for each in await examine(settings, wall_clock_us(), wall_us=wall_us)
         }
-    clock = found["clock"]
+    clock = findings["clock"]
     assert (clock.verdict, words in clock.text) == ("act" if words else "well", True), clock
 
 
-def test_a_clock_that_runs_late_needs_someone(film: Path) -> None:
+def test_a_clock_behind_the_newest_rows_needs_action(film: Path) -> None:
     change(film, "UPDATE videos SET created_us = created_us + 7200000000")
-    code, found = doctor(film)
-    assert (code, found["clock"]["verdict"]) == (1, "act")
+    code, findings = doctor(film)
+    assert (code, findings["clock"]["verdict"]) == (1, "act")
 
 
-def test_a_full_disk_needs_someone(folder: Path) -> None:
-    code, found = doctor(folder, HEADEND_STORAGE__MIN_FREE_BYTES=str(1 << 60))
-    assert (code, found["disk"]["verdict"]) == (1, "act")
+def test_a_full_disk_needs_action(folder: Path) -> None:
+    code, findings = doctor(folder, HEADEND_STORAGE__MIN_FREE_BYTES=str(1 << 60))
+    assert (code, findings["disk"]["verdict"]) == (1, "act")
 
 
-def test_a_broken_database_needs_someone(folder: Path) -> None:
+def test_a_broken_database_needs_action(folder: Path) -> None:
     change(folder, "PRAGMA wal_checkpoint(TRUNCATE)")
     path = folder / "catalog.sqlite"
     whole = path.read_bytes()
     page = 4096
-    # The first pages stay: it opens, and what is asked first is there.
+    # The first pages stay valid: the database opens, and the first queries work.
     path.write_bytes(whole[: 8 * page] + b"\xa5" * (len(whole) - 8 * page))
-    code, found = doctor(folder)
+    code, findings = doctor(folder)
     assert code == 1
-    assert "act" in {each["verdict"] for each in found.values()}
+    assert "act" in {each["verdict"] for each in findings.values()}
     path.write_bytes(b"no database at all" * 100)
-    code, found = doctor(folder)
-    assert (code, found["database"]["verdict"]) == (1, "act")
+    code, findings = doctor(folder)
+    assert (code, findings["database"]["verdict"]) == (1, "act")
 
 
-def test_a_database_of_another_form_needs_someone(folder: Path) -> None:
+def test_a_database_with_another_schema_needs_action(folder: Path) -> None:
     change(folder, "UPDATE alembic_version SET version_num = '9999'")
-    code, found = doctor(folder)
-    assert (code, found["database"]["verdict"]) == (1, "act")
-    assert "leftovers" not in found, "a catalog that is not understood names nothing for sure"
+    code, findings = doctor(folder)
+    assert (code, findings["database"]["verdict"]) == (1, "act")
+    assert "leftovers" not in findings, "a catalog that is not understood names nothing for sure"
     result = CliRunner().invoke(main, ["doctor", "--clean", "--data", str(folder)])
     assert result.exit_code == 1
     assert "9999" in result.output
 
 
 def test_without_a_data_folder_nothing_is_made(tmp_path: Path) -> None:
-    code, found = doctor(tmp_path / "data")
-    assert (code, found["data folder"]["verdict"]) == (1, "act")
+    code, findings = doctor(tmp_path / "data")
+    assert (code, findings["data folder"]["verdict"]) == (1, "act")
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(("left", "verdict"), [(100, "well"), (13, "act"), (-1, "act")])
-def test_certificates_are_told_of_before_they_end(folder: Path, left: int, verdict: str) -> None:
+def test_expiring_certificates_are_reported_in_time(folder: Path, left: int, verdict: str) -> None:
     made = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=800 - left)
     ensure_local_certificates(folder / "tls", ["localhost"], made)
-    code, found = doctor(folder, HEADEND_RTMPS__LISTEN="127.0.0.1:0")
-    assert found["certificate rtmps.pem"]["verdict"] == verdict
-    assert found["certificate ca.pem"]["verdict"] == "well"
+    code, findings = doctor(folder, HEADEND_RTMPS__LISTEN="127.0.0.1:0")
+    assert findings["certificate rtmps.pem"]["verdict"] == verdict
+    assert findings["certificate ca.pem"]["verdict"] == "well"
     assert code == (verdict == "act")
 
 
-def test_a_certificate_that_cannot_be_read_needs_someone(folder: Path, tmp_path: Path) -> None:
+def test_an_unreadable_certificate_needs_action(folder: Path, tmp_path: Path) -> None:
     own = tmp_path / "own.pem"
     own.write_text("no certificate")
     settings = {"HEADEND_RTMPS__LISTEN": "127.0.0.1:0", "HEADEND_RTMPS__CERTIFICATE": str(own)}
-    code, found = doctor(folder, **settings)
-    assert (code, found["certificate own.pem"]["verdict"]) == (1, "act")
+    code, findings = doctor(folder, **settings)
+    assert (code, findings["certificate own.pem"]["verdict"]) == (1, "act")
 
 
-def test_the_terminal_is_told_in_lines(folder: Path) -> None:
+def test_a_terminal_gets_lines_of_text(folder: Path) -> None:
     result = CliRunner().invoke(main, ["doctor", "--data", str(folder)])
     lines = result.output.splitlines()
     assert any(line.startswith("ok   database: SQLite ") for line in lines)
@@ -231,21 +231,21 @@ def test_the_terminal_is_told_in_lines(folder: Path) -> None:
 def test_what_was_cleaned_is_in_the_trash_and_can_be_put_back(folder: Path) -> None:
     path = stray(folder)
     assert doctor(folder)[1]["trash"]["text"] == "empty"
-    found = doctor(folder, "--clean")[1]["trash"]
-    assert found["text"] == "2.0 KiB, each deleted after 7 days"
-    [thing] = cast("list[dict[str, object]]", found["things"])
-    kept = folder / str(thing["path"])
-    assert (kept / "sources" / STRAY / "1").read_bytes() == b"x" * 2048
+    findings = doctor(folder, "--clean")[1]["trash"]
+    assert findings["text"] == "2.0 KiB, each deleted after 7 days"
+    [thing] = cast("list[dict[str, object]]", findings["things"])
+    trashed = folder / str(thing["path"])
+    assert (trashed / "sources" / STRAY / "1").read_bytes() == b"x" * 2048
     # As docs/deploy.md has it.
-    done = subprocess.run(["cp", "-al", f"{kept}/.", folder / "objects"], check=False)
+    done = subprocess.run(["cp", "-al", f"{trashed}/.", folder / "objects"], check=False)
     assert done.returncode == 0
     assert path.read_bytes() == b"x" * 2048
 
 
-def test_without_days_nothing_stays_in_the_trash(folder: Path) -> None:
+def test_with_zero_trash_days_nothing_is_kept_in_the_trash(folder: Path) -> None:
     path = stray(folder)
-    found = doctor(folder, "--clean", HEADEND_STORAGE__TRASH_DAYS="0")[1]
-    assert (found["trash"]["text"], path.exists()) == ("empty", False)
+    findings = doctor(folder, "--clean", HEADEND_STORAGE__TRASH_DAYS="0")[1]
+    assert (findings["trash"]["text"], path.exists()) == ("empty", False)
 
 
 def test_many_unknown_media_are_cleaned_only_if_an_operator_confirms_it(folder: Path) -> None:
@@ -254,19 +254,19 @@ def test_many_unknown_media_are_cleaned_only_if_an_operator_confirms_it(folder: 
         path.parent.mkdir(parents=True)
         path.write_bytes(b"x")
         os.utime(path.parent, (1, 1))
-    code, found = doctor(folder)
-    assert (code, found["leftovers"]["verdict"]) == (1, "act")
+    code, findings = doctor(folder)
+    assert (code, findings["leftovers"]["verdict"]) == (1, "act")
     words = "does not know 11 of the 11 videos and streams"
-    assert words in str(found["leftovers"]["text"])
+    assert words in str(findings["leftovers"]["text"])
     stopped = CliRunner().invoke(main, ["doctor", "--clean", "--data", str(folder)])
     assert (stopped.exit_code, words in stopped.output) == (1, True)
     assert len(list((folder / "objects" / "sources").iterdir())) == 11
-    code, found = doctor(folder, "--clean", "--confirm")
-    assert (code, found["leftovers"]["verdict"]) == (0, "well")
+    code, findings = doctor(folder, "--clean", "--confirm")
+    assert (code, findings["leftovers"]["verdict"]) == (0, "well")
     assert list((folder / "objects" / "sources").iterdir()) == []
 
 
-def test_confirming_alone_is_refused(folder: Path) -> None:
+def test_confirming_without_cleaning_is_refused(folder: Path) -> None:
     result = CliRunner().invoke(main, ["doctor", "--confirm", "--data", str(folder)])
     assert (result.exit_code, "--confirm needs --clean" in result.output) == (2, True)
 
@@ -274,9 +274,9 @@ def test_confirming_alone_is_refused(folder: Path) -> None:
 def test_media_of_another_installation_are_found_and_not_cleaned(film: Path) -> None:
     path = stray(film)
     (film / "objects" / "installation").write_text("another\n")
-    code, found = doctor(film)
-    assert (code, found["installation"]["verdict"]) == (1, "act")
-    assert "do not belong to the catalog" in str(found["installation"]["text"])
+    code, findings = doctor(film)
+    assert (code, findings["installation"]["verdict"]) == (1, "act")
+    assert "do not belong to the catalog" in str(findings["installation"]["text"])
     stopped = CliRunner().invoke(main, ["doctor", "--clean", "--data", str(film)])
     assert (stopped.exit_code, path.exists()) == (1, True)
     assert "do not belong to the catalog" in stopped.output
@@ -294,11 +294,11 @@ def test_media_of_another_installation_are_found_and_not_cleaned(film: Path) -> 
         ),
     ],
 )
-async def test_a_country_that_private_addresses_do_not_prove_needs_someone(
+async def test_a_country_that_private_addresses_do_not_prove_needs_action(
     tmp_path: Path, http: HttpSettings, verdict: str
 ) -> None:
     settings = ServiceSettings(
         data=str(tmp_path / "none"), http=http, geo=GeoSettings(private_country="RO")
     )
-    found = await examine(settings, 0)
-    assert [each.verdict for each in found if each.topic == "countries"] == [verdict]
+    findings = await examine(settings, 0)
+    assert [each.verdict for each in findings if each.topic == "countries"] == [verdict]

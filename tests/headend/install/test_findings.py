@@ -1,4 +1,4 @@
-"""How findings are told."""
+"""Findings as text and as JSON."""
 
 import json
 
@@ -14,12 +14,12 @@ TIDY = Finding(
 ACT = Finding(topic="disk", verdict="act", text="full")
 
 
-def test_only_what_needs_a_person_is_unhealthy() -> None:
+def test_only_findings_that_need_action_are_unhealthy() -> None:
     assert not needs_action((WELL, TIDY))
     assert needs_action((WELL, ACT, TIDY))
 
 
-def test_text_has_what_needs_a_person_last() -> None:
+def test_the_text_ends_with_findings_that_need_action() -> None:
     assert as_text((ACT, WELL, TIDY)).splitlines() == [
         "ok   jobs: none is stuck",
         "tidy leftovers: 1 to be removed",
@@ -28,7 +28,7 @@ def test_text_has_what_needs_a_person_last() -> None:
     ]
 
 
-def test_json_holds_all() -> None:
+def test_the_json_has_all_findings() -> None:
     parsed = json.loads(as_json((TIDY, ACT)))
     assert parsed["healthy"] is False
     assert parsed["findings"][0]["things"] == [

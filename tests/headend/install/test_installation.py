@@ -1,4 +1,4 @@
-"""What `headend migrate` and `headend serve` make of a data folder, and what others find."""
+"""Data folders: as `headend migrate` and `headend serve` create them, and how others open them."""
 
 import sqlite3
 import stat
@@ -44,7 +44,7 @@ async def test_an_empty_folder_gets_what_every_role_needs(tmp_path: Path) -> Non
     assert token.read_text() == before
 
 
-async def test_what_is_as_it_should_be_may_be_asked_for_while_it_is_used(tmp_path: Path) -> None:
+async def test_installing_an_up_to_date_folder_is_allowed_while_it_is_used(tmp_path: Path) -> None:
     await install(tmp_path)
     with schema_in_use(tmp_path):
         assert not await install(tmp_path)
@@ -79,14 +79,14 @@ async def test_a_newer_catalog_is_refused(tmp_path: Path) -> None:
         await install(tmp_path)
 
 
-def test_a_folder_that_cannot_be_made_is_one_sentence(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_created_is_reported_in_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(DataFolderError, match=r"cannot use .* for data: Not a directory"):
         create_data_folder(tmp_path / "file" / "below")
 
 
 def media(folder: Path) -> Path:
-    """Leave a file of a video as an installation has it."""
+    """Add a file of a video, as in an installation."""
     file = folder / OBJECTS / "sources" / "AAAAAAAAAAAA" / "1"
     file.parent.mkdir(parents=True)
     file.write_bytes(b"x")
@@ -138,7 +138,7 @@ async def test_an_empty_postgresql_database_is_not_filled_for_used_media(
 
 
 async def without_keys(folder: Path, hash_: str) -> Path:
-    """Make an installation as a version without keys left it, with one video and one file."""
+    """Make an installation of a version without keys, with one video and one file."""
 
     async def make() -> None:
         async with (
@@ -169,7 +169,7 @@ async def without_keys(folder: Path, hash_: str) -> Path:
     return media(folder)
 
 
-async def test_an_installation_of_before_there_were_keys_is_upgraded(tmp_path: Path) -> None:
+async def test_an_installation_without_a_key_is_upgraded(tmp_path: Path) -> None:
     file = await without_keys(tmp_path, "AAAAAAAAAAAA")
     assert await install(tmp_path)
     [(key,)] = run_sql(tmp_path / DATABASE, "SELECT key FROM installation")
@@ -177,7 +177,7 @@ async def test_an_installation_of_before_there_were_keys_is_upgraded(tmp_path: P
     assert file.exists()
 
 
-async def test_a_foreign_database_of_before_there_were_keys_is_refused(tmp_path: Path) -> None:
+async def test_a_foreign_database_without_a_key_is_refused(tmp_path: Path) -> None:
     file = await without_keys(tmp_path, "BBBBBBBBBBBB")
     with pytest.raises(StoreMismatch):
         await install(tmp_path)

@@ -46,7 +46,7 @@ def holder(lock: str, folder: Path, *more: str) -> Generator[subprocess.Popen[st
             process.kill()
 
 
-def test_a_second_writer_is_told_who_the_first_is(tmp_path: Path) -> None:
+def test_the_refusal_of_a_second_writer_names_the_first(tmp_path: Path) -> None:
     with holder("writer_lock", tmp_path, "ingest") as other:
         words = rf"another Headend is running on .* \(headend ingest, process {other.pid}\)"
         with pytest.raises(DataFolderError, match=words), writer_lock(tmp_path, "serve"):
@@ -55,7 +55,7 @@ def test_a_second_writer_is_told_who_the_first_is(tmp_path: Path) -> None:
             assert not vacant
 
 
-def test_a_killed_writer_leaves_its_place(tmp_path: Path) -> None:
+def test_the_lock_of_a_killed_writer_is_free(tmp_path: Path) -> None:
     with holder("writer_lock", tmp_path, "ingest") as other:
         other.send_signal(signal.SIGKILL)
         other.wait()
@@ -65,7 +65,7 @@ def test_a_killed_writer_leaves_its_place(tmp_path: Path) -> None:
             pass
 
 
-def test_a_writer_waits_for_who_only_looks(tmp_path: Path) -> None:
+def test_a_writer_waits_for_a_process_that_checks_the_lock(tmp_path: Path) -> None:
     def take() -> None:
         with writer_lock(tmp_path, "ingest"):
             pass
@@ -77,7 +77,7 @@ def test_a_writer_waits_for_who_only_looks(tmp_path: Path) -> None:
         taking.result(timeout=10)
 
 
-def test_the_form_is_shared_by_all_who_rely_on_it_and_changed_by_one_alone(tmp_path: Path) -> None:
+def test_the_schema_lock_is_shared_by_users_and_exclusive_for_a_migration(tmp_path: Path) -> None:
     with (
         holder("schema_in_use", tmp_path),
         schema_in_use(tmp_path),
@@ -95,7 +95,7 @@ def test_the_form_is_shared_by_all_who_rely_on_it_and_changed_by_one_alone(tmp_p
         pass
 
 
-def test_a_folder_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
+def test_a_missing_folder_is_reported_in_one_sentence(tmp_path: Path) -> None:
     missing = tmp_path / "none"
     with (
         pytest.raises(DataFolderError, match=r"cannot use .*none for data"),

@@ -1,4 +1,4 @@
-"""`headend migrate --media-to`: between a data folder and a bucket, and what it refuses."""
+"""`headend migrate --media-to`: copies between a data folder and a bucket, and refusals."""
 
 import asyncio
 import os
@@ -50,14 +50,14 @@ class MediaInstallation(NamedTuple):
         return (self.objects / "installation").read_text()
 
     def keys(self) -> list[str]:
-        """What the bucket has."""
+        """Return the keys in the bucket."""
         begin = len(self.bucket.prefix) + 1
         return [
             each[begin:] for each in self.server.keys(self.bucket.bucket, self.bucket.prefix + "/")
         ]
 
     def media(self) -> list[str]:
-        """What the folder has, without files that are no objects."""
+        """Return the objects in the folder."""
         files = [each for each in self.objects.rglob("*") if each.is_file()]
         names = [each.relative_to(self.objects).as_posix() for each in files]
         return sorted(each for each in names if not each.startswith("."))
@@ -78,7 +78,7 @@ class MediaInstallation(NamedTuple):
         }
 
     async def bind(self, folder: Path | None = None) -> None:
-        """Look whether the bucket, or a folder, belongs to the catalog, as each start does."""
+        """Check that the bucket, or a folder, belongs to the catalog, as each start does."""
         async with open_catalog(self.data / DATABASE, migrate=False) as catalog:
             if folder is None:
                 await bind_objects(catalog, S3Bucket(self.bucket), store="the bucket")
@@ -92,9 +92,11 @@ def site(s3_server: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     for name, value in s3_server.credentials.items():
         monkeypatch.setenv(name, value)
     asyncio.run(installed(tmp_path / "data"))
-    made = MediaInstallation(tmp_path / "data", s3_server.new_bucket("some/prefix"), s3_server)
-    put(made.objects, SEGMENT, f"sources/{VIDEO}/1", f"live/{VIDEO}/poster/720p.jpg")
-    return made
+    installation = MediaInstallation(
+        tmp_path / "data", s3_server.new_bucket("some/prefix"), s3_server
+    )
+    put(installation.objects, SEGMENT, f"sources/{VIDEO}/1", f"live/{VIDEO}/poster/720p.jpg")
+    return installation
 
 
 def put(objects: Path, *addresses: str) -> None:
@@ -107,29 +109,29 @@ def test_media_move_to_a_bucket_and_back(site: MediaInstallation, tmp_path: Path
     put(site.objects, "uploads/one")
     media = [each for each in site.media() if each != "uploads/one"]
     size = sum((site.objects / each).stat().st_size for each in media if each != "installation")
-    done = site.migrate("--media-to", str(site.bucket))
-    assert (done.exit_code, done.output.splitlines()) == (0, [
+    copy = site.migrate("--media-to", str(site.bucket))
+    assert (copy.exit_code, copy.output.splitlines()) == (0, [
         f"copied 3 objects, {size} B: {site.bucket} has all 3 objects of {site.objects}, {size} B",
         f"start with storage.url set to {site.bucket}, storage.endpoint set to"
         f" {site.bucket.endpoint}, storage.region set to {site.bucket.region}; nothing was removed"
         f" from {site.objects}",
-    ]), done.output  # fmt: skip
+    ]), copy.output  # fmt: skip
     assert site.keys() == media
     asyncio.run(site.bind())
-    there = {"HEADEND_STORAGE__URL": str(site.bucket)}
-    back = site.migrate("--media-to", str(tmp_path / "back"), **there)
+    in_bucket = {"HEADEND_STORAGE__URL": str(site.bucket)}
+    back = site.migrate("--media-to", str(tmp_path / "back"), **in_bucket)
     assert back.exit_code == 0, back.output
     assert f"{tmp_path / 'back' / OBJECTS} has all 3 objects of {site.bucket}" in back.output
     assert f"start with storage.url empty and data set to {tmp_path / 'back'};" in back.output
-    repeated = site.migrate("--media-to", str(tmp_path / "back"), **there)
+    repeated = site.migrate("--media-to", str(tmp_path / "back"), **in_bucket)
     assert repeated.output.startswith("copied 0 objects, 0 B:")
-    again = MediaInstallation(tmp_path / "back", site.bucket, site.server)
-    assert again.media() == media
-    assert again.key == site.key
+    restored = MediaInstallation(tmp_path / "back", site.bucket, site.server)
+    assert restored.media() == media
+    assert restored.key == site.key
 
 
 @pytest.mark.parametrize("way", ["to the bucket", "to a folder"])
-def test_a_killed_copy_is_no_whole_one_and_goes_on(
+def test_a_killed_copy_is_marked_as_unfinished_and_can_be_continued(
     site: MediaInstallation, tmp_path: Path, way: str
 ) -> None:
     put(site.objects, *(f"videos/{VIDEO}/1/720p/{number}.m4s" for number in range(160)))
@@ -140,37 +142,37 @@ def test_a_killed_copy_is_no_whole_one_and_goes_on(
         place, named = str(back.data), {"HEADEND_STORAGE__URL": place}
         keys, bind = back.media, partial(site.bind, back.objects)
     # Its progress is not read, so it waits for the terminal after some 50 objects.
-    here, there = pty.openpty()
+    terminal, child_terminal = pty.openpty()
     child = subprocess.Popen(
         [sys.executable, "-c", "from headend.command import main; main()", "migrate",
          "--media-to", place],
         env={**os.environ, **site.environment, **named}, stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL, stderr=there,
+        stdout=subprocess.DEVNULL, stderr=child_terminal,
     )  # fmt: skip
     try:
         poll(lambda: len(keys()) > 10, within=60, what="the first objects")
-        shown = os.read(here, 80)
+        progress = os.read(terminal, 80)
     finally:
         child.kill()
         child.wait()
-        os.close(here)
-        os.close(there)
-    assert b"of 3 folders, " in shown
+        os.close(terminal)
+        os.close(child_terminal)
+    assert b"of 3 folders, " in progress
     first = set(keys())
     assert len(first) < 160
     assert "installation.copying" in first
     assert "installation" not in first
     with pytest.raises(UnfinishedCopy):
         asyncio.run(bind())
-    done = site.migrate("--media-to", place, **named)
-    assert done.exit_code == 0, done.output
-    copied = int(done.output.partition(" objects")[0].removeprefix("copied "))
+    second_copy = site.migrate("--media-to", place, **named)
+    assert second_copy.exit_code == 0, second_copy.output
+    copied = int(second_copy.output.partition(" objects")[0].removeprefix("copied "))
     assert copied == len(set(site.media()) - first - {"installation"})
     assert keys() == site.media()
     asyncio.run(bind())
 
 
-def test_the_media_of_another_installation_are_left_alone(
+def test_media_of_another_installation_are_refused_and_not_changed(
     site: MediaInstallation, tmp_path: Path
 ) -> None:
     other = tmp_path / "other"
@@ -192,7 +194,7 @@ def test_nothing_is_copied_while_a_process_writes(site: MediaInstallation) -> No
         assert site.migrate("--media-to", str(site.bucket)).exit_code == 0
 
 
-def test_nothing_is_copied_while_a_host_lives(
+def test_nothing_is_copied_while_a_host_is_alive(
     site: MediaInstallation, postgres_server: PostgresServer
 ) -> None:
     async def begin(url: str) -> int:
@@ -242,7 +244,7 @@ def test_media_and_database_move_together(
         asyncio.run(bind())
 
 
-def test_a_bucket_that_fails_is_one_sentence(site: MediaInstallation) -> None:
+def test_a_failing_bucket_is_reported_in_one_sentence(site: MediaInstallation) -> None:
     missing = site.migrate("--media-to", "s3://no-such-bucket/there")
     assert missing.exit_code == 1
     assert missing.output == (
@@ -264,13 +266,13 @@ URL = "s3://media/one"
         (URL, "", "--media-to takes s3://BUCKET/PREFIX or a data folder"),
     ],
 )
-def test_a_target_that_makes_no_sense_is_refused(place: str, to: str, words: str) -> None:
+def test_an_invalid_target_is_refused(place: str, to: str, words: str) -> None:
     settings, _ = load(file=None, environment={}, options={"storage.url": place})
     with pytest.raises(MediaCopyRefused, match=words):
         media_target(settings, to, endpoint=None, region=None)
 
 
-def test_the_server_is_that_of_the_settings_unless_it_is_given() -> None:
+def test_the_bucket_server_is_the_given_one_or_that_of_the_settings() -> None:
     named = {"HEADEND_STORAGE__ENDPOINT": "https://a", "HEADEND_STORAGE__REGION": "here"}
     settings, _ = load(file=None, environment=named, options={})
     target = media_target(settings, URL, endpoint=None, region=None)

@@ -48,10 +48,10 @@ def test_a_url_names_a_bucket(tmp_path: Path) -> None:
         "HEADEND_STORAGE__REGION": "eu-central-1",
     }
     bucket_place = bucket_of(load(file=None, environment=environment, options={})[0])
-    wanted = S3Location(
+    expected = S3Location(
         bucket="media", prefix="one", endpoint="http://127.0.0.1:1", region="eu-central-1"
     )
-    assert bucket_place == wanted
+    assert bucket_place == expected
     assert isinstance(read_store(tmp_path, bucket_place), S3Bucket)
     assert list(tmp_path.iterdir()) == []
     with open_store(tmp_path, bucket_place) as store:
@@ -80,7 +80,7 @@ async def test_an_installation_and_a_bucket_belong_together(
     ("public", "origin"),
     [("", "http://10.0.0.5:7480"), ("https://s3.example.org", "https://s3.example.org")],
 )
-def test_viewers_reach_the_bucket_by_an_address_of_their_own(public: str, origin: str) -> None:
+def test_viewers_reach_the_bucket_at_its_public_address(public: str, origin: str) -> None:
     environment = {
         "HEADEND_STORAGE__URL": "s3://media/one",
         "HEADEND_STORAGE__ENDPOINT": "http://10.0.0.5:7480",

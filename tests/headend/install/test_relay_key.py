@@ -1,4 +1,4 @@
-"""TLS between hosts: two of one secret accept each other, and nobody else."""
+"""TLS between hosts: those with the same secret accept each other, and no other peer."""
 
 import ssl
 

@@ -1,4 +1,4 @@
-"""The metrics of the edge: of a process that publishes, that follows, that does both or neither."""
+"""The edge's metrics of processes that publish, follow, do both, or neither."""
 
 import asyncio
 from pathlib import Path

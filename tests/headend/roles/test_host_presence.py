@@ -1,4 +1,4 @@
-"""A process is a host while it runs: seen, told what it owns, and lost when it is not seen."""
+"""A process is a registered host while it runs: it updates its row, and is lost if it cannot."""
 
 import asyncio
 import logging
@@ -62,7 +62,7 @@ class ReportedPresence:
 
 
 async def change(location: Path, statement: str) -> None:
-    """Change rows; the loop goes on meanwhile, as a transaction in it may have the lock."""
+    """Change rows in a thread, since a transaction in this loop may have the lock."""
     await asyncio.to_thread(run_sql, location, statement)
 
 
@@ -94,7 +94,7 @@ async def test_a_host_is_seen_and_reports_what_it_owns(
         await until(lambda: host.last == {})
         await change(sqlite_database, "UPDATE hosts SET seen_us = 0 WHERE name = 'here'")
         await host.next_report()
-        await host.next_report()  # of a turn that began after the update
+        await host.next_report()  # from a turn that began after the update
         (record, _) = await catalog.hosts.find_all(NEVER)
         assert (record.name, record.role, record.alive) == ("here", "ingest", True)
         assert "lost" not in host.reports
@@ -156,7 +156,7 @@ async def test_a_host_that_stops_takes_no_new_streams_even_if_it_registers_again
         assert again.capacity == 0
 
 
-async def test_of_two_processes_of_one_name_the_later_is_the_host(
+async def test_of_two_processes_with_one_name_the_later_is_the_host(
     catalog: Catalog, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with running(catalog) as host:
@@ -172,7 +172,7 @@ async def test_of_two_processes_of_one_name_the_later_is_the_host(
         assert host.number > later
 
 
-async def test_a_process_whose_name_another_one_has_does_not_start(catalog: Catalog) -> None:
+async def test_a_process_with_the_name_of_a_live_host_does_not_start(catalog: Catalog) -> None:
     async with running(catalog) as first, asyncio.TaskGroup() as tasks:
         second = ReportedPresence(catalog, dead_seconds=NEVER)
         starting = tasks.create_task(refused_start(second.presence))
@@ -190,7 +190,7 @@ async def refused_start(presence: HostPresence) -> str:
     return str(caught.value)
 
 
-async def test_a_process_takes_the_place_of_its_predecessor_at_once(catalog: Catalog) -> None:
+async def test_a_restarted_process_replaces_its_predecessor_at_once(catalog: Catalog) -> None:
     killed = await catalog.hosts.register("here", "ingest", None, "1")
     host = ReportedPresence(catalog, dead_seconds=NEVER)
     await host.presence.start(predecessor=killed)
@@ -210,7 +210,7 @@ async def test_a_process_waits_until_another_of_its_name_is_gone(
     assert [each.id for each in await catalog.hosts.find_all(NEVER)] == [host.number]
 
 
-async def test_a_host_that_cannot_leave_ends_all_the_same(
+async def test_a_host_that_cannot_deregister_still_ends(
     catalog: Catalog, sqlite_database: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     host = ReportedPresence(catalog, dead_seconds=NEVER)

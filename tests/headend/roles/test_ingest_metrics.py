@@ -1,4 +1,4 @@
-"""The metrics of an ingest: what its listener and its runs counted."""
+"""The metrics of an ingest: the counters of its listener and its runs."""
 
 import asyncio
 import re
@@ -78,17 +78,17 @@ def test_links_to_other_hosts_have_their_figures(tmp_path: Path) -> None:
                 transcoding = LiveTranscoding(
                     objects=objects, edge=MemoryEdge(), window=LiveWindow()
                 )
-                found = [
+                figures_of_hosts = [
                     figures(listener_of(host), transcoding, LoopLag()) for host in (owner, other)
                 ]
-            at_owner, at_other = found
+            at_owner, at_other = figures_of_hosts
             for name, count in (("links", 1), ("encoders", 1), ("links_lost_total", 0)):
                 assert at_owner[f'headend_relay_{name}{{direction="in"}}'] == count
                 assert at_other[f'headend_relay_{name}{{direction="out"}}'] == count
             sent = at_other['headend_relay_bytes_out_total{direction="out"}']
             assert sent > 1_000
             received = at_owner['headend_relay_bytes_in_total{direction="in"}']
-            assert received == pytest.approx(sent, rel=0.1)  # the newest may be on their way
+            assert received == pytest.approx(sent, rel=0.1)  # the newest may be in transit
             assert at_owner["headend_relay_kept_bytes"] == 0
             assert at_other["headend_relay_kept_bytes"] == other.client.memory.size_bytes > 0
             for link in owner.links:
@@ -106,11 +106,11 @@ async def test_a_run_has_its_figures_while_it_is_open(tmp_path: Path) -> None:
             run.metrics.packets = 5
             run.metrics.dropped = 2
             run.metrics.rung_cpu_seconds["720p"] = 0.5
-            found = figures(listener, transcoding, LoopLag())
-        left = figures(listener, transcoding, LoopLag())
-    assert found["headend_runs"] == 1
-    assert found[f'headend_run_packets_total{{stream="{STREAM}"}}'] == 5
-    assert found[f'headend_run_dropped_packets_total{{stream="{STREAM}"}}'] == 2
-    assert found[f'headend_rung_cpu_seconds_total{{rendition="720p",stream="{STREAM}"}}'] == 0.5
-    assert left["headend_runs"] == 0
-    assert not any(STREAM in name for name in left)
+            during = figures(listener, transcoding, LoopLag())
+        afterwards = figures(listener, transcoding, LoopLag())
+    assert during["headend_runs"] == 1
+    assert during[f'headend_run_packets_total{{stream="{STREAM}"}}'] == 5
+    assert during[f'headend_run_dropped_packets_total{{stream="{STREAM}"}}'] == 2
+    assert during[f'headend_rung_cpu_seconds_total{{rendition="720p",stream="{STREAM}"}}'] == 0.5
+    assert afterwards["headend_runs"] == 0
+    assert not any(STREAM in name for name in afterwards)

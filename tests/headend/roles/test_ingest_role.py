@@ -1,4 +1,4 @@
-"""The ingest role on a data folder: it listens, counts, and begins with no stream on air."""
+"""The ingest role on a data folder: it listens, counts, and starts with no stream on air."""
 
 import socket
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Recordings go when their days are over, with all their media."""
+"""Expired recordings are deleted with all their media."""
 
 import asyncio
 from pathlib import Path
@@ -36,25 +36,25 @@ async def recorded(
     return row.hash
 
 
-async def test_what_is_over_goes_and_the_rest_stays(tmp_path: Path) -> None:
+async def test_expired_recordings_are_deleted_and_others_stay(tmp_path: Path) -> None:
     with DiskObjects(tmp_path / "objects") as objects:
         async with open_catalog(migrated(tmp_path / "catalog.db"), migrate=True) as catalog:
             project = await catalog.projects.add("programmes", NOW_US)
             stream = await catalog.streams.add(project.id, "Morning", NOW_US)
             media = StoredMedia(objects, MemoryEdge())
-            gone = [await recorded(catalog, objects, stream, f"a{n}", 1) for n in range(3)]
+            expired = [await recorded(catalog, objects, stream, f"a{n}", 1) for n in range(3)]
             kept = await recorded(catalog, objects, stream, "b", 2)
             assert (
                 await delete_expired_recordings(catalog.recordings, media, NOW_US + DAY_US - 1) == 0
             )
             assert await delete_expired_recordings(catalog.recordings, media, NOW_US + DAY_US) == 3
             assert await objects.addresses("videos") == [f"videos/{kept}/1-1/audio/0.m4s"]
-            assert await catalog.videos.find_known([*gone, kept]) == {kept}
-            found = await catalog.events.find_page(project.id)
-            assert [event.subject for event in found.items][:3] == list(reversed(gone))
+            assert await catalog.videos.find_known([*expired, kept]) == {kept}
+            events = await catalog.events.find_page(project.id)
+            assert [event.subject for event in events.items][:3] == list(reversed(expired))
 
 
-async def test_they_go_at_the_start(tmp_path: Path) -> None:
+async def test_expired_recordings_are_deleted_at_the_start(tmp_path: Path) -> None:
     with DiskObjects(tmp_path / "objects") as objects:
         async with open_catalog(migrated(tmp_path / "catalog.db"), migrate=True) as catalog:
             project = await catalog.projects.add("programmes", NOW_US)
@@ -76,7 +76,7 @@ async def test_they_go_at_the_start(tmp_path: Path) -> None:
                 chore.cancel()
 
 
-async def test_what_is_being_recorded_is_not_cleared_away(tmp_path: Path) -> None:
+async def test_recordings_in_progress_are_not_deleted(tmp_path: Path) -> None:
     with DiskObjects(tmp_path / "objects") as objects:
         async with open_catalog(migrated(tmp_path / "catalog.db"), migrate=True) as catalog:
             project = await catalog.projects.add("programmes", NOW_US)

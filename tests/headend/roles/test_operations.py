@@ -1,4 +1,4 @@
-"""What an operator sees of a real installation."""
+"""The operator's report on a real installation."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -20,7 +20,7 @@ async def no_problems() -> list[str]:
     return []
 
 
-async def test_what_needs_an_operator_is_known_without_examining_everything(
+async def test_concerns_are_known_without_a_complete_examination(
     tmp_path: Path,
 ) -> None:
     settings = await installed(tmp_path / "data")
@@ -31,7 +31,7 @@ async def test_what_needs_an_operator_is_known_without_examining_everything(
             settings, catalog, version="1", store="/here", problems=no_problems, logged=list
         )
         assert [each.topic for each in await reporter.concerns()] == ["certificate rtmps.pem"]
-        # What only a whole examination finds is known from then on.
+        # Findings of a complete examination are remembered.
         await catalog.videos.add(1, new_video(), wall_clock_us(), by=None)
         assert [each.topic for each in await reporter.concerns()] == ["certificate rtmps.pem"]
         await reporter.examine()
@@ -39,7 +39,7 @@ async def test_what_needs_an_operator_is_known_without_examining_everything(
         assert [each.topic for each in await reporter.concerns()] == ["files"]
 
 
-async def test_the_report_is_of_this_machine_and_its_catalog(tmp_path: Path) -> None:
+async def test_the_report_describes_this_machine_and_its_catalog(tmp_path: Path) -> None:
     settings = await installed(tmp_path / "data")
 
     async def problems() -> list[str]:
@@ -56,19 +56,19 @@ async def test_the_report_is_of_this_machine_and_its_catalog(tmp_path: Path) -> 
         )
         assert isinstance(reporter, OperationsReporter)
         await catalog.videos.add(1, new_video(title="Film"), wall_clock_us(), by=None)
-        found = await reporter.report()
-        assert found.versions.headend == "1.2.3"
-        assert found.versions.tables == REVISION
-        assert found.versions.database.startswith("SQLite 3.")
-        assert found.machine.cores >= 1
-        assert 0 < found.machine.memory_free_bytes < found.machine.memory_bytes
-        assert 0 < found.disk.free_bytes < found.disk.total_bytes
-        assert found.disk.store == "/here"
-        assert found.disk.min_free_bytes == settings.storage.min_free_bytes
-        assert found.problems == ["the bucket does not answer"]
-        assert found.logged == [LINE]
-        assert found.hosts == ()
-        assert [job.title for job in found.workload.jobs] == ["Film"]
+        report = await reporter.report()
+        assert report.versions.headend == "1.2.3"
+        assert report.versions.tables == REVISION
+        assert report.versions.database.startswith("SQLite 3.")
+        assert report.machine.cores >= 1
+        assert 0 < report.machine.memory_free_bytes < report.machine.memory_bytes
+        assert 0 < report.disk.free_bytes < report.disk.total_bytes
+        assert report.disk.store == "/here"
+        assert report.disk.min_free_bytes == settings.storage.min_free_bytes
+        assert report.problems == ["the bucket does not answer"]
+        assert report.logged == [LINE]
+        assert report.hosts == ()
+        assert [job.title for job in report.workload.jobs] == ["Film"]
 
         findings = {each.topic: each for each in await reporter.examine()}
         assert findings["database"].verdict == "well"

@@ -1,4 +1,4 @@
-"""The origin role: what it serves itself, what it passes on, and what of both is logged."""
+"""The origin role: the requests that it serves, passes on, and logs."""
 
 import logging
 import re
@@ -50,7 +50,7 @@ def client_of(role: OriginRole, access: str = "off") -> httpx.AsyncClient:
     ("access", "logged"),
     [("off", set[str]()), ("api", {"/api/thing"}), ("all", {"/api/thing", "unknown"})],
 )
-async def test_requests_are_logged_as_far_as_the_setting_says(
+async def test_requests_are_logged_as_configured(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, access: str, logged: set[str]
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -88,7 +88,7 @@ async def test_private_addresses_prove_a_country_only_where_no_proxy_hides_viewe
 
 
 @pytest.mark.parametrize(("published", "status"), [(True, 200), (False, 404)])
-async def test_what_a_page_hides_no_address_serves(
+async def test_media_of_a_hidden_page_are_not_served(
     tmp_path: Path, published: bool, status: int
 ) -> None:
     async with role_on(tmp_path) as (role, catalog, objects), client_of(role) as client:
@@ -119,7 +119,7 @@ async def test_what_a_page_hides_no_address_serves(
         ),
     ],
 )
-async def test_media_are_redirected_as_the_settings_say(
+async def test_media_are_redirected_as_configured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: dict[str, str], target: str
 ) -> None:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "someone")
@@ -149,7 +149,7 @@ async def test_media_are_redirected_as_the_settings_say(
         ({"geo__database": "/none.mmdb"}, GeoError),
     ],
 )
-async def test_settings_that_cannot_be_are_refused_at_the_start(
+async def test_invalid_settings_are_refused_at_the_start(
     tmp_path: Path, changed: dict[str, str], error: type[Exception]
 ) -> None:
     with pytest.raises(error):

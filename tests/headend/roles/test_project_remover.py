@@ -1,4 +1,4 @@
-"""Deleted projects go with their media, also if the process that removes them is killed."""
+"""Deleted projects are removed with their media, even if the removing process is killed."""
 
 import asyncio
 import shutil
@@ -34,7 +34,7 @@ def anyio_backend() -> str:
 
 @pytest.fixture(scope="module")
 def deleted(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the catalog and the media; made once, as its many videos take seconds."""
+    """A folder with the catalog and the media; made once, since its many videos take seconds."""
     folder = tmp_path_factory.mktemp("deleted")
     asyncio.run(make(folder))
     return folder
@@ -42,7 +42,7 @@ def deleted(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def folder(deleted: Path, tmp_path: Path) -> Path:
-    """A copy of it for one test."""
+    """A copy of `deleted` for one test."""
     return shutil.copytree(deleted, tmp_path / "installation")
 
 
@@ -103,7 +103,7 @@ class KilledMedia(StoredMedia):
 
 
 @pytest.mark.parametrize("times", [1, 2])
-async def test_whoever_is_killed_between_media_and_rows_leaves_the_rest_to_the_next(
+async def test_a_removal_killed_between_media_and_rows_is_finished_by_the_next(
     catalog: Catalog, objects: DiskObjects, times: int
 ) -> None:
     with pytest.raises(asyncio.CancelledError):
@@ -116,7 +116,9 @@ async def test_whoever_is_killed_between_media_and_rows_leaves_the_rest_to_the_n
     assert await catalog.visibility.find(KEPT) is not None
 
 
-async def test_two_processes_at_once_do_no_harm(catalog: Catalog, objects: DiskObjects) -> None:
+async def test_two_processes_can_remove_the_same_projects(
+    catalog: Catalog, objects: DiskObjects
+) -> None:
     async with asyncio.TaskGroup() as tasks:
         for _ in range(2):
             stored = StoredMedia(objects, MemoryEdge())
@@ -124,7 +126,7 @@ async def test_two_processes_at_once_do_no_harm(catalog: Catalog, objects: DiskO
     assert await media(objects) == [f"sources/{KEPT}/1"]
 
 
-async def test_it_is_done_in_the_background_once_the_media_are_known_to_belong_here(
+async def test_projects_are_removed_in_the_background_once_the_media_are_verified(
     catalog: Catalog, objects: DiskObjects, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def foreign() -> None:

@@ -1,4 +1,4 @@
-"""A distant check is made once for all who ask within some seconds."""
+"""A remote check is made once for all calls within some seconds."""
 
 import asyncio
 
@@ -11,7 +11,7 @@ pytestmark = pytest.mark.anyio
 
 
 class CheckedDependency:
-    """Something that may be away."""
+    """A dependency that may be unavailable."""
 
     def __init__(self) -> None:
         self.checks = 0
@@ -23,7 +23,7 @@ class CheckedDependency:
         return self.problem
 
 
-async def test_many_who_ask_cost_one_check_in_three_seconds() -> None:
+async def test_many_calls_cause_one_check_in_three_seconds() -> None:
     dependency, clock = CheckedDependency(), ManualClock()
     check = RememberedCheck(dependency.check, clock)
     async with asyncio.TaskGroup() as tasks:

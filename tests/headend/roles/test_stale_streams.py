@@ -1,4 +1,4 @@
-"""Streams go off the air on paper when nobody writes runs any more, and not before."""
+"""Streams are marked as off the air once no process writes their runs, and not before."""
 
 import asyncio
 from contextlib import ExitStack
@@ -32,11 +32,11 @@ async def go_live(catalog: Catalog) -> None:
 
 async def off_the_air(catalog: Catalog) -> None:
     async with asyncio.timeout(30):
-        while await is_live(catalog):  # noqa: ASYNC110 # a database tells nobody of a change
+        while await is_live(catalog):  # noqa: ASYNC110 # a database does not report changes
             await asyncio.sleep(LOOK)
 
 
-async def test_states_stay_while_somebody_writes_and_go_when_nobody_does(tmp_path: Path) -> None:
+async def test_states_stay_while_a_writer_runs_and_are_reset_without_one(tmp_path: Path) -> None:
     await install(tmp_path)
     async with (
         open_catalog(tmp_path / DATABASE, migrate=False) as catalog,
@@ -57,7 +57,7 @@ async def test_states_stay_while_somebody_writes_and_go_when_nobody_does(tmp_pat
         keeping.cancel()
 
 
-async def test_a_folder_that_cannot_be_looked_at_ends_nothing(tmp_path: Path) -> None:
+async def test_an_unreadable_folder_resets_no_stream(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     folder.mkdir()
     await install(folder)
@@ -77,7 +77,7 @@ async def test_a_folder_that_cannot_be_looked_at_ends_nothing(tmp_path: Path) ->
         keeping.cancel()
 
 
-async def test_streams_of_a_host_that_is_gone_go_off_the_air_and_others_stay(
+async def test_streams_of_a_dead_host_are_marked_off_the_air_and_others_stay(
     tmp_path: Path,
 ) -> None:
     await install(tmp_path)
@@ -109,20 +109,20 @@ async def test_streams_that_are_taken_over_in_time_stay_on_the_air(tmp_path: Pat
     ):
         stream = (await catalog.streams.find_all())[0]
         first, second = [await catalog.hosts.register(name, "ingest", None, "1") for name in "ab"]
-        gone = (await catalog.owners.claim(stream.id, first, dead_seconds=60)).generation
+        generation = (await catalog.owners.claim(stream.id, first, dead_seconds=60)).generation
         await go_live(catalog)
         keeping = tasks.create_task(
             keep_resetting_unowned_streams(catalog, 60, interval=LOOK, grace=PATIENCE)
         )
         await asyncio.sleep(3 * PATIENCE)
-        await catalog.owners.claim(stream.id, second, dead_seconds=60, gone=gone)
+        await catalog.owners.claim(stream.id, second, dead_seconds=60, gone=generation)
         await catalog.hosts.leave(first)
         await asyncio.sleep(3 * PATIENCE)
         assert await is_live(catalog)
         keeping.cancel()
 
 
-async def test_a_catalog_that_cannot_be_read_ends_nothing(
+async def test_an_unreadable_catalog_resets_no_stream(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     await install(tmp_path)

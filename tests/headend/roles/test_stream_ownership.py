@@ -1,4 +1,4 @@
-"""Streams among hosts: who owns them, what a host stops serving, and which runs are ended."""
+"""Streams of several hosts: their owners, what a host stops serving, and which runs are ended."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -47,12 +47,12 @@ async def catalog(sqlite_database: Path) -> AsyncGenerator[Catalog]:
 
 async def presence(catalog: Catalog, name: str, address: str | None = None) -> HostPresence:
     identity = HostIdentity(name=name, role="ingest", address=address, version="1")
-    made = HostPresence(catalog, identity, dead_seconds=DEAD)
-    await made.register()
-    return made
+    host_presence = HostPresence(catalog, identity, dead_seconds=DEAD)
+    await host_presence.register()
+    return host_presence
 
 
-async def test_a_stream_belongs_to_one_host_until_it_lets_go(catalog: Catalog) -> None:
+async def test_a_stream_belongs_to_one_host_until_it_is_released(catalog: Catalog) -> None:
     here = CatalogOwnership(catalog, await presence(catalog, "here", "10.0.0.1:1937"))
     there = CatalogOwnership(catalog, await presence(catalog, "there"))
     assert await here.claim(GRANT) == Ownership(generation=FIRST, address=None)
@@ -64,12 +64,12 @@ async def test_a_stream_belongs_to_one_host_until_it_lets_go(catalog: Catalog) -
     assert await here.claim(GRANT, gone=SECOND) == Ownership(generation=THIRD, address=None)
 
 
-async def test_after_the_database_was_restored_from_a_backup_runs_go_on(
+async def test_runs_continue_after_the_database_was_restored_from_a_backup(
     catalog: Catalog, sqlite_database: Path, tmp_path: Path
 ) -> None:
     here = CatalogOwnership(catalog, await presence(catalog, "here"))
     with DiskObjects(tmp_path / "objects") as objects:
-        # Its newest owner claimed it an hour ago; the backup is of when it had its first one.
+        # The newest owner claimed it an hour ago; the backup is from the time of its first owner.
         seconds = (datetime.now(UTC) - datetime(2020, 1, 1, tzinfo=UTC)).total_seconds()
         owner = RunOwner(generation=round(seconds) - 3600, fenced=True)
         await interrupted_run(objects, GRANT.hash, owner)
@@ -102,7 +102,7 @@ async def test_a_host_that_is_not_registered_claims_nothing(catalog: Catalog) ->
 
 
 class KeptJournal(CatalogJournal):
-    """A journal that keeps what it writes."""
+    """A journal that records the written states."""
 
     def __init__(self, catalog: Catalog) -> None:
         super().__init__(catalog, lambda: 1)
@@ -117,7 +117,7 @@ class KeptJournal(CatalogJournal):
 async def watched(
     catalog: Catalog, edge: MemoryEdge, journal: KeptJournal | None = None
 ) -> AsyncGenerator[tuple[OwnershipWatch, LiveStreams]]:
-    """Serve a stream that this host owns, and watch that."""
+    """Serve a stream that this host owns, and watch its ownership."""
     ownership = CatalogOwnership(catalog, await presence(catalog, "here"))
     async with asyncio.TaskGroup() as tasks:
         journal = journal or KeptJournal(catalog)
@@ -131,7 +131,7 @@ async def watched(
         running.cancel()
 
 
-async def test_what_another_host_owns_is_served_no_longer(catalog: Catalog) -> None:
+async def test_a_stream_that_another_host_owns_is_no_longer_served(catalog: Catalog) -> None:
     edge = MemoryEdge()
     address = f"{live_stream(GRANT.hash)}/run/720p/1.m4s"
     await edge.put_part(address, b"media")
@@ -145,7 +145,7 @@ async def test_what_another_host_owns_is_served_no_longer(catalog: Catalog) -> N
         await until(lambda: edge.local_part(address) is None)
 
 
-async def test_a_run_that_was_taken_over_is_served_no_longer(catalog: Catalog) -> None:
+async def test_a_run_that_was_taken_over_is_no_longer_served(catalog: Catalog) -> None:
     async with watched(catalog, MemoryEdge()) as (watch, streams):
         watch.on_run_lost("another stream", FIRST)
         watch.on_run_lost(GRANT.hash, BEFORE_FIRST)  # of an earlier ownership
@@ -154,7 +154,7 @@ async def test_a_run_that_was_taken_over_is_served_no_longer(catalog: Catalog) -
 
 
 class AbandonedRun(msgspec.Struct, kw_only=True):
-    """A stream whose host is gone, and another host that looks for such."""
+    """A stream whose host is gone, and another host that searches for such streams."""
 
     catalog: Catalog
     objects: DiskObjects
@@ -170,7 +170,7 @@ class AbandonedRun(msgspec.Struct, kw_only=True):
 
 
 async def interrupted_run(objects: DiskObjects, hash_: str, owner: RunOwner = SOLE_OWNER) -> None:
-    """Begin a run, and leave it open."""
+    """Begin a run without ending it."""
     publication = await Publication.open(
         objects, MemoryEdge(), hash=hash_, now_us=NOW_US, window=WINDOW, owner=owner
     )
@@ -208,7 +208,7 @@ async def abandoned_run(
     )
 
 
-async def test_a_run_that_nobody_returns_to_is_ended_in_time(
+async def test_a_run_without_encoders_is_ended_after_the_window(
     catalog: Catalog, sqlite_database: Path, tmp_path: Path
 ) -> None:
     with DiskObjects(tmp_path / "objects") as objects:
@@ -220,16 +220,16 @@ async def test_a_run_that_nobody_returns_to_is_ended_in_time(
             assert not await abandoned.ended()
             await abandoned.runs.end_due(130.0)
             assert await abandoned.ended()
-            found = await catalog.streams.find(abandoned.stream.id)
-            assert found is not None
-            assert not found.paused
+            stream = await catalog.streams.find(abandoned.stream.id)
+            assert stream is not None
+            assert not stream.paused
             assert await abandoned.ownership.find_orphaned() == ()
-            # Its number goes on with the next owner.
+            # The next owner gets the next generation.
             owner = await abandoned.ownership.claim_stream(abandoned.stream.id)
             assert owner == Ownership(generation=THIRD, address=None)
 
 
-async def test_a_run_that_cannot_be_ended_is_tried_again(
+async def test_ending_a_run_is_retried_if_it_fails(
     catalog: Catalog, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with DiskObjects(tmp_path / "objects") as objects:
@@ -303,14 +303,14 @@ async def test_a_host_holds_a_stream_for_a_command_unless_another_owns_it(
             async with abandoned.runs.holding(number) as ours:
                 assert ours
                 assert (await there.claim_stream(number)).address == ""
-            # What it let go of may have a run; the host that looks for such finds it again.
+            # The released stream may have a run, so it is orphaned again.
             assert [each.stream for each in await abandoned.ownership.find_orphaned()] == [number]
             await there.claim_stream(number)
             async with abandoned.runs.holding(number) as ours:
                 assert not ours
 
 
-async def test_a_stream_that_this_host_owns_unawares_is_let_go(
+async def test_a_stream_that_this_host_owns_without_knowing_is_released(
     catalog: Catalog, tmp_path: Path
 ) -> None:
     """The connection to the catalog died after the claim and before its answer."""
@@ -331,7 +331,7 @@ async def test_a_stream_that_this_host_owns_unawares_is_let_go(
             assert await abandoned.ended()
 
 
-async def test_a_stream_that_is_served_or_held_is_not_let_go(
+async def test_a_stream_that_is_served_or_held_is_not_released(
     catalog: Catalog, tmp_path: Path
 ) -> None:
     with DiskObjects(tmp_path / "objects") as objects:
@@ -363,7 +363,7 @@ async def test_a_stream_that_is_served_or_held_is_not_let_go(
 async def test_streams_without_an_open_run_are_forgotten_in_batches(
     catalog: Catalog, sqlite_database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every stream that was ever live is left when hosts are introduced."""
+    """When an installation begins to use hosts, every stream that was ever live has no owner."""
     monkeypatch.setattr(owners, "ORPHANED_AT_ONCE", 4)
     with DiskObjects(tmp_path / "objects") as objects:
         async with asyncio.TaskGroup() as tasks:
@@ -380,32 +380,32 @@ async def test_streams_without_an_open_run_are_forgotten_in_batches(
             await abandoned.runs.end_due(100.0)
             still = [abandoned.stream.id, added[7].id]
             assert [each.stream for each in await abandoned.ownership.find_orphaned()] == still
-            # None of them was claimed for it.
+            # No stream was claimed for that.
             assert claims == run_sql(sqlite_database, "SELECT max(generation) FROM stream_owners")
             await abandoned.runs.end_due(130.0)
             assert await abandoned.ended()
             assert await abandoned.ownership.find_orphaned() == ()
 
 
-async def test_what_is_claimed_meanwhile_is_not_forgotten(catalog: Catalog) -> None:
+async def test_a_stream_claimed_meanwhile_keeps_its_owner(catalog: Catalog) -> None:
     stream = (await catalog.installation.first_start(1)).stream
     assert stream is not None
     here = CatalogOwnership(catalog, await presence(catalog, "here"))
     owner = await here.claim_stream(stream.id)
     await here.release_stream(stream.id, owner.generation, ended=False)
-    left = await here.find_orphaned()
-    assert [(each.released, each.paused) for each in left] == [(True, False)]
+    orphaned = await here.find_orphaned()
+    assert [(each.released, each.paused) for each in orphaned] == [(True, False)]
     there = await presence(catalog, "there")
-    taken = await CatalogOwnership(catalog, there).claim_stream(stream.id)
-    await here.forget(left)
+    ownership = await CatalogOwnership(catalog, there).claim_stream(stream.id)
+    await here.forget(orphaned)
     assert there.host is not None
-    assert await catalog.owners.owned_by(there.host) == {stream.id: taken.generation}
+    assert await catalog.owners.owned_by(there.host) == {stream.id: ownership.generation}
 
 
-async def test_the_end_of_a_served_stream_is_looked_at_later(
+async def test_the_run_of_a_stream_that_was_served_is_checked_later(
     catalog: Catalog, tmp_path: Path
 ) -> None:
-    """It may have failed to write the end of its run."""
+    """Writing the end of its run may have failed."""
     with DiskObjects(tmp_path / "objects") as objects:
         async with asyncio.TaskGroup() as tasks:
             abandoned = await abandoned_run(catalog, objects, tasks)
@@ -421,7 +421,7 @@ async def test_the_end_of_a_served_stream_is_looked_at_later(
             assert await abandoned.ownership.find_orphaned() == ()
 
 
-async def test_states_are_written_again_by_a_host_that_was_not_seen(catalog: Catalog) -> None:
+async def test_a_host_writes_its_states_again_after_it_was_lost(catalog: Catalog) -> None:
     journal = KeptJournal(catalog)
     async with watched(catalog, MemoryEdge(), journal) as (watch, _):
         await until(lambda: len(journal.states) == 1)

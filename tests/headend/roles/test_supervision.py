@@ -8,7 +8,7 @@ from tests.support.ingest.virtual_clock import run
 
 
 class Work:
-    """Fails with the given causes, one at each start, and runs on after the last."""
+    """Fails at each start with the next of the given causes; afterwards keeps running."""
 
     def __init__(self, *causes: Exception, runs_for: float = 0.0) -> None:
         self.starts: list[float] = []
@@ -36,20 +36,20 @@ def pauses(work: Work, runs_for: float = 0.0) -> list[float]:
     ]
 
 
-def test_a_task_that_fails_is_started_again_and_the_others_go_on() -> None:
+def test_a_failed_task_is_restarted_and_the_others_continue() -> None:
     broken, healthy = Work(KeyError("gone")), Work()
     run(run_for(30, broken, healthy))
     assert len(broken.starts) == 2
     assert len(healthy.starts) == 1
 
 
-def test_each_further_start_waits_longer_up_to_a_minute() -> None:
+def test_each_restart_waits_longer_up_to_a_minute() -> None:
     work = Work(*(ValueError(str(each)) for each in range(9)))
     run(run_for(1000, work))
     assert pauses(work) == [1, 2, 4, 8, 16, 32, 60, 60, 60]
 
 
-def test_a_task_that_ran_for_long_is_started_again_soon() -> None:
+def test_a_task_that_ran_long_is_restarted_soon() -> None:
     work = Work(*(ValueError("rare") for _ in range(3)), runs_for=61.0)
     run(run_for(300, work))
     assert pauses(work, 61.0) == [1, 1, 1]
@@ -66,7 +66,7 @@ def test_a_fault_is_logged_with_its_traceback_once(caplog: pytest.LogCaptureFixt
     assert [vars(record)["again_in"] for record in records] == [1, 2, 4, 8]
 
 
-def test_a_task_that_is_done_is_not_started_again() -> None:
+def test_a_finished_task_is_not_restarted() -> None:
     starts: list[int] = []
 
     async def once() -> None:

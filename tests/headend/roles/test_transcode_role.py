@@ -1,4 +1,4 @@
-"""The workers of a process, as its role makes them."""
+"""The workers of a process, as its role creates them."""
 
 import asyncio
 import os
@@ -25,27 +25,27 @@ HOUR_NS = 3600 * 10**9
 LEASE_US = 300_000_000
 
 
-async def test_workers_on_a_host_whose_clock_is_ahead_take_nothing_from_others(
+async def test_workers_on_a_host_with_a_clock_ahead_take_no_leased_jobs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "a.mp4").write_text("no film")
     async with vod_fixture(tmp_path / "data") as vod:
         await vod.add(tmp_path / "a.mp4")
-        held = await vod.catalog.jobs.lease("another host", now_us(), lease_us=LEASE_US)
-        assert held is not None
+        job = await vod.catalog.jobs.lease("another host", now_us(), lease_us=LEASE_US)
+        assert job is not None
         right = time.time_ns
         monkeypatch.setattr(time, "time_ns", lambda: right() + HOUR_NS)
         workers = create_file_workers(TranscodeSettings(), vod.catalog, vod.objects)
         async with asyncio.TaskGroup() as tasks:
             running = tasks.create_task(workers.run())
-            for _ in range(3):  # after each they look for more
+            for _ in range(3):  # after each job, they search for more
                 other = (await vod.add(tmp_path / "a.mp4")).video.id
                 assert (await vod.wait_until_ended(other, within=60)).state == "failed"
             running.cancel()
-        await vod.catalog.jobs.extend(held, right() // 1000)
+        await vod.catalog.jobs.extend(job, right() // 1000)
 
 
-async def test_the_health_of_the_store_is_that_of_disk_and_catalog(
+async def test_the_store_is_healthy_only_if_disk_and_catalog_are(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with vod_fixture(tmp_path / "data") as vod:
@@ -61,7 +61,7 @@ async def test_the_health_of_the_store_is_that_of_disk_and_catalog(
     await folder.close()
 
 
-async def test_workers_share_the_cores_that_their_process_may_use() -> None:
+async def test_workers_use_the_cores_that_their_process_may_use() -> None:
     def pinned(settings: TranscodeSettings) -> int:
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # of this thread alone
         return usable_cores(settings)

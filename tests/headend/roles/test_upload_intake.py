@@ -1,4 +1,4 @@
-"""Uploads looked at by real engines: what they are, or a sentence for their sender."""
+"""Uploads probed by real engines: their facts, or a reason for the sender."""
 
 from pathlib import Path
 
@@ -23,11 +23,11 @@ def stored(folder: Path, data: bytes) -> Path:
     return path
 
 
-async def test_a_video_is_known_by_its_facts(tmp_path: Path) -> None:
-    found = await probe_upload(stored(tmp_path, clip()))
-    assert found is not None
-    assert (found.width, found.height) == (640, 360)
-    assert abs(found.length_us - 1_000_000) < 100_000
+async def test_a_video_is_accepted_with_its_size_and_length(tmp_path: Path) -> None:
+    probe = await probe_upload(stored(tmp_path, clip()))
+    assert probe is not None
+    assert (probe.width, probe.height) == (640, 360)
+    assert abs(probe.length_us - 1_000_000) < 100_000
 
 
 async def test_a_picture_becomes_posters_and_a_slate(tmp_path: Path) -> None:
@@ -37,7 +37,7 @@ async def test_a_picture_becomes_posters_and_a_slate(tmp_path: Path) -> None:
     assert picture_size(await uploaded_slate(path)) == (1920, 1080)
 
 
-async def test_what_is_neither_is_refused_with_a_sentence(tmp_path: Path) -> None:
+async def test_a_file_that_is_no_video_or_picture_is_refused_with_a_reason(tmp_path: Path) -> None:
     path = stored(tmp_path, b"Dear diary")
     for looked in (probe_upload(path), uploaded_posters(path, 640, 360), uploaded_slate(path)):
         with pytest.raises(FileRefused) as refused:
@@ -45,7 +45,7 @@ async def test_what_is_neither_is_refused_with_a_sentence(tmp_path: Path) -> Non
         assert refused.value.reason.endswith(".")
 
 
-async def test_an_intake_keeps_to_the_settings(tmp_path: Path) -> None:
+async def test_an_intake_has_the_configured_limits(tmp_path: Path) -> None:
     with DiskObjects(tmp_path) as objects:
         limits = UploadLimits(most_bytes=7)
         intake = create_intake(objects, 5, limits)

@@ -1,4 +1,4 @@
-"""The roles, each on a data folder of its own: what it serves, and when it is ready."""
+"""Each role on its own data folder: what it serves, and when it is ready."""
 
 from pathlib import Path
 from socket import gethostname
@@ -25,7 +25,7 @@ from tests.support.waiting import until
         pytest.param(TRANSCODE, False, False, id="transcode"),
     ],
 )
-async def test_a_role_runs_what_it_is_for(
+async def test_a_role_runs_its_parts_only(
     tmp_path: Path, role: Role, ingests: bool, serves: bool
 ) -> None:
     settings = await installed(tmp_path, storage__min_free_bytes="0")
@@ -84,7 +84,7 @@ async def test_a_role_that_receives_streams_is_a_host_of_a_shared_database(
 
 
 @pytest.mark.parametrize("role", [SERVE, INGEST, API], ids=lambda role: role.name)
-async def test_a_role_without_its_redis_is_ready_says_so_and_waits(
+async def test_a_role_without_its_redis_is_ready_with_a_problem_and_waits(
     tmp_path: Path, role: Role
 ) -> None:
     with redis_server(tmp_path) as redis:

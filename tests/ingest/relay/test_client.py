@@ -1,4 +1,4 @@
-"""Links to owners: one each, opened on demand, and what is known of an owner that refuses."""
+"""Links to owners: one per owner, opened on demand; unreachable owners and those that are gone."""
 
 import asyncio
 
@@ -41,7 +41,7 @@ def test_hosts_relay_to_each_other() -> None:
     play(scenario())
 
 
-def test_only_an_owner_that_was_there_before_counts_as_gone() -> None:
+def test_only_an_owner_that_was_connected_before_counts_as_gone() -> None:
     async def scenario() -> None:
         async with installation() as hosts:
             owner, other = await hosts.start(), await hosts.start()
@@ -75,7 +75,7 @@ def test_an_owner_that_answers_nothing_is_unreachable_after_two_seconds() -> Non
     play(scenario())
 
 
-def test_hosts_with_different_secrets_are_one_line_in_each_log(
+def test_hosts_with_different_secrets_log_one_line_each(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def scenario() -> None:
@@ -98,7 +98,7 @@ def test_hosts_with_different_secrets_are_one_line_in_each_log(
 
 
 @pytest.mark.parametrize("address", ["nonsense", "[::1]:no", "127.0.0.1:99999999", ":"])
-def test_an_address_that_is_none_is_unreachable(address: str) -> None:
+def test_an_invalid_address_is_unreachable(address: str) -> None:
     async def scenario() -> None:
         async with installation() as hosts:
             other = await hosts.start()

@@ -1,4 +1,4 @@
-"""Frames whole, byte by byte, cut at every place, and longer than they may be."""
+"""Frames that arrive whole, byte by byte or cut anywhere, and frames that are too long."""
 
 import random
 
@@ -10,11 +10,11 @@ CONTENTS = [b"", b"a", b"\0\0\0\4", b"x" * 300, b"", b"end"]
 STREAM = b"".join(len(each).to_bytes(4) + each for each in CONTENTS)
 
 
-def test_frames_that_arrive_at_once_come_in_their_order() -> None:
+def test_frames_that_arrive_at_once_are_read_in_order() -> None:
     assert list(FrameReader().receive(STREAM)) == CONTENTS
 
 
-def test_frames_that_arrive_byte_by_byte_are_the_same() -> None:
+def test_frames_are_the_same_when_they_arrive_byte_by_byte() -> None:
     reader = FrameReader()
     assert [
         frame for at in range(len(STREAM)) for frame in reader.receive(STREAM[at : at + 1])
@@ -22,15 +22,15 @@ def test_frames_that_arrive_byte_by_byte_are_the_same() -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_frames_that_are_cut_anywhere_are_the_same(seed: int) -> None:
+def test_frames_are_the_same_wherever_they_are_cut(seed: int) -> None:
     chance, reader = random.Random(seed), FrameReader()
-    found: list[bytes] = []
+    contents: list[bytes] = []
     at = 0
     while at < len(STREAM):
         size = chance.randint(1, 40)
-        found += reader.receive(STREAM[at : at + size])
+        contents += reader.receive(STREAM[at : at + size])
         at += size
-    assert found == CONTENTS
+    assert contents == CONTENTS
 
 
 def test_the_longest_frame_is_accepted_and_a_longer_one_is_not() -> None:

@@ -1,4 +1,4 @@
-"""Handshakes of strangers are bounded, and leave hosts their places."""
+"""Handshakes of strangers are limited, so that hosts can still connect."""
 
 from ingest.relay.handshakes import AT_ONCE, OF_ONE_NETWORK, Handshakes
 

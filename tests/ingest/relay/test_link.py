@@ -1,4 +1,4 @@
-"""One connection between two hosts: greetings, signs of life, silence, floods, and wrong bytes."""
+"""One connection between two hosts: greetings, pings, silence, floods, and invalid bytes."""
 
 import asyncio
 import socket
@@ -26,7 +26,7 @@ PACKET = RelayedPacket(number=1, age_ms=0, video=True, dts=1, pts=1, key=True, d
 
 
 class User:
-    """Records what a link calls."""
+    """Records the calls of a link."""
 
     def __init__(self, *, fails: bool = False) -> None:
         self.ready = 0
@@ -47,7 +47,7 @@ class User:
 
 
 class LinkAndPeer:
-    """A link over a socket pair, and the other end of that."""
+    """A link over a socket pair, and the pair's other end."""
 
     def __init__(self, user: User, link: RelayLink, far: socket.socket) -> None:
         self.user = user
@@ -67,12 +67,12 @@ class LinkAndPeer:
 
 @asynccontextmanager
 async def pair(*, fails: bool = False) -> AsyncGenerator[LinkAndPeer, None]:
-    here, far = socket.socketpair()
+    near, far = socket.socketpair()
     far.setblocking(False)
     user, lag = User(fails=fails), LoopLag()
     link = RelayLink(user, "192.0.2.9:1937", lag)
     with far:
-        await asyncio.get_running_loop().create_connection(lambda: link, sock=here)
+        await asyncio.get_running_loop().create_connection(lambda: link, sock=near)
         async with asyncio.TaskGroup() as tasks:
             ticking = tasks.create_task(run_ticks({link}))
             yield LinkAndPeer(user, link, far)
@@ -107,7 +107,7 @@ def test_messages_come_after_the_greeting_and_pings_are_not_delivered() -> None:
         pytest.param(encode(Hello(version=VERSION)) + b"\0\0\0\1\xc1", id="no message"),
     ],
 )
-def test_what_is_not_the_protocol_ends_the_link(data: bytes) -> None:
+def test_bytes_of_another_protocol_end_the_link(data: bytes) -> None:
     async def scenario() -> None:
         async with pair() as each:
             await each.write_bytes(data)
@@ -118,7 +118,7 @@ def test_what_is_not_the_protocol_ends_the_link(data: bytes) -> None:
     play(scenario())
 
 
-def test_a_bug_ends_its_link_alone(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_bug_ends_only_its_own_link(caplog: pytest.LogCaptureFixture) -> None:
     async def scenario() -> None:
         async with pair(fails=True) as broken, pair() as other:
             for each in (broken, other):
@@ -146,11 +146,11 @@ def test_a_silent_host_is_lost_after_two_seconds_and_one_that_pings_is_not() -> 
 
 def test_the_lag_of_this_loop_is_not_taken_for_silence() -> None:
     async def scenario() -> None:
-        here, far = socket.socketpair()
+        near, far = socket.socketpair()
         with far:
             user, lag = User(), LoopLag()
             link = RelayLink(user, "-", lag)
-            await asyncio.get_running_loop().create_connection(lambda: link, sock=here)
+            await asyncio.get_running_loop().create_connection(lambda: link, sock=near)
             clock = asyncio.get_running_loop().time
             for _ in range(10):
                 lag.beat(clock())
@@ -167,12 +167,12 @@ def test_the_lag_of_this_loop_is_not_taken_for_silence() -> None:
 def test_a_host_that_reads_nothing_is_dropped_before_it_costs_memory() -> None:
     async def scenario() -> None:
         async with pair() as each:
-            sent = 0
+            sent_bytes = 0
             while each.link.is_open:
                 each.link.send(PACKET)
-                sent += len(PACKET.data)
+                sent_bytes += len(PACKET.data)
             assert each.user.lost == ["more than 20 MiB unsent"]
-            assert MAX_UNSENT_BYTES < sent < MAX_UNSENT_BYTES + (4 << 20)
+            assert MAX_UNSENT_BYTES < sent_bytes < MAX_UNSENT_BYTES + (4 << 20)
 
     play(scenario())
 

@@ -1,4 +1,4 @@
-"""What a relaying host keeps: whole groups of pictures, bounded in time and size."""
+"""The media ring of a relaying host: whole groups of pictures, bounded in time and size."""
 
 import pytest
 
@@ -25,7 +25,7 @@ def sound(at: float) -> MediaPacket:
 
 
 def ring_with(seconds: float, *, gop: float = 2.0, size: int = 10) -> MediaRing:
-    """A ring that was fed four pictures a second from 0 s on."""
+    """Return a ring with four pictures a second from 0 s on."""
     ring = MediaRing()
     ring.add_track(VIDEO, 0.0)
     ring.add_track(AUDIO, 0.0)
@@ -96,7 +96,7 @@ def test_one_group_that_is_too_large_is_dropped_up_to_the_next_keyframe() -> Non
     ("stored", "expected"),
     [(4.0, 4.0), (3.96, 4.0), (3.9, 2.0), (5.1, 4.0), (5.9, 4.0), (11.0, 8.0), (-3.0, 0.0)],
 )
-def test_a_new_owner_gets_all_from_the_last_keyframe_of_what_is_stored(
+def test_a_new_owner_gets_all_media_from_the_last_stored_keyframe_on(
     stored: float, expected: float
 ) -> None:
     ring = ring_with(10.0)
@@ -105,14 +105,14 @@ def test_a_new_owner_gets_all_from_the_last_keyframe_of_what_is_stored(
     assert first_picture(ring.read_lacking(10.0)[0]) == expected
 
 
-def test_an_owner_that_is_back_gets_what_it_has_not_received() -> None:
+def test_a_reconnected_owner_gets_the_media_that_it_has_not_received() -> None:
     ring = ring_with(10.0)
     ring.set_stored(2.0)
     assert first_picture(ring.read_lacking(10.0, 8.1)[0]) == 8.0
     assert first_picture(ring.read_lacking(10.0, 7.9)[0]) == 6.0
 
 
-def test_what_is_stored_is_dropped_and_never_becomes_less() -> None:
+def test_stored_media_are_dropped_and_the_stored_time_never_decreases() -> None:
     ring = ring_with(10.0)
     before = ring.size_bytes
     ring.set_stored(6.5)
@@ -177,7 +177,7 @@ def test_sound_without_a_picture_is_cut_into_short_groups() -> None:
     assert [arrivals[0].item, arrivals[1].at] == [AUDIO, 8.0]
 
 
-def test_reading_goes_on_where_it_ended() -> None:
+def test_a_second_read_continues_where_the_first_ended() -> None:
     ring = ring_with(4.0)
     _, position = ring.read_lacking(4.0)
     assert ring.read_from(position) == ([], position)
@@ -188,7 +188,7 @@ def test_reading_goes_on_where_it_ended() -> None:
     assert ring.read_from(position)[0] == []
 
 
-def test_a_reader_that_was_overtaken_begins_anew() -> None:
+def test_a_reader_whose_position_was_dropped_begins_anew() -> None:
     ring = ring_with(4.0)
     _, position = ring.read_lacking(4.0)
     for number in range(16, 120):

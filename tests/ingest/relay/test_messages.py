@@ -1,4 +1,4 @@
-"""Messages there and back, whole and byte by byte; and whatever else comes is refused."""
+"""Messages encoded and decoded, whole and byte by byte; invalid ones are refused."""
 
 import random
 
@@ -65,16 +65,16 @@ MESSAGES: list[Message] = [
 
 
 @pytest.mark.parametrize("message", MESSAGES, ids=lambda each: type(each).__name__)
-def test_a_message_is_the_same_behind_the_wire(message: Message) -> None:
+def test_a_message_is_the_same_after_encoding_and_decoding(message: Message) -> None:
     assert decode(encode(message)[HEADER_BYTES:]) == message
 
 
-def test_messages_that_arrive_byte_by_byte_are_the_same() -> None:
+def test_messages_are_the_same_when_they_arrive_byte_by_byte() -> None:
     reader, stream = FrameReader(), b"".join(map(encode, MESSAGES))
-    found = [
+    messages = [
         decode(frame) for at in range(len(stream)) for frame in reader.receive(stream[at : at + 1])
     ]
-    assert found == MESSAGES
+    assert messages == MESSAGES
 
 
 def test_a_packet_costs_few_bytes_beside_its_data() -> None:
@@ -108,7 +108,7 @@ def test_a_packet_costs_few_bytes_beside_its_data() -> None:
         ),
     ],
 )
-def test_what_is_no_message_is_refused(body: bytes) -> None:
+def test_an_invalid_message_is_refused(body: bytes) -> None:
     with pytest.raises(RelayProtocolError):
         decode(body)
 

@@ -1,4 +1,4 @@
-"""The owner's end: what it accepts of other hosts, and what it answers."""
+"""The owner's end: what it accepts from other hosts, and its answers."""
 
 import asyncio
 import socket
@@ -35,14 +35,14 @@ ATTACH = Attach(number=0, grant=GRANT, peer="192.0.2.7:5")
 
 
 class RelayingHost(User):
-    """A host that sends what the test wants."""
+    """A host that sends the test's messages."""
 
     def __init__(self) -> None:
         super().__init__()
         self.link = RelayLink(self, "owner", LoopLag())
 
     async def send(self, *messages: Message) -> list[Message]:
-        """Send messages and return what was answered since the last time."""
+        """Send messages, and return the answers since the last call."""
         for message in messages:
             self.link.send(message)
         await asyncio.sleep(0.1)
@@ -52,13 +52,13 @@ class RelayingHost(User):
 
 @asynccontextmanager
 async def relaying(owner: RelayHost) -> AsyncGenerator[RelayingHost, None]:
-    made = RelayingHost()
+    host = RelayingHost()
     name, port = owner.address.split(":")
     await asyncio.get_running_loop().create_connection(
-        lambda: made.link, name, int(port), ssl=relay_tls(SECRET).client, server_hostname=""
+        lambda: host.link, name, int(port), ssl=relay_tls(SECRET).client, server_hostname=""
     )
-    yield made
-    made.link.drop("over")
+    yield host
+    host.link.drop("over")
     await asyncio.sleep(0.1)
 
 
@@ -94,7 +94,7 @@ def test_a_session_from_its_attachment_to_its_goodbye() -> None:
     play(scenario())
 
 
-def test_media_count_as_of_their_arrival_at_the_relaying_host() -> None:
+def test_media_are_timed_by_their_arrival_at_the_relaying_host() -> None:
     async def scenario() -> None:
         async with installation() as hosts:
             owner = await hosts.start()
@@ -134,7 +134,7 @@ def test_a_host_that_breaks_the_protocol_loses_its_link(messages: list[Message])
     play(scenario())
 
 
-def test_a_packet_without_a_track_ends_its_session_alone(
+def test_a_packet_without_a_track_ends_only_its_own_session(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def scenario() -> None:
@@ -158,7 +158,7 @@ def test_a_packet_without_a_track_ends_its_session_alone(
     assert caplog.messages.count("session refused") == 1
 
 
-def test_what_comes_for_a_session_that_has_ended_is_ignored() -> None:
+def test_messages_for_an_ended_session_are_ignored() -> None:
     async def scenario() -> None:
         async with installation() as hosts:
             owner = await hosts.start()
@@ -174,7 +174,7 @@ def test_what_comes_for_a_session_that_has_ended_is_ignored() -> None:
     play(scenario())
 
 
-def test_a_session_that_breaks_ends_alone(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_session_that_fails_does_not_end_others(caplog: pytest.LogCaptureFixture) -> None:
     async def scenario() -> None:
         async with installation() as hosts:
             owner = await hosts.start()
@@ -191,7 +191,7 @@ def test_a_session_that_breaks_ends_alone(caplog: pytest.LogCaptureFixture) -> N
     assert "session failed" in [record.message for record in caplog.records]
 
 
-def test_a_lost_link_loses_its_encoders() -> None:
+def test_a_lost_link_ends_the_sessions_of_its_encoders() -> None:
     async def scenario() -> None:
         async with installation() as hosts:
             owner = await hosts.start()
@@ -201,7 +201,7 @@ def test_a_lost_link_loses_its_encoders() -> None:
             await asyncio.sleep(1)
             facts = owner.ports.recorded[-1].facts
             assert facts["reason"] == CloseReason.LOST.value
-            owner.relay.media_stored(1, 2.0)  # for nobody
+            owner.relay.media_stored(1, 2.0)  # no session is left to be told
 
     play(scenario())
 
@@ -240,7 +240,7 @@ def test_a_stream_of_a_third_host_is_not_relayed_further() -> None:
     play(scenario())
 
 
-def test_hosts_learn_up_to_when_media_are_stored() -> None:
+def test_hosts_are_told_up_to_which_time_media_are_stored() -> None:
     async def scenario() -> None:
         async with installation() as hosts:
             owner = await hosts.start()
@@ -259,7 +259,7 @@ def test_hosts_learn_up_to_when_media_are_stored() -> None:
 
 
 def test_strangers_do_not_keep_a_host_from_connecting_again() -> None:
-    """They come from its own address, which has few handshakes at once, for a few seconds."""
+    """They connect from its own address, which may have few concurrent handshakes, for seconds."""
 
     async def scenario() -> None:
         async with installation() as hosts:
@@ -273,7 +273,7 @@ def test_strangers_do_not_keep_a_host_from_connecting_again() -> None:
                     each.setblocking(False)
                     await loop.sock_connect(each, (name, int(port)))
                 began = loop.time()
-                # Those that are too many are closed at once, and the others in time.
+                # The excess ones are closed at once, the others after a timeout.
                 for each in strangers[OF_ONE_NETWORK:]:
                     assert await loop.sock_recv(each, 100) == b""
                 assert loop.time() - began < 2

@@ -31,7 +31,7 @@ from tests.ingest.stream.test_live_stream import AUDIO, GRANT, VIDEO
 
 
 class RecordedCalls:
-    """Records what an attachment's user is called with."""
+    """Records the calls of an attachment."""
 
     def __init__(self) -> None:
         self.ended: list[str] = []
@@ -45,7 +45,7 @@ class RecordedCalls:
 
 
 class Ends:
-    """A link, and an owner at its far end that answers as the test wants."""
+    """A link, and an owner at its far end with the test's answers."""
 
     def __init__(self) -> None:
         self.closed: list[str] = []
@@ -65,17 +65,17 @@ class Ends:
 
 @asynccontextmanager
 async def ends() -> AsyncGenerator[Ends, None]:
-    made, (here, there) = Ends(), socket.socketpair()
+    both_ends, (near, far) = Ends(), socket.socketpair()
     loop = asyncio.get_running_loop()
-    await loop.create_connection(lambda: made.owner.link, sock=here)
-    await loop.create_connection(lambda: made.far_link, sock=there)
+    await loop.create_connection(lambda: both_ends.owner.link, sock=near)
+    await loop.create_connection(lambda: both_ends.far_link, sock=far)
     async with asyncio.TaskGroup() as tasks:
-        ticking = tasks.create_task(run_ticks({made.owner.link, made.far_link}))
-        await made.owner.wait_ready()
-        yield made
+        ticking = tasks.create_task(run_ticks({both_ends.owner.link, both_ends.far_link}))
+        await both_ends.owner.wait_ready()
+        yield both_ends
         ticking.cancel()
-    made.owner.link.drop("over")
-    made.far_link.drop("over")
+    both_ends.owner.link.drop("over")
+    both_ends.far_link.drop("over")
     await asyncio.sleep(0.05)
 
 
@@ -117,7 +117,7 @@ def test_a_session_is_attached_and_its_media_are_sent() -> None:
     play(scenario())
 
 
-def test_the_last_session_s_end_closes_the_link() -> None:
+def test_the_end_of_the_last_session_closes_the_link() -> None:
     async def scenario() -> None:
         async with ends() as each:
             session = RecordedCalls()
@@ -151,13 +151,13 @@ def test_a_refusal_is_an_error(occupied: bool, error: type[Exception]) -> None:
     play(scenario())
 
 
-def test_an_owner_that_does_not_answer_is_given_up() -> None:
+def test_attaching_fails_if_the_owner_does_not_answer() -> None:
     async def scenario() -> None:
         async with ends() as each:
             with pytest.raises(OwnerUnreachable, match="not answer"):
                 await each.owner.attach(GRANT, "-", RecordedCalls())
             await asyncio.sleep(0.05)
-            # It may have attached the session by now.
+            # The owner may have attached the session meanwhile.
             assert each.far.messages[-1] == Close(number=0, goodbye=False, reason=None)
 
     play(scenario())
@@ -185,7 +185,7 @@ def test_a_link_that_is_lost_ends_all_sessions_and_attempts() -> None:
     play(scenario())
 
 
-def test_an_owner_ends_sessions_and_says_what_is_stored() -> None:
+def test_an_owner_can_end_sessions_and_reports_stored_media() -> None:
     async def scenario() -> None:
         async with ends() as each:
             session = RecordedCalls()
@@ -202,7 +202,7 @@ def test_an_owner_ends_sessions_and_says_what_is_stored() -> None:
     play(scenario())
 
 
-def test_what_owners_do_not_send_ends_the_link() -> None:
+def test_messages_that_owners_never_send_end_the_link() -> None:
     async def scenario() -> None:
         async with ends() as each:
             session = RecordedCalls()
@@ -215,7 +215,7 @@ def test_what_owners_do_not_send_ends_the_link() -> None:
     play(scenario())
 
 
-def test_a_link_that_is_lost_before_it_is_ready_says_why() -> None:
+def test_a_link_lost_before_it_is_ready_reports_the_cause() -> None:
     async def scenario() -> None:
         lost: list[str] = []
         owner = OwnerLink("-", LoopLag(), lambda _, cause: lost.append(cause))

@@ -1,4 +1,4 @@
-"""Encoders whose stream another host owns, until that host goes away, and after."""
+"""Encoders whose stream another host owns, while that host is there and after it has gone."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -17,7 +17,7 @@ from tests.support.ingest.simulated_encoders import BACKUP, PRIMARY, pictures, w
 
 
 def newest(host: RelayHost) -> list[int]:
-    """The times of the pictures of the newest source in a host's newest run."""
+    """Return the picture times of the newest source in a host's newest run."""
     return pictures(host.ports.sinks[-1].recorded)[-1]
 
 
@@ -26,7 +26,7 @@ def now_ms() -> float:
 
 
 def storing(owner: RelayHost, until_ms: float) -> Callable[[Grant], Awaitable[None]]:
-    """Return what stores a run up to a moment, and reports that."""
+    """Return a function that stores a run up to a time, and reports that."""
 
     async def store(grant: Grant) -> None:
         owner.relay.media_stored(grant.stream, (now_ms() - until_ms) / 1000)
@@ -37,7 +37,7 @@ def storing(owner: RelayHost, until_ms: float) -> Callable[[Grant], Awaitable[No
 # -- while the owner is there ---------------------------------------------------------------------
 
 
-def test_media_cross_to_the_owner_and_into_its_run() -> None:
+def test_media_are_relayed_to_the_owner_and_into_its_run() -> None:
     async def scenario() -> None:
         async with installation() as hosts:
             owner, other = await hosts.start(), await hosts.start()
@@ -100,10 +100,10 @@ def test_an_encoder_that_comes_back_through_another_host_replaces_its_dead_conne
             lost = await other.publish(PRIMARY)
             await asyncio.sleep(3)
             lost.stalled = True  # its network is gone
-            again = await third.publish(PRIMARY)
+            second = await third.publish(PRIMARY)
             await asyncio.sleep(3)
             assert lost.disconnected == "another connection took over"
-            assert again.disconnected is None
+            assert second.disconnected is None
             assert owner.ports.states[-1].on_air == PRIMARY
             assert newest(owner)[-1] > now_ms() - 300
 
@@ -117,7 +117,7 @@ def test_a_revoked_key_and_an_end_disconnect_relayed_encoders() -> None:
             await owner.attach(BACKUP, proof="new")
             revocations = other.streams.revocations
             encoder = await other.publish(PRIMARY, proof="old")
-            # Its key is looked up again: the owner alone hears of revocations.
+            # Its key is looked up again, since only the owner is told of revocations.
             assert other.streams.revocations > revocations
             await asyncio.sleep(3)
             assert await owner.streams.disconnect(1, "new", "the stream key was changed") == 1
@@ -133,7 +133,7 @@ def test_a_revoked_key_and_an_end_disconnect_relayed_encoders() -> None:
     play(scenario())
 
 
-def test_what_an_encoder_changes_crosses_too() -> None:
+def test_jumps_and_new_tracks_are_relayed_too() -> None:
     async def scenario() -> None:
         async with installation() as hosts:
             owner, other = await hosts.start(), await hosts.start()
@@ -176,7 +176,7 @@ def test_a_slow_keyframe_keeps_its_encoder_alive() -> None:
 # -- when the owner goes away ---------------------------------------------------------------------
 
 
-def test_when_the_owner_is_killed_its_backup_s_host_goes_on_at_once() -> None:
+def test_when_the_owner_is_killed_the_backups_host_takes_over_at_once() -> None:
     async def scenario() -> None:
         async with installation() as hosts:
             owner, other = await hosts.start(), await hosts.start()
@@ -184,7 +184,7 @@ def test_when_the_owner_is_killed_its_backup_s_host_goes_on_at_once() -> None:
             backup = await other.publish(BACKUP)
             await asyncio.sleep(8)
             killed = now_ms()
-            owner.kill()  # no row says so, but nothing listens there any more
+            owner.kill()  # the catalog does not know, but nothing listens there any more
             await asyncio.sleep(1)
             assert hosts.table.owners[1] == (other.address, 2)
             assert other.ports.generations == [2]
@@ -226,10 +226,10 @@ def test_an_owner_that_is_cut_off_is_replaced_when_it_is_known_to_be_dead() -> N
             await asyncio.sleep(5)
             assert owner.cable is not None
             owner.cable.cut()
-            await asyncio.sleep(5)  # it does not answer; but who says that it is dead?
+            await asyncio.sleep(5)  # it does not answer, but the catalog says that it is alive
             assert other.streams.generations == {}
             hosts.table.dead.add(owner.address)
-            await asyncio.sleep(0.5)  # though it keeps who connects to it waiting for 2 s
+            await asyncio.sleep(0.5)  # although connecting to it takes 2 s to fail
             assert other.streams.generations == {1: 2}
             assert whole(newest(other))
             assert encoder.disconnected is None
@@ -252,15 +252,15 @@ def test_a_host_with_an_encoder_of_a_third_host_relays_to_the_new_owner() -> Non
             assert sorted(slot.number for slot in new.ports.states[-1].sending) == [1, 2]
             assert new.ports.states[-1].on_air is not None
             assert late.disconnected is None
-            again = await third.publish(PRIMARY)
+            primary = await third.publish(PRIMARY)
             await asyncio.sleep(14)
             assert new.ports.states[-1].on_air == PRIMARY
-            assert again.disconnected is None
+            assert primary.disconnected is None
 
     play(scenario())
 
 
-def test_a_link_that_breaks_is_opened_again_and_what_was_lost_is_sent() -> None:
+def test_a_broken_link_is_reopened_and_lost_media_are_sent_again() -> None:
     async def scenario() -> None:
         async with installation() as hosts:
             owner, other = await hosts.start(), await hosts.start()
@@ -358,7 +358,7 @@ def test_an_owner_that_stops_and_cannot_store_claims_nothing_as_stored() -> None
     play(scenario())
 
 
-def test_a_surrendered_stream_s_relayed_encoders_go_to_the_new_owner() -> None:
+def test_relayed_encoders_of_a_surrendered_stream_move_to_the_new_owner() -> None:
     async def scenario() -> None:
         async with installation() as hosts:
             owner, other, third = await hosts.start(), await hosts.start(), await hosts.start()
@@ -375,7 +375,7 @@ def test_a_surrendered_stream_s_relayed_encoders_go_to_the_new_owner() -> None:
     play(scenario())
 
 
-def test_the_new_owner_begins_with_what_was_set_since_the_encoder_came() -> None:
+def test_the_new_owner_uses_the_settings_changed_since_the_encoder_connected() -> None:
     async def scenario() -> None:
         async with installation() as hosts:
             owner, other = await hosts.start(), await hosts.start()
@@ -408,7 +408,7 @@ def test_a_key_that_was_revoked_when_the_owner_died_takes_nothing_over() -> None
     play(scenario())
 
 
-def test_while_keys_cannot_be_looked_up_an_owner_that_is_back_goes_on_as_before() -> None:
+def test_while_keys_cannot_be_looked_up_sessions_return_to_a_reachable_owner() -> None:
     async def scenario() -> None:
         async with installation() as hosts:
             owner, other = await hosts.start(), await hosts.start()
@@ -421,7 +421,7 @@ def test_while_keys_cannot_be_looked_up_an_owner_that_is_back_goes_on_as_before(
             await asyncio.sleep(3)
             assert encoder.disconnected is None
             assert owner.ports.states[-1].on_air == PRIMARY
-            owner.die()  # nobody may own the stream by an old grant
+            owner.die()  # an old grant is not enough to own the stream
             await asyncio.sleep(5)
             assert other.streams.generations == {}
             encoder.no_answer = False
@@ -489,7 +489,7 @@ def test_an_encoder_that_leaves_while_its_owner_is_sought_takes_nothing_over() -
     play(scenario())
 
 
-def test_a_catalog_that_says_nothing_is_not_waited_for_longer_than_one_that_fails() -> None:
+def test_a_catalog_that_does_not_answer_delays_the_disconnect_only_by_seconds() -> None:
     async def scenario() -> None:
         async with installation() as hosts:
             owner, other = await hosts.start(), await hosts.start()
@@ -509,7 +509,7 @@ def test_a_catalog_that_says_nothing_is_not_waited_for_longer_than_one_that_fail
 # -- when there is no way to the owner ------------------------------------------------------------
 
 
-def test_an_owner_that_accepts_no_relay_refuses_in_words() -> None:
+def test_the_refusal_of_an_owner_that_accepts_no_relay_names_the_remedy() -> None:
     async def scenario() -> None:
         async with installation() as hosts:
             owner, other = await hosts.start(reachable=False), await hosts.start()
@@ -521,7 +521,7 @@ def test_an_owner_that_accepts_no_relay_refuses_in_words() -> None:
     play(scenario())
 
 
-def test_a_publisher_that_comes_when_the_owner_is_dying_waits_for_its_death() -> None:
+def test_a_publisher_of_a_killed_owners_stream_waits_until_the_owner_is_marked_dead() -> None:
     async def scenario() -> None:
         async with installation() as hosts:
             owner, other = await hosts.start(), await hosts.start()
@@ -552,7 +552,7 @@ def test_hosts_of_another_installation_relay_nothing() -> None:
     play(scenario())
 
 
-def test_a_picture_s_encoder_may_send_any_track() -> None:
+def test_an_encoder_without_sound_is_relayed() -> None:
     """The first packets wait at the owner until the tracks are known, as they do locally."""
 
     async def scenario() -> None:
@@ -568,7 +568,7 @@ def test_a_picture_s_encoder_may_send_any_track() -> None:
     play(scenario())
 
 
-def test_who_relays_gets_ready_for_the_run_of_an_owner_that_may_be_gone() -> None:
+def test_a_relaying_host_prepares_the_run_of_an_owner_that_may_be_gone() -> None:
     async def scenario() -> None:
         async with installation() as hosts:
             owner, other = await hosts.start(cable=True), await hosts.start()
@@ -581,7 +581,7 @@ def test_who_relays_gets_ready_for_the_run_of_an_owner_that_may_be_gone() -> Non
             await asyncio.sleep(3)
             assert other.ports.expected == [GRANT.hash]
             assert other.streams.generations == {}
-            # And it says of whom it has heard nothing; before, there was an owner.
+            # Its claims name the silent owner's generation; before, the owner answered.
             assert hosts.table.silent[0] is None
             assert set(hosts.table.silent[-4:]) == {1}
 

@@ -1,6 +1,6 @@
-"""Hosts that fail at random: whatever happens, each encoder is served by its owner, or knows.
+"""Hosts that fail at random: each encoder is served by its stream's owner, or is disconnected.
 
-Each run is made of a number, which a failure names.
+Each run is generated from a seed, which a failure names.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ SLOTS = [Slot(number) for number in range(4)]
 
 
 class RandomInstallation:
-    """An installation to which things happen."""
+    """An installation with random failures."""
 
     def __init__(self, hosts: RelayHosts, seed: int) -> None:
         self.chance = random.Random(seed)
@@ -31,14 +31,14 @@ class RandomInstallation:
         self._later: list[tuple[float, RelayHost]] = []  # when the table knows that a host is dead
 
     async def step(self) -> None:
-        """Let one thing happen, and some time pass."""
+        """Cause one random event, and let some time pass."""
         events = (self.publish, self.publish, self.leave, self.kill, self.start, self.stop)
         more = (self.cut, self.break_links, self.steal, self.close_table, self.open_table)
         await self.chance.choice(events + more)()
         await self.rest(self.chance.choice((0.0, 0.1, 0.7, 2.0, 6.0)))
 
     async def rest(self, seconds: float) -> None:
-        """Let time pass, in which hosts learn what they do not own any more."""
+        """Let time pass, in which hosts learn which streams they have lost."""
         now = asyncio.get_running_loop().time
         until = now() + seconds
         while True:
@@ -85,7 +85,7 @@ class RandomInstallation:
             host = self.chance.choice(reachable)
             assert host.cable is not None
             host.cable.cut()
-            host.stop_encoders()  # what it sends itself does not go through its cable
+            host.stop_encoders()  # the host's own sending does not pass through its cable
             host.client.close()
             host.cut_off()
             self.alive.remove(host)
@@ -130,7 +130,7 @@ class RandomInstallation:
         ]
 
     def check(self) -> None:
-        """Every encoder that is connected sends to the owner of the stream."""
+        """Check that every connected encoder sends to the owner of its stream."""
         slots = sorted(encoder.slot for _, encoder in self.connected())
         owners = [host for host in self.alive if host.streams.generations]
         assert len(owners) <= 1
@@ -169,11 +169,11 @@ def survive(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_hosts_that_fail_at_random(seed: int) -> None:
+def test_encoders_are_served_or_disconnected_while_hosts_fail_at_random(seed: int) -> None:
     survive(seed)
 
 
 @pytest.mark.prove
 @pytest.mark.parametrize("seed", range(2, 102))
-def test_hosts_that_fail_at_random_more_often(seed: int) -> None:
+def test_encoders_are_served_or_disconnected_in_many_random_runs(seed: int) -> None:
     survive(seed)

@@ -128,7 +128,7 @@ def with_clock(**changes: Any) -> EncoderReport:
         ),
     ],
 )
-def test_there_is_nothing_to_say(report: EncoderReport) -> None:
+def test_a_good_encoder_gets_no_advice(report: EncoderReport) -> None:
     assert advice(report, ALL) == []
 
 
@@ -228,12 +228,12 @@ def test_there_is_nothing_to_say(report: EncoderReport) -> None:
 def test_one_fault_gives_one_sentence_with_its_number_and_its_remedy(
     report: EncoderReport, parts: tuple[str, ...]
 ) -> None:
-    (found,) = advice(report, ALL)
-    assert found.endswith(".")
-    assert [part for part in parts if part not in found] == []
+    (sentence,) = advice(report, ALL)
+    assert sentence.endswith(".")
+    assert [part for part in parts if part not in sentence] == []
 
 
-def test_averages_are_not_told_of_before_they_are_settled() -> None:
+def test_averages_give_no_advice_before_they_are_settled() -> None:
     bad = replace(
         GOOD,
         video=replace(PICTURE, frame_rate_varies=True, bit_rate=20_000_000),
@@ -253,18 +253,18 @@ def test_averages_are_not_told_of_before_they_are_settled() -> None:
         ((640, 360), {"720p"}, None),
     ],
 )
-def test_a_picture_above_what_viewers_get(
+def test_a_picture_larger_than_the_largest_rung_gets_advice(
     size: tuple[int, int], active: set[str], parts: tuple[str, ...] | None
 ) -> None:
-    found = advice(
+    sentences = advice(
         with_picture(width=size[0], height=size[1], bit_rate=700_000, peak_bit_rate=800_000),
         frozenset(active),
     )
     if parts is None:
-        assert found == []
+        assert sentences == []
     else:
-        assert len(found) == 1
-        assert [part for part in parts if part not in found[0]] == []
+        assert len(sentences) == 1
+        assert [part for part in parts if part not in sentences[0]] == []
 
 
 def test_encoders_that_are_set_alike_need_no_advice() -> None:
@@ -299,21 +299,21 @@ OTHER: dict[str, Any] = {"configuration": "ffffffff"}
         ),
     ],
 )
-def test_two_encoders_that_differ_are_told_in_what(
+def test_the_advice_names_the_differences_of_two_encoders(
     other: EncoderReport, parts: tuple[str, ...]
 ) -> None:
-    (found,) = compare_encoders({BACKUP: other, PRIMARY: GOOD})
-    assert found.startswith("Primary and backup-1 have different settings (")
-    assert found.endswith("set both alike.")
-    assert [part for part in parts if part not in found] == []
+    (sentence,) = compare_encoders({BACKUP: other, PRIMARY: GOOD})
+    assert sentence.startswith("Primary and backup-1 have different settings (")
+    assert sentence.endswith("set both alike.")
+    assert [part for part in parts if part not in sentence] == []
 
 
-def test_every_backup_is_held_against_the_first() -> None:
+def test_every_backup_is_compared_with_the_primary() -> None:
     other = with_picture(frame_rate=25.0)
-    found = compare_encoders({SECOND: other, BACKUP: other})
-    assert found == []
-    found = compare_encoders({PRIMARY: GOOD, SECOND: other, BACKUP: other})
-    assert [each.split(" have")[0] for each in found] == [
+    sentences = compare_encoders({SECOND: other, BACKUP: other})
+    assert sentences == []
+    sentences = compare_encoders({PRIMARY: GOOD, SECOND: other, BACKUP: other})
+    assert [each.split(" have")[0] for each in sentences] == [
         "Primary and backup-1",
         "Primary and backup-2",
     ]

@@ -1,4 +1,4 @@
-"""What single windows of packets show; `test_meter` measures whole encoders."""
+"""Measurements of single packet windows; `test_meter` measures whole encoders."""
 
 from ingest.report import measures
 from ingest.report.packet_window import PacketWindow
@@ -44,7 +44,7 @@ def test_missing_frames_are_those_that_fit_into_gaps() -> None:
     assert (timing.missing, timing.varies) == (3, False)
 
 
-def test_keyframes_are_told_by_odd_sizes() -> None:
+def test_keyframes_are_marked_by_odd_sizes() -> None:
     report = measures.keyframes(window(SECONDS, sizes=[3, 2, 3, 2, 2]))
     assert (report.intervals, report.min_seconds, report.max_seconds) == (1, 1.0, 1.0)
     assert (report.since_seconds, report.fixed) == (1.0, None)
@@ -68,7 +68,7 @@ def test_steps_back_are_counted() -> None:
     assert measures.steps_back(window([0, 40, 20, 60, 60, 59])) == 2
 
 
-def test_each_whole_second_has_what_arrived_in_it() -> None:
+def test_each_whole_second_counts_the_packets_that_arrived_in_it() -> None:
     # Frames of 100 bytes every 500 ms from 0.5 s on, a keyframe each second; sound of 10 bytes.
     picture = window([500, 1000, 1500, 2000, 2500], sizes=[201, 200, 201, 200, 201])
     sound = window([600, 1700], sizes=[21, 21])
@@ -87,7 +87,7 @@ def test_a_second_without_packets_is_empty_and_keeps_the_interval() -> None:
     assert report.keyframe_seconds == [0.9, 0.9, 0.9, 0.9, 3.1]
 
 
-def test_within_the_first_second_there_is_no_whole_one() -> None:
+def test_the_first_partial_second_is_not_reported() -> None:
     report = measures.seconds(window([700]), EMPTY, 0.5, 0.9)
     assert (report.bit_rates, report.frames, report.keyframe_seconds) == ([], [], [])
     assert report.newest == -1

@@ -1,4 +1,4 @@
-"""What the meter says of encoders whose every packet is known: pictures, keyframes, sound."""
+"""Measured encoders whose packets are all known: pictures, keyframes, sound."""
 
 import random
 import tracemalloc
@@ -23,7 +23,7 @@ from tests.support.ingest.measured_encoders import (
 )
 
 
-def test_an_encoder_that_is_set_well() -> None:
+def test_a_well_set_encoder_is_measured_exactly() -> None:
     report = measured(pictures(70), audio_packets(70))
     video, sound = picture(report), report.audio
     assert sound is not None
@@ -55,14 +55,14 @@ def test_an_encoder_that_is_set_well() -> None:
 
 
 @pytest.mark.parametrize("fps", [23.976, 25.0, 29.97, 50.0, 59.94, 60.0])
-def test_a_frame_rate_is_told_apart_from_its_neighbours_and_does_not_vary(fps: float) -> None:
+def test_close_frame_rates_are_distinguished_and_do_not_vary(fps: float) -> None:
     video = picture(measured(pictures(70, fps=fps)))
     assert video.frame_rate == pytest.approx(fps, abs=0.01)
     assert (video.frame_rate_varies, video.frames_missing) == (False, 0)
 
 
 @pytest.mark.parametrize("gop_seconds", [1, 2, 8, 10])
-def test_keyframe_intervals_that_are_fixed(gop_seconds: int) -> None:
+def test_fixed_keyframe_intervals_are_measured(gop_seconds: int) -> None:
     facts = picture(measured(pictures(60, gop=30 * gop_seconds))).keyframes
     lengths = (facts.min_seconds, facts.median_seconds, facts.max_seconds)
     assert lengths == (gop_seconds,) * 3
@@ -70,7 +70,7 @@ def test_keyframe_intervals_that_are_fixed(gop_seconds: int) -> None:
     assert facts.intervals == 59 // gop_seconds
 
 
-def test_keyframe_intervals_that_are_not_fixed_and_one_that_never_ends() -> None:
+def test_variable_and_endless_keyframe_intervals_are_measured() -> None:
     early = list(pictures(10, gop=60)) + list(pictures(10, gop=100, begin=10.0))
     facts = picture(measured(iter(early))).keyframes
     assert (facts.min_seconds, facts.fixed) == (2.0, False)
@@ -89,11 +89,12 @@ def test_b_frames_are_counted_between_their_anchors(depth: int) -> None:
     assert video.open_gop is False
 
 
-def test_b_frames_that_refer_to_one_another_count_all_the_same() -> None:
+def test_b_frames_that_refer_to_each_other_are_counted() -> None:
     # x264's pyramid: I P4 B2 b1 b3, P8 B6 b5 b7.
-    shown = [0] + [4 * group + place for group in range(100) for place in (4, 2, 1, 3)]
+    presentation_order = [0] + [4 * group + place for group in range(100) for place in (4, 2, 1, 3)]
     packets = [
-        (number / 30, number * 33, 33 * (at + 2), number == 0) for number, at in enumerate(shown)
+        (number / 30, number * 33, 33 * (at + 2), number == 0)
+        for number, at in enumerate(presentation_order)
     ]
     meter = Meter(START)
     meter.add_track(VIDEO, START)
@@ -122,8 +123,8 @@ def test_pictures_that_are_shown_before_the_keyframe_they_came_after_open_the_gr
 
 
 def test_frames_that_are_left_out_are_missing_and_the_rate_does_not_vary() -> None:
-    seen = (pair for number, pair in enumerate(pictures(30)) if number % 10 != 5)
-    video = picture(measured(seen))
+    remaining = (pair for number, pair in enumerate(pictures(30)) if number % 10 != 5)
+    video = picture(measured(remaining))
     assert video.frames_missing == pytest.approx(90, abs=1)
     assert video.frame_rate_varies is False
     assert video.frame_rate == pytest.approx(27, abs=0.1)
@@ -140,7 +141,7 @@ def test_frames_at_odd_times_vary() -> None:
     assert picture(measured(packets)).frame_rate_varies
 
 
-def test_capture_times_that_tremble_by_a_few_ms_do_not_vary() -> None:
+def test_a_jitter_of_capture_times_by_a_few_ms_is_no_varying_frame_rate() -> None:
     chance = random.Random(7)
     stamps = [number * 1000 // 30 + chance.randint(-2, 2) for number in range(1, 900)]
     packets = (
@@ -150,7 +151,7 @@ def test_capture_times_that_tremble_by_a_few_ms_do_not_vary() -> None:
     assert (video.frame_rate_varies, video.frames_missing) == (False, 0)
 
 
-def test_a_new_configuration_is_measured_by_itself() -> None:
+def test_a_new_configuration_is_measured_separately() -> None:
     meter = Meter(START)
     meter.add_track(VIDEO, START)
     for at, packet in pictures(10, gop=300):
@@ -169,7 +170,7 @@ def test_a_new_configuration_is_measured_by_itself() -> None:
     assert not video.plays_everywhere
 
 
-def test_a_scale_of_its_own_counts_as_milliseconds_do() -> None:
+def test_tracks_with_another_time_scale_are_measured_alike() -> None:
     fine = VideoTrack(codec=VideoCodec.AVC, config=b"a", width=1280, height=720, scale=90_000)
     meter = Meter(START)
     meter.add_track(fine, START)
@@ -182,7 +183,7 @@ def test_a_scale_of_its_own_counts_as_milliseconds_do() -> None:
     assert (video.frame_rate, video.keyframes.max_seconds) == (30.0, 2.0)
 
 
-def test_more_packets_than_are_kept_shorten_what_is_looked_back_on() -> None:
+def test_more_packets_than_are_kept_shorten_the_measured_time() -> None:
     meter = Meter(START)
     meter.add_track(VIDEO, START)
     for number in range(20_000):
@@ -211,7 +212,7 @@ def test_hours_take_no_more_memory_than_minutes() -> None:
         grown = tracemalloc.get_traced_memory()[0]
     finally:
         tracemalloc.stop()
-    assert grown < 200_000  # times of 600 seconds, which took the place of others
+    assert grown < 200_000  # the times of 600 seconds, which replaced older ones
 
 
 @pytest.mark.parametrize("seed", range(20))

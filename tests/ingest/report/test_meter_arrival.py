@@ -1,4 +1,4 @@
-"""What the meter says of how packets arrive, and of the encoder's clock."""
+"""Measured arrival of packets, and the encoder's clock."""
 
 import random
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ from tests.support.ingest.measured_encoders import (
 
 @pytest.mark.parametrize("ppm", [-1000, -300, -50, 0, 50, 300, 1000])
 @pytest.mark.parametrize("seconds", [45, 300, 900])
-def test_drift_is_found_under_a_trembling_network(ppm: int, seconds: int) -> None:
+def test_drift_is_measured_despite_network_jitter(ppm: int, seconds: int) -> None:
     chance = random.Random(ppm)
 
     def late(at: float) -> float:
@@ -29,7 +29,7 @@ def test_drift_is_found_under_a_trembling_network(ppm: int, seconds: int) -> Non
 
     report = measured(audio_packets(seconds), late=late, speed=1 + ppm / 1e6, tracks=(AUDIO,))
     assert report.clock.drift_ppm is not None
-    # Two thirds of the time lie between the ends, each of which is known to a few ms.
+    # Both ends are measured to a few ms; two thirds of the time lie between them.
     worst = 4e3 / (min(seconds, 600) * 2 / 3)
     assert report.clock.drift_ppm == pytest.approx(ppm, abs=worst * 1.5 + 10)
 
@@ -46,13 +46,13 @@ def test_a_network_that_is_blocked_for_a_while_is_jitter_and_no_drift() -> None:
     assert report.network.longest_silence_seconds == pytest.approx(1.5, abs=0.05)
 
 
-def test_no_drift_is_told_before_there_is_time_for_it() -> None:
+def test_drift_is_not_reported_for_short_times() -> None:
     report = measured(audio_packets(29), tracks=(AUDIO,))
     assert report.clock.drift_ppm is None
     assert measured(audio_packets(33), tracks=(AUDIO,)).clock.drift_ppm is not None
 
 
-def test_jitter_is_what_95_of_100_packets_keep_to() -> None:
+def test_jitter_is_the_95th_percentile_of_delays() -> None:
     chance = random.Random(3)
     report = measured(
         pictures(60), late=lambda at: 0.2 if chance.random() < 0.02 else chance.uniform(0, 0.02)
@@ -74,7 +74,7 @@ def test_silence_counts_up_to_now_and_from_the_connection_on() -> None:
     report = meter.report(START + 9)
     assert report.network.silent_seconds == pytest.approx(4.03, abs=0.02)
     assert report.network.longest_silence_seconds == pytest.approx(4.03, abs=0.02)
-    # What is older than the window is measured no more.
+    # Packets older than the window are not measured.
     assert meter.report(START + 100).video is None
 
 
@@ -108,7 +108,7 @@ def test_small_steps_back_are_counted() -> None:
     assert measured(stepping()).clock.steps_back == 3
 
 
-def test_sound_that_is_behind_the_picture() -> None:
+def test_sound_behind_the_picture_is_measured_as_interleaving() -> None:
     behind = (
         (at, MediaPacket(track=AUDIO, dts=p.dts - 1500, pts=p.dts - 1500, key=True, data=b"x"))
         for at, p in audio_packets(30)
@@ -120,7 +120,7 @@ def test_sound_that_is_behind_the_picture() -> None:
 
 
 def test_stamps_that_wrap_are_no_jump() -> None:
-    """The wire counts 31 or 32 bits; the session unwraps them, and the meter goes on."""
+    """Timestamps have 31 or 32 bits on the wire; the session unwraps them for the meter."""
     clock, meter = TimestampClock(), Meter(START)
     meter.add_track(VIDEO, START)
     first = (1 << 31) - 15_000

@@ -1,4 +1,4 @@
-"""The history of one track's packets: what it keeps, and the drift that arrivals show."""
+"""The history of one track's packets: its bounds, and the drift of arrivals."""
 
 import pytest
 

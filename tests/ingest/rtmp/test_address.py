@@ -1,4 +1,4 @@
-"""Which stream a peer means, however its encoder splits the address."""
+"""The stream that a peer addresses, however its encoder splits the URL."""
 
 import pytest
 

@@ -97,11 +97,11 @@ def test_what_is_broken_or_too_large_is_an_error(data: bytes) -> None:
         decode(data, LIMITS)
 
 
-def test_amf3_behind_its_marker_is_read_and_amf0_goes_on_behind_it() -> None:
+def test_amf3_after_its_marker_is_read_and_amf0_continues_after_it() -> None:
     assert decode(ONE + b"\x11\x06\x07abc" + ONE + b"\x11\x01", LIMITS) == [1.0, "abc", 1.0, None]
 
 
-def test_references_cannot_unfold_past_the_bound() -> None:
+def test_references_cannot_expand_beyond_the_limit() -> None:
     # Each array holds the one before it ten times: 10**9 values in some hundred bytes.
     data = b"\x0a\0\0\0\x01\x05"
     for index in range(9):
@@ -134,7 +134,7 @@ VALUES: st.SearchStrategy[Amf] = st.recursive(
 
 @given(st.lists(VALUES, max_size=4))
 @settings(max_examples=150)
-def test_what_is_written_is_read(values: list[Amf]) -> None:
+def test_written_values_are_read_back(values: list[Amf]) -> None:
     wide = Limits(amf_depth=64, amf_nodes=10_000)
     assert decode(encode(*values), wide) == values
 
@@ -162,7 +162,7 @@ def test_any_bytes_give_values_or_an_error(data: bytes) -> None:
 
 
 def count(values: list[Amf]) -> int:
-    """Count values as one meets them who walks all of it."""
+    """Count the values of the whole tree."""
     total = 0
     for value in values:
         total += 1

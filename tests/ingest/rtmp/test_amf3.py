@@ -1,4 +1,4 @@
-"""AMF3 (Action Message Format 3, section 3), as it stands behind AMF0's marker."""
+"""AMF3 (Action Message Format 3, section 3) after AMF0's marker."""
 
 import struct
 
@@ -123,7 +123,7 @@ def test_what_is_broken_or_too_large_is_an_error(data: bytes) -> None:
         decode(data)
 
 
-def test_references_cannot_unfold_past_the_bound() -> None:
+def test_references_cannot_expand_beyond_the_limit() -> None:
     # Each array holds the one before it ten times over.
     data = b"\x09\x03\x01" + ONE
     for index in range(10):

@@ -21,12 +21,12 @@ Found = tuple[int, int, int, bytes]
 def read(data: bytes, places: list[int] | None = None, limits: Limits = LIMITS) -> list[Found]:
     """Return (type, timestamp, message stream, body) of the messages in data cut at places."""
     reader = ChunkReader(limits)
-    found: list[Found] = []
+    received: list[Found] = []
     for piece in cut(data, places or []):
         messages: list[Message] = []
         reader.feed(piece, messages)
-        found += [(m.kind, m.timestamp, m.stream, bytes(m.body)) for m in messages]
-    return found
+        received += [(m.kind, m.timestamp, m.stream, bytes(m.body)) for m in messages]
+    return received
 
 
 def delta(form: int, number: int, stamp: int, kind: int = VIDEO, length: int = 0) -> bytes:
@@ -180,12 +180,14 @@ def test_messages_are_put_together(data: bytes, expected: list[Found]) -> None:
 
 
 @pytest.mark.parametrize(("data", "expected"), CASES)
-def test_byte_by_byte_they_are_the_same(data: bytes, expected: list[Found]) -> None:
+def test_messages_are_the_same_when_they_arrive_byte_by_byte(
+    data: bytes, expected: list[Found]
+) -> None:
     assert read(data, list(range(len(data)))) == expected
 
 
 @pytest.mark.parametrize(("data", "expected"), CASES)
-def test_cut_in_two_anywhere_they_are_the_same(data: bytes, expected: list[Found]) -> None:
+def test_messages_are_the_same_when_cut_in_two_anywhere(data: bytes, expected: list[Found]) -> None:
     for index in range(1, len(data)):
         assert read(data, [index]) == expected
 
@@ -268,13 +270,13 @@ def test_what_cannot_be_followed_is_an_error(data: bytes, error: type[RtmpError]
 
 
 def test_messages_before_the_fault_are_kept() -> None:
-    found: list[Message] = []
+    received: list[Message] = []
     with pytest.raises(ChunkError):
-        ChunkReader(LIMITS).feed(whole(6, VIDEO, b"abc") + chunk_size(0), found)
-    assert len(found) == 1
+        ChunkReader(LIMITS).feed(whole(6, VIDEO, b"abc") + chunk_size(0), received)
+    assert len(received) == 1
 
 
-def test_64_chunk_streams_are_welcome() -> None:
+def test_64_chunk_streams_are_accepted() -> None:
     data = b"".join(whole(number, AUDIO, b"a") for number in range(100, 164))
     assert len(read(data)) == 64
 
@@ -310,7 +312,7 @@ def test_finished_and_aborted_messages_leave_the_bound() -> None:
     st.lists(st.integers(0, 4000), max_size=12),
 )  # fmt: skip
 @settings(max_examples=120)
-def test_what_the_writer_writes_the_reader_reads(
+def test_the_reader_reads_what_the_writer_writes(
     messages: list[tuple[int, int, int, int, bytes]], size: int, places: list[int]
 ) -> None:
     writer = ChunkWriter()
@@ -324,7 +326,7 @@ def test_what_the_writer_writes_the_reader_reads(
 
 
 def test_the_writer_writes_whole_headers_only() -> None:
-    # GStreamer's rtmp2sink waits for ever behind a short one on a fresh chunk stream.
+    # GStreamer's rtmp2sink waits for ever after a short header on a new chunk stream.
     writer = ChunkWriter()
     for _ in range(2):
         data = writer.write(3, 20, BODY[:200], stream=1)
@@ -358,7 +360,7 @@ def test_any_bytes_give_the_same_messages_or_the_same_error(data: bytes, places:
 
 def outcome(data: bytes, places: list[int], limits: Limits) -> tuple[list[Found], str]:
     reader = ChunkReader(limits)
-    found: list[Found] = []
+    received: list[Found] = []
     for piece in cut(data, places):
         messages: list[Message] = []
         fault = ""
@@ -366,7 +368,7 @@ def outcome(data: bytes, places: list[int], limits: Limits) -> tuple[list[Found]
             reader.feed(piece, messages)
         except RtmpError as error:
             fault = str(error)
-        found += [(m.kind, m.timestamp, m.stream, bytes(m.body)) for m in messages]
+        received += [(m.kind, m.timestamp, m.stream, bytes(m.body)) for m in messages]
         if fault:
-            return found, fault
-    return found, ""
+            return received, fault
+    return received, ""

@@ -1,4 +1,4 @@
-"""One line of time out of 32-bit timestamps."""
+"""One continuous timeline from 32-bit timestamps."""
 
 import pytest
 from hypothesis import given, settings
@@ -75,7 +75,7 @@ def test_timestamps_are_placed(steps: list[Step]) -> None:
         assert (reading.time, reading.fit) == (time, verdict)
 
 
-def test_a_jump_tells_where_the_old_epoch_ended() -> None:
+def test_a_jump_reports_where_the_old_epoch_ended() -> None:
     clock = TimestampClock()
     clock.read(V, 1000)
     clock.read(A, 1010)
@@ -84,7 +84,7 @@ def test_a_jump_tells_where_the_old_epoch_ended() -> None:
     assert (clock.epoch, clock.previous_end) == (1, 1010)
 
 
-def test_a_track_that_never_follows_the_jump_is_let_in_again() -> None:
+def test_a_track_that_never_follows_the_jump_is_accepted_again() -> None:
     clock = TimestampClock()
     clock.read(V, 100_000)
     clock.read(A, 100_000)

@@ -1,4 +1,4 @@
-"""Every codec that is taken: what an encoder made comes out of a session and out of a decoder."""
+"""Every accepted codec: the session's packets decode to the frames that were encoded."""
 
 from collections.abc import Callable
 from fractions import Fraction
@@ -88,11 +88,13 @@ def by_engine(track: Track, coded: list[MediaPacket]) -> list[bytes]:
     """Decode as the engine does."""
     if isinstance(track, VideoTrack):
         picture = TrackVideoDecoder(track, order_known=True)
-        shown = [frame for each in coded for frame in picture.decode(each.data, each.dts, each.pts)]
-        return [samples(frame) for frame in (*shown, *picture.drain())]
+        frames = [
+            frame for each in coded for frame in picture.decode(each.data, each.dts, each.pts)
+        ]
+        return [samples(frame) for frame in (*frames, *picture.drain())]
     sound = TrackAudioDecoder(track)
-    heard = [frame for each in coded for frame in sound.decode(each.data, each.pts)]
-    return [samples(frame) for frame in (*heard, *sound.drain())]
+    frames_of_sound = [frame for each in coded for frame in sound.decode(each.data, each.pts)]
+    return [samples(frame) for frame in (*frames_of_sound, *sound.drain())]
 
 
 def by_library(track: Track, coded: list[MediaPacket]) -> list[bytes]:
@@ -102,13 +104,13 @@ def by_library(track: Track, coded: list[MediaPacket]) -> list[bytes]:
     context.thread_count = 1
     if isinstance(track, AudioTrack):
         context.sample_rate = track.rate  # pyright: ignore[reportAttributeAccessIssue]  # of sound
-    found: list[bytes] = []
+    decoded_samples: list[bytes] = []
     for each in coded:
         packet = Packet(each.data)
         packet.time_base = Fraction(1, track.scale)
         packet.dts, packet.pts = each.dts, each.pts
-        found += map(samples, context.decode(packet))  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownArgumentType]  # the stubs leave it open
-    return found + list(map(samples, context.decode(None)))  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownArgumentType]  # as above
+        decoded_samples += map(samples, context.decode(packet))  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownArgumentType]  # the stubs leave it open
+    return decoded_samples + list(map(samples, context.decode(None)))  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownArgumentType]  # as above
 
 
 @pytest.mark.parametrize("name", PICTURES)
@@ -139,12 +141,12 @@ def test_a_sound_of_every_codec_is_taken_and_decodes_like_the_file(name: str) ->
     expected = decoded(file, "audio")
     assert len(coded) > 10
     assert all(each.key for each in coded)
-    heard, whole = b"".join(by_engine(track, coded)), b"".join(expected)
-    assert b"".join(by_library(track, coded)) == heard
+    by_our_decoder, whole = b"".join(by_engine(track, coded)), b"".join(expected)
+    assert b"".join(by_library(track, coded)) == by_our_decoder
     if track.codec is AudioCodec.MP3:  # FFmpeg's own choice is its decoder with floats
-        assert 2 * len(heard) == len(whole)
+        assert 2 * len(by_our_decoder) == len(whole)
     else:
-        assert heard == whole
+        assert by_our_decoder == whole
 
 
 @pytest.mark.parametrize("size", [(64, 64), (321, 181), (1280, 720), (90, 160)])
@@ -223,7 +225,7 @@ def test_an_av1_track_without_a_sequence_header_in_its_configuration_is_found_in
     assert by_engine(track, packets(events)) == decoded(file, "video")
 
 
-def test_keys_are_told_by_the_bit_stream_where_the_tag_forgets_them() -> None:
+def test_keyframes_are_recognised_in_the_bit_stream_without_the_tags_flag() -> None:
     def forgetful(_: int, body: bytes) -> bytes:
         return bytes((body[0] & 0x8F | 0x20,)) + body[1:]  # an inter frame, it says
 
@@ -236,7 +238,7 @@ def test_keys_are_told_by_the_bit_stream_where_the_tag_forgets_them() -> None:
         assert [each.key for each in forgotten] == [each.key for each in reported], name
 
 
-def test_hevc_with_short_lengths_is_looked_into() -> None:
+def test_keyframes_of_hevc_with_two_byte_lengths_are_recognised() -> None:
     def short(_: int, body: bytes) -> bytes:
         if body[:5] == b"\x90hvc1":
             return body[:26] + bytes((body[26] & 0xFC | 1,)) + body[27:]  # lengthSizeMinusOne
@@ -279,9 +281,9 @@ def test_flac_is_taken_with_its_signature_too() -> None:
 
 def test_packets_of_another_codec_than_the_track_are_passed_over() -> None:
     hevc = [body for kind, _, body in tags_of(flv("libx265", None)) if kind == VIDEO_KIND]
-    here = encoder.publishing(LIMITS)
-    feed(here, [encoder.MEDIA])
-    assert feed(here, [encoder.video(hevc[2]), encoder.audio(b"\x91fLaCxxxx")]) == []
+    server = encoder.publishing(LIMITS)
+    feed(server, [encoder.MEDIA])
+    assert feed(server, [encoder.video(hevc[2]), encoder.audio(b"\x91fLaCxxxx")]) == []
 
 
 @pytest.mark.parametrize(
@@ -300,10 +302,10 @@ def test_packets_of_another_codec_than_the_track_are_passed_over() -> None:
     ],
 )
 def test_a_broken_configuration_ends_the_session_with_a_status(kind: str, body: bytes) -> None:
-    here = encoder.publishing(LIMITS)
+    server = encoder.publishing(LIMITS)
     with pytest.raises(MalformedMedia, match=kind):
-        feed(here, [(encoder.video if kind == "video" else encoder.audio)(body)])
-    assert encoder.statuses(here.outgoing()) == [(1, "error", "NetStream.Publish.Rejected")]
+        feed(server, [(encoder.video if kind == "video" else encoder.audio)(body)])
+    assert encoder.statuses(server.outgoing()) == [(1, "error", "NetStream.Publish.Rejected")]
 
 
 @pytest.mark.parametrize(
@@ -319,13 +321,13 @@ def test_a_broken_configuration_ends_the_session_with_a_status(kind: str, body: 
     ],
 )
 def test_a_tag_of_millions_of_parts_is_looked_at_cheaply(name: str, body: bytes) -> None:
-    reader, found = FlvReader(), list[Event]()
-    for kind, stamp, sent in tags_of(flv(name, None)):
+    reader, events = FlvReader(), list[Event]()
+    for kind, stamp, tag_body in tags_of(flv(name, None)):
         if kind == VIDEO_KIND:
-            reader.read_video(stamp, memoryview(sent), found)
+            reader.read_video(stamp, memoryview(tag_body), events)
     with counted_calls() as count:
         for stamp in range(10):
-            reader.read_video(1_000 + stamp, memoryview(body), found)
+            reader.read_video(1_000 + stamp, memoryview(body), events)
     assert count.calls < 20_000  # not one for each part
 
 

@@ -2,7 +2,7 @@
 
 HaishinKit (iOS): `RTMPConnection.swift`, `RTMPStream.swift`, `RTMPMessage.swift` of 2025.
 RootEncoder (Android): `RtmpClient.kt`, `CommandsManagerAmf0.kt`, `CommandsManagerAmf3.kt` of 2025.
-What each of them waits for is looked for in the answers.
+The tests check that the answers have everything that these encoders wait for.
 """
 
 from collections.abc import Iterator
@@ -25,18 +25,18 @@ URL = "rtmp://tv.example/live"
 
 
 class ScriptedClient:
-    """Speaks to a session, one message at a time, and keeps what it is answered."""
+    """Sends messages to a session one by one, and records the answers."""
 
     def __init__(self) -> None:
-        self.here: Session = session()
+        self.server: Session = session()
         self.events: list[Event] = []
         self.size = 128
         self.send_bytes(HANDSHAKE)
-        self._answers = self.here.outgoing()[3073:]
+        self._answers = self.server.outgoing()[3073:]
 
     def send_bytes(self, data: bytes) -> None:
-        for index in range(len(data)):  # the slowest network there is
-            self.events += self.here.receive(data[index : index + 1], 0.0)
+        for index in range(len(data)):  # byte by byte, as over the slowest network
+            self.events += self.server.receive(data[index : index + 1], 0.0)
 
     def send(self, number: int, kind: int, body: bytes, *, stamp: int = 0, stream: int = 0) -> None:
         self.send_bytes(
@@ -53,12 +53,12 @@ class ScriptedClient:
         self.size = size
 
     def answered(self) -> list[tuple[int, list[Amf]]]:
-        """Return (message stream, values) of each command that was answered so far."""
-        self._answers += self.here.outgoing()
+        """Return (message stream, values) of each answer so far."""
+        self._answers += self.server.outgoing()
         return encoder.answered_commands(self._answers)
 
     def result(self, transaction: float) -> list[Amf]:
-        """Return what is behind the command object of the answer to a transaction."""
+        """Return the values after the command object in the answer to a transaction."""
         for stream, values in self.answered():
             if values[:2] == ["_result", transaction]:
                 assert stream == 0
@@ -117,16 +117,16 @@ def test_haishinkit_publishes_and_ends_without_a_timeout(with_fc_publish: bool) 
     assert phone.result(transaction) == [1.0]
     phone.command(3, "publish", 0.0, None, NAME, "live", stream=1)
     assert isinstance(phone.events[-1], PublishRequested)
-    phone.here.allow()
-    # On the stream's own number, with level "status", or it gives up after three seconds.
+    phone.server.allow()
+    # On the stream's own number, with level "status"; otherwise it gives up after three seconds.
     assert phone.status(1) == ["NetStream.Publish.Start"]
     facts = EcmaArray({"duration": 0.0, "width": 160.0, "height": 90.0})
     phone.send(8, MessageType.DATA, amf0.encode("@setDataFrame", "onMetaData", facts), stream=1)
     assert isinstance(phone.events[-1], Metadata)
     for kind, stamp, body in bodies("libx265", "libopus"):
         phone.send(5 if kind == VIDEO else 4, kind, body, stamp=stamp, stream=1)
-    found = [event.track.codec for event in phone.events if isinstance(event, TrackFound)]
-    assert found == [VideoCodec.HEVC, AudioCodec.OPUS]
+    codecs = [event.track.codec for event in phone.events if isinstance(event, TrackFound)]
+    assert codecs == [VideoCodec.HEVC, AudioCodec.OPUS]
     if with_fc_publish:
         phone.command(3, "FCUnpublish", 5.0, None, NAME)
         phone.command(3, "deleteStream", 6.0, None, 1.0)
@@ -173,7 +173,7 @@ def test_rootencoder_publishes_and_ends(
     phone.command(3, "createStream", 4.0, None)
     assert phone.result(4.0) == [1.0]
     phone.command(5, "publish", 5.0, None, NAME, "live", stream=1)
-    phone.here.allow()
+    phone.server.allow()
     assert phone.status(1) == ["NetStream.Publish.Start"]
     facts = EcmaArray({"duration": 0.0, "width": 160.0, "stereo": True, "filesize": 0.0})
     phone.send(3, MessageType.DATA, amf0.encode("@setDataFrame", "onMetaData", facts), stream=1)
@@ -182,7 +182,7 @@ def test_rootencoder_publishes_and_ends(
     assert sum(isinstance(event, TrackFound) for event in phone.events) == 2
     phone.command(5, "closeStream", 6.0, None, stream=1)
     assert phone.events[-1] == Goodbye()
-    # Any `_error` would end it, and one that speaks of authentication make it try another way.
+    # Any `_error` would end it; one about authentication would make it try another way.
     assert "_error" not in [values[0] for _, values in phone.answered()]
 
 
@@ -205,16 +205,16 @@ def test_rootencoder_publishes_with_amf3() -> None:
     body = encoded("publish", 5.0, null, amf3_text(NAME), amf3_text("live"))
     phone.send(5, COMMAND_AMF3, body, stream=1)
     assert [type(event) for event in phone.events] == [Connected, PublishRequested]
-    asked = phone.events[1]
-    assert isinstance(asked, PublishRequested)
-    assert (asked.application, asked.name) == ("live", NAME)
-    phone.here.allow()
+    request = phone.events[1]
+    assert isinstance(request, PublishRequested)
+    assert (request.application, request.name) == ("live", NAME)
+    phone.server.allow()
     assert phone.status(1) == ["NetStream.Publish.Start"]
     phone.send(5, COMMAND_AMF3, encoded("closeStream", 6.0, null), stream=1)
     assert phone.events[-1] == Goodbye()
 
 
-def test_a_closed_stream_that_was_never_published_is_answered_with_nothing() -> None:
+def test_closing_a_stream_that_was_never_published_gets_no_answer() -> None:
     phone = ScriptedClient()
     phone.command(3, "connect", 1.0, haishinkit_connect())
     phone.command(3, "createStream", 2.0, None)

@@ -190,7 +190,7 @@ def test_colours_speakers_and_ends_change_nothing() -> None:
         pytest.param(b"\x95av01\x80\x04\x81", "AV1 in MPEG-2 TS form", id="AV1 in MPEG-2 TS form"),
     ],
 )
-def test_what_is_not_taken_is_refused_by_name(body: bytes, codec: str) -> None:
+def test_unsupported_codecs_are_refused_by_name(body: bytes, codec: str) -> None:
     with pytest.raises(UnsupportedMedia) as caught:
         events_of(body)
     assert caught.value.codec == codec

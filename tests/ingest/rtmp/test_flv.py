@@ -1,6 +1,6 @@
 """FLV bodies (Adobe FLV 10.1, E.4): their tags become tracks and packets.
 
-Enhanced RTMP's own tags are `test_enhanced`'s, codecs are `test_codecs`'.
+`test_enhanced` tests the tags of enhanced RTMP, `test_codecs` the codecs.
 """
 
 import pytest
@@ -26,7 +26,7 @@ AUDIO_TRACK = AudioTrack(codec=AudioCodec.AAC, config=AAC_CONFIG, rate=44_100, c
 
 
 class Tags:
-    """A reader that is fed bodies and keeps what it found."""
+    """A reader of FLV bodies, and its events."""
 
     def __init__(self) -> None:
         self.reader = FlvReader()
@@ -46,7 +46,7 @@ def test_configurations_become_tracks() -> None:
     assert tags_.found == [TrackFound(VIDEO_TRACK), TrackFound(AUDIO_TRACK)]
 
 
-def test_identical_configurations_are_silent() -> None:
+def test_identical_configurations_give_no_events() -> None:
     tags_ = Tags()
     for _ in range(3):
         assert tags_.video(video_config())
@@ -54,7 +54,7 @@ def test_identical_configurations_are_silent() -> None:
     assert len(tags_.found) == 2
 
 
-def test_a_different_configuration_is_told_and_its_packets_are_of_it() -> None:
+def test_a_different_configuration_is_a_new_track_of_its_packets() -> None:
     tags_ = Tags()
     tags_.audio(audio_config())
     stereo = bytes.fromhex("1210")
@@ -109,7 +109,7 @@ def test_sound_becomes_a_packet() -> None:
         pytest.param(b"\x96\x01hvc1\x01x", id="a further track of Enhanced RTMP"),
     ],
 )
-def test_video_that_says_nothing_is_passed_over(body: bytes) -> None:
+def test_video_tags_without_a_packet_are_ignored(body: bytes) -> None:
     tags_ = Tags()
     tags_.video(video_config())
     assert not tags_.video(body)
@@ -126,7 +126,7 @@ def test_video_that_says_nothing_is_passed_over(body: bytes) -> None:
         pytest.param(b"\x95\x01mp4a\x01x", id="OBS's second sound track"),
     ],
 )
-def test_sound_that_says_nothing_is_passed_over(body: bytes) -> None:
+def test_audio_tags_without_a_packet_are_ignored(body: bytes) -> None:
     tags_ = Tags()
     tags_.audio(audio_config())
     assert not tags_.audio(body)

@@ -1,4 +1,4 @@
-"""The opening (RTMP 1.0, 5.2), simple and signed."""
+"""The handshake (RTMP 1.0, 5.2), simple and signed."""
 
 import hmac
 import itertools

@@ -1,4 +1,4 @@
-"""The page about the wire names tests that exist, and says of codecs what the code does."""
+"""The page about RTMP names existing tests, and lists the codecs that the code accepts."""
 
 import re
 from pathlib import Path
@@ -23,7 +23,7 @@ def test_a_test_that_the_page_names_exists(file: str, test: str) -> None:
 def test_every_case_has_its_row_with_a_test() -> None:
     rows = re.findall(r"^\| (\d+) \| [^|]+ \| [^|]+ \| (.+) \|$", PAGE, re.MULTILINE)
     assert [int(number) for number, _ in rows] == list(range(1, 47))
-    assert all("::test_" in held for _, held in rows)
+    assert all("::test_" in tests for _, tests in rows)
 
 
 def test_the_codecs_on_the_page_are_those_that_are_taken() -> None:

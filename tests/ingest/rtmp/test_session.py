@@ -1,4 +1,4 @@
-"""A session as its transport sees it: events, leave, faults, time, cuts and garbage."""
+"""A session as its transport uses it: events, permissions, faults, deadlines, cuts and garbage."""
 
 import struct
 
@@ -46,115 +46,115 @@ WHOLE = encoder.opening() + META + MEDIA + command("FCUnpublish", 6.0, None, NAM
 
 
 def test_a_denial_is_told_on_the_published_message_stream_and_ends_the_session() -> None:
-    here = session()
-    feed(here, [encoder.opening()], allow=False)
-    here.outgoing()
-    here.deny("NetStream.Publish.BadName", "no stream has this key")
-    assert encoder.statuses(here.outgoing()) == [(1, "error", "NetStream.Publish.BadName")]
-    assert not here.publishing
-    assert here.receive(MEDIA, 1.0) == []
-    here.tick(1000.0)
-    here.allow()
-    assert here.outgoing() == b""
+    server = session()
+    feed(server, [encoder.opening()], allow=False)
+    server.outgoing()
+    server.deny("NetStream.Publish.BadName", "no stream has this key")
+    assert encoder.statuses(server.outgoing()) == [(1, "error", "NetStream.Publish.BadName")]
+    assert not server.publishing
+    assert server.receive(MEDIA, 1.0) == []
+    server.tick(1000.0)
+    server.allow()
+    assert server.outgoing() == b""
 
 
-def test_a_publisher_can_be_taken_off() -> None:
-    here = encoder.publishing()
-    here.close_status("NetStream.Unpublish.Success", "taken over")
-    assert encoder.statuses(here.outgoing()) == [(1, "status", "NetStream.Unpublish.Success")]
-    assert not here.publishing
+def test_a_publisher_can_be_disconnected_with_a_status() -> None:
+    server = encoder.publishing()
+    server.close_status("NetStream.Unpublish.Success", "taken over")
+    assert encoder.statuses(server.outgoing()) == [(1, "status", "NetStream.Unpublish.Success")]
+    assert not server.publishing
 
 
 def test_media_become_tracks_and_packets() -> None:
-    here = encoder.publishing()
-    events = feed(here, [MEDIA])
+    server = encoder.publishing()
+    events = feed(server, [MEDIA])
     assert [type(event) for event in events] == [TrackFound] * 2 + [PacketReceived] * 3
     times = [(e.packet.dts, e.packet.pts) for e in events if isinstance(e, PacketReceived)]
     assert times == [(0, 0), (23, 23), (33, 99)]
 
 
-def test_media_that_come_while_the_key_is_looked_up_come_out_after_leave() -> None:
-    here = session()
-    events = feed(here, [encoder.opening() + MEDIA[:1500]], allow=False)
+def test_media_received_while_the_key_is_looked_up_are_delivered_afterwards() -> None:
+    server = session()
+    events = feed(server, [encoder.opening() + MEDIA[:1500]], allow=False)
     assert isinstance(events[-1], PublishRequested)
-    here.allow()
-    events = feed(here, [MEDIA[1500:]])
+    server.allow()
+    events = feed(server, [MEDIA[1500:]])
     assert [type(event) for event in events] == [TrackFound] * 2 + [PacketReceived] * 3
 
 
-def test_media_of_a_denied_or_withdrawn_wish_never_come_out() -> None:
-    here = session()
-    events = feed(here, [encoder.opening() + MEDIA + GOODBYE], allow=False)
+def test_media_of_a_withdrawn_publish_are_never_delivered() -> None:
+    server = session()
+    events = feed(server, [encoder.opening() + MEDIA + GOODBYE], allow=False)
     assert isinstance(events[-1], Goodbye)
-    here.allow()
-    assert not here.publishing
-    assert feed(here, [META]) == []
+    server.allow()
+    assert not server.publishing
+    assert feed(server, [META]) == []
 
 
-def test_identical_metadata_are_told_once() -> None:
-    here = encoder.publishing()
+def test_identical_metadata_are_reported_once() -> None:
+    server = encoder.publishing()
     other = META.replace(b"width", b"depth")
-    events = feed(here, [META, META, META, other])
+    events = feed(server, [META, META, META, other])
     assert events == [Metadata({"width": 160.0}), Metadata({"depth": 160.0})]
 
 
-def test_an_aggregate_is_taken_apart() -> None:
-    here = encoder.publishing()
-    feed(here, [MEDIA])
+def test_an_aggregate_is_split_into_packets() -> None:
+    server = encoder.publishing()
+    feed(server, [MEDIA])
     sound = encoder.audio_body(b"abc")
     tag = b"\x08" + len(sound).to_bytes(3, "big") + bytes(7) + sound + bytes(4)
     body = encoder.message(4, MessageType.AGGREGATE, tag, stamp=60, stream=1)
-    (event,) = feed(here, [body])
+    (event,) = feed(server, [body])
     assert isinstance(event, PacketReceived)
     assert (event.packet.dts, event.packet.data) == (60, b"abc")
 
 
 def test_empty_media_keep_the_stream_alive() -> None:
-    here = encoder.publishing()
-    assert feed(here, [encoder.audio(b""), encoder.video(b""), MEDIA]) != []
-    assert here.publishing
+    server = encoder.publishing()
+    assert feed(server, [encoder.audio(b""), encoder.video(b""), MEDIA]) != []
+    assert server.publishing
 
 
 def test_unknown_commands_and_messages_are_passed_over() -> None:
-    here = encoder.publishing()
-    feed(here, [command("_checkbw", 9.0, None), encoder.whole(3, 99, b"abc")])
-    assert here.counters.dropped == 2
-    assert here.publishing
+    server = encoder.publishing()
+    feed(server, [command("_checkbw", 9.0, None), encoder.whole(3, 99, b"abc")])
+    assert server.counters.dropped == 2
+    assert server.publishing
 
 
 def test_a_ping_is_answered_with_its_own_bytes() -> None:
-    here = encoder.publishing()
-    feed(here, [encoder.whole(2, MessageType.USER_CONTROL, b"\0\x06\x01\x02\x03\x04")])
-    (pong,) = encoder.answers(here.outgoing())
+    server = encoder.publishing()
+    feed(server, [encoder.whole(2, MessageType.USER_CONTROL, b"\0\x06\x01\x02\x03\x04")])
+    (pong,) = encoder.answers(server.outgoing())
     assert (pong.kind, bytes(pong.body)) == (4, b"\0\x07\x01\x02\x03\x04")
 
 
 def test_bytes_are_acknowledged_at_half_of_the_peers_window() -> None:
-    here = encoder.publishing()
+    server = encoder.publishing()
     window = encoder.whole(2, MessageType.WINDOW_SIZE, struct.pack(">I", 20_000))
-    feed(here, [window])
-    feed(here, [encoder.audio(encoder.audio_body(bytes(8000)))])
-    first = here.outgoing()
-    feed(here, [encoder.audio(encoder.audio_body(bytes(8000)))])
-    answers = encoder.answers(first + here.outgoing())
+    feed(server, [window])
+    feed(server, [encoder.audio(encoder.audio_body(bytes(8000)))])
+    first = server.outgoing()
+    feed(server, [encoder.audio(encoder.audio_body(bytes(8000)))])
+    answers = encoder.answers(first + server.outgoing())
     assert [answer.kind for answer in answers] == [3]
     (sequence,) = struct.unpack(">I", answers[0].body)
-    assert 10_000 <= sequence <= here.counters.bytes_in
+    assert 10_000 <= sequence <= server.counters.bytes_in
 
 
-def test_a_bandwidth_wish_is_answered_with_our_window() -> None:
-    here = encoder.publishing()
+def test_a_peer_bandwidth_message_is_answered_with_our_window() -> None:
+    server = encoder.publishing()
     wish = encoder.whole(2, MessageType.PEER_BANDWIDTH, struct.pack(">IB", 5_000_000, 2))
-    feed(here, [wish])
-    (answer,) = encoder.answers(here.outgoing())
+    feed(server, [wish])
+    (answer,) = encoder.answers(server.outgoing())
     assert (answer.kind, bytes(answer.body)) == (5, struct.pack(">I", 2_500_000))
 
 
 def test_counters_count() -> None:
-    here = session()
-    feed(here, [encoder.opening(), MEDIA])
-    written = here.outgoing()
-    counters = here.counters
+    server = session()
+    feed(server, [encoder.opening(), MEDIA])
+    written = server.outgoing()
+    counters = server.counters
     assert counters.bytes_in == len(encoder.opening()) + len(MEDIA)
     assert counters.bytes_out == len(written)
     assert (counters.messages, counters.dropped) == (10, 0)
@@ -164,23 +164,23 @@ COMMANDS = sorted({name for _, name in NEXT})
 
 
 def test_another_codec_is_refused_with_a_status_that_names_it() -> None:
-    here = encoder.publishing()
+    server = encoder.publishing()
     with pytest.raises(UnsupportedMedia, match="VVC"):
-        feed(here, [encoder.video(b"\x90vvc1" + bytes(20))])
-    written = here.outgoing()
+        feed(server, [encoder.video(b"\x90vvc1" + bytes(20))])
+    written = server.outgoing()
     assert encoder.statuses(written) == [(1, "error", "NetStream.Publish.Rejected")]
     assert b"VVC" in written
 
 
-def test_events_before_a_fault_come_out_and_the_fault_is_raised_once_after_them() -> None:
-    here = encoder.publishing()
-    events = here.receive(MEDIA + encoder.whole(2, MessageType.SET_CHUNK_SIZE, bytes(4)), 0.0)
+def test_events_before_a_fault_are_delivered_and_the_fault_is_raised_once_afterwards() -> None:
+    server = encoder.publishing()
+    events = server.receive(MEDIA + encoder.whole(2, MessageType.SET_CHUNK_SIZE, bytes(4)), 0.0)
     assert len(events) == 5
-    assert not here.publishing
+    assert not server.publishing
     with pytest.raises(RtmpError):
-        here.receive(b"", 0.0)
-    assert here.receive(MEDIA, 0.0) == []
-    here.tick(1000.0)
+        server.receive(b"", 0.0)
+    assert server.receive(MEDIA, 0.0) == []
+    server.tick(1000.0)
 
 
 @pytest.mark.parametrize(
@@ -194,78 +194,78 @@ def test_events_before_a_fault_come_out_and_the_fault_is_raised_once_after_them(
     ],
 )
 def test_deadlines_pass(data: bytes, seconds: float, what: str) -> None:
-    here = session()
-    feed(here, [data])
-    here.tick(seconds - 0.01)
+    server = session()
+    feed(server, [data])
+    server.tick(seconds - 0.01)
     with pytest.raises(TimedOut) as caught:
-        here.tick(seconds)
+        server.tick(seconds)
     assert caught.value.what == what
-    here.tick(seconds + 1)
+    server.tick(seconds + 1)
 
 
 def test_a_slow_handshake_is_not_saved_by_its_bytes() -> None:
-    here = session()
+    server = session()
     for second in range(5):
-        here.receive(b"\x03", float(second))
-        here.tick(float(second))
+        server.receive(b"\x03", float(second))
+        server.tick(float(second))
     with pytest.raises(TimedOut, match="handshake"):
-        here.tick(5.0)
+        server.tick(5.0)
 
 
-def test_the_first_packet_is_waited_for_then_the_next_ones() -> None:
-    here = encoder.publishing()
-    here.receive(META, 15.0)
+def test_the_first_packet_and_later_ones_have_different_deadlines() -> None:
+    server = encoder.publishing()
+    server.receive(META, 15.0)
     with pytest.raises(TimedOut, match="first packet"):
-        here.tick(20.0)
-    here = encoder.publishing()
-    here.receive(MEDIA, 3.0)
-    here.receive(META, 12.0)
-    here.tick(12.9)
+        server.tick(20.0)
+    server = encoder.publishing()
+    server.receive(MEDIA, 3.0)
+    server.receive(META, 12.0)
+    server.tick(12.9)
     with pytest.raises(TimedOut, match="no packet for 10 s"):
-        here.tick(13.0)
+        server.tick(13.0)
 
 
-def test_a_stopped_encoder_has_its_time_to_publish_again() -> None:
-    here = encoder.publishing()
-    here.receive(MEDIA, 1.0)
-    here.receive(GOODBYE, 100.0)
-    here.tick(114.9)
+def test_a_stopped_encoder_gets_the_full_time_to_publish_again() -> None:
+    server = encoder.publishing()
+    server.receive(MEDIA, 1.0)
+    server.receive(GOODBYE, 100.0)
+    server.tick(114.9)
     with pytest.raises(TimedOut, match="publish"):
-        here.tick(115.0)
+        server.tick(115.0)
 
 
-def test_who_waits_for_our_answer_has_no_deadline_but_silence() -> None:
-    here = session()
-    feed(here, [encoder.opening()], allow=False)
-    here.tick(19.9)
+def test_a_peer_that_waits_for_our_answer_has_only_the_deadline_of_silence() -> None:
+    server = session()
+    feed(server, [encoder.opening()], allow=False)
+    server.tick(19.9)
     with pytest.raises(TimedOut, match="byte"):
-        here.tick(20.0)
+        server.tick(20.0)
 
 
-def pings(here: Session) -> list[bytes]:
-    answers = encoder.answers(here.outgoing())
+def pings(server: Session) -> list[bytes]:
+    answers = encoder.answers(server.outgoing())
     return [bytes(answer.body) for answer in answers if answer.kind == MessageType.USER_CONTROL]
 
 
 def test_a_connected_peer_that_is_quiet_is_pinged_and_one_that_sends_is_not() -> None:
-    here = encoder.publishing(Limits(idle_media_seconds=100.0, silence_seconds=40.0))
+    server = encoder.publishing(Limits(idle_media_seconds=100.0, silence_seconds=40.0))
     for tenth in range(600):
-        here.receive(MEDIA, tenth / 10)
-        here.tick(tenth / 10)
-    assert pings(here) == []
+        server.receive(MEDIA, tenth / 10)
+        server.tick(tenth / 10)
+    assert pings(server) == []
     for second in range(60, 91):
-        here.tick(float(second))
+        server.tick(float(second))
     # The last byte came at 59.9 s.
-    assert pings(here) == [struct.pack(">HI", 6, at * 1000) for at in (70, 80, 90)]
+    assert pings(server) == [struct.pack(">HI", 6, at * 1000) for at in (70, 80, 90)]
 
 
 ASKED_AT = len(encoder.opening())
 
 
 def found_in(places: list[int]) -> tuple[list[Event], bytes]:
-    here = session()
-    events = feed(here, cut(WHOLE, [ASKED_AT, *places]))
-    return events, here.outgoing()
+    server = session()
+    events = feed(server, cut(WHOLE, [ASKED_AT, *places]))
+    return events, server.outgoing()
 
 
 def test_byte_by_byte_a_session_is_the_same() -> None:
@@ -278,7 +278,7 @@ def test_cuts_change_nothing(places: list[int]) -> None:
     assert found_in(places) == found_in([])
 
 
-def test_the_whole_session_says_what_it_should() -> None:
+def test_a_whole_session_gives_the_expected_events() -> None:
     events, _ = found_in([])
     assert [type(event) for event in events] == [
         Connected, PublishRequested, Metadata, TrackFound, TrackFound,
@@ -313,20 +313,20 @@ SOME = st.one_of(
 def test_any_bytes_give_events_or_an_error_within_the_bounds(
     state: State, pieces: list[bytes]
 ) -> None:
-    here = session(Limits(unfinished_bytes=100_000))
-    feed(here, [BEFORE[state]], allow=state is State.PUBLISHING)
-    here.outgoing()
+    server = session(Limits(unfinished_bytes=100_000))
+    feed(server, [BEFORE[state]], allow=state is State.PUBLISHING)
+    server.outgoing()
     events: list[Event] = []
     try:
-        events += feed(here, pieces)
-        here.tick(1.0)
+        events += feed(server, pieces)
+        server.tick(1.0)
     except RtmpError:
-        assert here.receive(b"more", 1.0) == []
+        assert server.receive(b"more", 1.0) == []
     size = sum(map(len, pieces))
     packets = sum(len(e.packet.data) for e in events if isinstance(e, PacketReceived))
     assert packets <= size
     # A command of some twenty bytes is answered with less than three hundred.
-    assert len(here.outgoing()) <= 1000 + 15 * size
+    assert len(server.outgoing()) <= 1000 + 15 * size
 
 
 @pytest.mark.parametrize(
@@ -342,14 +342,14 @@ def test_a_deadline_is_extended_by_the_lag_of_the_loop(
 ) -> None:
     lag = LoopLag()
     lag.beat(0.0)
-    here = Session(limits=LIMITS, now=0.0, entropy=encoder.ENTROPY, lag=lag)
-    feed(here, sent)
+    server = Session(limits=LIMITS, now=0.0, entropy=encoder.ENTROPY, lag=lag)
+    feed(server, sent)
     held_up = seconds + 5
-    here.tick(held_up)  # before what came meanwhile is read
+    server.tick(held_up)  # before what came meanwhile is read
     lag.beat(held_up)
-    here.tick(held_up)
+    server.tick(held_up)
     for turn in range(1, round(10 * seconds)):
         lag.beat(held_up + turn / 10)
-    here.tick(held_up + seconds - 0.2)
+    server.tick(held_up + seconds - 0.2)
     with pytest.raises(TimedOut, match=awaited):
-        here.tick(held_up + seconds)
+        server.tick(held_up + seconds)

@@ -1,4 +1,4 @@
-"""What hostile peers send: each is closed within its bound of bytes, work and memory."""
+"""Hostile peers: each is closed within its bounds of bytes, work and memory."""
 
 import struct
 import tracemalloc
@@ -25,20 +25,20 @@ from tests.support.ingest.rtmp_peer import (
 
 VIDEO, AUDIO = MessageType.VIDEO, MessageType.AUDIO
 READ = 65_536
-# A tenth of what a peer may send, so that the tests end soon, and the most calls for each chunk.
+# A tenth of the default limit, so that the tests end soon, and the most calls for each chunk.
 CHUNKS_PER_SECOND, CALLS_PER_CHUNK = 5_000, 30
 TINY = whole(2, MessageType.SET_CHUNK_SIZE, struct.pack(">I", 1))
 
 
 def feed_repeatedly(
-    here: Session, data: bytes, rate: int, *, seconds: float
+    server: Session, data: bytes, rate: int, *, seconds: float
 ) -> tuple[float, RtmpError]:
     """Feed `data` again and again at `rate` bytes/s; return when and why it ended."""
     now = 0.0
     while now < seconds:
         try:
-            here.receive(data, now)
-            here.tick(now)
+            server.receive(data, now)
+            server.tick(now)
         except RtmpError as error:
             return now, error
         now += len(data) / rate
@@ -47,10 +47,10 @@ def feed_repeatedly(
 
 @pytest.mark.parametrize("greeting", [b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01\x02\x00", b"\x06"])
 def test_another_protocol_gets_no_answer(greeting: bytes) -> None:
-    here = session()
+    server = session()
     with pytest.raises(HandshakeError):
-        here.receive(greeting[:1], 0.0)
-    assert here.outgoing() == b""
+        server.receive(greeting[:1], 0.0)
+    assert server.outgoing() == b""
 
 
 ONE = head(0, 6) + header(VIDEO, 8_000_000) + b"x"
@@ -79,16 +79,16 @@ ONE = head(0, 6) + header(VIDEO, 8_000_000) + b"x"
     ],
 )  # fmt: skip
 def test_tiny_chunks_are_stopped_cheaply(first: bytes, data: bytes) -> None:
-    # Leave was given, so that nothing but the budget of chunks stops them.
+    # Publishing was permitted, so that only the budget of chunks stops them.
     limits = Limits(
         media_bits_per_second=1_000_000_000,
         messages_per_second=1_000_000,
         chunks_per_second=CHUNKS_PER_SECOND,
     )
-    here = encoder.publishing(limits)
-    here.receive(first, 0.0)
+    server = encoder.publishing(limits)
+    server.receive(first, 0.0)
     with counted_calls() as count:
-        at, error = feed_repeatedly(here, data, 10_000_000, seconds=5.0)
+        at, error = feed_repeatedly(server, data, 10_000_000, seconds=5.0)
     assert isinstance(error, LimitExceeded)
     assert error.what == "chunks a second"
     assert at <= 3.0
@@ -98,12 +98,12 @@ def test_tiny_chunks_are_stopped_cheaply(first: bytes, data: bytes) -> None:
 
 def test_128_byte_chunks_of_a_good_stream_are_within_the_budget() -> None:
     # librtmp at 40 Mbit/s.
-    here = encoder.publishing(Limits(media_bits_per_second=100_000_000))
-    feed(here, [encoder.video(encoder.video_config())])
+    server = encoder.publishing(Limits(media_bits_per_second=100_000_000))
+    feed(server, [encoder.video(encoder.video_config())])
     picture = encoder.video_body(bytes(100_000))
     for n in range(200):
-        here.receive(encoder.video(picture, n * 20), n * 0.02)
-    assert here.publishing
+        server.receive(encoder.video(picture, n * 20), n * 0.02)
+    assert server.publishing
 
 
 @pytest.mark.parametrize("tag", [b"\xaf\x01x", b"\xaf", b""])
@@ -125,74 +125,74 @@ def test_128_byte_chunks_of_a_good_stream_are_within_the_budget() -> None:
 def test_the_messages_in_an_aggregate_are_bounded_and_count_as_chunks_and_messages(
     tag: bytes, bound: dict[str, int], words: str
 ) -> None:
-    here = encoder.publishing(Limits(**bound))
-    here.receive(whole(2, MessageType.SET_CHUNK_SIZE, struct.pack(">I", 8 << 20)), 0.0)
-    here.receive(encoder.audio(encoder.audio_config()), 0.0)
+    server = encoder.publishing(Limits(**bound))
+    server.receive(whole(2, MessageType.SET_CHUNK_SIZE, struct.pack(">I", 8 << 20)), 0.0)
+    server.receive(encoder.audio(encoder.audio_config()), 0.0)
     part = bytes((AUDIO, *len(tag).to_bytes(3, "big"))) + bytes(7) + tag
     part += (11 + len(tag)).to_bytes(4, "big")
     body = part * ((8 << 20) // len(part))
     with counted_calls() as count, pytest.raises(LimitExceeded, match=words):
-        here.receive(head(0, 7) + header(MessageType.AGGREGATE, len(body), stream=1) + body, 0.0)
-        here.tick(0.0)  # where packets came before the fault, it comes now
+        server.receive(head(0, 7) + header(MessageType.AGGREGATE, len(body), stream=1) + body, 0.0)
+        server.tick(0.0)  # where packets came before the fault, it comes now
     assert count.calls < CALLS_PER_CHUNK * CHUNKS_PER_SECOND * Limits().chunks_average_seconds
 
 
 def test_one_byte_pictures_are_stopped_by_their_number() -> None:
-    """A million of them are 13 MB on the wire, which no bound of bytes stops, and 240 MB here."""
-    here = encoder.publishing(Limits(media_bits_per_second=1_000_000_000))
-    feed(here, [encoder.video(encoder.video_config())])
+    """A million of them are 13 MB on the wire, within the bounds of bytes, but 240 MB in memory."""
+    server = encoder.publishing(Limits(media_bits_per_second=1_000_000_000))
+    feed(server, [encoder.video(encoder.video_config())])
     data = encoder.video(b"\x27\x01\0\0\0") * 1000
     events = 0
     with pytest.raises(LimitExceeded, match="messages a second"):
         for turn in range(1000):
             now = turn / 100
-            here.tick(now)  # where packets came before the fault, it comes now
-            events += len(here.receive(data, now))
+            server.tick(now)  # where packets came before the fault, it comes now
+            events += len(server.receive(data, now))
     assert events <= 12_000
 
 
 def test_the_messages_of_the_busiest_encoder_are_within_the_budget() -> None:
     """60 pictures, two audio tracks and metadata, and 30 s of them at once after a lost network."""
-    here = encoder.publishing()
-    feed(here, [encoder.video(encoder.video_config()), encoder.audio(encoder.audio_config())])
+    server = encoder.publishing()
+    feed(server, [encoder.video(encoder.video_config()), encoder.audio(encoder.audio_config())])
     second = encoder.video(encoder.video_body(b"x")) * 60
     second += encoder.audio(encoder.audio_body(b"x")) * 2 * 50 + encoder.META * 5
     for now in range(60):
-        here.receive(second, float(now))
-    here.receive(second * 30, 90.0)
+        server.receive(second, float(now))
+    server.receive(second * 30, 90.0)
     for now in range(90, 150):
-        here.receive(second, float(now))
-    assert here.publishing
+        server.receive(second, float(now))
+    assert server.publishing
 
 
 def test_headers_of_huge_messages_are_stopped_at_once() -> None:
-    here = encoder.publishing()
+    server = encoder.publishing()
     with pytest.raises(LimitExceeded):
-        here.receive(head(0, 6) + header(VIDEO, 0xFF_FFFF), 0.0)
+        server.receive(head(0, 6) + header(VIDEO, 0xFF_FFFF), 0.0)
 
 
 def test_unfinished_messages_on_many_chunk_streams_stay_within_their_memory() -> None:
-    here = encoder.publishing(Limits(media_bits_per_second=1_000_000_000))
+    server = encoder.publishing(Limits(media_bits_per_second=1_000_000_000))
     size = whole(2, MessageType.SET_CHUNK_SIZE, struct.pack(">I", READ))
-    here.receive(size, 0.0)
+    server.receive(size, 0.0)
     data = bytes(READ)
     tracemalloc.start()
-    sent = 0
+    sent_bytes = 0
     with pytest.raises(LimitExceeded, match="unfinished"):
         for turn in range(100):
             for number in range(3, 63):
                 first = head(3, number) if turn else head(0, number) + header(VIDEO, 8 << 20)
-                here.receive(first + data, 0.0)
-                sent += READ
+                server.receive(first + data, 0.0)
+                sent_bytes += READ
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert sent <= (16 << 20) + READ
+    assert sent_bytes <= (16 << 20) + READ
     assert peak < 24 << 20
 
 
-def test_a_byte_of_an_unfinished_message_does_not_keep_a_read_alive() -> None:
+def test_a_byte_of_an_unfinished_message_does_not_keep_the_buffer_of_a_read() -> None:
     # Each read brings one byte of one of 60 messages, beside a whole message that fills it.
-    here = encoder.publishing()
+    server = encoder.publishing()
     size = struct.pack(">I", READ)
     large = encoder.message(2, MessageType.SET_CHUNK_SIZE, size, size=1)
     filler = large + whole(63, AUDIO, encoder.audio_body(bytes(60_000)))
@@ -200,10 +200,10 @@ def test_a_byte_of_an_unfinished_message_does_not_keep_a_read_alive() -> None:
     for turn in range(5):
         for number in range(3, 63):
             first = head(3, number) if turn else head(0, number) + header(VIDEO, 100_000)
-            here.receive(TINY + first + b"x" + filler, 0.0)
-    held, _ = tracemalloc.get_traced_memory()
+            server.receive(TINY + first + b"x" + filler, 0.0)
+    allocated, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert held < 1 << 20
+    assert allocated < 1 << 20
 
 
 @pytest.mark.parametrize(
@@ -215,55 +215,55 @@ def test_a_byte_of_an_unfinished_message_does_not_keep_a_read_alive() -> None:
     ],
 )
 def test_hostile_amf_in_a_command_ends_the_session(values: bytes) -> None:
-    here = session()
+    server = session()
     body = amf0.encode("connect", 1.0) + values
     with pytest.raises(AmfError):
-        feed(here, [HANDSHAKE, encoder.message(3, MessageType.COMMAND, body)])
+        feed(server, [HANDSHAKE, encoder.message(3, MessageType.COMMAND, body)])
 
 
 def test_hostile_amf_in_metadata_is_passed_over() -> None:
-    here = encoder.publishing()
+    server = encoder.publishing()
     body = amf0.encode("onMetaData") + b"\x03\0\x01a" * 5000
-    assert feed(here, [encoder.message(4, MessageType.DATA, body)]) == []
-    assert here.counters.dropped == 1
-    assert here.publishing
+    assert feed(server, [encoder.message(4, MessageType.DATA, body)]) == []
+    assert server.counters.dropped == 1
+    assert server.publishing
 
 
 def test_a_flood_of_connects_ends_at_the_second() -> None:
-    here = session()
-    feed(here, [HANDSHAKE, connect()])
+    server = session()
+    feed(server, [HANDSHAKE, connect()])
     with pytest.raises(OutOfOrder):
-        feed(here, [connect() * 1000])
+        feed(server, [connect() * 1000])
 
 
 def test_a_flood_of_commands_before_publish_ends_at_the_65th() -> None:
-    here = session()
-    feed(here, [HANDSHAKE, connect()])
-    feed(here, [command("_checkbw", 2.0, None)] * 63)
+    server = session()
+    feed(server, [HANDSHAKE, connect()])
+    feed(server, [command("_checkbw", 2.0, None)] * 63)
     with pytest.raises(LimitExceeded, match="64 commands"):
-        feed(here, [command("_checkbw", 2.0, None)])
+        feed(server, [command("_checkbw", 2.0, None)])
 
 
 def test_a_flood_of_commands_while_publishing_ends() -> None:
-    here = encoder.publishing()
-    _, error = feed_repeatedly(here, command("FCPublish", 2.0, None, "x"), 10_000, seconds=5.0)
+    server = encoder.publishing()
+    _, error = feed_repeatedly(server, command("FCPublish", 2.0, None, "x"), 10_000, seconds=5.0)
     assert isinstance(error, LimitExceeded)
-    assert len(here.outgoing()) < 64 * 400
+    assert len(server.outgoing()) < 64 * 400
 
 
 def test_a_flood_of_pings_ends() -> None:
-    here = encoder.publishing()
+    server = encoder.publishing()
     ping = whole(2, MessageType.USER_CONTROL, b"\0\x06\0\0\0\0")
-    _, error = feed_repeatedly(here, ping * 10, 100_000, seconds=5.0)
+    _, error = feed_repeatedly(server, ping * 10, 100_000, seconds=5.0)
     assert isinstance(error, LimitExceeded)
-    assert len(here.outgoing()) < 100 * 18
+    assert len(server.outgoing()) < 100 * 18
 
 
 def test_a_fifth_message_stream_is_refused() -> None:
-    here = session()
-    feed(here, [HANDSHAKE, connect()] + [command("createStream", 2.0, None)] * 4)
+    server = session()
+    feed(server, [HANDSHAKE, connect()] + [command("createStream", 2.0, None)] * 4)
     with pytest.raises(LimitExceeded, match="message streams"):
-        feed(here, [command("createStream", 2.0, None)])
+        feed(server, [command("createStream", 2.0, None)])
 
 
 @pytest.mark.parametrize(
@@ -275,28 +275,28 @@ def test_a_fifth_message_stream_is_refused() -> None:
 )
 @pytest.mark.parametrize("body", [bytes(60_000), b"\xaf\x01x", b""])
 def test_media_before_leave_are_bounded(data: bytes, body: bytes) -> None:
-    here = session(Limits(chunks_per_second=1_000_000))
-    feed(here, [data], allow=False)
+    server = session(Limits(chunks_per_second=1_000_000))
+    feed(server, [data], allow=False)
     media = encoder.message(4, AUDIO, body)
-    sent = 0
+    sent_bytes = 0
     tracemalloc.start()
     with pytest.raises(LimitExceeded, match="before leave"):
         for _ in range(10_000):
-            here.receive(media, 1.0)
-            sent += len(media)
+            server.receive(media, 1.0)
+            sent_bytes += len(media)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert sent <= 1_200_000
+    assert sent_bytes <= 1_200_000
     assert peak < 3 << 20
 
 
 def test_more_than_the_bit_rate_for_long_ends_the_session() -> None:
-    here = encoder.publishing()
-    feed(here, [encoder.video(encoder.video_config())])
+    server = encoder.publishing()
+    feed(server, [encoder.video(encoder.video_config())])
     picture = encoder.message(6, VIDEO, encoder.video_body(bytes(1_000_000)), size=1 << 20)
-    here.receive(whole(2, MessageType.SET_CHUNK_SIZE, struct.pack(">I", 1 << 20)), 0.0)
+    server.receive(whole(2, MessageType.SET_CHUNK_SIZE, struct.pack(">I", 1 << 20)), 0.0)
     # 40 Mbit/s: the burst of 75 MB, filled up with 20 Mbit/s, lasts half a minute.
-    at, error = feed_repeatedly(here, picture, 5_000_000, seconds=60.0)
+    at, error = feed_repeatedly(server, picture, 5_000_000, seconds=60.0)
     assert isinstance(error, LimitExceeded)
     assert error.what == "bits a second"
     assert at == pytest.approx(30.0, abs=2.0)

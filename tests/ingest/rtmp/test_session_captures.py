@@ -1,4 +1,4 @@
-"""What real encoders sent, recorded: see captures/README.md."""
+"""Recorded sessions of real encoders: see captures/README.md."""
 
 import contextlib
 import functools
@@ -30,38 +30,38 @@ def flv(name: str) -> list[Coded]:
     """Read the packets of an FLV file, by the file format's own rules (E.3, E.4)."""
     data = (CAPTURES / name).read_bytes()
     at = 13
-    found: list[Coded] = []
+    packets: list[Coded] = []
     while at + 11 <= len(data):
         size = int.from_bytes(data[at + 1 : at + 4], "big")
         stamp = data[at + 7] << 24 | int.from_bytes(data[at + 4 : at + 7], "big")
         body = data[at + 11 : at + 11 + size]
         if data[at] == 9 and body[1] == 1:
             offset = int.from_bytes(body[2:5], "big", signed=True)
-            found.append(("video", stamp, stamp + offset, body[5:]))
+            packets.append(("video", stamp, stamp + offset, body[5:]))
         elif data[at] == 8 and body[1] == 1:
-            found.append(("audio", stamp, stamp, body[2:]))
+            packets.append(("audio", stamp, stamp, body[2:]))
         at += 15 + size
-    return found
+    return packets
 
 
 def capture(name: str) -> bytes:
     return (CAPTURES / f"{name}.bin").read_bytes()
 
 
-@functools.cache  # it takes 30 ms, and many tests ask the same
+@functools.cache  # it takes 30 ms, and many tests need the same results
 def asked_at(data: bytes) -> int:
-    """Return how many bytes it takes until leave to publish is asked for."""
-    here = session()
+    """Return the number of bytes up to the publish request."""
+    server = session()
     for index in range(len(data)):
-        events = here.receive(data[index : index + 1], 0.0)
+        events = server.receive(data[index : index + 1], 0.0)
         if any(isinstance(event, PublishRequested) for event in events):
             return index + 1
     raise AssertionError("nobody asked to publish")
 
 
 def replay(data: bytes, places: list[int]) -> tuple[list[Event], Session]:
-    here = session()
-    return feed(here, cut(data, places)), here
+    server = session()
+    return feed(server, cut(data, places)), server
 
 
 def coded(events: list[Event]) -> list[Coded]:
@@ -78,7 +78,7 @@ def coded(events: list[Event]) -> list[Coded]:
 
 
 def of(kind: str, packets: list[Coded]) -> list[bytes]:
-    return [data for what, _, _, data in packets if what == kind]
+    return [data for of_kind, _, _, data in packets if of_kind == kind]
 
 
 NAMES = ["ffmpeg", "ffmpeg_extended", "rtmp2sink", "librtmp", "obs"]
@@ -94,16 +94,16 @@ KEYS = {
 @pytest.mark.parametrize("name", NAMES)
 def test_a_real_encoder_is_understood(name: str) -> None:
     data = capture(name)
-    events, here = replay(data, [asked_at(data)])
+    events, server = replay(data, [asked_at(data)])
     kinds = [type(event) for event in events]
-    asked = next(event for event in events if isinstance(event, PublishRequested))
-    assert (asked.application, asked.name) == ("live", KEYS[name])
+    request = next(event for event in events if isinstance(event, PublishRequested))
+    assert (request.application, request.name) == ("live", KEYS[name])
     assert kinds.count(TrackFound) == 2
     assert kinds.count(Metadata) >= 1
     assert kinds.count(Goodbye) == 1
     assert kinds[-1] is Goodbye
-    assert encoder.statuses(here.outgoing()) == [(1, "status", "NetStream.Publish.Start")]
-    assert here.counters.dropped <= 1  # the end of sequence that ffmpeg and GStreamer send
+    assert encoder.statuses(server.outgoing()) == [(1, "status", "NetStream.Publish.Start")]
+    assert server.counters.dropped <= 1  # the end of sequence that ffmpeg and GStreamer send
 
 
 @pytest.mark.parametrize("name", ["ffmpeg", "ffmpeg_extended", "rtmp2sink", "librtmp"])
@@ -129,14 +129,14 @@ def test_obs_packets_are_those_that_it_recorded_meanwhile() -> None:
     data = capture("obs")
     packets = coded(replay(data, [asked_at(data)])[0])
     for kind, least in (("video", 40), ("audio", 180)):
-        sent = of(kind, packets)
-        first = of(kind, recorded).index(sent[0])
-        assert len(sent) >= least
-        assert sent == of(kind, recorded)[first : first + len(sent)]
+        received = of(kind, packets)
+        first = of(kind, recorded).index(received[0])
+        assert len(received) >= least
+        assert received == of(kind, recorded)[first : first + len(received)]
 
 
 def test_obs_sets_its_chunk_size_before_it_connects() -> None:
-    # Type 1 on chunk stream 2 with 4096, right behind C2: what makes this capture worth having.
+    # Type 1 on chunk stream 2 with 4096, right after C2: the reason for this capture.
     assert capture("obs")[3073:][:16] == bytes.fromhex("02 000000 000004 01 00000000 00001000")
 
 
@@ -174,9 +174,9 @@ def test_a_damaged_capture_gives_events_or_an_error(
     damaged = bytearray(data)
     for place, value in damage:
         damaged[min(place, len(damaged) - 1)] = value
-    here = session()
+    server = session()
     size = 0
     with contextlib.suppress(RtmpError):
         for piece in cut(bytes(damaged), [asked, *range(0, len(data), 4096)]):
-            size += sum(len(item[3]) for item in coded(feed(here, [piece])))
+            size += sum(len(item[3]) for item in coded(feed(server, [piece])))
     assert size <= len(data)

@@ -1,4 +1,4 @@
-"""What a current ffmpeg sent with Enhanced RTMP, recorded: see captures/README.md."""
+"""Recorded sessions of a current ffmpeg with enhanced RTMP: see captures/README.md."""
 
 import functools
 
@@ -36,19 +36,19 @@ def of(kind: type, events: list[Event]) -> list[MediaPacket]:
 
 @pytest.mark.parametrize("name", SENT)
 def test_its_tracks_are_found_and_its_packets_are_counted(name: str) -> None:
-    events, here = read(name)
+    events, server = read(name)
     picture, sound = SENT[name]
     first = sorted(tracks(events), key=lambda track: isinstance(track, AudioTrack))
     assert len(first) == 2
     video, audio = first
     assert isinstance(video, VideoTrack)
     assert isinstance(audio, AudioTrack)
-    coded, heard = of(VideoTrack, events), of(AudioTrack, events)
+    coded, sounds = of(VideoTrack, events), of(AudioTrack, events)
     assert (video.codec.value, video.width, video.height, len(coded)) == picture
-    assert (audio.codec.value, audio.rate, audio.channels, len(heard)) == sound
+    assert (audio.codec.value, audio.rate, audio.channels, len(sounds)) == sound
     assert coded[0].key
     assert isinstance(events[-1], Goodbye)
-    assert encoder.statuses(here.outgoing()) == [(1, "status", "NetStream.Publish.Start")]
+    assert encoder.statuses(server.outgoing()) == [(1, "status", "NetStream.Publish.Start")]
 
 
 @pytest.mark.parametrize("name", SENT)
@@ -64,9 +64,9 @@ def test_its_packets_decode(name: str) -> None:
 
 def test_its_list_of_codecs_is_answered_with_ours() -> None:
     data = capture("ffmpeg_hevc_opus")
-    here = encoder.session()
-    here.receive(data[: asked_at(data)], 0.0)
-    (answer, *_) = encoder.answered_commands(here.outgoing()[3073:])
+    server = encoder.session()
+    server.receive(data[: asked_at(data)], 0.0)
+    (answer, *_) = encoder.answered_commands(server.outgoing()[3073:])
     match answer[1]:
         case [_, _, _, {"fourCcList": list(codecs), "videoFourCcInfoMap": dict(video),
                         "audioFourCcInfoMap": dict(audio), "capsEx": caps}]:  # fmt: skip

@@ -1,6 +1,6 @@
-"""Recorded sessions, broken at random: whatever comes, there are events or an `RtmpError`.
+"""Recorded sessions, mutated at random: any bytes give events or an `RtmpError`.
 
-Each run is made of a number, which a failure names: `survive(NUMBER)` makes it again.
+Each run is generated from a number, which a failure names: `survive(NUMBER)` repeats it.
 """
 
 import random
@@ -16,7 +16,7 @@ from tests.support.ingest.rtmp_peer import cut, feed, session
 
 OPENING = 3073  # C0 to C2
 NAMES = sorted(path.stem for path in CAPTURES.glob("*.bin"))
-# Values that stand at the edges of fields: lengths, chunk sizes, markers, packet types.
+# Boundary values of fields: lengths, chunk sizes, markers, packet types.
 EDGES = (0x00, 0x01, 0x03, 0x07, 0x11, 0x16, 0x7F, 0x80, 0x90, 0x96, 0x97, 0xC3, 0xFE, 0xFF)
 SECONDS = 150.0  # of the long run
 
@@ -27,11 +27,11 @@ def recorded(name: str) -> bytes:
 
 
 def mutated(chance: random.Random) -> bytes:
-    """Return a recorded session with one to a dozen injuries, most of them behind the handshake."""
+    """Return a recorded session with 1 to 12 mutations, most of them after the handshake."""
     data = bytearray(recorded(chance.choice(NAMES)))
     for _ in range(chance.randint(1, 12)):
         least = OPENING if chance.random() < 0.95 and len(data) > OPENING else 0
-        # Early bytes steer more than late ones.
+        # Early bytes have more effect than late ones.
         offset = least + int((len(data) - least) * chance.random() ** 3)
         size = chance.choice((1, 1, 1, 2, 4, 16, 200))
         match chance.randrange(6):
@@ -53,33 +53,33 @@ def mutated(chance: random.Random) -> bytes:
 
 
 def survive(number: int) -> bool:
-    """Feed one broken session; say whether it ended with an error."""
+    """Feed one mutated session; return whether it ended with an error."""
     chance = random.Random(number)
     data = mutated(chance)
-    here = session()
+    server = session()
     size = 0
     try:
         for piece in cut(data, chance.sample(range(len(data)), min(8, len(data)))):
-            events = feed(here, [piece])
+            events = feed(server, [piece])
             size += sum(
                 len(event.packet.data) for event in events if isinstance(event, PacketReceived)
             )
-            here.tick(0.0)
+            server.tick(0.0)
     except RtmpError:
         return True
     except BaseException as error:
         error.add_note(f"session number {number}")
         raise
     finally:
-        # Nothing is made out of nothing.
+        # The packets are never larger than the input.
         assert size <= len(data), f"session number {number}"
-        here.outgoing()
+        server.outgoing()
     return False
 
 
 def test_broken_sessions_give_events_or_an_error() -> None:
     ended = sum(survive(number) for number in range(250))
-    # Most injuries end a session, and some do not reach anything that counts.
+    # Most mutations end a session, and some hit bytes without effect.
     assert 50 < ended < 250
 
 

@@ -11,7 +11,7 @@ LIMITS = Limits(
 )
 
 
-def test_an_address_has_its_share_and_no_more() -> None:
+def test_the_connections_of_an_address_are_limited() -> None:
     admissions = Admission(LIMITS)
     assert [admissions.admit("a", at) for at in (0.0, 2.0, 4.0)] == [None, None, None]
     assert admissions.admit("a", 6.0) == "too many connections from one address"
@@ -20,13 +20,13 @@ def test_an_address_has_its_share_and_no_more() -> None:
     assert admissions.admit("a", 8.0) is None
 
 
-def test_all_together_have_their_share() -> None:
+def test_all_addresses_together_are_limited() -> None:
     admissions = Admission(LIMITS)
     assert all(admissions.admit(address, 0.0) is None for address in "abcde")
     assert admissions.admit("f", 0.0) == "too many connections"
 
 
-def test_a_rush_of_one_address_is_slowed() -> None:
+def test_new_connections_of_an_address_are_limited_in_rate() -> None:
     admissions = Admission(LIMITS)
     assert admissions.admit("a", 0.0) is None
     assert admissions.admit("a", 0.1) is None
@@ -34,7 +34,7 @@ def test_a_rush_of_one_address_is_slowed() -> None:
     assert admissions.admit("a", 1.5) is None
 
 
-def test_wrong_keys_are_slowed_and_the_address_is_let_in() -> None:
+def test_wrong_keys_are_answered_late_and_their_address_stays_admitted() -> None:
     admissions = Admission(LIMITS)  # two a minute
     delays = [admissions.count_wrong_key("a", 0.0) for _ in range(4)]
     assert delays == [0.0, 0.0, None, None]
@@ -51,7 +51,7 @@ def test_wrong_keys_of_one_encoder_that_reconnects_wait_for_their_turn() -> None
     assert delays == [*[0.0] * 10, 6.0, 12.0, *[None] * 8]
 
 
-def test_what_is_forgotten_takes_no_memory() -> None:
+def test_expired_entries_take_no_memory() -> None:
     admissions = Admission(LIMITS)
     for number in range(1000):
         admissions.count_wrong_key(str(number), 0.0)

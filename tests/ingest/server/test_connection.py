@@ -1,4 +1,4 @@
-"""Encoders on real sockets: what they say, what they are told, and what reaches the sink."""
+"""Encoders on real sockets: their commands, the answers, and the packets that reach the sink."""
 
 import asyncio
 import logging
@@ -199,7 +199,7 @@ def test_a_refusal_reaches_an_encoder_that_goes_on_sending(loop: str) -> None:
     play(scenario(), loop)
 
 
-def test_a_backup_application_has_a_seat_of_its_own() -> None:
+def test_a_backup_application_has_its_own_slot() -> None:
     async def scenario() -> None:
         ports = LoopbackPorts()
         async with loopback_listener(ports) as listener:

@@ -1,4 +1,4 @@
-"""Peers on real sockets that are no encoders, or that mean no good."""
+"""Peers on real sockets that are not encoders, or hostile."""
 
 import asyncio
 import contextlib
@@ -43,7 +43,7 @@ TLS_HELLO = bytes.fromhex("16030100c8010000c40303") + bytes(190)
         pytest.param("tls", b"GET / HTTP/1.1\r\n\r\n", id="HTTP on the TLS port"),
     ],
 )
-def test_who_speaks_something_else_is_closed_with_one_line(
+def test_a_peer_with_another_protocol_is_closed_with_one_log_line(
     address: str,
     sent: bytes,
     loop: str,
@@ -85,20 +85,20 @@ SMALL_WINDOW = rtmp_peer.whole(2, MessageType.WINDOW_SIZE, struct.pack(">I", 1))
         pytest.param(rtmp_peer.command("releaseStream", 2.0, None, "x"), id="commands"),
     ],
 )
-def test_a_flood_of_what_wants_answers_is_closed(flood: bytes, loop: str) -> None:
+def test_a_flood_of_messages_that_need_answers_is_closed(flood: bytes, loop: str) -> None:
     async def scenario() -> None:
         ports = LoopbackPorts()
         async with loopback_listener(ports) as listener, listener.unread_socket() as sock:
             send = asyncio.get_running_loop().sock_sendall
             await send(sock, ports.opening())
             await until(lambda: listener.counters.publishers == 1)
-            sent = 0
+            floods = 0
             with contextlib.suppress(ConnectionError):
                 while listener.counters.connections:
                     await send(sock, flood)
-                    sent += 1
-            # Ten a second, and what may be said before publishing as a reserve.
-            assert LIMITS.commands_before_publish <= sent
+                    floods += 1
+            # Ten a second, plus the commands that are allowed before publishing.
+            assert LIMITS.commands_before_publish <= floods
             assert listener.counters.refused == {"LimitExceeded": 1}
 
     play(scenario(), loop)
@@ -111,7 +111,7 @@ def test_a_peer_that_reads_nothing_is_closed_when_too_much_is_unread(loop: str) 
             send = asyncio.get_running_loop().sock_sendall
             await send(sock, ports.opening() + SMALL_WINDOW)
             await until(lambda: listener.counters.publishers == 1)
-            # An acknowledgement of 16 bytes for each: the most that a peer may make us say.
+            # An acknowledgement of 16 bytes for each: the most that a peer can make us write.
             acknowledged = 0
             with contextlib.suppress(ConnectionError):
                 while not listener.counters.refused:
@@ -136,7 +136,7 @@ CHUNKS_OF_1000 = rtmp_peer.whole(2, MessageType.SET_CHUNK_SIZE, struct.pack(">I"
 
 
 def giants(count: int) -> bytes:
-    """Return that many messages which have begun, 1000 bytes each, and not ended."""
+    """Return `count` unfinished messages, with 1000 bytes each so far."""
     return CHUNKS_OF_1000 + b"".join(
         rtmp_peer.message(number, MessageType.VIDEO, bytes(2000), size=1000)[:1012]
         for number in range(10, 10 + count)
@@ -328,7 +328,7 @@ def test_every_bound_of_a_publisher_closes_one_connection(
 # -- the log --------------------------------------------------------------------------------------
 
 
-def test_a_flood_of_wrong_keys_is_counted_each_and_told_in_a_few_lines(
+def test_a_flood_of_wrong_keys_is_counted_and_logged_in_a_few_lines(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -355,7 +355,7 @@ def test_a_flood_of_wrong_keys_is_counted_each_and_told_in_a_few_lines(
     assert events == [("wrong key", "127.0.0.1")] * 60
 
 
-def test_what_is_summed_is_told_at_the_end_too(caplog: pytest.LogCaptureFixture) -> None:
+def test_summaries_are_logged_at_the_end_too(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
 
     async def scenario() -> None:

@@ -1,4 +1,4 @@
-"""How connections are looked after, and how they end, on real sockets."""
+"""Pings, ticks and ends of connections on real sockets."""
 
 import asyncio
 import logging
@@ -29,7 +29,7 @@ SMALL_WINDOW = rtmp_peer.whole(2, MessageType.WINDOW_SIZE, struct.pack(">I", 1))
 def test_a_goodbye_counts_though_the_encoder_resets_the_connection(
     busy: bool, loop: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It closes without having read our last answers, at rest or while we are about to answer."""
+    """It closes before reading our last answers, while we are idle or about to answer."""
 
     async def scenario() -> None:
         ports = LoopbackPorts()
@@ -61,8 +61,8 @@ def test_a_goodbye_counts_though_the_encoder_resets_the_connection(
     assert "reset" in lost["cause"]
 
 
-def test_what_arrived_before_a_reset_is_shown_and_so_is_the_backups_buffer(loop: str) -> None:
-    """The primary resets its connection while reads are deferred: what the kernel has is read."""
+def test_media_received_before_a_reset_and_the_backups_buffer_go_on_air(loop: str) -> None:
+    """The primary resets its connection while reads are deferred: the kernel's bytes are read."""
 
     def pictures(first: int, count: int, mark: bytes) -> bytes:
         return b"".join(
@@ -147,7 +147,7 @@ def pings(data: bytes) -> int:
         pytest.param("ended", "closed by us", id="its owner has enough"),
     ],
 )
-def test_the_owner_is_told_why_an_encoder_is_gone(how: str, reason: str) -> None:
+def test_the_owners_event_has_the_reason_of_a_disconnect(how: str, reason: str) -> None:
     async def scenario() -> None:
         ports = LoopbackPorts()
         limits = msgspec.structs.replace(LIMITS, idle_media_seconds=0.5)
@@ -176,7 +176,7 @@ def test_the_owner_is_told_why_an_encoder_is_gone(how: str, reason: str) -> None
     play(scenario())
 
 
-def test_a_second_encoder_is_told_that_the_name_is_taken_and_the_owner_hears_of_it() -> None:
+def test_a_second_encoder_is_refused_as_occupied_and_the_owner_gets_an_event() -> None:
     async def scenario() -> None:
         ports = LoopbackPorts()
         async with loopback_listener(ports) as listener:

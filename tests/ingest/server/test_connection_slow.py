@@ -1,4 +1,4 @@
-"""Encoders on slow networks, at the policy of low latency, beside a backup that is well."""
+"""Encoders on slow networks, with the low-latency policy and a healthy backup."""
 
 import asyncio
 import random
@@ -13,7 +13,7 @@ from tests.support.waiting import until
 
 @asynccontextmanager
 async def primary_beside_a_backup(ports: LoopbackPorts) -> AsyncGenerator[Wire, None]:
-    """Connect both encoders; the backup goes on sending, and the other one is yielded."""
+    """Connect both encoders, and yield the primary; the backup keeps sending."""
     ports.policy = LOW_LATENCY_POLICY
     async with loopback_listener(ports) as listener, asyncio.TaskGroup() as tasks:
         primary = await listener.publishing(ports)
@@ -48,7 +48,7 @@ def test_a_keyframe_that_takes_seconds_to_arrive_is_no_stall() -> None:
                 await asyncio.sleep(0.5)
             assert switches(ports) == []
             assert [len(packet.data) for packet in ports.packets] == [500, 90, 300, 1200]
-            # One that stops in the middle has stalled.
+            # A keyframe that stops in the middle is a stall.
             await primary.send(keyframe[:200])
             await until(lambda: "switched" in switches(ports))
 
@@ -64,7 +64,7 @@ def test_an_encoder_whose_pictures_are_late_by_up_to_half_a_second_stays_on_air(
             began, count = clock(), 300
             for number in range(count):
                 sent = began + number / 30
-                # In order, as TCP delivers them: one that is late holds up those after it.
+                # In order, as TCP delivers them: a late packet delays those after it.
                 arrives = sent + (chance.uniform(0.3, 0.5) if number % 20 == 0 else 0.0)
                 await asyncio.sleep(max(0.0, arrives - clock()))
                 stamp = 66 + round(1000 * number / 30)

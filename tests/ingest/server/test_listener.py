@@ -36,7 +36,7 @@ WRONG = "Ab3dEf6hIj9l_01234567-89ab-cdef-0123-456789abcdef"
 
 
 async def turned_away(listener: LoopbackListener, address: str, cause: str) -> None:
-    """See that a connection is closed at once, and why."""
+    """Check that a connection is closed at once, and that the cause is logged."""
     before = listener.counters.refused.get(cause, 0)
     wire = await listener.dial(address)
     await wire.closed()
@@ -45,7 +45,7 @@ async def turned_away(listener: LoopbackListener, address: str, cause: str) -> N
     await wire.close()
 
 
-def test_an_address_has_so_many_connections(loop: str) -> None:
+def test_the_connections_of_an_address_are_limited(loop: str) -> None:
     async def scenario() -> None:
         limits = msgspec.structs.replace(LIMITS, connections_per_address=2)
         cause = "too many connections from one address"
@@ -76,7 +76,7 @@ def test_a_connection_counts_before_its_tls_handshake(
         async with loopback_listener(
             LoopbackPorts(), limits=limits, tls=server_context(certificates)
         ) as listener:
-            # Two that open the port and say nothing.
+            # Two connections without a TLS handshake.
             silent = [await listener.dial("tls"), await listener.dial("tls")]
             await until(lambda: listener.counters.connections == 2)
             await turned_away(listener, "tls", "too many connections from one address")
@@ -87,7 +87,7 @@ def test_a_connection_counts_before_its_tls_handshake(
     play(scenario(), loop)
 
 
-def test_all_together_have_so_many_connections() -> None:
+def test_all_connections_together_are_limited() -> None:
     async def scenario() -> None:
         limits = msgspec.structs.replace(LIMITS, connections=1)
         async with loopback_listener(LoopbackPorts(), limits=limits) as listener:
@@ -99,7 +99,7 @@ def test_all_together_have_so_many_connections() -> None:
     play(scenario())
 
 
-def test_an_address_has_so_many_new_connections_a_second() -> None:
+def test_new_connections_of_an_address_are_limited_per_second() -> None:
     async def scenario() -> None:
         ports = LoopbackPorts()
         limits = msgspec.structs.replace(LIMITS, new_per_address_per_second=3)
@@ -113,7 +113,7 @@ def test_an_address_has_so_many_new_connections_a_second() -> None:
     play_fast(scenario())
 
 
-def test_right_keys_are_let_in_beside_wrong_ones_which_are_answered_late() -> None:
+def test_right_keys_are_accepted_while_wrong_ones_are_answered_late() -> None:
     async def scenario() -> None:
         ports = LoopbackPorts()
         limits = msgspec.structs.replace(LIMITS, wrong_keys_per_minute=10)
@@ -121,7 +121,7 @@ def test_right_keys_are_let_in_beside_wrong_ones_which_are_answered_late() -> No
         async with loopback_listener(ports, limits=limits) as listener:
 
             async def guess() -> float:
-                """Send a wrong key, and return after how many seconds it is refused."""
+                """Send a wrong key, and return the seconds until it is refused."""
                 wire = await listener.dial()
                 began = loop.time()
                 await wire.send(rtmp_peer.opening(name=WRONG))
@@ -138,7 +138,7 @@ def test_right_keys_are_let_in_beside_wrong_ones_which_are_answered_late() -> No
     play_fast(scenario())
 
 
-def test_an_answer_that_is_held_back_does_not_hold_up_the_end() -> None:
+def test_a_delayed_answer_does_not_delay_the_drain() -> None:
     async def scenario() -> None:
         ports = LoopbackPorts()
         limits = msgspec.structs.replace(LIMITS, wrong_keys_per_minute=5)
@@ -180,12 +180,12 @@ def test_who_does_not_get_on_is_closed_in_time(
             began = clock()
             await wire.send(ports.opening() if sent is None else sent)
             async with asyncio.TaskGroup() as tasks:
-                # No byte at all is another deadline.
+                # Sending no bytes at all has another deadline.
                 chatting = tasks.create_task(send_pings(wire)) if sent is None else None
                 await wire.read_to_end()
                 if chatting is not None:
                     chatting.cancel()
-            # The clock is looked at twice a second, and 0.2 s are for the last words.
+            # Deadlines are checked twice a second, and 0.2 s are for the last messages.
             assert seconds <= clock() - began <= seconds + 0.8
             await wire.close()
         assert [vars(record)["cause"] for record in caplog.records if record.msg == "closed"] == [
@@ -197,7 +197,7 @@ def test_who_does_not_get_on_is_closed_in_time(
 
 
 async def send_pings(wire: Wire) -> None:
-    """Say now and then what is no media: an answer to a ping."""
+    """Send something other than media now and then: answers to pings."""
     with contextlib.suppress(ConnectionError):
         while True:
             await asyncio.sleep(1)
@@ -208,7 +208,7 @@ async def send_pings(wire: Wire) -> None:
     ("chats", "seconds"), [(True, DEFAULT.idle_media_seconds), (False, DEFAULT.silence_seconds)]
 )
 def test_a_publisher_that_falls_silent_is_closed_in_time(chats: bool, seconds: float) -> None:
-    # Where it is silent altogether, the deadline that is shorter counts.
+    # If it sends nothing at all, the shorter deadline applies.
     seconds = min(seconds, DEFAULT.idle_media_seconds)
 
     async def scenario() -> None:
@@ -252,15 +252,15 @@ def test_a_tls_handshake_has_its_deadline(
 
 
 def server_socket(port: int) -> socket.socket:
-    """Return the server's socket of the connection from a port: it is in this process too."""
+    """Return the server's socket of the connection from a port, which is in this process, too."""
     for entry in Path("/proc/self/fd").iterdir():
         if not entry.is_socket():
             continue
-        found = socket.socket(fileno=os.dup(int(entry.name)))
+        candidate = socket.socket(fileno=os.dup(int(entry.name)))
         with contextlib.suppress(OSError):  # it listens: it has no peer
-            if found.family != socket.AF_UNIX and found.getpeername()[1] == port:
-                return found
-        found.close()
+            if candidate.family != socket.AF_UNIX and candidate.getpeername()[1] == port:
+                return candidate
+        candidate.close()
     raise AssertionError("no such socket")
 
 
@@ -292,7 +292,7 @@ def test_the_kernel_looks_after_dead_peers(
     play(scenario(), loop)
 
 
-def test_running_out_of_descriptors_is_a_pause_and_no_end(
+def test_running_out_of_descriptors_only_pauses_the_listener(
     loop: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def scenario() -> None:
@@ -313,9 +313,9 @@ def test_running_out_of_descriptors_is_a_pause_and_no_end(
         assert caplog.text.count("cannot accept") == 1
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    # What other tests hold open, a database of PostgreSQL for one, is not to be counted.
-    held = max(int(entry) for entry in os.listdir("/proc/self/fd"))  # noqa: PTH208 # numbers
-    resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, held + 100), hard))
+    # Descriptors that other tests keep open, such as those of PostgreSQL, must not count.
+    highest = max(int(entry) for entry in os.listdir("/proc/self/fd"))  # noqa: PTH208 # numbers
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, highest + 100), hard))
     try:
         play(scenario(), loop)
     finally:

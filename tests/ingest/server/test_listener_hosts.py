@@ -1,4 +1,4 @@
-"""Two listeners of one installation: encoders of one's streams come to the other, by RTMP."""
+"""Two listeners of one installation: encoders publish to a host that does not own their stream."""
 
 import asyncio
 import socket
@@ -37,7 +37,7 @@ async def one_host(
 
 
 class TwoHosts(NamedTuple):
-    """Two hosts with the same streams, each with the ports behind it; the first owns the stream."""
+    """Two hosts with the same streams, and their ports; the first host owns the stream."""
 
     here: LoopbackPorts
     owner: LoopbackListener
@@ -48,11 +48,11 @@ class TwoHosts(NamedTuple):
 
 @asynccontextmanager
 async def two_hosts() -> AsyncGenerator[TwoHosts, None]:
-    table, here, there = OwnershipTable(), LoopbackPorts(), LoopbackPorts()
-    there.key = here.key
-    async with one_host(table, there) as other, one_host(table, here) as owner:
-        primary = await owner.publishing(here)
-        yield TwoHosts(here, owner, there, other, table)
+    table, owner_ports, other_ports = OwnershipTable(), LoopbackPorts(), LoopbackPorts()
+    other_ports.key = owner_ports.key
+    async with one_host(table, other_ports) as other, one_host(table, owner_ports) as owner:
+        primary = await owner.publishing(owner_ports)
+        yield TwoHosts(owner_ports, owner, other_ports, other, table)
         await primary.close()
 
 
@@ -124,16 +124,16 @@ def test_a_key_that_is_revoked_while_its_publisher_is_relayed_is_refused(loop: s
 
 def test_an_owner_that_stops_leaves_its_relayed_encoders_on_air_elsewhere(loop: str) -> None:
     async def scenario() -> None:
-        table, here, there = OwnershipTable(), LoopbackPorts(), LoopbackPorts()
-        there.key = here.key
-        async with one_host(table, there) as other:
-            async with one_host(table, here) as owner:
-                primary = await owner.publishing(here)
-                backup = await other.standby(there)
-                await until(lambda: len(here.states[-1].sending) == 2)
-            await until(lambda: bool(there.packets))
+        table, owner_ports, other_ports = OwnershipTable(), LoopbackPorts(), LoopbackPorts()
+        other_ports.key = owner_ports.key
+        async with one_host(table, other_ports) as other:
+            async with one_host(table, owner_ports) as owner:
+                primary = await owner.publishing(owner_ports)
+                backup = await other.standby(other_ports)
+                await until(lambda: len(owner_ports.states[-1].sending) == 2)
+            await until(lambda: bool(other_ports.packets))
             assert other.listener.streams.generations == {1: 2}
-            assert not here.runs[-1].ended
+            assert not owner_ports.runs[-1].ended
             await backup.close()
             await primary.close()
 

@@ -1,4 +1,4 @@
-"""Connections that come and go on real sockets: take-over, the drain, another certificate."""
+"""Connections over time on real sockets: takeovers, the drain, a new certificate."""
 
 import asyncio
 import contextlib
@@ -32,7 +32,7 @@ from tests.support.waiting import until
 
 @asynccontextmanager
 async def ffmpeg(url: str) -> AsyncGenerator[asyncio.subprocess.Process, None]:
-    """Send the small file over and over by Debian's ffmpeg for the length of the block."""
+    """Send a small file repeatedly with Debian's ffmpeg for the length of the block."""
     program = shutil.which("ffmpeg")
     assert program is not None, "ffmpeg is missing: apt-get install ffmpeg"
     process = await asyncio.create_subprocess_exec(
@@ -68,8 +68,8 @@ def test_a_stopped_ffmpeg_is_taken_over_and_a_live_one_is_not(
                         _, complaint = await third.communicate()
                         assert third.returncode != 0
                     assert b"another encoder is sending with this key" in complaint
-                    heard = len(ports.packets)
-                    await until(lambda: len(ports.packets) > heard + 10)
+                    received = len(ports.packets)
+                    await until(lambda: len(ports.packets) > received + 10)
                     assert second.returncode is None
                     assert listener.counters.publishers == 1
                     assert len(ports.runs) == 1
@@ -82,7 +82,7 @@ def test_a_stopped_ffmpeg_is_taken_over_and_a_live_one_is_not(
 # -- the end --------------------------------------------------------------------------------------
 
 
-def test_the_drain_tells_everybody_and_waits_for_nobody(
+def test_the_drain_notifies_all_peers_and_does_not_wait_for_them(
     loop: str, certificates: CertificateFiles
 ) -> None:
     async def scenario() -> None:
@@ -137,7 +137,7 @@ def test_the_drain_is_bounded_where_a_look_up_hangs_and_a_peer_is_deaf(
             await wire.send(ports.opening())
             sock = await stack.enter_async_context(listener.unread_socket())
             await asyncio.get_running_loop().sock_sendall(sock, rtmp_peer.HANDSHAKE)
-            await until(lambda: len(ports.asked) == 1)  # the deaf one is just being let in
+            await until(lambda: len(ports.asked) == 1)  # the deaf peer's key is being looked up
             began = clock()
             await stack.aclose()
             assert drain_seconds <= clock() - began < drain_seconds + 0.9

@@ -16,7 +16,7 @@ def lines(
     return sum(throttle.should_log("refused", cause, site, now) for _ in range(count))
 
 
-def test_the_first_of_a_site_are_told_and_the_rest_summed_once_a_period() -> None:
+def test_the_first_lines_of_a_network_are_logged_and_the_rest_summed_once_a_period() -> None:
     throttle = LogThrottle()
     assert lines(throttle, "a", 417, 10.0) == LINES_PER_NETWORK == 5
     assert throttle.finished_summaries(10.0 + PERIOD_SECONDS - 0.1) == []
@@ -26,37 +26,40 @@ def test_the_first_of_a_site_are_told_and_the_rest_summed_once_a_period() -> Non
     assert throttle.finished_summaries(10.0 + 2 * PERIOD_SECONDS) == []
 
 
-def test_the_next_period_tells_the_first_again() -> None:
+def test_the_next_period_logs_the_first_lines_again() -> None:
     throttle = LogThrottle()
     lines(throttle, "a", 100, 0.0)
     throttle.finished_summaries(60.0)
     assert lines(throttle, "a", 100, 60.5) == LINES_PER_NETWORK
 
 
-def test_what_is_told_whole_is_not_summed() -> None:
+def test_lines_below_the_limit_are_not_summed() -> None:
     throttle = LogThrottle()
     assert lines(throttle, "a", LINES_PER_NETWORK, 0.0) == LINES_PER_NETWORK
     assert throttle.finished_summaries(60.0) == []
 
 
-def test_a_flood_from_one_site_leaves_lines_for_another() -> None:
+def test_a_flood_from_one_network_leaves_lines_for_others() -> None:
     throttle = LogThrottle()
     lines(throttle, "flood", 10_000, 0.0)
     assert lines(throttle, "studio", 3, 1.0) == 3
 
 
-def test_causes_and_kinds_of_lines_are_counted_apart() -> None:
+def test_causes_and_events_are_counted_separately() -> None:
     throttle = LogThrottle()
     lines(throttle, "a", 10, 0.0)
     assert lines(throttle, "a", 10, 0.0, cause="occupied") == LINES_PER_NETWORK
     assert throttle.should_log("closed", "wrong key", "a", 0.0)
-    assert {(one.event, one.cause, one.count) for one in throttle.finished_summaries(60.0)} == {
+    assert {
+        (summary.event, summary.cause, summary.count)
+        for summary in throttle.finished_summaries(60.0)
+    } == {
         ("refused", "wrong key", 5),
         ("refused", "occupied", 5),
     }
 
 
-def test_a_flood_from_many_sites_has_so_many_lines_and_takes_no_memory() -> None:
+def test_a_flood_from_many_networks_is_limited_in_lines_and_memory() -> None:
     throttle = LogThrottle()
     logged = sum(lines(throttle, f"site {number}", 2, 0.0) for number in range(100_000))
     assert logged == LINES_PER_CAUSE
@@ -66,7 +69,7 @@ def test_a_flood_from_many_sites_has_so_many_lines_and_takes_no_memory() -> None
     assert not throttle._periods  # pyright: ignore[reportPrivateUsage]  # as above
 
 
-def test_the_end_tells_what_is_left() -> None:
+def test_the_end_returns_the_remaining_summaries() -> None:
     throttle = LogThrottle()
     lines(throttle, "a", 8, 5.0)
     assert throttle.remaining_summaries(17.5) == [SuppressedLines("refused", "wrong key", 3, 12.5)]
@@ -81,12 +84,12 @@ def test_the_end_tells_what_is_left() -> None:
         max_size=300,
     )
 )  # fmt: skip
-def test_every_refusal_is_told_or_summed(logged: list[tuple[float, str, str]]) -> None:
+def test_every_refusal_is_logged_or_summed(logged: list[tuple[float, str, str]]) -> None:
     throttle = LogThrottle()
     now, counted = 0.0, 0
     for step, site, cause in logged:
         now += step
-        counted += sum(one.count for one in throttle.finished_summaries(now))
+        counted += sum(summary.count for summary in throttle.finished_summaries(now))
         counted += throttle.should_log("refused", cause, site, now)
-    counted += sum(one.count for one in throttle.remaining_summaries(now))
+    counted += sum(summary.count for summary in throttle.remaining_summaries(now))
     assert counted == len(logged)

@@ -1,4 +1,4 @@
-"""The beat of the reads: who rests, until when, and what is not held up by it."""
+"""Batched reads: which connections are deferred, for how long, and what is not delayed."""
 
 import asyncio
 import socket
@@ -24,7 +24,7 @@ SLOW = 0.1  # seconds; the longest that can be set
 
 
 class CountingProtocol(asyncio.Protocol):
-    """Counts what it is handed."""
+    """Records the bytes that it receives."""
 
     def __init__(self) -> None:
         self.read = b""
@@ -46,29 +46,29 @@ async def pair() -> tuple[asyncio.Transport, CountingProtocol, socket.socket]:
     return transport, reader, theirs
 
 
-def test_all_who_rest_read_again_on_the_same_beat(loop: str) -> None:
+def test_all_deferred_connections_resume_in_the_same_batch(loop: str) -> None:
     async def scenario() -> None:
-        beat = ReadBatcher(SLOW)
-        first, heard, sends = await pair()
-        second, heard_too, sends_too = await pair()
-        with sends, sends_too:
-            beat.defer(first)
-            beat.defer(second)
-            sends.send(b"a")
-            sends_too.send(b"b")
+        batcher = ReadBatcher(SLOW)
+        first, first_protocol, first_peer = await pair()
+        second, second_protocol, second_peer = await pair()
+        with first_peer, second_peer:
+            batcher.defer(first)
+            batcher.defer(second)
+            first_peer.send(b"a")
+            second_peer.send(b"b")
             assert not first.is_reading()
             assert not second.is_reading()
             await until(lambda: first.is_reading() or second.is_reading())
             assert first.is_reading()
             assert second.is_reading()
-            await until(lambda: (heard.read, heard_too.read) == (b"a", b"b"))
+            await until(lambda: (first_protocol.read, second_protocol.read) == (b"a", b"b"))
             first.close()
             second.close()
 
     play(scenario(), loop)
 
 
-def test_a_beat_of_zero_lets_nobody_rest(loop: str) -> None:
+def test_an_interval_of_zero_defers_no_connection(loop: str) -> None:
     async def scenario() -> None:
         transport, _, sends = await pair()
         with sends:
@@ -79,25 +79,25 @@ def test_a_beat_of_zero_lets_nobody_rest(loop: str) -> None:
     play(scenario(), loop)
 
 
-def test_who_closes_while_it_rests_is_left_alone(loop: str) -> None:
+def test_a_connection_that_closes_while_deferred_is_not_resumed(loop: str) -> None:
     async def scenario() -> None:
-        beat = ReadBatcher(SLOW)
-        transport, heard, sends = await pair()
-        staying, _, sends_too = await pair()
-        with sends, sends_too:
-            beat.defer(transport)
-            beat.defer(transport)  # twice is once
-            beat.defer(staying)
+        batcher = ReadBatcher(SLOW)
+        transport, protocol, peer = await pair()
+        staying, _, staying_peer = await pair()
+        with peer, staying_peer:
+            batcher.defer(transport)
+            batcher.defer(transport)  # twice is once
+            batcher.defer(staying)
             transport.close()
-            await until(lambda: heard.ended)
+            await until(lambda: protocol.ended)
             await until(staying.is_reading)
             staying.close()
 
     play(scenario(), loop)
 
 
-def test_the_last_words_of_one_who_rests_arrive(loop: str) -> None:
-    """Media and the end of the connection in one go, right behind a read."""
+def test_media_sent_just_before_the_close_of_a_deferred_connection_arrive(loop: str) -> None:
+    """Media and the close arrive together, right after a read."""
 
     async def scenario() -> None:
         ports = LoopbackPorts()
@@ -128,12 +128,12 @@ def test_the_last_words_of_one_who_rests_arrive(loop: str) -> None:
     play(scenario(), loop)
 
 
-def test_the_longest_beat_is_shorter_than_what_a_refused_encoder_gets_to_read() -> None:
+def test_the_longest_interval_is_shorter_than_the_time_to_read_a_refusal() -> None:
     with pytest.raises(msgspec.ValidationError):
         msgspec.convert({"read_seconds": 0.2}, Limits)
 
 
-def test_nobody_rests_before_it_has_leave(loop: str) -> None:
+def test_connections_are_not_deferred_before_they_publish(loop: str) -> None:
     async def scenario() -> None:
         ports = LoopbackPorts()
         ports.answering.clear()
@@ -155,8 +155,8 @@ def test_nobody_rests_before_it_has_leave(loop: str) -> None:
     play(scenario(), loop)
 
 
-def test_over_tls_nobody_rests(certificates: CertificateFiles, loop: str) -> None:
-    """What the loop reads there while one rests would be lost with a reset."""
+def test_connections_over_tls_are_never_deferred(certificates: CertificateFiles, loop: str) -> None:
+    """Bytes that the TLS layer reads while a connection is deferred would be lost with a reset."""
 
     async def scenario() -> None:
         ports = LoopbackPorts()
@@ -170,7 +170,7 @@ def test_over_tls_nobody_rests(certificates: CertificateFiles, loop: str) -> Non
             clock = asyncio.get_running_loop().time
             began, stamp = clock(), 40
             await wire.send(rtmp_peer.MEDIA)
-            while clock() - began < 5 * SLOW:  # over RTMP it would rest by then
+            while clock() - began < 5 * SLOW:  # over RTMP it would be deferred by then
                 await wire.send(rtmp_peer.audio(rtmp_peer.audio_body(bytes(90)), stamp))
                 stamp += 10
                 await asyncio.sleep(0.01)

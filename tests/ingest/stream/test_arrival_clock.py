@@ -1,4 +1,4 @@
-"""Tests of ingest.stream.arrival_clock: when media was due."""
+"""When packets were due, from their timestamps and arrival times."""
 
 import pytest
 
@@ -14,7 +14,7 @@ def packet(seconds: float, track: Track = AUDIO) -> MediaPacket:
 
 
 def fed(pace: ArrivalClock, came: list[tuple[float, float]]) -> list[float]:
-    """Return when packets were due of which the media time and the arrival are told."""
+    """Return the due times of packets, given their (media time, arrival time)."""
     dues: list[float] = []
     for media, now in came:
         pace.record(packet(media), now)
@@ -22,25 +22,25 @@ def fed(pace: ArrivalClock, came: list[tuple[float, float]]) -> list[float]:
     return dues
 
 
-def test_what_comes_steadily_is_due_when_it_comes() -> None:
+def test_packets_that_arrive_steadily_are_due_on_arrival() -> None:
     assert fed(ArrivalClock(), [(media, 100 + media) for media in range(60)]) == [
         pytest.approx(100 + media) for media in range(60)
     ]
 
 
-def test_what_was_held_up_was_due_before() -> None:
+def test_packets_that_were_held_up_were_due_earlier() -> None:
     dues = fed(
         ArrivalClock(), [(0.0, 100.0), (1.0, 101.0), (2.0, 103.4), (2.5, 103.4), (4.0, 104.0)]
     )
     assert dues == pytest.approx([100, 101, 102, 102.5, 104])
 
 
-def test_nothing_is_due_after_it_came() -> None:
+def test_no_packet_is_due_after_its_arrival() -> None:
     dues = fed(ArrivalClock(), [(0.0, 100.0), (2.0, 101.0), (3.0, 102.0)])
     assert dues == pytest.approx([100, 101, 102])
 
 
-def test_who_is_later_for_good_is_taken_as_it_is_in_time() -> None:
+def test_a_lasting_delay_is_accepted_as_normal_after_a_while() -> None:
     pace = ArrivalClock()
     fed(pace, [(media, 100.0 + media) for media in range(60)])
     late = fed(pace, [(media, 101.0 + media) for media in range(60, 110)])
@@ -48,20 +48,20 @@ def test_who_is_later_for_good_is_taken_as_it_is_in_time() -> None:
     assert late[-1] == pytest.approx(210)
 
 
-def test_who_stood_still_for_seconds_and_makes_up_for_it_sends_what_is_old() -> None:
+def test_packets_after_a_stall_of_seconds_were_due_earlier() -> None:
     pace = ArrivalClock()
     fed(pace, [(media, 100.0 + media) for media in range(60)])
     late = fed(pace, [(60.0, 166.0), (61.0, 166.2), (62.0, 166.4), (67.0, 167.0)])
     assert late == pytest.approx([160, 161, 162, 167])
 
 
-def test_a_clock_that_went_back_is_followed_at_once() -> None:
+def test_a_clock_that_steps_back_is_followed_at_once() -> None:
     pace = ArrivalClock()
     fed(pace, [(media, 100.0 + media) for media in range(60)])
     assert fed(pace, [(10.0, 165.0)]) == pytest.approx([165])
 
 
-def test_a_clock_that_began_anew_is_followed_at_once() -> None:
+def test_a_restarted_clock_is_followed_at_once() -> None:
     pace = ArrivalClock()
     fed(pace, [(50.0, 100.0)])
     pace.reset()
@@ -69,15 +69,15 @@ def test_a_clock_that_began_anew_is_followed_at_once() -> None:
 
 
 @pytest.mark.parametrize("ppm", [-1000, 1000])
-def test_a_clock_that_runs_wrong_is_followed(ppm: int) -> None:
+def test_a_clock_with_a_wrong_rate_is_followed(ppm: int) -> None:
     rate = 1 + ppm / 1_000_000
     dues = fed(ArrivalClock(), [(media, 100 + media * rate) for media in range(4000)])
     assert all(abs(due - (100 + media * rate)) < 0.05 for media, due in enumerate(dues))
 
 
 @pytest.mark.parametrize("offset", [-7_200, -60, -3, 3, 60, 7_200])
-def test_each_track_is_due_by_its_own_clock(offset: float) -> None:
-    """The sound's stamps are ahead of the picture's, or behind, though both arrive at once."""
+def test_each_track_has_its_own_clock(offset: float) -> None:
+    """The sound's timestamps are ahead of the picture's, or behind, though both arrive together."""
     clock = ArrivalClock()
     for second in range(60):
         now = 100.0 + second

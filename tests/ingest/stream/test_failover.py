@@ -17,7 +17,7 @@ NOW = 1000.0
 def source(
     *, well: float = 60.0, silent: float = 0.0, playable: bool = True, **other: bool
 ) -> Health:
-    """A source that was well for so long, and has been silent for so long."""
+    """Return a source that was healthy for `well` seconds, then silent for `silent` seconds."""
     return Health(
         steady_since=NOW - silent - well, last_media=NOW - silent, playable=playable, **other
     )
@@ -89,7 +89,9 @@ JUST_CUT = Health(steady_since=NOW - 60, last_media=NOW, cut_off_at=NOW - 1.9, p
         ),
     ],
 )
-def test_who_is_on_air(on_air: Slot | None, slots: dict[Slot, Health], wanted: Slot | None) -> None:
+def test_the_decision_which_slot_is_on_air(
+    on_air: Slot | None, slots: dict[Slot, Health], wanted: Slot | None
+) -> None:
     assert decide(NOW, on_air, slots, Policy()) == wanted
 
 
@@ -124,7 +126,7 @@ def test_who_is_on_air(on_air: Slot | None, slots: dict[Slot, Health], wanted: S
         pytest.param({}, None, id="and nobody is there"),
     ],
 )
-def test_at_low_latency_a_short_stall_costs_nothing_but_a_switch(
+def test_at_low_latency_a_short_stall_causes_a_switch(
     slots: dict[Slot, Health], wanted: Slot | None
 ) -> None:
     assert decide(NOW, PRIMARY, slots, LOW_LATENCY_POLICY) == wanted
@@ -146,9 +148,7 @@ def test_a_sticky_stream_stays_with_a_backup_that_is_well(
 
 @pytest.mark.parametrize("on_air", [None, PRIMARY, BACKUP])
 @pytest.mark.parametrize("begins", [True, False])
-def test_nobody_is_on_air_while_the_owner_holds_the_output(
-    on_air: Slot | None, begins: bool
-) -> None:
+def test_no_slot_is_on_air_while_the_owner_pauses(on_air: Slot | None, begins: bool) -> None:
     slots = {PRIMARY: WELL, BACKUP: WELL}
     assert decide(NOW, on_air, slots, Policy(), paused=True, run_begins=begins) is None
 
@@ -173,25 +173,25 @@ def test_a_backup_lets_the_primary_begin_a_run(
 
 
 @pytest.mark.parametrize("policy", [Policy(), LOW_LATENCY_POLICY])
-def test_what_is_decided_is_decided_again_the_same_way(policy: Policy) -> None:
-    """Level-triggered: who was chosen stays, as long as nothing changes."""
+def test_a_decision_is_stable_while_nothing_changes(policy: Policy) -> None:
+    """Decisions depend on levels only: the chosen slot stays while nothing changes."""
     healths = (None, MUTE, WELL, STALLED, FRESH, RETURNED, NO_KEYFRAME, RADIO, FILM, CUT, EARLY)
     healths += (source(silent=1.0),)
     for first in healths:
         for second in healths:
-            found = {PRIMARY: first, BACKUP: second}
-            slots = {slot: health for slot, health in found.items() if health is not None}
+            healths_by_slot = {PRIMARY: first, BACKUP: second}
+            slots = {slot: health for slot, health in healths_by_slot.items() if health is not None}
             for on_air in (None, PRIMARY, BACKUP):
                 for paused, begins in ((False, False), (True, False), (False, True)):
-                    how = {"paused": paused, "run_begins": begins}
-                    chosen = decide(NOW, on_air, slots, policy, **how)
-                    again = decide(NOW, chosen, slots, policy, **how)
-                    # Who has just come back to the primary may prefer to be back with a picture.
+                    options = {"paused": paused, "run_begins": begins}
+                    chosen = decide(NOW, on_air, slots, policy, **options)
+                    again = decide(NOW, chosen, slots, policy, **options)
+                    # After a switch to the backup, the primary may be preferred for its picture.
                     assert again == chosen or (chosen, again) == (BACKUP, PRIMARY)
-                    assert decide(NOW, again, slots, policy, **how) == again
+                    assert decide(NOW, again, slots, policy, **options) == again
 
 
-def test_media_that_stays_away_for_the_time_of_detection_has_failed() -> None:
+def test_a_source_that_is_silent_for_the_detection_time_has_failed() -> None:
     policy = Policy(detect_seconds=3.0)
     assert is_healthy(NOW, source(silent=2.9), policy)
     assert not is_healthy(NOW, source(silent=3.0), policy)

@@ -27,7 +27,7 @@ def begun(*tracks: VideoTrack | AudioTrack) -> GopBuffer:
 
 
 def fill(ring: GopBuffer, seconds: float, *, every: float = 2.0, start: float = 100.0) -> float:
-    """Ten pictures a second, a sound between each two, a keyframe as often as said."""
+    """Append ten pictures a second, an audio packet after each, and a keyframe every `every` s."""
     count = round(seconds * 10)
     for number in range(count):
         now = start + number / 10
@@ -48,7 +48,7 @@ def test_it_begins_with_a_keyframe_and_sound_is_none() -> None:
     assert [packet.track for packet in packets] == [VIDEO, AUDIO]
 
 
-def test_what_is_given_out_begins_at_the_keyframe_nearest_to_a_moment() -> None:
+def test_reading_begins_at_the_keyframe_nearest_to_a_time() -> None:
     ring = begun()
     fill(ring, 5.0)
     for moment, expected in ((0.0, 100.0), (100.9, 100.0), (101.1, 102.0), (102.9, 102.0),
@@ -57,7 +57,7 @@ def test_what_is_given_out_begins_at_the_keyframe_nearest_to_a_moment() -> None:
         assert since == expected
         assert packets[0].key
         assert packets[0].dts == round(expected * 1000)
-        # All of it, in the order in which it came.
+        # All packets, in their order of arrival.
         assert [packet.dts for packet in packets] == sorted(packet.dts for packet in packets)
         assert len(packets) == 2 * round((105.0 - expected) * 10)
 
@@ -84,7 +84,7 @@ def test_it_is_bounded_in_bytes_too() -> None:
     assert since == pytest.approx(100.4)
 
 
-def test_tiny_packets_count_with_what_they_take_in_memory() -> None:
+def test_tiny_packets_count_with_their_size_in_memory() -> None:
     ring = begun()
     tracemalloc.start()
     try:
@@ -92,14 +92,14 @@ def test_tiny_packets_count_with_what_they_take_in_memory() -> None:
             key = number % 100 == 0
             packet = MediaPacket(track=VIDEO, dts=number + 1000, pts=number, key=key, data=b"xy"[:])
             ring.append(packet, 100.0 + number / 200_000)
-        held, _ = tracemalloc.get_traced_memory()
+        allocated, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert held <= ring.size_bytes <= BUFFER_BYTES
+    assert allocated <= ring.size_bytes <= BUFFER_BYTES
     assert ring.size_bytes > BUFFER_BYTES - 200 * PACKET_OVERHEAD
 
 
-def test_a_group_that_is_too_large_is_given_up_up_to_the_next_keyframe() -> None:
+def test_a_group_that_is_too_large_is_dropped_up_to_the_next_keyframe() -> None:
     ring = begun()
     assert not ring.append(picture(100, key=True, size=BUFFER_BYTES + 1), 100.0)
     assert not ring.has_keyframe
@@ -109,7 +109,7 @@ def test_a_group_that_is_too_large_is_given_up_up_to_the_next_keyframe() -> None
     assert ring.append(picture(100.2, key=True), 100.2)
 
 
-def test_a_new_beginning_forgets_what_belongs_to_other_tracks() -> None:
+def test_a_new_source_drops_the_packets_of_other_tracks() -> None:
     ring = begun()
     fill(ring, 3.0)
     ring.begin((AUDIO,))
@@ -117,7 +117,7 @@ def test_a_new_beginning_forgets_what_belongs_to_other_tracks() -> None:
     assert (ring.has_keyframe, ring.size_bytes, ring.has_picture) == (False, 0, False)
 
 
-def test_what_came_before_a_stall_is_old_news() -> None:
+def test_packets_from_before_a_stall_are_dropped() -> None:
     ring = begun()
     now = fill(ring, 3.0)
     ring.append(picture(now, key=False), now + SECONDS + 1)
@@ -138,12 +138,12 @@ def test_sound_alone_can_be_cut_anywhere() -> None:
     assert ring.read_from_nearest(0.0)[0] >= now - SECONDS - 1.5
 
 
-def test_nothing_comes_out_of_an_empty_ring() -> None:
+def test_an_empty_buffer_returns_nothing() -> None:
     with pytest.raises(LookupError):
         begun().read_from_nearest(1.0)
 
 
-def test_it_reaches_further_back_from_when_it_is_told_to() -> None:
+def test_a_changed_duration_applies_to_later_packets() -> None:
     ring = begun()
     ring.set_duration(10.0)
     last = fill(ring, 20.0)
@@ -155,7 +155,7 @@ def test_it_reaches_further_back_from_when_it_is_told_to() -> None:
     assert last - since <= 6.5
 
 
-def test_what_was_held_up_counts_as_of_when_it_was_due() -> None:
+def test_delayed_packets_are_kept_by_their_due_time() -> None:
     ring = begun()
     for number in range(4):
         ring.append(picture(number, key=True), 10.0 + number, 10.0 + number)
@@ -166,7 +166,7 @@ def test_what_was_held_up_counts_as_of_when_it_was_due() -> None:
     assert ring.next_keyframe_due == 15.0
 
 
-def test_when_the_next_keyframe_is_due_is_known_of_packets_that_were_not_kept() -> None:
+def test_the_next_keyframes_due_time_is_known_without_buffered_packets() -> None:
     ring = begun()
     for number in range(3):
         ring.observe(picture(2.0 * number, key=True), 10.0 + 2 * number, 10.0 + 2 * number)
@@ -175,7 +175,7 @@ def test_when_the_next_keyframe_is_due_is_known_of_packets_that_were_not_kept() 
     ring.append(picture(6.0, key=True), 16.0)
     ring.clear()
     assert ring.next_keyframe_due == 18.0
-    ring.append(picture(10.0, key=True), 20.0)  # after a stall nobody knows
+    ring.append(picture(10.0, key=True), 20.0)  # after a stall it is unknown
     assert ring.next_keyframe_due is None
 
 
@@ -192,6 +192,6 @@ def test_a_lag_of_the_loop_is_no_stall() -> None:
     assert ring.next_keyframe_due == pytest.approx(100.2)
     for turn in range(1, 21):
         lag.beat(103 + turn / 10)
-    # A stall of the source's own is one.
+    # A stall of the source itself counts.
     ring.append(picture(105, key=False), 105.0)
     assert not ring.has_keyframe

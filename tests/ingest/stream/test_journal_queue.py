@@ -20,7 +20,7 @@ OTHER = msgspec.structs.replace(STATE, live=False)
 
 
 class BlockedJournal:
-    """A journal that takes nothing for as long as it is told, or for ever waits."""
+    """A journal that refuses the first writes, or never answers."""
 
     def __init__(self, *, refusals: int = 0, hangs: bool = False) -> None:
         self.took: list[tuple[LiveState, tuple[LiveEvent, ...]]] = []
@@ -51,7 +51,7 @@ async def writing(journal: BlockedJournal) -> AsyncGenerator[JournalQueue, None]
         written.close()
 
 
-def test_a_state_is_written_once_with_what_is_told_of_it() -> None:
+def test_a_state_is_written_once_with_its_events() -> None:
     async def scenario() -> None:
         journal = BlockedJournal()
         async with writing(journal) as written:
@@ -68,7 +68,7 @@ def test_a_state_is_written_once_with_what_is_told_of_it() -> None:
     run(scenario())
 
 
-def test_what_was_refused_is_tried_again_in_its_order_and_said_once(
+def test_refused_writes_are_retried_in_order_and_logged_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def scenario() -> None:
@@ -87,7 +87,7 @@ def test_what_was_refused_is_tried_again_in_its_order_and_said_once(
     run(scenario())
 
 
-def test_a_journal_that_does_not_answer_holds_nobody_up_for_long() -> None:
+def test_a_journal_that_does_not_answer_delays_the_end_by_seconds_only() -> None:
     async def scenario() -> None:
         journal = BlockedJournal(hangs=True)
         async with writing(journal) as written:
@@ -95,7 +95,7 @@ def test_a_journal_that_does_not_answer_holds_nobody_up_for_long() -> None:
             written.set_state(STATE)
             assert asyncio.get_running_loop().time() == began
             await asyncio.sleep(1)
-        # The try that was under way, and the last.
+        # The attempt in progress, and the last one.
         assert asyncio.get_running_loop().time() - began == pytest.approx(10.25, abs=0.1)
         assert journal.took == []
         assert written.is_pending
@@ -103,7 +103,7 @@ def test_a_journal_that_does_not_answer_holds_nobody_up_for_long() -> None:
     run(scenario())
 
 
-def test_what_cannot_be_told_does_not_pile_up_and_the_newest_of_it_stays() -> None:
+def test_unwritten_events_are_bounded_and_the_newest_are_kept() -> None:
     async def scenario() -> None:
         journal = BlockedJournal()
         async with writing(journal) as written:
@@ -120,7 +120,7 @@ def test_what_cannot_be_told_does_not_pile_up_and_the_newest_of_it_stays() -> No
     run(scenario())
 
 
-def test_what_is_told_without_a_state_in_between_does_not_pile_up_either() -> None:
+def test_events_without_states_in_between_are_bounded_too() -> None:
     async def scenario() -> None:
         journal = BlockedJournal()
         async with writing(journal) as written:
@@ -134,7 +134,7 @@ def test_what_is_told_without_a_state_in_between_does_not_pile_up_either() -> No
     run(scenario())
 
 
-def test_who_waits_for_a_state_gets_on_when_it_is_written_with_all_that_was_told() -> None:
+def test_waiting_for_a_state_ends_once_it_is_written_with_all_events() -> None:
     async def scenario() -> None:
         journal = BlockedJournal(refusals=1)
         async with writing(journal) as written, asyncio.TaskGroup() as tasks:
@@ -156,7 +156,7 @@ def test_who_waits_for_a_state_gets_on_when_it_is_written_with_all_that_was_told
     run(scenario())
 
 
-def test_a_write_under_way_outlives_the_end_of_its_queue() -> None:
+def test_a_write_in_progress_finishes_after_the_end_of_its_queue() -> None:
     async def scenario() -> None:
         began, over = asyncio.Event(), asyncio.Event()
 

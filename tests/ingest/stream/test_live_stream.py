@@ -68,11 +68,11 @@ class Sink:
 
 
 async def store_at_once(grant: Grant) -> None:
-    """Store a run that closes."""
+    """Store a closing run without delay."""
 
 
 class FakePorts:
-    """A sink factory and a journal in one; `store` is what a run does when it closes."""
+    """A sink factory and a journal in one; `store` is called when a run closes."""
 
     def __init__(self, *, opening: float = 0.0, broken: bool = False) -> None:
         self.sinks: list[Sink] = []
@@ -122,7 +122,7 @@ class FakePorts:
 
     @property
     def events(self) -> list[tuple[str, dict[str, object]]]:
-        """The events, without the encoders that came and went, or fell silent."""
+        """The events, except those about encoders that connect, leave or fall silent."""
         return [
             (each.kind, each.facts)
             for each in self.recorded
@@ -131,7 +131,7 @@ class FakePorts:
 
 
 class FakePublisher:
-    """A publisher that is silent for as long as the test says."""
+    """A publisher whose time of silence the test sets."""
 
     def __init__(self) -> None:
         self.peer = "192.0.2.1:5"
@@ -174,7 +174,7 @@ async def join(live: LiveStreams, encoder: FakePublisher) -> FakePublisher:
     return encoder
 
 
-def test_packets_go_to_the_run_in_their_order_even_while_it_opens() -> None:
+def test_packets_reach_the_run_in_order_even_while_it_opens() -> None:
     async def scenario() -> None:
         ports = FakePorts(opening=3.0)
         async with streams(ports) as live:
@@ -195,7 +195,7 @@ def test_packets_go_to_the_run_in_their_order_even_while_it_opens() -> None:
     run(scenario())
 
 
-def test_a_return_within_the_window_goes_on_in_the_same_run() -> None:
+def test_a_return_within_the_window_continues_the_same_run() -> None:
     async def scenario() -> None:
         ports = FakePorts()
         async with streams(ports) as live:
@@ -241,7 +241,7 @@ def test_the_run_ends_when_the_window_is_over(goodbye: bool, window: float) -> N
     run(scenario())
 
 
-def test_another_picture_size_goes_on_in_the_same_run() -> None:
+def test_another_picture_size_continues_the_same_run() -> None:
     async def scenario() -> None:
         ports = FakePorts()
         async with streams(ports) as live:
@@ -282,7 +282,7 @@ def test_a_picture_that_comes_later_ends_the_run_and_begins_another() -> None:
 
 
 @pytest.mark.parametrize("sound", [True, False], ids=["both tracks", "still looking for sound"])
-def test_a_visit_that_is_over_before_its_run_is_open_is_shown_all_the_same(sound: bool) -> None:
+def test_media_of_an_encoder_that_left_before_its_run_opened_reach_the_run(sound: bool) -> None:
     async def scenario() -> None:
         ports = FakePorts(opening=3.0)
         async with streams(ports) as live:
@@ -300,7 +300,7 @@ def test_a_visit_that_is_over_before_its_run_is_open_is_shown_all_the_same(sound
     run(scenario())
 
 
-def test_a_holder_that_is_silent_for_two_seconds_is_taken_over() -> None:
+def test_an_encoder_that_is_silent_for_two_seconds_is_replaced() -> None:
     async def scenario() -> None:
         ports = FakePorts()
         async with streams(ports) as live:
@@ -318,7 +318,7 @@ def test_a_holder_that_is_silent_for_two_seconds_is_taken_over() -> None:
     run(scenario())
 
 
-def test_a_holder_that_lives_keeps_its_place() -> None:
+def test_an_encoder_that_sends_keeps_its_slot() -> None:
     async def scenario() -> None:
         ports = FakePorts()
         async with streams(ports) as live:
@@ -333,7 +333,7 @@ def test_a_holder_that_lives_keeps_its_place() -> None:
     run(scenario())
 
 
-def test_a_holder_that_leaves_in_between_makes_room_at_once() -> None:
+def test_an_encoder_that_leaves_frees_its_slot_at_once() -> None:
     async def scenario() -> None:
         ports = FakePorts()
         async with streams(ports) as live, asyncio.TaskGroup() as tasks:
@@ -349,7 +349,7 @@ def test_a_holder_that_leaves_in_between_makes_room_at_once() -> None:
     run(scenario())
 
 
-def test_a_drain_keeps_the_run_and_takes_the_encoders_off() -> None:
+def test_a_drain_keeps_the_run_and_disconnects_the_encoders() -> None:
     async def scenario() -> None:
         ports = FakePorts()
         async with streams(ports) as live:
@@ -378,7 +378,7 @@ def test_a_state_that_was_not_written_is_written_later() -> None:
     run(scenario())
 
 
-def test_one_streams_fault_takes_its_encoder_off_and_lets_it_come_back() -> None:
+def test_a_fault_of_a_stream_disconnects_its_encoder_which_may_return() -> None:
     async def scenario() -> None:
         ports = FakePorts(broken=True)
         async with streams(ports) as live:
@@ -411,7 +411,7 @@ def test_sound_alone_is_on_air_after_the_patience() -> None:
     run(scenario())
 
 
-def test_until_its_run_is_open_a_stream_is_as_its_last_owner_left_it() -> None:
+def test_until_its_run_is_open_a_stream_keeps_the_state_of_its_last_owner() -> None:
     async def scenario() -> None:
         ports = FakePorts()
         async with streams(ports) as live:
@@ -428,7 +428,7 @@ def test_until_its_run_is_open_a_stream_is_as_its_last_owner_left_it() -> None:
     run(scenario())
 
 
-def test_a_stream_of_which_nothing_comes_is_not_about_to_be_continued_for_ever() -> None:
+def test_a_stream_without_media_does_not_keep_its_previous_state_for_ever() -> None:
     async def scenario() -> None:
         ports = FakePorts()
         async with streams(ports) as live:

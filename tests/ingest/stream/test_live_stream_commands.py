@@ -37,7 +37,7 @@ async def join(live: LiveStreams, proof: str = "old") -> FakePublisher:
     return encoder
 
 
-def test_an_end_ends_the_run_at_once_and_what_is_written_then_says_so() -> None:
+def test_an_end_ends_the_run_at_once_and_is_written_to_the_journal() -> None:
     async def scenario() -> None:
         ports = FakePorts()
         async with streams(ports) as live:
@@ -56,7 +56,7 @@ def test_an_end_ends_the_run_at_once_and_what_is_written_then_says_so() -> None:
     run(scenario())
 
 
-def test_an_end_while_the_run_opens_leaves_nothing_to_be_shown() -> None:
+def test_an_end_while_the_run_opens_leaves_no_run() -> None:
     async def scenario() -> None:
         ports = FakePorts(opening=3.0)
         async with streams(ports) as live:
@@ -86,7 +86,7 @@ def test_an_end_in_the_window_does_not_wait_for_its_end() -> None:
     run(scenario())
 
 
-def test_who_comes_after_an_end_begins_a_run_that_lasts() -> None:
+def test_an_encoder_that_connects_after_an_end_begins_a_new_run() -> None:
     async def scenario() -> None:
         ports = FakePorts()
         async with streams(ports) as live:
@@ -106,7 +106,7 @@ def test_who_comes_after_an_end_begins_a_run_that_lasts() -> None:
     run(scenario())
 
 
-def test_an_encoder_that_has_sent_no_media_is_ended_too() -> None:
+def test_an_end_disconnects_an_encoder_that_has_sent_no_media() -> None:
     async def scenario() -> None:
         ports = FakePorts()
         async with streams(ports) as live:
@@ -121,7 +121,7 @@ def test_an_encoder_that_has_sent_no_media_is_ended_too() -> None:
     run(scenario())
 
 
-def test_there_is_nothing_to_end_of_a_stream_that_nobody_sends() -> None:
+def test_ending_a_stream_without_encoders_does_nothing() -> None:
     async def scenario() -> None:
         ports = FakePorts()
         async with streams(ports) as live:
@@ -154,7 +154,7 @@ def test_a_key_that_changed_closes_its_encoder_and_keeps_the_run() -> None:
     run(scenario())
 
 
-def test_a_holder_with_the_old_key_makes_way_for_who_waits_with_the_new_one() -> None:
+def test_an_encoder_with_the_old_key_is_replaced_by_one_that_waits_with_the_new_key() -> None:
     async def scenario() -> None:
         ports = FakePorts()
         async with streams(ports) as live:
@@ -172,7 +172,7 @@ def test_a_holder_with_the_old_key_makes_way_for_who_waits_with_the_new_one() ->
 
 @asynccontextmanager
 async def delayed_grants(ports: LoopbackPorts) -> AsyncGenerator[None, None]:
-    """Hold the directory's answers back for the length of the block."""
+    """Delay the directory's answers until the end of the block."""
     ports.answering.clear()
     try:
         yield
@@ -180,8 +180,8 @@ async def delayed_grants(ports: LoopbackPorts) -> AsyncGenerator[None, None]:
         ports.answering.set()
 
 
-def test_a_key_that_changes_while_it_is_looked_up_lets_nobody_in() -> None:
-    """The order finds nobody to take off; the old answer comes after it."""
+def test_a_key_that_changes_while_it_is_looked_up_admits_no_encoder() -> None:
+    """The command finds no encoder to disconnect; the outdated answer arrives after it."""
 
     async def scenario() -> None:
         ports = LoopbackPorts()
@@ -201,7 +201,7 @@ def test_a_key_that_changes_while_it_is_looked_up_lets_nobody_in() -> None:
     play(scenario())
 
 
-def test_a_stream_that_is_ended_tells_its_encoder_why(loop: str) -> None:
+def test_the_encoder_of_an_ended_stream_gets_the_reason(loop: str) -> None:
     async def scenario() -> None:
         ports = LoopbackPorts()
         async with loopback_listener(ports) as listener:
@@ -219,7 +219,7 @@ def test_a_stream_that_is_ended_tells_its_encoder_why(loop: str) -> None:
     play(scenario(), loop)
 
 
-def test_an_order_while_another_stream_is_looked_up_costs_a_second_look_and_no_more() -> None:
+def test_a_command_during_the_look_up_of_another_stream_only_repeats_the_look_up() -> None:
     async def scenario() -> None:
         ports = LoopbackPorts()
         async with loopback_listener(ports) as listener:

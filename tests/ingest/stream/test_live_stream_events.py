@@ -1,4 +1,4 @@
-"""What the owner is told, and that no state is written without what led to it."""
+"""The owner's events, and that no state is written before the events that led to it."""
 
 import asyncio
 import random
@@ -25,7 +25,7 @@ def of(ports: FakePorts, *kinds: str) -> list[dict[str, object]]:
     return [each.facts for each in ports.recorded if each.kind in kinds]
 
 
-def test_each_encoder_is_told_of_with_its_slot_and_how_many_there_are_then() -> None:
+def test_each_encoders_event_has_its_slot_and_the_number_of_encoders() -> None:
     async def scenario() -> None:
         ports = FakePorts()
         async with simulated_stream(ports) as stream:
@@ -105,7 +105,7 @@ def test_an_encoder_that_never_sends_counts_for_the_detection_time() -> None:
     run(scenario())
 
 
-def test_a_second_encoder_that_is_refused_is_told_of_and_not_again_and_again() -> None:
+def test_a_refused_second_encoder_is_reported_once() -> None:
     async def scenario() -> None:
         ports = FakePorts()
         async with simulated_stream(ports) as stream:
@@ -125,13 +125,13 @@ def test_a_second_encoder_that_is_refused_is_told_of_and_not_again_and_again() -
     run(scenario())
 
 
-def test_a_journal_that_does_not_answer_delays_no_switch_and_is_told_all_of_it_later() -> None:
+def test_a_journal_that_does_not_answer_delays_no_switch_and_gets_all_events_later() -> None:
     async def scenario() -> None:
         ports = FakePorts()
         async with simulated_stream(ports) as stream:
             primary = await stream.add_encoder(PRIMARY)
             backup = await stream.add_encoder(BACKUP)
-            backup.gop = 1_000  # so no keyframe of its wakes anybody
+            backup.gop = 1_000  # so that none of its keyframes causes a decision
             await asyncio.sleep(6)
             ports.hangs = True
             primary.stalled = True
@@ -151,7 +151,7 @@ def test_a_journal_that_does_not_answer_delays_no_switch_and_is_told_all_of_it_l
     run(scenario())
 
 
-def test_the_last_state_is_written_when_the_journal_is_back_though_all_have_gone() -> None:
+def test_the_last_state_is_written_once_the_journal_is_back_even_without_encoders() -> None:
     async def scenario() -> None:
         ports = FakePorts()
         async with simulated_stream(ports, reconnect_seconds=0.0) as stream:
@@ -172,7 +172,7 @@ def test_the_last_state_is_written_when_the_journal_is_back_though_all_have_gone
     "seed", [*range(2), *(pytest.param(seed, marks=pytest.mark.prove) for seed in range(2, 5))]
 )
 def test_no_state_can_be_read_without_the_events_that_led_to_it(seed: int) -> None:
-    """Who reads the events up to any moment knows who is on air, and how many send."""
+    """At any time, the events written so far give the slot on air and the number of encoders."""
 
     async def scenario() -> None:
         ports = FakePorts()
@@ -184,8 +184,8 @@ def test_no_state_can_be_read_without_the_events_that_led_to_it(seed: int) -> No
         on_air: object = "nobody yet"
         count: object = 0
         compared = 0
-        for state, told in ports.entries:
-            for each in told:
+        for state, events in ports.entries:
+            for each in events:
                 match each.kind:
                     case "switched":
                         assert on_air in ("nobody yet", each.facts["from"])
@@ -201,7 +201,7 @@ def test_no_state_can_be_read_without_the_events_that_led_to_it(seed: int) -> No
                         pass
             assert count == len(state.sending)
             if not state.live:
-                on_air = "nobody yet"  # the next run's beginning is told by its being live
+                on_air = "nobody yet"  # the next run begins with a state that is live
             elif on_air != "nobody yet":
                 assert on_air == (None if state.on_air is None else str(state.on_air))
                 compared += 1
@@ -212,7 +212,7 @@ def test_no_state_can_be_read_without_the_events_that_led_to_it(seed: int) -> No
 
 
 async def _trouble(stream: SimulatedStream, chance: random.Random) -> None:
-    """Let encoders come, stall and go for some minutes, and an owner meddle; the journal too."""
+    """Let encoders connect, stall and leave for minutes, an owner act, and the journal fail."""
     cameras: dict[int, SimulatedEncoder] = {}
     for _ in range(150):
         slot = chance.choice((PRIMARY, PRIMARY, BACKUP, SECOND))
@@ -239,11 +239,11 @@ async def _trouble(stream: SimulatedStream, chance: random.Random) -> None:
 
 
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.prove)])
-def test_fifty_flaps_in_five_minutes_are_as_many_switches_as_the_policy_allows(seed: int) -> None:
-    """A way back to the primary takes `return_seconds` of its being well, a way off a failure.
+def test_fifty_flaps_cause_no_more_switches_than_the_policy_allows(seed: int) -> None:
+    """A return requires that the primary was healthy for `return_seconds`.
 
-    So in any time there are no more ways back than that time holds `return_seconds`, and at most
-    one way off more: 61 in five minutes by the defaults, however often the primary flaps.
+    The number of returns is thus at most the time divided by `return_seconds`, and there is at most
+    one more switch to the backup: 61 in five minutes by default, however often the primary flaps.
     """
 
     async def scenario() -> None:
@@ -255,7 +255,7 @@ def test_fifty_flaps_in_five_minutes_are_as_many_switches_as_the_policy_allows(s
             await asyncio.sleep(5)
             began = asyncio.get_running_loop().time()
             for _ in range(50):
-                # 300 s in 50 flaps, some of which last long enough for a way back.
+                # 300 s with 50 flaps, some of which last long enough for a return.
                 well, away = chance.choice(((2.0, 2.5), (1.0, 3.0), (13.0, 3.0)))
                 if chance.random() < 0.5:
                     primary.stalled = True
@@ -271,7 +271,7 @@ def test_fifty_flaps_in_five_minutes_are_as_many_switches_as_the_policy_allows(s
             off = [facts for facts in of(ports, "switched") if facts["reason"] != "returned"]
             assert 0 < len(back) <= lasted / 10
             assert len(off) <= len(back) + 1
-            # Nobody saw a slate, a second run or an end: the backup was well all the time.
+            # No slate, second run or end, since the backup was healthy all the time.
             assert of(ports, "slate") == []
             assert len(ports.sinks) == 1
             assert all(not line.startswith(("slate", "finish", "end")) for line in stream.recorded)
@@ -279,7 +279,7 @@ def test_fifty_flaps_in_five_minutes_are_as_many_switches_as_the_policy_allows(s
     run(scenario())
 
 
-def test_fifty_short_flaps_are_one_switch() -> None:
+def test_fifty_short_flaps_cause_one_switch() -> None:
     async def scenario() -> None:
         ports = FakePorts()
         async with simulated_stream(ports) as stream:
@@ -296,7 +296,7 @@ def test_fifty_short_flaps_are_one_switch() -> None:
     run(scenario())
 
 
-def test_a_sticky_stream_flaps_only_with_who_is_on_air() -> None:
+def test_a_sticky_stream_switches_only_when_the_slot_on_air_fails() -> None:
     async def scenario() -> None:
         ports = FakePorts()
         async with simulated_stream(ports, Policy(mode=Mode.STICKY)) as stream:

@@ -1,4 +1,4 @@
-"""Networks that hold packets up, at the policy of low latency: what counts as a failure."""
+"""Networks that delay packets, with the low-latency policy: what counts as a failure."""
 
 import asyncio
 import random
@@ -37,17 +37,17 @@ def congestion(chance: random.Random) -> tuple[float, float]:
 
 
 def radio(chance: random.Random) -> tuple[float, float]:
-    """Nothing for a while, a little, nothing: a mobile network at the edge of a cell."""
+    """Long pauses with short bursts between them: a mobile network at the edge of a cell."""
     return chance.choice([0.04, 0.1, 6.0]), chance.uniform(0.4, 0.6)
 
 
 async def hold_packets(encoder: SimulatedEncoder, network: Network, chance: random.Random) -> None:
     clock = asyncio.get_running_loop().time
     while True:
-        passing, held = network(chance)
+        passing, held_seconds = network(chance)
         await asyncio.sleep(passing)
-        encoder.held_until = clock() + held
-        await asyncio.sleep(held + 0.001)
+        encoder.held_until = clock() + held_seconds
+        await asyncio.sleep(held_seconds + 0.001)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -63,27 +63,27 @@ def test_an_encoder_whose_packets_are_held_up_is_not_switched_away_from(
             simulated_stream(ports, LOW_LATENCY_POLICY) as stream,
             asyncio.TaskGroup() as tasks,
         ):
-            held: list[asyncio.Task[None]] = []
+            holding: list[asyncio.Task[None]] = []
             for slot, phase in ((PRIMARY, 0.0), (BACKUP, 0.7)):
                 encoder = await stream.add_encoder(slot, phase=phase)
                 encoder.interval, encoder.gop = PICTURE_SECONDS, 60
                 chance = random.Random(f"{seed} {slot}")
-                held.append(tasks.create_task(hold_packets(encoder, network, chance)))
+                holding.append(tasks.create_task(hold_packets(encoder, network, chance)))
             await asyncio.sleep(120)
-            for task in held:
+            for task in holding:
                 task.cancel()
             assert ports.events == []
             assert {each.kind for each in ports.recorded} == {"encoder on"}
             assert stream.recorded == ["begin VideoTrack AudioTrack"]
-            (shown,) = pictures(ports.sinks[0].recorded)
-            assert len(shown) > 3000
-            assert all(33 <= later - sooner <= 34 for sooner, later in pairwise(shown))
+            (received,) = pictures(ports.sinks[0].recorded)
+            assert len(received) > 3000
+            assert all(33 <= later - sooner <= 34 for sooner, later in pairwise(received))
 
     run(scenario())
 
 
 @pytest.mark.parametrize("stall", [0.9, 1.5])
-def test_when_both_stall_for_a_short_time_nothing_is_lost(stall: float) -> None:
+def test_when_both_encoders_stall_shortly_nothing_is_lost(stall: float) -> None:
     """As when the service's own network fails."""
 
     async def scenario() -> None:
@@ -96,13 +96,13 @@ def test_when_both_stall_for_a_short_time_nothing_is_lost(stall: float) -> None:
                 encoder.held_until = now + stall
             await asyncio.sleep(10.0)
             assert ports.events == []
-            (shown,) = pictures(ports.sinks[0].recorded)
-            assert whole(shown)
+            (received,) = pictures(ports.sinks[0].recorded)
+            assert whole(received)
 
     run(scenario())
 
 
-def test_when_both_stall_for_good_viewers_get_the_slate_as_late_as_before() -> None:
+def test_when_both_encoders_stall_for_good_the_slate_begins_as_late_as_with_one() -> None:
     async def scenario() -> None:
         ports = FakePorts()
         async with simulated_stream(ports, LOW_LATENCY_POLICY) as stream:
@@ -131,8 +131,8 @@ def test_a_stall_is_noticed_within_a_second_and_the_backup_goes_on_from_there(
             primary.stalled = True
             await asyncio.sleep(0.6)
             assert stream.on_air == PRIMARY
-            # The newest packet came up to 0.1 s before. A keyframe that is due within half of the
-            # distance between two of them, from there on, is waited for.
+            # The newest packet arrived up to 0.1 s before. From then on, a keyframe that is due
+            # within half of the keyframe interval is waited for.
             await asyncio.sleep(0.46)
             assert stream.on_air == BACKUP
             first, second = pictures(ports.sinks[0].recorded)
@@ -143,7 +143,7 @@ def test_a_stall_is_noticed_within_a_second_and_the_backup_goes_on_from_there(
     run(scenario())
 
 
-def test_the_backup_has_what_was_sent_since_the_moment_of_the_loss() -> None:
+def test_the_backups_buffer_reaches_back_to_the_moment_of_the_loss() -> None:
     """Also if its keyframe before that moment is as old as it can be, and the stall is long."""
 
     async def scenario() -> None:

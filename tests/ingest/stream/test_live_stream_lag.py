@@ -1,4 +1,4 @@
-"""What a held-up event loop must not change: who is on air, in a slot, and how long runs wait."""
+"""A held-up event loop must not change the slot on air, free slots or shorten reconnect windows."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -45,7 +45,7 @@ def test_healthy_encoders_keep_their_places_while_the_loop_is_held_up(
             await stage.add_encoder(PRIMARY)
             await stage.add_encoder(BACKUP, phase=phase)
             await asyncio.sleep(7.0 + phase)
-            # The shortest is just not taken for a lag.
+            # The shortest delay is just below the threshold of a lag.
             for seconds in (0.24, 0.5, 0.8, 2.5, 30.0, 2.5):
                 hold_up(seconds)
                 await asyncio.sleep(1.0)
@@ -95,7 +95,7 @@ def test_a_run_waits_longer_for_its_encoder_when_none_could_connect() -> None:
     run(scenario())
 
 
-def test_an_encoder_keeps_its_slot_when_what_it_sends_cannot_be_read() -> None:
+def test_an_encoder_keeps_its_slot_while_its_packets_cannot_be_read() -> None:
     async def scenario() -> None:
         ports = FakePorts()
         clock = asyncio.get_running_loop().time

@@ -1,4 +1,4 @@
-"""Encoders whose packets come late: what is lost or shown twice when viewers go over to them."""
+"""Encoders whose packets arrive late: what is lost or repeated at a switch to them."""
 
 import asyncio
 
@@ -19,7 +19,7 @@ from tests.support.ingest.virtual_clock import run
 
 @pytest.mark.parametrize("phase", [0.2, 0.5, 0.9, 1.2, 1.6])
 @pytest.mark.parametrize("held", [0.4, 0.8, 1.2])
-def test_a_backup_whose_packets_are_held_up_is_joined_at_its_nearest_keyframe_all_the_same(
+def test_a_backup_with_delayed_packets_takes_over_at_its_nearest_keyframe(
     held: float, phase: float
 ) -> None:
     async def scenario() -> None:
@@ -45,7 +45,7 @@ def test_a_backup_whose_packets_are_held_up_is_joined_at_its_nearest_keyframe_al
     run(scenario())
 
 
-def test_a_primary_that_makes_up_for_a_stall_is_gone_back_to_when_it_has() -> None:
+def test_a_primary_returns_to_air_once_it_has_caught_up_after_a_stall() -> None:
     async def scenario() -> None:
         ports = FakePorts()
         async with simulated_stream(ports, Policy(return_seconds=2.0)) as stream:
@@ -54,7 +54,7 @@ def test_a_primary_that_makes_up_for_a_stall_is_gone_back_to_when_it_has() -> No
             await asyncio.sleep(9.05)
             clock = asyncio.get_running_loop().time
             primary.held_until, primary.lags = clock() + 5.0, 4.0
-            await asyncio.sleep(9.0)  # 2 s after it is back it still sends what is 2 s old
+            await asyncio.sleep(9.0)  # 2 s after its return, its packets are still 2 s old
             assert stream.on_air == BACKUP
             await asyncio.sleep(7.0)
             assert stream.on_air == PRIMARY
@@ -77,7 +77,7 @@ def test_a_primary_that_dies_as_soon_as_it_is_back_costs_no_more_than_half_a_gop
             await stream.add_encoder(BACKUP, phase=phase)
             await asyncio.sleep(9.05)
             first.leave()
-            await asyncio.sleep(20)  # the backup is alone: nothing of it is kept
+            await asyncio.sleep(20)  # the backup is alone: nothing is buffered
             again = await stream.add_encoder(PRIMARY)
             await asyncio.sleep(2.25)
             assert stream.on_air == PRIMARY

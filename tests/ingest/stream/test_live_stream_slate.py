@@ -1,4 +1,4 @@
-"""Nobody is on air, or nobody is to be: what the run is told, what the record says, how it ends."""
+"""No slot is on air, by failure or pause: the run's slate, the live state, the end of the run."""
 
 import asyncio
 
@@ -19,7 +19,7 @@ from tests.support.ingest.virtual_clock import run
 BEGIN = "begin VideoTrack AudioTrack"
 
 
-def test_a_stalled_encoder_that_is_alone_gives_way_to_the_slate_until_its_next_keyframe() -> None:
+def test_a_stalled_single_encoder_is_replaced_by_the_slate_until_its_next_keyframe() -> None:
     async def scenario() -> None:
         ports = FakePorts()
         async with simulated_stream(ports) as stream:
@@ -33,7 +33,7 @@ def test_a_stalled_encoder_that_is_alone_gives_way_to_the_slate_until_its_next_k
             assert (state.live, state.processing, state.slate) == (True, True, True)
             assert (state.on_air, state.sending, state.no_audio) == (None, frozenset(), False)
             (sink,) = ports.sinks
-            # It counts from the last media, not from when the stall was noticed.
+            # The slate counts from the last media, not from when the stall was noticed.
             assert 2.0 <= sink.late[-1] <= 2.4
             await asyncio.sleep(5)
             primary.stalled = False
@@ -41,7 +41,7 @@ def test_a_stalled_encoder_that_is_alone_gives_way_to_the_slate_until_its_next_k
             assert stream.recorded == [BEGIN, "slate", BEGIN]
             assert ports.state.on_air == PRIMARY
             assert not ports.state.slate
-            # From a keyframe that has just come on: the clock is not turned back.
+            # From a keyframe that has just arrived, so that the clock does not step back.
             assert sink.late[-1] == pytest.approx(0, abs=0.01)
             _, again = pictures(sink.recorded)
             assert whole(again)
@@ -54,7 +54,7 @@ def test_a_stalled_encoder_that_is_alone_gives_way_to_the_slate_until_its_next_k
     run(scenario())
 
 
-def test_a_lost_connection_is_the_slate_at_once_and_whoever_comes_first_ends_it() -> None:
+def test_a_lost_connection_starts_the_slate_at_once_and_the_next_encoder_ends_it() -> None:
     async def scenario() -> None:
         ports = FakePorts()
         async with simulated_stream(ports) as stream:
@@ -72,7 +72,7 @@ def test_a_lost_connection_is_the_slate_at_once_and_whoever_comes_first_ends_it(
             await asyncio.sleep(4)
             backup.stalled = False
             await asyncio.sleep(2.1)
-            # No hysteresis: the slate is nobody's.
+            # No waiting time: any healthy source is better than the slate.
             assert stream.on_air == BACKUP
             assert stream.recorded == [BEGIN, "slate", BEGIN]
             assert [kind for kind, _ in ports.events] == ["slate", "back on air"]
@@ -101,7 +101,7 @@ def test_a_stalled_encoder_that_stays_connected_keeps_the_run() -> None:
 
 
 @pytest.mark.parametrize("goodbye", [True, False])
-def test_a_run_that_waits_for_nobody_ends_at_once_and_without_a_slate(goodbye: bool) -> None:
+def test_a_run_without_a_reconnect_window_ends_at_once_without_a_slate(goodbye: bool) -> None:
     async def scenario() -> None:
         ports = FakePorts()
         async with simulated_stream(ports, reconnect_seconds=0.0, goodbye_seconds=0.0) as stream:
@@ -116,7 +116,7 @@ def test_a_run_that_waits_for_nobody_ends_at_once_and_without_a_slate(goodbye: b
     run(scenario())
 
 
-def test_a_goodbye_is_the_slate_too_for_its_own_time() -> None:
+def test_a_goodbye_starts_the_slate_for_the_goodbye_window() -> None:
     async def scenario() -> None:
         ports = FakePorts()
         async with simulated_stream(ports) as stream:
@@ -152,7 +152,7 @@ def test_a_goodbye_while_another_is_connected_but_silent_waits_for_that_one() ->
 
 
 @pytest.mark.parametrize("order", ["drain", "end"])
-def test_an_end_while_the_slate_is_on_brings_no_other(order: str) -> None:
+def test_an_end_during_the_slate_starts_no_other_slate(order: str) -> None:
     async def scenario() -> None:
         ports = FakePorts()
         async with simulated_stream(ports) as stream:
@@ -172,7 +172,7 @@ def test_an_end_while_the_slate_is_on_brings_no_other(order: str) -> None:
     run(scenario())
 
 
-def test_an_encoder_that_takes_its_own_place_over_ends_the_slate() -> None:
+def test_an_encoder_that_replaces_its_own_connection_ends_the_slate() -> None:
     async def scenario() -> None:
         ports = FakePorts()
         async with simulated_stream(ports) as stream:
@@ -185,7 +185,7 @@ def test_an_encoder_that_takes_its_own_place_over_ends_the_slate() -> None:
             assert again.disconnected is None
             assert stream.on_air == PRIMARY
             assert stream.recorded == [BEGIN, "slate", BEGIN]
-            # One in which the stall was noticed, or the seat was emptied: whichever was first.
+            # The slate began when the stall was noticed or the slot was freed, as came first.
             assert [kind for kind, _ in ports.events if kind != "taken over"] == [
                 "slate",
                 "back on air",
@@ -200,7 +200,7 @@ def test_an_encoder_that_takes_its_own_place_over_ends_the_slate() -> None:
     run(scenario())
 
 
-def test_a_source_without_sound_is_said_to_have_none_only_while_it_is_on_air() -> None:
+def test_a_missing_sound_is_recorded_only_while_its_source_is_on_air() -> None:
     async def scenario() -> None:
         ports = FakePorts()
         async with simulated_stream(ports) as stream:
@@ -217,7 +217,7 @@ def test_a_source_without_sound_is_said_to_have_none_only_while_it_is_on_air() -
     run(scenario())
 
 
-def test_a_pause_is_the_slate_at_once_and_a_resume_waits_for_a_keyframe() -> None:
+def test_a_pause_starts_the_slate_at_once_and_a_resume_waits_for_a_keyframe() -> None:
     async def scenario() -> None:
         ports = FakePorts()
         async with simulated_stream(ports) as stream:
@@ -228,7 +228,7 @@ def test_a_pause_is_the_slate_at_once_and_a_resume_waits_for_a_keyframe() -> Non
             state = ports.state
             assert (state.paused, state.live, state.on_air) == (True, True, None)
             assert (state.slate, state.sending) == (True, {PRIMARY, BACKUP})
-            # Whatever the encoders do now is nobody's affair but theirs.
+            # While paused, failures of encoders have no effect.
             primary.stalled = True
             await asyncio.sleep(20)
             primary.stalled = False
@@ -252,7 +252,7 @@ def test_a_pause_is_the_slate_at_once_and_a_resume_waits_for_a_keyframe() -> Non
     run(scenario())
 
 
-def test_a_pause_twice_is_one() -> None:
+def test_a_second_pause_has_no_effect() -> None:
     async def scenario() -> None:
         ports = FakePorts()
         async with simulated_stream(ports) as stream:
@@ -270,7 +270,7 @@ def test_a_pause_twice_is_one() -> None:
     run(scenario())
 
 
-def test_a_run_that_is_paused_from_its_beginning_on_shows_nothing_of_its_encoders() -> None:
+def test_a_run_that_begins_paused_has_no_media_of_its_encoders() -> None:
     async def scenario() -> None:
         ports = FakePorts()
         async with simulated_stream(ports, paused=True) as stream:
@@ -315,7 +315,7 @@ def test_a_pause_ends_with_its_run_and_outlives_a_restart() -> None:
 
 
 @pytest.mark.parametrize("earlier", [0.0, 0.05, 0.4, 1.0])
-def test_encoders_that_are_started_together_begin_with_the_primary(earlier: float) -> None:
+def test_of_encoders_started_together_the_primary_begins(earlier: float) -> None:
     async def scenario() -> None:
         ports = FakePorts()
         async with simulated_stream(ports) as stream:
@@ -332,7 +332,7 @@ def test_encoders_that_are_started_together_begin_with_the_primary(earlier: floa
     run(scenario())
 
 
-def test_a_backup_that_comes_alone_begins_soon_and_loses_nothing_by_waiting() -> None:
+def test_a_single_backup_begins_after_a_short_wait_without_losing_media() -> None:
     async def scenario() -> None:
         ports = FakePorts()
         async with simulated_stream(ports, Policy(detect_seconds=1.0)) as stream:

@@ -214,7 +214,7 @@ def test_a_command_that_waits_for_a_surrendered_stream_returns() -> None:
     run(scenario())
 
 
-def test_a_stream_that_comes_back_is_served_by_a_new_owner_of_it() -> None:
+def test_a_stream_that_returns_gets_a_new_live_stream() -> None:
     async def scenario() -> None:
         table, ports = OwnershipTable(), FakePorts()
         async with streams(ports, table.host(HERE)) as live:

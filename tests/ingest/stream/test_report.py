@@ -1,4 +1,4 @@
-"""What is told of encoders that sit in a stream: through the seats, as they come and go."""
+"""The report on a stream's encoders, as they connect and leave."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -55,7 +55,7 @@ def play(scenario: Callable[[LiveStreams], Awaitable[None]]) -> None:
     run(go())
 
 
-def test_a_stream_that_nobody_sends_to_has_no_slots() -> None:
+def test_a_stream_without_encoders_has_no_slots() -> None:
     async def scenario(live: LiveStreams) -> None:
         nobody = StreamReport(live=False, on_air=None, slots=[], advice=[])
         assert stream_report(live) == nobody
@@ -63,7 +63,7 @@ def test_a_stream_that_nobody_sends_to_has_no_slots() -> None:
     play(scenario)
 
 
-def test_an_encoder_is_there_from_its_seat_on_and_gone_when_it_leaves() -> None:
+def test_an_encoder_is_reported_from_attaching_until_it_leaves() -> None:
     async def scenario(live: LiveStreams) -> None:
         encoder = await attach_encoder(live, 0)
         (slot,) = stream_report(live).slots
@@ -86,7 +86,7 @@ def test_an_encoder_is_there_from_its_seat_on_and_gone_when_it_leaves() -> None:
     play(scenario)
 
 
-def test_the_resolutions_that_are_on_are_held_against_the_picture() -> None:
+def test_the_picture_is_compared_with_the_active_resolutions() -> None:
     async def scenario(live: LiveStreams) -> None:
         encoder = await attach_encoder(live, 0)
         await send(encoder, msgspec.structs.replace(VIDEO, width=1920, height=1080), 3)
@@ -96,7 +96,7 @@ def test_the_resolutions_that_are_on_are_held_against_the_picture() -> None:
     play(scenario)
 
 
-def test_a_backup_is_measured_beside_the_primary_and_held_against_it() -> None:
+def test_a_backup_is_measured_and_compared_with_the_primary() -> None:
     async def scenario(live: LiveStreams) -> None:
         backup, primary = await attach_encoder(live, 1), await attach_encoder(live, 0)
         async with asyncio.TaskGroup() as tasks:
@@ -105,13 +105,13 @@ def test_a_backup_is_measured_beside_the_primary_and_held_against_it() -> None:
         report = stream_report(live)
         assert [each.slot for each in report.slots] == ["primary", "backup-1"]
         assert [each.encoder.clock.jumps for each in report.slots] == [0, 0]
-        (said,) = report.advice
-        assert "1280x720 and 640x360" in said
+        (advice,) = report.advice
+        assert "1280x720 and 640x360" in advice
 
     play(scenario)
 
 
-def test_a_clock_that_jumps_is_told_of() -> None:
+def test_a_clock_jump_is_reported() -> None:
     async def scenario(live: LiveStreams) -> None:
         encoder = await attach_encoder(live, 0)
         await send(encoder, VIDEO, 3)

@@ -12,7 +12,7 @@ NOW = 1000.0
 
 
 class FeedFixture:
-    """A feed, how often it has said that something changed, and a sink to open."""
+    """A feed, the number of its change notifications, and a sink for its run."""
 
     def __init__(self) -> None:
         self.now = NOW
@@ -34,7 +34,7 @@ def opened() -> FeedFixture:
     return fixture
 
 
-def test_what_comes_before_the_run_is_open_waits_in_its_order() -> None:
+def test_packets_before_the_run_is_open_wait_in_order() -> None:
     fixture = FeedFixture()
     fixture.feed.begin(BOTH, NOW - 1)
     fixture.offer(1)
@@ -54,7 +54,7 @@ def test_what_comes_before_the_run_is_open_waits_in_its_order() -> None:
     assert (fixture.feed.waiting, fixture.feed.live, fixture.feed.slate_on) == (False, True, True)
 
 
-def test_of_two_beginnings_that_wait_the_newest_is_shown_and_is_no_splice() -> None:
+def test_of_two_waiting_sources_only_the_newest_begins_without_a_splice() -> None:
     fixture = FeedFixture()
     fixture.feed.begin(BOTH, NOW)
     fixture.offer(1)
@@ -64,7 +64,7 @@ def test_of_two_beginnings_that_wait_the_newest_is_shown_and_is_no_splice() -> N
     assert fixture.sink.recorded == [BEGIN, "offer 2"]
 
 
-def test_what_goes_on_is_spliced_and_what_begins_anew_is_finished_first() -> None:
+def test_a_continuing_source_is_spliced_and_a_new_one_finishes_the_old_first() -> None:
     fixture = opened()
     fixture.feed.begin(BOTH, NOW, splice=True)
     fixture.feed.begin((SMALL, AUDIO), NOW)
@@ -78,7 +78,7 @@ def test_what_goes_on_is_spliced_and_what_begins_anew_is_finished_first() -> Non
     assert fixture.feed.has_begun
 
 
-def test_what_a_run_cannot_go_on_with_waits_for_the_next() -> None:
+def test_a_source_that_cannot_continue_the_run_waits_for_the_next() -> None:
     fixture = opened()
     fixture.offer(1)
     fixture.feed.begin((AUDIO,), NOW, splice=True)
@@ -92,7 +92,7 @@ def test_what_a_run_cannot_go_on_with_waits_for_the_next() -> None:
     assert fixture.feed.tracks == (AUDIO,)
 
 
-def test_a_run_that_is_turned_away_from_takes_nothing_more() -> None:
+def test_an_abandoned_run_gets_no_more_packets() -> None:
     fixture = opened()
     fixture.feed.defer_to_next_run()
     assert not fixture.feed.has_begun
@@ -106,7 +106,7 @@ def test_a_run_that_is_turned_away_from_takes_nothing_more() -> None:
     assert fixture.sink.recorded == [BEGIN, "offer 1"]
 
 
-def test_a_run_that_is_turned_away_from_before_it_is_open_gets_nothing() -> None:
+def test_a_run_abandoned_before_it_is_open_gets_nothing() -> None:
     fixture = FeedFixture()
     fixture.feed.begin(BOTH, NOW)
     fixture.feed.defer_to_next_run()
@@ -114,7 +114,7 @@ def test_a_run_that_is_turned_away_from_before_it_is_open_gets_nothing() -> None
     assert (fixture.sink.recorded, fixture.feed.waiting) == ([], False)
 
 
-def test_nobody_gets_a_slate_of_a_run_in_which_nothing_began() -> None:
+def test_a_run_without_a_source_gets_no_slate() -> None:
     fixture = FeedFixture()
     fixture.feed.open(fixture.sink)
     fixture.feed.slate(NOW)
@@ -123,7 +123,7 @@ def test_nobody_gets_a_slate_of_a_run_in_which_nothing_began() -> None:
     assert not fixture.feed.slate_on
 
 
-def test_silence_is_said_of_what_is_shown() -> None:
+def test_a_missing_sound_is_recorded_for_the_source_on_air() -> None:
     fixture = opened()
     assert not fixture.feed.silent
     fixture.feed.begin((VIDEO,), NOW, splice=True)
@@ -132,7 +132,7 @@ def test_silence_is_said_of_what_is_shown() -> None:
     assert not fixture.feed.silent
 
 
-def test_what_waits_is_bounded_and_goes_on_with_what_comes_then(
+def test_waiting_packets_are_bounded_and_later_ones_continue(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     fixture = FeedFixture()

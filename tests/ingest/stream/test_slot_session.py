@@ -12,7 +12,7 @@ POLICY = Policy(detect_seconds=2.0)
 
 
 class RecordingOwner:
-    """A stream that records what it gets, and fills the session's buffer like a real one."""
+    """A stream that records its media, and fills the session's buffer like a real one."""
 
     def __init__(self) -> None:
         self.found_at: list[tuple[str, float]] = []
@@ -42,7 +42,7 @@ def picture(*, key: bool = True) -> MediaPacket:
     return MediaPacket(track=VIDEO, dts=0, pts=0, key=key, data=b"x")
 
 
-def test_a_source_is_well_since_its_media_comes_without_a_break() -> None:
+def test_a_source_is_healthy_since_its_media_arrive_without_a_break() -> None:
     _, session = session_of_a_new_publisher()
     assert (session.health(()).steady_since, session.last_media) == (None, None)
     session.receive_track(VIDEO, 101.0)
@@ -75,7 +75,7 @@ def test_it_is_playable_from_a_keyframe_on() -> None:
     assert session.health(()).playable
 
 
-def test_a_longer_time_of_detection_holds_from_when_it_is_said() -> None:
+def test_a_changed_detection_time_applies_from_when_it_is_set() -> None:
     _, session = session_of_a_new_publisher()
     session.receive_track(VIDEO, 101.0)
     session.receive_track(AUDIO, 101.0)
@@ -90,7 +90,7 @@ def test_a_longer_time_of_detection_holds_from_when_it_is_said() -> None:
     assert not session.health(()).playable
 
 
-def test_who_was_cut_off_is_well_from_its_return_on() -> None:
+def test_a_source_that_was_cut_off_is_healthy_from_its_return_on() -> None:
     _, session = session_of_a_new_publisher()
     session.receive_packet(picture(), 101.0)
     session.cut_off(102.0)
@@ -102,7 +102,7 @@ def test_who_was_cut_off_is_well_from_its_return_on() -> None:
     assert (health.steady_since, health.last_media, health.cut_off_at) == (104.0, 102.5, None)
 
 
-def test_it_fits_into_a_run_that_has_a_picture_too() -> None:
+def test_a_source_with_a_picture_continues_a_run_with_a_picture() -> None:
     _, session = session_of_a_new_publisher()
     session.receive_track(VIDEO, 101.0)
     session.receive_track(AUDIO, 101.0)
@@ -111,7 +111,7 @@ def test_it_fits_into_a_run_that_has_a_picture_too() -> None:
         assert (health.continues_run, health.has_picture) == (fits, True)
 
 
-def test_what_has_no_time_of_its_own_happens_at_the_newest_that_is_known() -> None:
+def test_items_without_a_time_get_the_newest_known_time() -> None:
     stream, session = session_of_a_new_publisher()
     session.receive_packet(picture(), 101.0)
     session.close(goodbye=True)
@@ -126,7 +126,7 @@ def test_what_has_no_time_of_its_own_happens_at_the_newest_that_is_known() -> No
 
 
 @pytest.mark.parametrize("why", [None, *CloseReason])
-def test_why_it_is_empty_is_what_is_said_or_else_that_it_was_lost(why: CloseReason | None) -> None:
+def test_the_close_reason_is_the_given_one_or_lost(why: CloseReason | None) -> None:
     stream, session = session_of_a_new_publisher()
     session.close(goodbye=False, reason=why)
     assert stream.gone == [why or CloseReason.LOST]

@@ -1,4 +1,4 @@
-"""Several encoders of one stream: who is on air, what is lost or shown twice when that changes."""
+"""Several encoders of one stream: which is on air, and what is lost or repeated at a switch."""
 
 import asyncio
 
@@ -34,7 +34,7 @@ def test_a_backup_takes_over_from_a_primary_that_leaves_at_the_nearest_keyframe(
             state = ports.states[-1]
             assert (state.on_air, state.sending) == (PRIMARY, {PRIMARY, BACKUP})
             primary.leave(goodbye=goodbye)
-            # At once, but where the next keyframe is nearer than the newest.
+            # At once, unless the next keyframe is nearer than the newest one.
             await (soon() if phase < 1.05 else asyncio.sleep(1.0))
             state = ports.states[-1]
             assert (state.on_air, state.sending, state.live) == (BACKUP, {BACKUP}, True)
@@ -63,7 +63,9 @@ def test_a_backup_takes_over_from_a_primary_that_leaves_at_the_nearest_keyframe(
 
 
 @pytest.mark.parametrize("phase", [0.0, 0.3, 0.9, 1.1, 1.6])
-def test_what_a_stalled_primary_did_not_send_is_taken_from_the_backups_ring(phase: float) -> None:
+def test_media_that_a_stalled_primary_did_not_send_come_from_the_backups_buffer(
+    phase: float,
+) -> None:
     async def scenario() -> None:
         ports = FakePorts()
         async with simulated_stream(ports) as stream:
@@ -81,7 +83,7 @@ def test_what_a_stalled_primary_did_not_send_is_taken_from_the_backups_ring(phas
             first, second = pictures(sink.recorded)
             assert whole(second)
             assert abs(seam(first, second)) <= 1.05  # half a GOP
-            # What was sent while the stall was being noticed is there at once.
+            # Media sent before the stall was noticed are offered at once.
             now = asyncio.get_running_loop().time()
             assert second[-1] / 1000 >= now - 0.2
 
@@ -107,7 +109,7 @@ def test_a_keyframe_that_stays_away_is_not_waited_for() -> None:
     run(scenario())
 
 
-def test_who_comes_back_while_the_backups_keyframe_is_waited_for_is_a_newcomer() -> None:
+def test_an_encoder_that_returns_while_a_keyframe_is_awaited_counts_as_new() -> None:
     async def scenario() -> None:
         ports = FakePorts()
         async with simulated_stream(ports) as stream:
@@ -126,7 +128,7 @@ def test_who_comes_back_while_the_backups_keyframe_is_waited_for_is_a_newcomer()
     run(scenario())
 
 
-def test_the_primary_comes_back_at_a_keyframe_once_it_has_been_well_for_long_enough() -> None:
+def test_the_primary_returns_at_a_keyframe_once_it_has_been_healthy_for_long_enough() -> None:
     async def scenario() -> None:
         ports = FakePorts()
         # Between two of its keyframes, which come every 2 s.
@@ -153,7 +155,7 @@ def test_the_primary_comes_back_at_a_keyframe_once_it_has_been_well_for_long_eno
     run(scenario())
 
 
-def test_a_primary_that_comes_and_goes_does_not_take_the_stream_with_it() -> None:
+def test_a_flapping_primary_does_not_switch_the_stream_back_and_forth() -> None:
     async def scenario() -> None:
         ports = FakePorts()
         async with simulated_stream(ports) as stream:
@@ -173,7 +175,7 @@ def test_a_primary_that_comes_and_goes_does_not_take_the_stream_with_it() -> Non
     run(scenario())
 
 
-def test_the_newest_grant_says_how_long_a_stall_may_last() -> None:
+def test_the_newest_grant_sets_the_detection_time() -> None:
     async def scenario() -> None:
         ports = FakePorts()
         async with simulated_stream(ports) as stream:
@@ -185,7 +187,7 @@ def test_the_newest_grant_says_how_long_a_stall_may_last() -> None:
             assert stream.on_air == PRIMARY
             await asyncio.sleep(0.6)
             assert stream.on_air == BACKUP
-            # Rings reach as far back as a stall may last.
+            # Buffers reach as far back as a stall may last.
             first, second = pictures(ports.sinks[0].recorded)
             assert abs(seam(first, second)) <= 1.05
             await stream.add_encoder(SECOND, policy=Policy(mode=Mode.STICKY))
@@ -214,7 +216,7 @@ def test_a_sticky_stream_stays_with_its_backup() -> None:
     run(scenario())
 
 
-def test_the_window_counts_from_when_nobody_is_there_any_more() -> None:
+def test_the_window_begins_when_the_last_encoder_has_left() -> None:
     async def scenario() -> None:
         ports = FakePorts()
         async with simulated_stream(ports) as stream:
@@ -260,7 +262,7 @@ def test_a_backup_that_leaves_while_the_primary_is_on_air_changes_nothing_for_vi
     run(scenario())
 
 
-def test_a_backup_alone_is_on_air_and_gives_way_to_the_primary() -> None:
+def test_a_single_backup_is_on_air_until_the_primary_takes_over() -> None:
     async def scenario() -> None:
         ports = FakePorts()
         async with simulated_stream(ports) as stream:
@@ -277,7 +279,7 @@ def test_a_backup_alone_is_on_air_and_gives_way_to_the_primary() -> None:
     run(scenario())
 
 
-def test_a_backup_whose_picture_has_another_size_goes_on_in_the_same_run() -> None:
+def test_a_backup_with_another_picture_size_continues_the_same_run() -> None:
     async def scenario() -> None:
         ports = FakePorts()
         async with simulated_stream(ports) as stream:
@@ -292,8 +294,8 @@ def test_a_backup_whose_picture_has_another_size_goes_on_in_the_same_run() -> No
     run(scenario())
 
 
-def test_a_backup_without_a_picture_is_taken_when_there_is_no_other_and_not_for_long() -> None:
-    """It ends the run, and so does the picture's return: viewers were told what there is."""
+def test_a_backup_without_a_picture_is_on_air_only_while_there_is_no_other() -> None:
+    """It ends the run, and so does the picture's return: the kinds of a run's tracks are fixed."""
 
     async def scenario() -> None:
         ports = FakePorts()
@@ -320,7 +322,7 @@ def test_a_backup_without_a_picture_is_taken_when_there_is_no_other_and_not_for_
 
 
 @pytest.mark.parametrize("order", ["end", "disconnect"])
-def test_an_order_takes_all_encoders_off_and_none_of_them_goes_on_air_meanwhile(
+def test_a_command_disconnects_all_encoders_and_none_goes_on_air_meanwhile(
     order: str,
 ) -> None:
     async def scenario() -> None:
@@ -362,7 +364,7 @@ def test_a_backup_takes_over_while_the_run_still_opens() -> None:
     run(scenario())
 
 
-def test_an_encoder_that_is_alone_keeps_no_ring() -> None:
+def test_a_single_encoder_has_no_buffer() -> None:
     async def scenario() -> None:
         ports = FakePorts()
         async with simulated_stream(ports) as stream:

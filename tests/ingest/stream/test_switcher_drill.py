@@ -1,4 +1,4 @@
-"""A drill: who is on air counts as silent until another has taken over, and then as back."""
+"""A drill: the slot on air counts as silent until another has taken over, then as returned."""
 
 import asyncio
 
@@ -33,7 +33,7 @@ def test_a_drill_switches_as_a_stall_does_and_the_primary_returns_by_the_policy(
             await stream.add_encoder(BACKUP, phase=0.7)
             await asyncio.sleep(9.05)
             facts = await stream.live.drill(1)
-            # What is answered is written down.
+            # The answer is given once the state is written.
             assert stream.on_air == BACKUP
             (sink,) = ports.sinks
             first, second = pictures(sink.recorded)
@@ -78,7 +78,7 @@ def test_a_drill_of_a_sticky_stream_stays_and_another_brings_it_back() -> None:
     run(scenario())
 
 
-def test_there_is_no_drill_without_somebody_to_take_over() -> None:
+def test_a_drill_without_another_healthy_encoder_is_refused() -> None:
     async def scenario() -> None:
         ports = FakePorts()
         async with simulated_stream(ports) as stream:
@@ -105,7 +105,7 @@ def test_there_is_no_drill_without_somebody_to_take_over() -> None:
     run(scenario())
 
 
-def test_a_drill_that_takes_longer_than_anybody_waits_is_not_begun() -> None:
+def test_a_drill_that_would_take_too_long_is_not_begun() -> None:
     async def scenario() -> None:
         ports = FakePorts()
         async with simulated_stream(ports, Policy(detect_seconds=25.0)) as stream:
@@ -118,7 +118,7 @@ def test_a_drill_that_takes_longer_than_anybody_waits_is_not_begun() -> None:
     run(scenario())
 
 
-def test_one_drill_at_a_time() -> None:
+def test_a_second_drill_at_the_same_time_is_refused() -> None:
     async def scenario() -> None:
         ports = FakePorts()
         async with simulated_stream(ports) as stream:
@@ -135,14 +135,14 @@ def test_one_drill_at_a_time() -> None:
 
 
 @pytest.mark.parametrize("cause", ["standby lost", "paused", "nobody waits", "ended"])
-def test_a_drill_that_is_broken_off_gives_the_air_back_without_a_hole(cause: str) -> None:
+def test_a_cancelled_drill_returns_to_the_primary_without_lost_media(cause: str) -> None:
     async def scenario() -> None:
         ports = FakePorts()
         async with simulated_stream(ports) as stream:
             await stream.add_encoder(PRIMARY)
             backup = await stream.add_encoder(BACKUP)
             await asyncio.sleep(5.05)
-            asked = asyncio.create_task(stream.live.drill(1))  # noqa: TID251 # it is cancelled
+            drill = asyncio.create_task(stream.live.drill(1))  # noqa: TID251 # it is cancelled
             await asyncio.sleep(1)
             match cause:
                 case "standby lost":
@@ -154,12 +154,12 @@ def test_a_drill_that_is_broken_off_gives_the_air_back_without_a_hole(cause: str
                 case "ended":
                     assert await stream.live.end(1, "over")
                 case _:
-                    asked.cancel()
+                    drill.cancel()
             if cause == "nobody waits":
-                await asyncio.wait([asked])
-                assert asked.cancelled()
+                await asyncio.wait([drill])
+                assert drill.cancelled()
             else:
-                assert "refused" in await asked
+                assert "refused" in await drill
             await asyncio.sleep(2.2)
             if cause == "ended":
                 assert stream.recorded[-2:] == ["finish", "end"]
@@ -169,7 +169,7 @@ def test_a_drill_that_is_broken_off_gives_the_air_back_without_a_hole(cause: str
             assert whole(second)
             if cause == "paused":
                 return
-            # Its own ring has what was held back, from a keyframe on.
+            # Its own buffer has the media from a keyframe on.
             assert abs(seam(first, second)) <= 1.05
             assert "slate" not in stream.recorded
             assert [kind for kind, _ in ports.events] == []
@@ -177,7 +177,7 @@ def test_a_drill_that_is_broken_off_gives_the_air_back_without_a_hole(cause: str
     run(scenario())
 
 
-def test_a_primary_that_leaves_during_its_drill_is_a_switch_all_the_same() -> None:
+def test_a_primary_that_leaves_during_its_drill_causes_a_switch() -> None:
     async def scenario() -> None:
         ports = FakePorts()
         async with simulated_stream(ports) as stream:

@@ -30,12 +30,12 @@ def test_both_tracks_decide_at_once() -> None:
 def test_packets_before_the_decision_come_out_after_it_in_order() -> None:
     finder = TrackFinder()
     finder.add_track(AUDIO, 0.0)
-    held = [packet(AUDIO, at) for at in range(3)]
-    assert [found for one in held for found in finder.add_packet(one, 0.1)] == []
-    assert finder.add_track(VIDEO, 0.5) == [SourceBegun((VIDEO, AUDIO)), *held]
+    packets = [packet(AUDIO, at) for at in range(3)]
+    assert [item for each in packets for item in finder.add_packet(each, 0.1)] == []
+    assert finder.add_track(VIDEO, 0.5) == [SourceBegun((VIDEO, AUDIO)), *packets]
 
 
-def test_a_lonely_track_decides_after_the_patience() -> None:
+def test_a_single_track_is_decided_after_the_waiting_time() -> None:
     finder = TrackFinder()
     finder.add_track(VIDEO, 0.0)
     first = packet(VIDEO)
@@ -45,13 +45,13 @@ def test_a_lonely_track_decides_after_the_patience() -> None:
     assert finder.tick(PATIENCE_SECONDS + 1) == []
 
 
-def test_a_source_that_announces_and_sends_nothing_decides_nothing() -> None:
+def test_a_source_that_sends_no_packets_is_not_decided() -> None:
     finder = TrackFinder()
     finder.add_track(VIDEO, 0.0)
     assert finder.tick(100.0) == []
 
 
-def test_a_flood_within_the_patience_decides() -> None:
+def test_a_flood_within_the_waiting_time_decides() -> None:
     finder = TrackFinder()
     finder.add_track(VIDEO, 0.0)
     flood = packet(VIDEO, size=HELD_BYTES + 1)
@@ -73,7 +73,7 @@ def test_a_clock_that_jumped_begins_anew_only_after_the_decision() -> None:
     assert finder.restart() == [SourceBegun((VIDEO, AUDIO))]
 
 
-def test_a_source_that_leaves_within_the_patience_is_decided_on() -> None:
+def test_a_source_that_leaves_within_the_waiting_time_is_decided() -> None:
     finder = TrackFinder()
     finder.add_track(VIDEO, 0.0)
     first = packet(VIDEO)
@@ -82,7 +82,7 @@ def test_a_source_that_leaves_within_the_patience_is_decided_on() -> None:
     assert finder.finish() == []
 
 
-def test_a_run_goes_on_with_whatever_picture_where_it_has_one() -> None:
+def test_a_run_with_a_picture_can_continue_with_any_picture() -> None:
     assert continues((VIDEO, AUDIO), (OTHER,))
     assert continues((VIDEO, AUDIO), (SMALL, AUDIO))
     assert not continues((AUDIO,), (VIDEO, AUDIO))
@@ -90,7 +90,7 @@ def test_a_run_goes_on_with_whatever_picture_where_it_has_one() -> None:
     assert continues((AUDIO,), (AUDIO,))
 
 
-def test_the_patience_does_not_pass_while_the_loop_is_held_up() -> None:
+def test_the_waiting_time_does_not_pass_while_the_loop_is_held_up() -> None:
     lag = LoopLag()
     lag.beat(0.0)
     finder = TrackFinder(lag)
@@ -99,5 +99,5 @@ def test_the_patience_does_not_pass_while_the_loop_is_held_up() -> None:
     assert finder.add_packet(first, 0.1) == []
     assert finder.tick(3.0) == []
     assert finder.add_packet(packet(VIDEO, 1), 3.0) == []
-    # What was sent meanwhile is read now.
+    # Packets that were sent meanwhile are read now.
     assert finder.add_track(AUDIO, 3.0) == [SourceBegun((VIDEO, AUDIO)), first, packet(VIDEO, 1)]

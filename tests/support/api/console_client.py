@@ -30,14 +30,16 @@ class Browser:
         self, path: str, fields: dict[str, str], headers: dict[str, str] | None = None
     ) -> Response:
         """Submit a form of a same-origin page, unless `headers` say otherwise."""
-        sent = {**self._cookies(), **(SAME_ORIGIN if headers is None else headers)}
-        answer = await self._client.post(path, data=fields, headers=sent, follow_redirects=False)
-        return self._kept(answer)
+        all_headers = {**self._cookies(), **(SAME_ORIGIN if headers is None else headers)}
+        answer = await self._client.post(
+            path, data=fields, headers=all_headers, follow_redirects=False
+        )
+        return self._store_cookies(answer)
 
     async def get(self, path: str, headers: dict[str, str] | None = None) -> Response:
         """Fetch a page."""
-        sent = {**self._cookies(), **(headers or {})}
-        return await self._client.get(path, headers=sent, follow_redirects=False)
+        all_headers = {**self._cookies(), **(headers or {})}
+        return await self._client.get(path, headers=all_headers, follow_redirects=False)
 
     async def fragment(self, path: str, target: str) -> Response:
         """Fetch a fragment as the page's script does."""
@@ -51,13 +53,13 @@ class Browser:
         headers: dict[str, str] | None = None,
     ) -> Response:
         """Send a request to the API as a page's script does, unless `headers` say otherwise."""
-        sent = {**self._cookies(), **(_ACT if headers is None else headers)}
-        return await self._client.request(method, path, json=json, headers=sent)
+        all_headers = {**self._cookies(), **(_ACT if headers is None else headers)}
+        return await self._client.request(method, path, json=json, headers=all_headers)
 
     def _cookies(self) -> dict[str, str]:
         return {} if self.secret is None else {"Cookie": f"{COOKIE}={self.secret}"}
 
-    def _kept(self, answer: Response) -> Response:
+    def _store_cookies(self, answer: Response) -> Response:
         for cookie in answer.headers.get_list("set-cookie"):
             pair = cookie.partition(";")[0]
             name, _, secret = pair.partition("=")

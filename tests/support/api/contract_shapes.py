@@ -97,24 +97,24 @@ def _of_kind(value: object, kind: ValueKind, at: str) -> list[str]:
 def _labelled(value: object, shape: Labelled, at: str) -> list[str]:
     if not isinstance(value, dict):
         return [f"{at} is no object: {value!r}"]
-    found: list[str] = []
+    differences: list[str] = []
     for key, each in cast("dict[str, object]", value).items():
         if not re.fullmatch("[1-9][0-9]*p", key):
-            found.append(f"{at} has a key that is no label: {key}")
-        found += faults(each, shape.of, f"{at}.{key}")
-    return found
+            differences.append(f"{at} has a key that is no label: {key}")
+        differences += faults(each, shape.of, f"{at}.{key}")
+    return differences
 
 
 def _object(value: object, shape: Mapping[str, object], at: str) -> list[str]:
     if not isinstance(value, dict):
         return [f"{at} is no object: {value!r}"]
     body = cast("dict[str, object]", value)
-    found = [f"{at} lacks {key}" for key in sorted(set(shape) - set(body))]
-    found += [f"{at} has {key} too" for key in sorted(set(body) - set(shape))]
+    differences = [f"{at} lacks {key}" for key in sorted(set(shape) - set(body))]
+    differences += [f"{at} has {key} too" for key in sorted(set(body) - set(shape))]
     for key, of in shape.items():
         if key in body:
-            found += faults(body[key], of, f"{at}.{key}")
-    return found
+            differences += faults(body[key], of, f"{at}.{key}")
+    return differences
 
 
 INTEGER: Final = ValueKind("integer", (int,))
@@ -139,12 +139,12 @@ def refusal_faults(body: object) -> list[str]:
     """Return all differences between a body and that of an error."""
     if not isinstance(body, dict):
         return faults(body, ERROR)
-    shown = cast("dict[str, dict[str, object]]", body)
-    if "errors" not in shown:
-        return faults(shown, ERROR)
-    fields = shown["errors"]
+    document = cast("dict[str, dict[str, object]]", body)
+    if "errors" not in document:
+        return faults(document, ERROR)
+    fields = document["errors"]
     shape = {"message": STRING, "errors": dict.fromkeys(fields, _FIELD)}
-    return faults(shown, shape) or ([] if fields else ["errors names no field"])
+    return faults(document, shape) or ([] if fields else ["errors names no field"])
 
 
 # Tags and categories, embedded in records and on their own.

@@ -38,9 +38,9 @@ SEGMENT = f"/live/{HASH}/{RUN}/720p/1.m4s"
 async def later(answer: FastAnswer) -> HttpResponse:
     """Await a response that the fast path delivers later."""
     assert isinstance(answer, Coroutine)
-    found = await answer
-    assert isinstance(found, HttpResponse)
-    return found
+    response = await answer
+    assert isinstance(response, HttpResponse)
+    return response
 
 
 class FakePublicRecords:
@@ -93,8 +93,8 @@ class OriginSite:
             edge=self.edge,
             visibility=VisibilityCache(self.public_records, is_owner),
         )
-        other: Any = Litestar([], logging_config=None)
-        app: Any = OriginFirst(self.origin, other)  # Any: httpx has its own ASGI types
+        fallback: Any = Litestar([], logging_config=None)
+        app: Any = OriginFirst(self.origin, fallback)  # Any: httpx has its own ASGI types
         self.client = httpx.AsyncClient(
             transport=httpx.ASGITransport(app=app),
             base_url="http://origin",

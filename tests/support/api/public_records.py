@@ -72,8 +72,8 @@ def addresses(http: str = "http://headend.test", playback: str | None = None) ->
 class Records:
     """All records; an owner's token is the hash, a request's header `from` its country."""
 
-    def __init__(self, *shown: PublicRecord) -> None:
-        self.all = {each.hash: each for each in shown or (STREAM, VIDEO, HIDDEN)}
+    def __init__(self, *records: PublicRecord) -> None:
+        self.all = {each.hash: each for each in records or (STREAM, VIDEO, HIDDEN)}
 
     async def find(self, hash_: str, /) -> PublicRecord | None:
         return self.all.get(hash_)
@@ -82,8 +82,8 @@ class Records:
         return authorization == f"Bearer {hash_}"
 
     def country(self, peer: str | None, headers: RawHeaders) -> str | None:
-        found = [value.decode() for name, value in headers if name == b"from"]
-        return found[0] if found else None
+        countries = [value.decode() for name, value in headers if name == b"from"]
+        return countries[0] if countries else None
 
 
 class OneProject:

@@ -65,8 +65,8 @@ class PusherService(msgspec.Struct, frozen=True):
 
     async def notices(self) -> tuple[OutboxRecord, ...]:
         """Return all queued notices."""
-        found, _ = await self.catalog.outbox.read_after(0, 1000)
-        return found
+        records, _ = await self.catalog.outbox.read_after(0, 1000)
+        return records
 
     async def authorise(
         self, channel: str, *, token: str | None = None, path: str = "/broadcasting/auth"

@@ -44,7 +44,7 @@ _CATALOG: Final[Any] = _StandIn()  # Any: each takes the place of a value of ano
 _MEDIA: Final[Any] = _StandIn()
 _INGEST: Final[Any] = _StandIn()
 _OBJECTS: Final[Any] = _StandIn()
-_made: list[Litestar] = []
+_applications: list[Litestar] = []
 
 
 def application_over(
@@ -55,7 +55,7 @@ def application_over(
     The catalog's installation must have `BROADCASTER_KEY`.
     """
     _CATALOG.part, _MEDIA.part, _INGEST.part, _OBJECTS.part = catalog, media, ingest, objects
-    if not _made:
+    if not _applications:
         app = create_app(
             catalog=_CATALOG,
             addresses=ADDRESSES,
@@ -67,5 +67,5 @@ def application_over(
             handlers=slate_image_handlers(_OBJECTS),
             clock_us=lambda: NOW_US,
         )
-        _made.append(app)
-    return _made[0]
+        _applications.append(app)
+    return _applications[0]

@@ -30,13 +30,13 @@ async def create(
     api_service: ApiService, length: int | None = None, *, path: str = UPLOADS, **headers: str
 ) -> str:
     """Create an upload of a clip, and return its path."""
-    sent = {"Upload-Length": str(len(clip()) if length is None else length)}
+    upload_length = {"Upload-Length": str(len(clip()) if length is None else length)}
     answer = await api_service.client.post(
         path,
         headers={
             **api_service.owner,
             **TUS,
-            **sent,
+            **upload_length,
             **{k.replace("_", "-"): v for k, v in headers.items()},
         },
     )
@@ -50,8 +50,14 @@ async def send(
     offset: int,
     data: bytes,
     headers: dict[str, str] | None = None,
-    **asked: Any,  # Any: what httpx takes
+    **options: Any,  # Any: what httpx takes
 ) -> httpx.Response:
     """Append bytes."""
-    sent = {**api_service.owner, **TUS, **OFFSETS, "Upload-Offset": str(offset), **(headers or {})}
-    return await api_service.client.patch(path, headers=sent, content=data, **asked)
+    all_headers = {
+        **api_service.owner,
+        **TUS,
+        **OFFSETS,
+        "Upload-Offset": str(offset),
+        **(headers or {}),
+    }
+    return await api_service.client.patch(path, headers=all_headers, content=data, **options)

@@ -12,7 +12,7 @@ from tests.support.made_media import make_file
 VIDEOS = "/api/projects/1/videos"
 
 
-def _made(name: str, *arguments: str) -> bytes:
+def _encode(name: str, *arguments: str) -> bytes:
     path = Path(mkdtemp()) / name
     command = [tool("ffmpeg"), "-v", "error", "-threads", "2", *arguments]
     make_file(command, path, seconds=60)
@@ -25,7 +25,7 @@ def _made(name: str, *arguments: str) -> bytes:
 @cache
 def clip(size: str = "640x360", seconds: str = "1") -> bytes:
     """An MP4 of H.264 and AAC."""
-    return _made(
+    return _encode(
         "clip.mp4",
         "-f", "lavfi", "-i", f"testsrc2=size={size}:rate=10:duration={seconds}",
         "-f", "lavfi", "-i", f"sine=duration={seconds}",
@@ -36,7 +36,7 @@ def clip(size: str = "640x360", seconds: str = "1") -> bytes:
 @cache
 def picture(kind: str = "png", size: str = "320x240") -> bytes:
     """One picture: png, jpg or webp."""
-    return _made(f"picture.{kind}", "-f", "lavfi", "-i", f"testsrc=size={size}", "-frames:v", "1")
+    return _encode(f"picture.{kind}", "-f", "lavfi", "-i", f"testsrc=size={size}", "-frames:v", "1")
 
 
 async def upload(

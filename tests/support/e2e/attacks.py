@@ -41,13 +41,13 @@ def _greets(data: bytes, *, secure: bool = False) -> Run:
 # -- broken RTMP ----------------------------------------------------------------------------------
 
 
-def _sends_and_is_closed(*said: bytes, within: float = AT_ONCE) -> Run:
-    """Send the handshake and `data`, and expect to be disconnected."""
+def _sends_and_is_closed(*pieces: bytes, within: float = AT_ONCE) -> Run:
+    """Send the handshake and the pieces, and expect to be disconnected."""
 
     def run(target: Target) -> None:
         with target.dial() as line:
             line.send_bytes(HANDSHAKE)
-            for data in said:
+            for data in pieces:
                 if not line.send_bytes(data):
                     break
             line.must_close(within)
@@ -153,11 +153,11 @@ def wrong_keys(target: Target) -> None:
 
 def connections(target: Target) -> None:
     """Open 300 connections as fast as possible, and keep those that are accepted."""
-    kept: list[socket.socket] = []
+    sockets: list[socket.socket] = []
     try:
         for _ in range(300):
             sock = socket.socket()
-            kept.append(sock)
+            sockets.append(sock)
             sock.settimeout(5 * SCALE)
             sock.bind((target.home, 0))
             with suppress(OSError):
@@ -165,12 +165,12 @@ def connections(target: Target) -> None:
         # Refused connections have an end to read; accepted ones time out.
         deadline = time.monotonic() + AT_ONCE * SCALE
         while True:
-            ended = select.select(kept, [], [], 0.05)[0]
-            if len(kept) - len(ended) <= LIMITS.connections_per_address:
+            ended = select.select(sockets, [], [], 0.05)[0]
+            if len(sockets) - len(ended) <= LIMITS.connections_per_address:
                 return
-            assert time.monotonic() < deadline, f"{len(kept) - len(ended)} let in"
+            assert time.monotonic() < deadline, f"{len(sockets) - len(ended)} let in"
     finally:
-        for sock in kept:
+        for sock in sockets:
             sock.close()
 
 

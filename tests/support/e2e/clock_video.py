@@ -179,9 +179,9 @@ class PlaylistArchive:
             return
         self._patient = False
         collect(self._url, self.held)
-        for rendition, held in self.held.items():
+        for rendition, collected in self.held.items():
             named = self.named.setdefault(rendition, {})
-            for number in held.segments:
+            for number in collected.segments:
                 named.setdefault(number, now)
 
     def stop(self) -> None:
@@ -200,24 +200,24 @@ class PlaylistArchive:
         """
         segments = self.held[rendition].segments
         scale = _scale(self.held[rendition])
-        found: list[float] = []
-        for before, number in itertools.pairwise(sorted(segments)):
+        gaps: list[float] = []
+        for previous, number in itertools.pairwise(sorted(segments)):
             if not segments[number].discontinuity:
-                _, end = timeline(segments[before].data)
+                _, end = timeline(segments[previous].data)
                 start, _ = timeline(segments[number].data)
-                found.append((start - end) / scale)
-        return found
+                gaps.append((start - end) / scale)
+        return gaps
 
     def pictures(self, rendition: str, folder: Path) -> list[ReceivedPicture]:
         """Decode all stored segments of a rendition, in presentation order."""
         held = self.held[rendition]
         folder.mkdir(exist_ok=True)
-        found: list[ReceivedPicture] = []
+        received: list[ReceivedPicture] = []
         files = held.stretches(folder / f"{rendition}.mp4")
         for path, numbers in zip(files, _stretches(held), strict=True):
-            place = found[-1].at + 1 / 30 if found else 0.0
-            found += _decoded(path, held, numbers, place)
-        return found
+            place = received[-1].at + 1 / 30 if received else 0.0
+            received += _decoded(path, held, numbers, place)
+        return received
 
     def unclocked(self, rendition: str, folder: Path) -> float:
         """Return the total time (seconds) of pictures without a readable clock."""
@@ -229,32 +229,32 @@ class PlaylistArchive:
         )
 
 
-def _scale(held: CollectedRendition) -> int:
+def _scale(collected: CollectedRendition) -> int:
     """Return the timescale of a rendition's media."""
-    data = next(iter(held.inits.values()))
+    data = next(iter(collected.inits.values()))
     offset = data.index(b"mdhd") + 4
     return int.from_bytes(data[offset + 12 : offset + 16], "big")
 
 
-def _stretches(held: CollectedRendition) -> list[list[int]]:
+def _stretches(collected: CollectedRendition) -> list[list[int]]:
     """Return the segment numbers between discontinuities, as in `CollectedRendition.stretches`."""
-    found: list[list[int]] = []
+    ranges: list[list[int]] = []
     init, last = "", 0
-    for number in sorted(held.segments):
-        one = held.segments[number]
-        if not found or one.discontinuity or one.init != init or number != last + 1:
-            found.append([])
-        init, last = one.init, number
-        found[-1].append(number)
-    return found
+    for number in sorted(collected.segments):
+        segment = collected.segments[number]
+        if not ranges or segment.discontinuity or segment.init != init or number != last + 1:
+            ranges.append([])
+        init, last = segment.init, number
+        ranges[-1].append(number)
+    return ranges
 
 
 def _decoded(
-    path: Path, held: CollectedRendition, numbers: list[int], place: float
+    path: Path, collected: CollectedRendition, numbers: list[int], place: float
 ) -> Iterator[ReceivedPicture]:
     """Yield the pictures of consecutive segments; the first one is at `place`."""
-    scale = _scale(held)
-    starts = [timeline(held.segments[number].data)[0] / scale for number in numbers]
+    scale = _scale(collected)
+    starts = [timeline(collected.segments[number].data)[0] / scale for number in numbers]
     first: float | None = None
     with av.open(str(path)) as container:
         for frame in container.decode(video=0):
@@ -301,15 +301,15 @@ def clock_jumps(pictures: Iterable[ReceivedPicture], *, fps: int = 30) -> list[C
 
     A missing picture is no jump if the next one has the right time: see `longest_gap`.
     """
-    clocked = [one for one in pictures if one.stamp is not None]
-    found: list[ClockJump] = []
+    clocked = [picture for picture in pictures if picture.stamp is not None]
+    jumps: list[ClockJump] = []
     for before, after in itertools.pairwise(clocked):
         assert before.stamp is not None
         assert after.stamp is not None
         gap = apart(after.stamp, before.stamp) - 1000 * (after.at - before.at)
         if abs(gap) > 500 / fps:
-            found.append(ClockJump(before=before, after=after, gap_ms=round(gap)))
-    return found
+            jumps.append(ClockJump(before=before, after=after, gap_ms=round(gap)))
+    return jumps
 
 
 def longest_gap(pictures: Iterable[ReceivedPicture]) -> float:
@@ -322,9 +322,9 @@ def lags(
 ) -> dict[float, float]:
     """Return the age of each segment's newest picture, by the time of day it was listed."""
     newest: dict[int, int] = {}
-    for one in pictures:
-        if one.stamp is not None:
-            newest[one.segment] = one.stamp
+    for picture in pictures:
+        if picture.stamp is not None:
+            newest[picture.segment] = picture.stamp
     named = archive.named[rendition]
     return {
         named[number]: apart(int(named[number] * 1000) % WRAP_MS, stamp) / 1000
@@ -347,19 +347,21 @@ def offsets(
     """
     named = archive.named[rendition]
     start = min(number for number, at in named.items() if at >= since)
-    heard = _beeps(archive.held["audio"].stretches(folder / "sound.mp4")[-1])
-    found: list[float] = []
-    for before, after in itertools.pairwise(one for one in pictures if one.segment >= start):
+    beeps = _beeps(archive.held["audio"].stretches(folder / "sound.mp4")[-1])
+    delays: list[float] = []
+    for before, after in itertools.pairwise(
+        picture for picture in pictures if picture.segment >= start
+    ):
         if after.bright and not before.bright:
-            nearest = min((beep - after.time for beep in heard), key=abs, default=1.0)
+            nearest = min((beep - after.time for beep in beeps), key=abs, default=1.0)
             if abs(nearest) < 0.5:
-                found.append(nearest)
-    return found
+                delays.append(nearest)
+    return delays
 
 
 def _beeps(path: Path) -> list[float]:
     """Return the media times (seconds) at which a sound begins to beep."""
-    found: list[float] = []
+    times: list[float] = []
     last = -1.0
     with av.open(str(path)) as container:
         for sound in container.decode(audio=0):
@@ -369,9 +371,9 @@ def _beeps(path: Path) -> list[float]:
                 if abs(level) > _LOUD:
                     at = start + index / sound.sample_rate
                     if at - last > 0.3:
-                        found.append(at)
+                        times.append(at)
                     last = at
-    return found
+    return times
 
 
 def middle(values: Iterable[float]) -> float:

@@ -19,7 +19,7 @@ __all__ = [
 # A window as large as on a computer.
 WIDTH: Final = 1280
 HEIGHT: Final = 800
-# To describe all the elements that break no rule would take as long as to find those that do.
+# Describing the elements that break no rule would take as long as finding those that do.
 _RULES: Final = """async (options) =>
   (await axe.run({ ...options, resultTypes: ["violations"] })).violations
   .filter(({ impact }) => impact === "serious" || impact === "critical")
@@ -175,8 +175,8 @@ def _must_be_none(faults: object) -> None:
 
 
 def _faults(viewer: Viewer) -> list[str]:
-    found = [viewer.evaluate(script) for script in (_WIDE, _CUT, _OVERLAPS)]
-    return [fault for faults in cast("list[list[str]]", found) for fault in faults]
+    results = [viewer.evaluate(script) for script in (_WIDE, _CUT, _OVERLAPS)]
+    return [fault for faults in cast("list[list[str]]", results) for fault in faults]
 
 
 def _must_fit(viewer: Viewer, width: int = 320) -> None:

@@ -29,13 +29,13 @@ class Crowd(msgspec.Struct):
     """The viewers' results: requests by status (0: no response), and the latencies."""
 
     statuses: Counter[int] = msgspec.field(default_factory=Counter[int])
-    took: list[tuple[float, float]] = msgspec.field(default_factory=list[tuple[float, float]])
+    latencies: list[tuple[float, float]] = msgspec.field(default_factory=list[tuple[float, float]])
     """When each request began (monotonic), and the seconds until its answer was complete."""
 
     def quantile(self, share: float, *, begin: float = 0, end: float = float("inf")) -> float:
         """Return a quantile of the latencies (seconds) of the requests in a period."""
-        found = sorted(took for at, took in self.took if begin <= at < end)
-        return found[min(int(len(found) * share), len(found) - 1)] if found else 0.0
+        seconds = sorted(duration for at, duration in self.latencies if begin <= at < end)
+        return seconds[min(int(len(seconds) * share), len(seconds) - 1)] if seconds else 0.0
 
 
 class _Viewer:
@@ -77,7 +77,7 @@ class _Viewer:
         except (OSError, TimeoutError, asyncio.IncompleteReadError, ValueError):
             self._close()
         self._crowd.statuses[status] += 1
-        self._crowd.took.append((began, time.monotonic() - began))
+        self._crowd.latencies.append((began, time.monotonic() - began))
         return body if status == 200 else None
 
     async def _ask(self, url: str) -> tuple[int, bytes]:
@@ -112,7 +112,7 @@ async def _watch_all(crowd: Crowd, playlists: list[str], count: int, over: Event
 def _watch_and_report(playlists: list[str], count: int, over: Event, report: Connection) -> None:
     crowd = Crowd()
     asyncio.run(_watch_all(crowd, playlists, count, over))
-    report.send((crowd.statuses, crowd.took))
+    report.send((crowd.statuses, crowd.latencies))
 
 
 @contextmanager
@@ -132,5 +132,5 @@ def watching(playlists: list[str], count: int) -> Generator[Crowd]:
         yield crowd
     finally:
         over.set()
-        crowd.statuses, crowd.took = report.recv()
+        crowd.statuses, crowd.latencies = report.recv()
         process.join()

@@ -69,17 +69,17 @@ class EncoderPair(msgspec.Struct, frozen=True, kw_only=True):
 
     def listed_events(self, *kinds: str) -> list[Json]:
         """Return the stream's events (of these kinds, if any), oldest first."""
-        found: list[Json] = []
+        events: list[Json] = []
         address = f"{self.headend.http}/api/projects/1/events?stream={self.number}"
         while True:
             answer = fetch(address, token=self.headend.token)
             assert answer.status == 200, answer.text
-            found += cast("list[Json]", answer.json["data"])
-            after = cast("Json", answer.json["links"])["next"]
-            if after is None:
+            events += cast("list[Json]", answer.json["data"])
+            following = cast("Json", answer.json["links"])["next"]
+            if following is None:
                 break
-            address = cast("str", after)
-        ours = {each["id"]: each for each in found if each["subject"] == self.hash}
+            address = cast("str", following)
+        ours = {each["id"]: each for each in events if each["subject"] == self.hash}
         chosen = [ours[number] for number in sorted(ours)]
         return [each for each in chosen if not kinds or each["type"] in kinds]
 

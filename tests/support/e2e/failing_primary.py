@@ -40,14 +40,14 @@ class Primary:
         assert self._process is not None
         self._process.send_signal(signal.SIGSTOP)
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         assert self._process is not None
         self._process.send_signal(signal.SIGCONT)
 
-    def lose(self) -> None:
+    def lose_network(self) -> None:
         self._relay.darken()
 
-    def find(self) -> None:
+    def restore_network(self) -> None:
         self._relay.lighten()
 
     def insist(self) -> None:
@@ -74,8 +74,8 @@ class Cause(msgspec.Struct, frozen=True):
 
 CAUSES = (
     Cause("SIGKILL", Primary.kill, Primary.start, "lost"),
-    Cause("SIGSTOP", Primary.stop, Primary.go_on, "stalled"),
-    Cause("packets lost", Primary.lose, Primary.find, "stalled"),
+    Cause("SIGSTOP", Primary.stop, Primary.resume, "stalled"),
+    Cause("packets lost", Primary.lose_network, Primary.restore_network, "stalled"),
 )
 
 

@@ -1,7 +1,7 @@
-"""The command `headend` as a process that forks (`tests.support.forks`) runs it, loaded.
+"""The command `headend` in a fork that has imported its modules (`tests.support.forks`).
 
-The engines that it starts are forks, too, of another process, and so no children of the service:
-tests that look for engines among those let it start them (see `tests.support.e2e.service`).
+The engines that it starts are forks of another process, so they are not children of the service.
+Tests that look for engines among its children set `own_engines` (`tests.support.e2e.service`).
 """
 
 import os

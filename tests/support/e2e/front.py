@@ -96,9 +96,9 @@ def front(folder: Path, headend: ServiceProcess) -> Generator[Front]:
 
 def _documented(changes: dict[str, str]) -> str:
     """Return the documented configuration with the changes for a test."""
-    found = re.search(r"^```nginx\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
-    assert found is not None
-    text = found[1]
+    match = re.search(r"^```nginx\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    assert match is not None
+    text = match[1]
     for old, new in changes.items():
         assert text.count(old) == 1, old
         text = text.replace(old, new)

@@ -124,10 +124,10 @@ class Keyboard:
         """Type the option's first letters, which selects it in a closed menu."""
         self.reach(selector)
         self.viewer.write(words)
-        shown = self.viewer.evaluate(
+        selected = self.viewer.evaluate(
             "(selector) => document.querySelector(selector).selectedOptions[0].text", selector
         )
-        assert shown == words
+        assert selected == words
 
     def attach(self, selector: str, *paths: Path) -> None:
         self.reach(selector)

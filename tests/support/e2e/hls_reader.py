@@ -58,11 +58,11 @@ class CollectedRendition:
         with path.open("wb") as file:
             init = ""
             for number in sorted(self.segments):
-                held = self.segments[number]
-                if held.init != init:
-                    init = held.init
+                segment = self.segments[number]
+                if segment.init != init:
+                    init = segment.init
                     file.write(self.inits[init])
-                file.write(held.data)
+                file.write(segment.data)
         return path
 
     def stretches(self, path: Path) -> list[Path]:
@@ -70,14 +70,14 @@ class CollectedRendition:
         files: list[Path] = []
         init, number = "", 0
         for place in sorted(self.segments):
-            held = self.segments[place]
-            if not files or held.discontinuity or held.init != init or place != number + 1:
-                init = held.init
+            segment = self.segments[place]
+            if not files or segment.discontinuity or segment.init != init or place != number + 1:
+                init = segment.init
                 files.append(path.with_name(f"{path.stem}-{len(files)}{path.suffix}"))
                 files[-1].write_bytes(self.inits[init])
             number = place
             with files[-1].open("ab") as file:
-                file.write(held.data)
+                file.write(segment.data)
         return files
 
 
@@ -95,17 +95,17 @@ class CollectedSegment:
 def collect(url: str, into: dict[str, CollectedRendition]) -> None:
     """Fetch the listed objects that are new; every listed object must exist."""
     for rendition, address in addresses(url).items():
-        held = into.setdefault(rendition, CollectedRendition())
+        collected = into.setdefault(rendition, CollectedRendition())
         playlist = media(address)
         for number, segment in enumerate(playlist.segments, playlist.sequence):
-            if number in held.segments or segment.gap:
+            if number in collected.segments or segment.gap:
                 continue
             assert segment.map_uri is not None
             init = urljoin(address, segment.map_uri)
-            if init not in held.inits:
-                held.inits[init] = _bytes(init)
+            if init not in collected.inits:
+                collected.inits[init] = _bytes(init)
             data = _bytes(urljoin(address, segment.uri))
-            held.segments[number] = CollectedSegment(
+            collected.segments[number] = CollectedSegment(
                 init, segment.duration, segment.discontinuity, segment.wall_us, data
             )
 

@@ -66,8 +66,8 @@ class HostileConnection:
         """Read for so many seconds; return whether the connection is still open."""
         deadline = time.monotonic() + seconds
         while not self.closed:
-            left = deadline - time.monotonic()
-            if left <= 0 or not select.select([self.sock], [], [], left)[0]:
+            remaining = deadline - time.monotonic()
+            if remaining <= 0 or not select.select([self.sock], [], [], remaining)[0]:
                 break
             try:
                 data = self.sock.recv(65_536)
@@ -103,14 +103,14 @@ class HostileConnection:
         self, pieces: Iterator[bytes], *, seconds: float, bytes_per_second: float
     ) -> None:
         """Send pieces at a rate until the connection or the time ends, without reading."""
-        began, sent = time.monotonic(), 0
+        began, sent_bytes = time.monotonic(), 0
         for piece in pieces:
-            ahead = sent / bytes_per_second - (time.monotonic() - began)
+            ahead = sent_bytes / bytes_per_second - (time.monotonic() - began)
             if time.monotonic() - began >= seconds:
                 return
             if not self.send_bytes(piece) or not self.receive_for(max(0.0, ahead)):
                 return
-            sent += len(piece)
+            sent_bytes += len(piece)
 
 
 # An attack returns when it is done, or fails if it was not disconnected in time.

@@ -196,12 +196,12 @@ class HostProcesses:
 
     def owner(self, stream: int) -> tuple[str, int] | None:
         """Return the name of the host that owns a stream, and the number of owners so far."""
-        found = run_sql(
+        rows = run_sql(
             self._database,
             f"SELECT hosts.name, generation - {BEFORE_FIRST} FROM stream_owners"
             f" JOIN hosts ON hosts.id = host_id WHERE stream_id = {stream}",
         )
-        return cast("tuple[str, int]", found[0]) if found else None
+        return cast("tuple[str, int]", rows[0]) if rows else None
 
     def _listen(self, name: str, port: int) -> str:
         machine = self._machines.get(name)

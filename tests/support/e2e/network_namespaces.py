@@ -106,11 +106,11 @@ def _new_namespace() -> int:
     back = os.open(_OWN, os.O_RDONLY)
     try:
         _call("unshare", _NEW_NETWORK)
-        made = os.open(_OWN, os.O_RDONLY)
+        namespace = os.open(_OWN, os.O_RDONLY)
         _call("setns", back, _NEW_NETWORK)
     finally:
         os.close(back)
-    return made
+    return namespace
 
 
 def _call(name: str, *numbers: int) -> None:

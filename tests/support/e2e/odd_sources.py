@@ -72,7 +72,7 @@ def _every(seconds: float) -> str:
     return f"-force_key_frames expr:gte(t,n_forced*{seconds})"
 
 
-def _made(
+def _clip(
     *,
     video: str = _X264,
     keys: str = _every(2),
@@ -108,8 +108,8 @@ def _tagged(
     """Return a maker of a file with edited tags."""
 
     def make(folder: Path) -> Path:
-        made = flv_tags.read(_made(**options)(folder))  # pyright: ignore[reportArgumentType]  # the table's
-        return _written(folder, change(made))
+        tags = flv_tags.read(_clip(**options)(folder))  # pyright: ignore[reportArgumentType]  # the table's
+        return _written(folder, change(tags))
 
     return make
 
@@ -118,25 +118,25 @@ def _both(first: Make, second: Make, *, gap: int = 33, by: int | None = None) ->
     """Return a maker that joins two files; with `by`, the second is shifted instead."""
 
     def make(folder: Path) -> Path:
-        one, other = flv_tags.read(first(folder)), flv_tags.read(second(folder))
+        first_tags, second_tags = flv_tags.read(first(folder)), flv_tags.read(second(folder))
         if by is not None:
-            return _written(folder, one + flv_tags.shifted(other, by))
-        return _written(folder, flv_tags.joined(one, other, gap=gap))
+            return _written(folder, first_tags + flv_tags.shifted(second_tags, by))
+        return _written(folder, flv_tags.joined(first_tags, second_tags, gap=gap))
 
     return make
 
 
-def _written(folder: Path, made: list[flv_tags.Tag]) -> Path:
+def _written(folder: Path, tags: list[flv_tags.Tag]) -> Path:
     path = folder / f"tags-{len(list(folder.iterdir()))}.flv"
-    path.write_bytes(flv_tags.HEADER + b"".join(tag.written() for tag in made))
+    path.write_bytes(flv_tags.HEADER + b"".join(tag.written() for tag in tags))
     return path
 
 
 def _without(kind: int, start: int, end: int) -> Callable[[list[flv_tags.Tag]], list[flv_tags.Tag]]:
     """Return an edit that drops a kind's media (not its configuration) in a range of ms."""
-    return lambda made: [
+    return lambda tags: [
         tag
-        for tag in made
+        for tag in tags
         if tag.kind != kind or tag.is_configuration or not start <= tag.time < end
     ]
 
@@ -144,9 +144,9 @@ def _without(kind: int, start: int, end: int) -> Callable[[list[flv_tags.Tag]], 
 def _late(kind: int, start: int) -> Callable[[list[flv_tags.Tag]], list[flv_tags.Tag]]:
     """Return an edit that delays the start of a kind, with its configuration, to `start` ms."""
 
-    def change(made: list[flv_tags.Tag]) -> list[flv_tags.Tag]:
-        first = [tag for tag in made if tag.kind == kind and tag.is_configuration]
-        others = [tag for tag in made if tag.kind != kind or not tag.is_configuration]
+    def change(tags: list[flv_tags.Tag]) -> list[flv_tags.Tag]:
+        first = [tag for tag in tags if tag.kind == kind and tag.is_configuration]
+        others = [tag for tag in tags if tag.kind != kind or not tag.is_configuration]
         before = [tag for tag in others if tag.time < start and tag.kind != kind]
         after = [tag for tag in others if tag.time >= start]
         return before + flv_tags.shifted(first, start) + after
@@ -154,20 +154,23 @@ def _late(kind: int, start: int) -> Callable[[list[flv_tags.Tag]], list[flv_tags
     return change
 
 
-def _repeated(made: list[flv_tags.Tag]) -> list[flv_tags.Tag]:
+def _repeated(tags: list[flv_tags.Tag]) -> list[flv_tags.Tag]:
     """Repeat the configurations before every keyframe."""
-    configurations = [tag for tag in made if tag.is_configuration]
-    found = list[flv_tags.Tag]()
-    for tag in made:
+    configurations = [tag for tag in tags if tag.is_configuration]
+    repeated = list[flv_tags.Tag]()
+    for tag in tags:
         if tag.kind == flv_tags.VIDEO and tag.body[0] >> 4 == 1 and not tag.is_configuration:
-            found += [flv_tags.Tag(one.kind, tag.time, one.body) for one in configurations]
-        found.append(tag)
-    return found
+            repeated += [
+                flv_tags.Tag(configuration.kind, tag.time, configuration.body)
+                for configuration in configurations
+            ]
+        repeated.append(tag)
+    return repeated
 
 
-def _no_keyframe_first(made: list[flv_tags.Tag]) -> list[flv_tags.Tag]:
+def _no_keyframe_first(tags: list[flv_tags.Tag]) -> list[flv_tags.Tag]:
     """Start in the middle of a GOP."""
-    return [tag for tag in made if tag.is_configuration or tag.time >= 700]
+    return [tag for tag in tags if tag.is_configuration or tag.time >= 700]
 
 
 _ROTATED: Final = (
@@ -184,51 +187,51 @@ _HDR: Final = (
 _AV1: Final = "-c:v libsvtav1 -preset 11 -b:v 1M -pix_fmt yuv420p -g 60"
 _VP9: Final = "-c:v libvpx-vp9 -deadline realtime -cpu-used 8 -b:v 1M -pix_fmt yuv420p -g 60"
 _half = SECONDS / 2
-_plain = _made(seconds=_half)
-_smaller = _made(size="640x360", seconds=_half)
+_plain = _clip(seconds=_half)
+_smaller = _clip(size="640x360", seconds=_half)
 
 _VIDEO: Final = (
-    Input(name="24 frames a second", make=_made(rate="24")),
-    Input(name="25 frames a second", make=_made(rate="25")),
-    Input(name="29.97 frames a second", make=_made(rate="30000/1001")),
-    Input(name="50 frames a second", make=_made(rate="50")),
-    Input(name="60 frames a second", make=_made(rate="60")),
-    Input(name="1 frame a second", make=_made(rate="1", keys=_every(3)), marks=1),
+    Input(name="24 frames a second", make=_clip(rate="24")),
+    Input(name="25 frames a second", make=_clip(rate="25")),
+    Input(name="29.97 frames a second", make=_clip(rate="30000/1001")),
+    Input(name="50 frames a second", make=_clip(rate="50")),
+    Input(name="60 frames a second", make=_clip(rate="60")),
+    Input(name="1 frame a second", make=_clip(rate="1", keys=_every(3)), marks=1),
     Input(
         name="variable frame rate",
-        make=_made(
+        make=_clip(
             rate="60", graph="select='gt(random(1),0.6)',settb=1/1000", video=_X264 + " -vsync 0"
         ),
     ),
-    Input(name="portrait", make=_made(size="480x854")),
+    Input(name="portrait", make=_clip(size="480x854")),
     Input(
         name="rotated by 90°",
-        make=_made(video=_X264 + _ROTATED),
+        make=_clip(video=_X264 + _ROTATED),
     ),
     Input(
         name="odd size, 4:4:4",
-        make=_made(size="607x341", video=_X264.replace("yuv420p", "yuv444p")),
+        make=_clip(size="607x341", video=_X264.replace("yuv420p", "yuv444p")),
     ),
-    Input(name="4:2:2, 10 bits", make=_made(video=_X264.replace("yuv420p", "yuv422p10le"))),
+    Input(name="4:2:2, 10 bits", make=_clip(video=_X264.replace("yuv420p", "yuv422p10le"))),
     Input(
         name="interlaced",
-        make=_made(
+        make=_clip(
             graph="tinterlace=interleave_top,fieldorder=tff",
             rate="50",
             video=_X264 + " -flags +ilme+ildct",
         ),
     ),
-    Input(name="full range", make=_made(video=_X264.replace("yuv420p", "yuvj420p"))),
+    Input(name="full range", make=_clip(video=_X264.replace("yuv420p", "yuvj420p"))),
     Input(
         name="B-frames in a pyramid",
-        make=_made(
+        make=_clip(
             video=_X264.replace("-tune zerolatency", "")
             + " -bf 3 -x264-params b-pyramid=normal:b-adapt=0"
         ),
     ),
     Input(
         name="open GOPs",
-        make=_made(
+        make=_clip(
             video=_X264.replace("-tune zerolatency -pix_fmt", "-pix_fmt").replace(
                 "-g 600", "-g 60 -bf 2 -x264-params open-gop=1:scenecut=0"
             ),
@@ -236,13 +239,13 @@ _VIDEO: Final = (
         ),
         marks=1,
     ),
-    Input(name="a keyframe each frame", make=_made(video=_X264.replace("-g 600", "-g 1"), keys="")),
-    Input(name="a keyframe each second", make=_made(keys=_every(1))),
-    Input(name="a keyframe each 3.3 s", make=_made(keys=_every(3.3))),
-    Input(name="a keyframe each 8 s", make=_made(keys=_every(8), seconds=20), marks=1),
+    Input(name="a keyframe each frame", make=_clip(video=_X264.replace("-g 600", "-g 1"), keys="")),
+    Input(name="a keyframe each second", make=_clip(keys=_every(1))),
+    Input(name="a keyframe each 3.3 s", make=_clip(keys=_every(3.3))),
+    Input(name="a keyframe each 8 s", make=_clip(keys=_every(8), seconds=20), marks=1),
     Input(
         name="one keyframe only",
-        make=_made(
+        make=_clip(
             keys="",
             video=_X264.replace("-g 600", _ENDLESS),
         ),
@@ -259,13 +262,13 @@ _VIDEO: Final = (
     ),
     Input(
         name="another profile in mid-stream",
-        make=_both(_plain, _made(video=_X264 + " -profile:v baseline -level 4.2", seconds=_half)),
+        make=_both(_plain, _clip(video=_X264 + " -profile:v baseline -level 4.2", seconds=_half)),
         by="GStreamer",
         marks=1,
     ),
     Input(
         name="another bit rate in mid-stream",
-        make=_both(_plain, _made(video=_X264.replace("1M", "300k"), seconds=_half)),
+        make=_both(_plain, _clip(video=_X264.replace("1M", "300k"), seconds=_half)),
         by="GStreamer",
         marks=1,
     ),
@@ -277,8 +280,8 @@ _VIDEO: Final = (
     ),
 )
 _AUDIO: Final = (
-    Input(name="no sound", make=_made(audio=""), sound=False),
-    Input(name="sound alone", make=_made(video=""), picture=False),
+    Input(name="no sound", make=_clip(audio=""), sound=False),
+    Input(name="sound alone", make=_clip(video=""), picture=False),
     Input(
         name="sound that begins 4 s late",
         make=_tagged(_late(flv_tags.AUDIO, 4000)),
@@ -295,12 +298,12 @@ _AUDIO: Final = (
         make=_tagged(_without(flv_tags.AUDIO, 4000, 6000)),
         by="GStreamer",
     ),
-    Input(name="44.1 kHz mono", make=_made(audio="-c:a aac -ar 44100 -ac 1")),
-    Input(name="5.1", make=_made(audio="-c:a aac -b:a 256k -ac 6")),
-    Input(name="MP3", make=_made(audio="-c:a libmp3lame -ar 44100 -ac 2")),
+    Input(name="44.1 kHz mono", make=_clip(audio="-c:a aac -ar 44100 -ac 1")),
+    Input(name="5.1", make=_clip(audio="-c:a aac -b:a 256k -ac 6")),
+    Input(name="MP3", make=_clip(audio="-c:a libmp3lame -ar 44100 -ac 2")),
 )
 _TIME: Final = (
-    Input(name="times past 24 bits", make=_made(), options=("-output_ts_offset", "20000")),
+    Input(name="times past 24 bits", make=_clip(), options=("-output_ts_offset", "20000")),
     Input(
         name="times that wrap at 32 bits",
         make=_tagged(lambda made: flv_tags.shifted(made, (1 << 32) - 5000)),
@@ -315,7 +318,7 @@ _TIME: Final = (
     Input(name="times that begin again", make=_both(_plain, _plain, by=0), by="GStreamer", marks=1),
     Input(
         name="times that step back by 10 s",
-        make=_both(_made(seconds=10), _made(seconds=10), by=0),
+        make=_both(_clip(seconds=10), _clip(seconds=10), by=0),
         by="GStreamer",
         marks=1,
     ),
@@ -323,38 +326,38 @@ _TIME: Final = (
 _ENHANCED: Final = (
     Input(
         name="HEVC",
-        make=_made(video=_HEVC + " -pix_fmt yuv420p", suffix="mp4", modern=True),
+        make=_clip(video=_HEVC + " -pix_fmt yuv420p", suffix="mp4", modern=True),
         by="modern ffmpeg",
     ),
     Input(
         name="HEVC, 10 bits, HDR (PQ)",
-        make=_made(video=_HDR, suffix="mp4", modern=True),
+        make=_clip(video=_HDR, suffix="mp4", modern=True),
         by="modern ffmpeg",
     ),
     Input(
-        name="AV1", make=_made(video=_AV1, keys="", suffix="mp4", modern=True), by="modern ffmpeg"
+        name="AV1", make=_clip(video=_AV1, keys="", suffix="mp4", modern=True), by="modern ffmpeg"
     ),
     Input(
-        name="VP9", make=_made(video=_VP9, keys="", suffix="mp4", modern=True), by="modern ffmpeg"
+        name="VP9", make=_clip(video=_VP9, keys="", suffix="mp4", modern=True), by="modern ffmpeg"
     ),
     Input(
         name="Opus",
-        make=_made(audio="-c:a libopus -b:a 96k", suffix="mp4", modern=True),
+        make=_clip(audio="-c:a libopus -b:a 96k", suffix="mp4", modern=True),
         by="modern ffmpeg",
     ),
     Input(
         name="FLAC",
-        make=_made(audio="-c:a flac -ar 48000", suffix="mp4", modern=True),
+        make=_clip(audio="-c:a flac -ar 48000", suffix="mp4", modern=True),
         by="modern ffmpeg",
     ),
     Input(
         name="AC-3",
-        make=_made(audio="-c:a ac3 -ac 6 -b:a 384k", suffix="mp4", modern=True),
+        make=_clip(audio="-c:a ac3 -ac 6 -b:a 384k", suffix="mp4", modern=True),
         by="modern ffmpeg",
     ),
     Input(
         name="E-AC-3",
-        make=_made(audio="-c:a eac3 -ac 6 -b:a 384k", suffix="mp4", modern=True),
+        make=_clip(audio="-c:a eac3 -ac 6 -b:a 384k", suffix="mp4", modern=True),
         by="modern ffmpeg",
     ),
 )

@@ -64,14 +64,14 @@ class Uploader:
 
     def _upload(self, film: bytes) -> None:
         path = self._create(len(film))
-        while (found := self._find(path))[1] is None:
+        while (progress := self._find(path))[1] is None:
             try:
-                self._send(path, film, found[0])
+                self._send(path, film, progress[0])
             except _FAILED:
                 self.cuts += 1
             self._turn += 1
-        assert found[1] is not None
-        self.made[found[1]] = film
+        assert progress[1] is not None
+        self.made[progress[1]] = film
 
     def _create(self, length: int) -> str:
         while True:
@@ -88,12 +88,12 @@ class Uploader:
             answer = self._ask(path, "HEAD", _TUS)
             if answer is not None and answer.status == 200:
                 response_headers = answer.headers
-                made = (
+                video = (
                     None
                     if "upload-expires" in response_headers
                     else response_headers["headend-video-hash"]
                 )
-                return int(response_headers["upload-offset"]), made
+                return int(response_headers["upload-offset"]), video
             if answer is not None and answer.status in {404, 410}:
                 self.strange.append(f"HEAD {path}: {answer.status}")
                 raise AssertionError(self.strange)

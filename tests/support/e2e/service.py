@@ -26,13 +26,13 @@ from tests.support.waiting import SCALE
 START_SECONDS = 20 * SCALE
 _FOR_TESTS = "HEADEND_TEST_"
 HEADEND = Path(sys.executable).with_name("headend")
-# The last line that each role prints once it is ready.
 # `make test` forks services to save the imports, which are most of a start.
 _MAY_FORK = os.environ.get("HEADEND_TEST_FORKS") == "1"
 _DATABASE_URL = "HEADEND_DATABASE__URL"
 _COMMAND = "tests.support.e2e.forked_commands:run_command"
 # Set for a fork that starts its engines itself.
 OWN_ENGINES = f"{_FOR_TESTS}OWN_ENGINES"
+# The last line that each role prints once it is ready.
 LAST_LINE = {"ingest": rb"Status .*\n", "transcode": rb"is ready\.\n"}
 
 
@@ -82,7 +82,7 @@ def fetch(
 
 
 def without_slate(headend: "ServiceProcess") -> None:
-    """Let runs end with their encoders' goodbye: what is counted is the encoders' alone."""
+    """Let runs end with their encoders' goodbye, so that they contain encoders' media only."""
     settle(headend, goodbye_seconds=0)
 
 
@@ -106,9 +106,9 @@ class ServiceProcess:
     number: int = 1  # of the printed stream
 
     def _printed(self, pattern: str) -> str:
-        found = re.search(pattern, self.printed)
-        assert found is not None, self.printed
-        return found[1]
+        match = re.search(pattern, self.printed)
+        assert match is not None, self.printed
+        return match[1]
 
     @property
     def watch(self) -> str:
@@ -196,7 +196,7 @@ class ServiceProcess:
 def run_headend(
     *command: str, environment: Mapping[str, str] | None = None, program: Path = HEADEND
 ) -> subprocess.CompletedProcess[str]:
-    """Run `headend`, or another version of it, to its end; it may begin loaded, as a service."""
+    """Run `headend`, or another version of it, to its end; it may be a fork, like a service."""
     arguments = [str(program), *command]
     whole = {**os.environ, **(environment or {})}
     with TemporaryFile("w+") as output, TemporaryFile("w+") as errors:
@@ -234,9 +234,9 @@ def service(
     It prints to a terminal, as for a newcomer; to anything else it does not print the stream key.
     It may open `descriptors` files and sockets, or as many as the test. `program` is the command,
     by default this version's; `machine` is what runs a command on another machine (see
-    `tests.support.e2e.network_namespaces`). With `may_fork` it may begin loaded (see
-    `tests.support.forks`), and so may its engines: not where the start itself is looked at, nor,
-    with `own_engines`, where the engines must be its children.
+    `tests.support.e2e.network_namespaces`). With `may_fork`, the service and its engines may be
+    forks that have imported their modules (see `tests.support.forks`); tests of the start itself
+    pass False. With `own_engines`, the engines are children of the service.
     """
     log = data.parent / f"{data.name}{'' if role == 'serve' else f'-{role}'}.log"
     limit = [] if descriptors is None else ["prlimit", f"--nofile={descriptors}:{descriptors}"]
@@ -293,9 +293,9 @@ def service(
 
 
 def _spare_tables(data: Path) -> None:
-    """Put a database with all tables, empty, where a service is about to make one.
+    """Create the empty database that the service would create, which takes ten times the CPU.
 
-    A copy takes a tenth of the CPU. Everything else of a first start is left to the service.
+    The service does everything else of a first start.
     """
     if not data.exists():
         create_data_folder(data)

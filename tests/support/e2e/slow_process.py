@@ -13,11 +13,11 @@ _PERIOD = 0.1  # seconds
 
 def children_of(pid: int) -> list[int]:
     """Return the running child processes of a process."""
-    found: list[int] = []
+    pids: list[int] = []
     for task in Path(f"/proc/{pid}/task").iterdir():
         with contextlib.suppress(OSError):
-            found += [int(child) for child in (task / "children").read_text().split()]
-    return found
+            pids += [int(child) for child in (task / "children").read_text().split()]
+    return pids
 
 
 class CpuThrottle:

@@ -60,9 +60,9 @@ def pipeline_without_reading(target: AttackedPorts, home: str) -> None:
 
 def hold_many_connections(target: AttackedPorts, home: str) -> None:
     """Open 500 connections and send nothing."""
-    with ExitStack() as held, suppress(OSError):
+    with ExitStack() as sockets, suppress(OSError):
         for _ in range(500):
-            held.enter_context(_connect(target, home))
+            sockets.enter_context(_connect(target, home))
         time.sleep(2)
 
 
@@ -99,9 +99,9 @@ def take_web_sockets(target: AttackedPorts, home: str) -> None:
         *("Upgrade: websocket", "Connection: Upgrade", "Sec-WebSocket-Version: 13"),
         "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
     )
-    with ExitStack() as held, suppress(OSError):
+    with ExitStack() as sockets, suppress(OSError):
         for _ in range(300):
-            sock = held.enter_context(_connect(target, home))
+            sock = sockets.enter_context(_connect(target, home))
             sock.sendall(_request(target.web_socket, *lines))
         time.sleep(2)
 

@@ -116,14 +116,14 @@ class Follower:
             return
         playlist = m3u8.parse(answer.text)
         assert isinstance(playlist, MultivariantPlaylist)
-        uris = [one.uri for one in (*playlist.variants, *playlist.sounds)]
+        uris = [each.uri for each in (*playlist.variants, *playlist.sounds)]
         for uri in uris:
             self._seen.setdefault(urljoin(self.url, uri), PlayedRendition())
-        for address, seen in self._seen.items():
-            self._read(address, seen)
+        for address, played in self._seen.items():
+            self._read(address, played)
         self.looks += 1
 
-    def _read(self, address: str, seen: PlayedRendition) -> None:
+    def _read(self, address: str, played: PlayedRendition) -> None:
         answer = self._ask(address)
         if answer.status != 200:
             self.faults.append(f"{address}: {answer.status}")
@@ -131,64 +131,64 @@ class Follower:
         playlist = m3u8.parse(answer.text)
         assert isinstance(playlist, MediaPlaylist)
         end = playlist.sequence + len(playlist.segments)
-        if playlist.sequence < seen.first or end < max(seen.names, default=-1) + 1:
+        if playlist.sequence < played.first or end < max(played.names, default=-1) + 1:
             self.faults.append(f"{address}: numbers go back: {playlist.sequence} to {end}")
-        if playlist.discontinuities < seen.discontinuities:
+        if playlist.discontinuities < played.discontinuities:
             self.faults.append(f"{address}: discontinuities go back")
-        seen.first, seen.discontinuities = playlist.sequence, playlist.discontinuities
+        played.first, played.discontinuities = playlist.sequence, playlist.discontinuities
         for number, segment in enumerate(playlist.segments, playlist.sequence):
-            known = seen.names.setdefault(number, segment.uri)
-            if known != segment.uri:
-                self.faults.append(f"{address}: {number} was {known}, is {segment.uri}")
+            earlier = played.names.setdefault(number, segment.uri)
+            if earlier != segment.uri:
+                self.faults.append(f"{address}: {number} was {earlier}, is {segment.uri}")
             if segment.gap:
-                self._gap(address, seen, number, marked=segment.discontinuity)
+                self._gap(address, played, number, marked=segment.discontinuity)
                 continue
-            fresh = seen.last is None or number > seen.last[0]
+            fresh = played.last is None or number > played.last[0]
             if fresh:
-                self._describe(address, seen, segment.map_uri)
-                self._place(address, seen, number, segment.uri, marked=segment.discontinuity)
+                self._describe(address, played, segment.map_uri)
+                self._place(address, played, number, segment.uri, marked=segment.discontinuity)
             elif self._was_away:  # after a restart, all listed objects must still exist
-                self._there(urljoin(address, segment.uri))
+                self._fetch_listed(urljoin(address, segment.uri))
         self.on_read(address, playlist)
 
     def _mark(self, address: str, *, marked: bool) -> None:
         name = address.split("/")[-2]
         self.marks[name] = self.marks.get(name, 0) + marked
 
-    def _gap(self, address: str, seen: PlayedRendition, number: int, *, marked: bool) -> None:
-        if seen.last is None or number > seen.last[0]:
+    def _gap(self, address: str, played: PlayedRendition, number: int, *, marked: bool) -> None:
+        if played.last is None or number > played.last[0]:
             self.gaps += 1
             self._mark(address, marked=marked)
-            seen.last = None if seen.last is None else (number, -1)
+            played.last = None if played.last is None else (number, -1)
 
-    def _there(self, url: str) -> bytes:
+    def _fetch_listed(self, url: str) -> bytes:
         answer = self._ask(url)
         if answer.status != 200 or not answer.body:
             self.faults.append(f"{url}: {answer.status}, {len(answer.body)} bytes")
         return answer.body
 
-    def _describe(self, address: str, seen: PlayedRendition, map_uri: str | None) -> None:
+    def _describe(self, address: str, played: PlayedRendition, map_uri: str | None) -> None:
         if map_uri is None:
             self.faults.append(f"{address}: media without an init section")
-        elif map_uri not in seen.inits:
-            self._there(urljoin(address, map_uri))
-            seen.inits.add(map_uri)
+        elif map_uri not in played.inits:
+            self._fetch_listed(urljoin(address, map_uri))
+            played.inits.add(map_uri)
 
     def _place(
-        self, address: str, seen: PlayedRendition, number: int, uri: str, *, marked: bool
+        self, address: str, played: PlayedRendition, number: int, uri: str, *, marked: bool
     ) -> None:
-        body = self._there(urljoin(address, uri))
+        body = self._fetch_listed(urljoin(address, uri))
         if not body:
             return
         self.on_media(urljoin(address, uri), body)
         start, end = timeline(body)
-        before = seen.last
-        if before is not None and not marked and before[1] >= 0:
-            if before[0] + 1 != number:
-                self.faults.append(f"{address}: {number} follows {before[0]}")
-            elif start != before[1]:
-                self.faults.append(f"{address}: {number} begins at {start}, not at {before[1]}")
-        seen.last = (number, end)
+        previous = played.last
+        if previous is not None and not marked and previous[1] >= 0:
+            if previous[0] + 1 != number:
+                self.faults.append(f"{address}: {number} follows {previous[0]}")
+            elif start != previous[1]:
+                self.faults.append(f"{address}: {number} begins at {start}, not at {previous[1]}")
+        played.last = (number, end)
         self.newest = max(self.newest, number)
         self.segments += 1
         self._mark(address, marked=marked)

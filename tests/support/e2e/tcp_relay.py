@@ -103,15 +103,15 @@ class Relay:
                 self._idle.set()
 
     async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        there, back = await asyncio.open_connection("localhost", self._target, limit=_PIECE)
-        self._writers.add(back)
+        answers, requests = await asyncio.open_connection("localhost", self._target, limit=_PIECE)
+        self._writers.add(requests)
         try:
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(self._pass(reader, back))
-                tasks.create_task(self._pass(there, writer))
+                tasks.create_task(self._pass(reader, requests))
+                tasks.create_task(self._pass(answers, writer))
         finally:
-            self._writers.discard(back)
-            back.transport.abort()
+            self._writers.discard(requests)
+            requests.transport.abort()
 
     async def _pass(self, source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
         try:

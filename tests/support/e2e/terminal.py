@@ -25,9 +25,9 @@ class Terminal:
         `within` is in seconds, scaled on slow machines.
         """
         deadline = time.monotonic() + within * SCALE
-        while not (found := re.compile(rf"{words}.*\n").search(self.text, self._at)):
+        while not (match := re.compile(rf"{words}.*\n").search(self.text, self._at)):
             assert time.monotonic() < deadline, f"not within {within} s: {words!r} in {self.text!r}"
             if select.select([self._handle], [], [], 0.2)[0]:
                 self.text += os.read(self._handle, 65536).decode()
-        self._at = found.end()
-        return found
+        self._at = match.end()
+        return match

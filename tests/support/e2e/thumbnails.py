@@ -17,10 +17,10 @@ _SIZE = (160, 90)
 
 def fetch_thumbnails(address: str) -> dict[int, bytes]:
     """Return the thumbnails of a list in grey, by their start in milliseconds."""
-    found: dict[int, bytes] = {}
+    thumbnails: dict[int, bytes] = {}
     sheets: dict[str, tuple[bytes, int]] = {}
-    for hours, minutes, seconds, rest, name, *area in _CUE.findall(fetch(address).text):
-        at = ((int(hours) * 60 + int(minutes)) * 60 + int(seconds)) * 1000 + int(rest)
+    for hours, minutes, seconds, milliseconds, name, *area in _CUE.findall(fetch(address).text):
+        at = ((int(hours) * 60 + int(minutes)) * 60 + int(seconds)) * 1000 + int(milliseconds)
         left, top, width, height = map(int, area)
         assert (width, height) == _SIZE
         if name not in sheets:
@@ -28,8 +28,10 @@ def fetch_thumbnails(address: str) -> dict[int, bytes]:
             sheets[name] = bytes(plane), plane.line_size
         data, line = sheets[name]
         rows = range(top, top + height)
-        found[at] = b"".join(data[row * line + left : row * line + left + width] for row in rows)
-    return found
+        thumbnails[at] = b"".join(
+            data[row * line + left : row * line + left + width] for row in rows
+        )
+    return thumbnails
 
 
 def first_picture(data: bytes) -> bytes:
@@ -42,9 +44,9 @@ def first_picture(data: bytes) -> bytes:
     return b"".join(pixels[row * line : row * line + small.width] for row in rows)
 
 
-def difference(one: bytes, other: bytes) -> float:
+def difference(first: bytes, second: bytes) -> float:
     """Return the mean difference of two pictures, from 0 to 255."""
-    return sum(abs(a - b) for a, b in zip(one, other, strict=True)) / len(one)
+    return sum(abs(a - b) for a, b in zip(first, second, strict=True)) / len(first)
 
 
 def _first_frame(data: bytes, form: str) -> VideoFrame:

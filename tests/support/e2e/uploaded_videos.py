@@ -35,9 +35,9 @@ def upload(headend: ServiceProcess, path: Path, **fields: str) -> tuple[int, Jso
 def get_json(headend: ServiceProcess, path: str) -> Json:
     answer = fetch(f"{headend.http}{path}", token=headend.token)
     assert answer.status == 200, answer.text
-    found = answer.json["data"]
-    assert isinstance(found, dict)
-    return found  # pyright: ignore[reportUnknownVariableType]  # JSON
+    record = answer.json["data"]
+    assert isinstance(record, dict)
+    return record  # pyright: ignore[reportUnknownVariableType]  # JSON
 
 
 def completed(headend: ServiceProcess, video: int, *, within: float) -> list[Json]:

@@ -66,15 +66,17 @@ class WebSocketProgram:
                 self.output.append(json.loads(line))
                 self._more.notify_all()
 
-    def wait(self, wanted: Callable[[list[ClientOutput]], bool], seconds: float, what: str) -> None:
-        """Wait until the output is as wanted."""
+    def wait(
+        self, condition: Callable[[list[ClientOutput]], bool], seconds: float, what: str
+    ) -> None:
+        """Wait until the output meets `condition`; the `TimeoutError` says `what` is missing."""
         deadline = time.monotonic() + seconds * SCALE
         with self._more:
-            while not wanted(self.output):
-                left = deadline - time.monotonic()
-                if left <= 0:
+            while not condition(self.output):
+                remaining = deadline - time.monotonic()
+                if remaining <= 0:
                     raise TimeoutError(f"no {what}: {self.output}")
-                self._more.wait(left)
+                self._more.wait(remaining)
 
     def wait_for(
         self, kind: str, seconds: float = 20, *, count: int = 1, **facts: object
@@ -121,7 +123,7 @@ def _like(
 
 def options(headend: ServiceProcess, *, token: str | None = None) -> ClientOutput:
     """Return the client options from the documentation of the broadcaster."""
-    found: ClientOutput = {
+    client_options: ClientOutput = {
         "cluster": "headend",
         "wsHost": "127.0.0.1",
         "wsPort": headend.port_of(headend.http),
@@ -131,15 +133,15 @@ def options(headend: ServiceProcess, *, token: str | None = None) -> ClientOutpu
     }
     if token is not None:
         authorization = {"Authorization": f"Bearer {token}"}
-        found["channelAuthorization"] = {
+        client_options["channelAuthorization"] = {
             "endpoint": f"{headend.http}/broadcasting/auth",
             "transport": "ajax",
             "headers": authorization,
         }
         # Laravel Echo's names of the same options.
-        found["authEndpoint"] = f"{headend.http}/broadcasting/auth"
-        found["auth"] = {"headers": authorization}
-    return found
+        client_options["authEndpoint"] = f"{headend.http}/broadcasting/auth"
+        client_options["auth"] = {"headers": authorization}
+    return client_options
 
 
 def key_of(headend: ServiceProcess) -> str:
@@ -168,13 +170,13 @@ def greet(headend: ServiceProcess, channel: str, words: str) -> None:
 
 
 def publish(
-    headend: ServiceProcess, given: dict[str, str], channel: str, name: str, data: object
+    headend: ServiceProcess, app: dict[str, str], channel: str, name: str, data: object
 ) -> None:
-    """Publish an event over HTTP, signed with the credentials `given`."""
+    """Publish an event over HTTP, signed with the credentials of an `app`."""
     event = {"name": name, "channel": channel, "data": json.dumps(data)}
     body = json.dumps(event).encode()
-    path = f"/apps/{given['app']}/events"
-    query = signed_query(path, body, given["key"], given["secret"], int(time.time()))
+    path = f"/apps/{app['app']}/events"
+    query = signed_query(path, body, app["key"], app["secret"], int(time.time()))
     request = urllib.request.Request(f"{headend.http}{path}?{query}", data=body, method="POST")
     with urllib.request.urlopen(request, timeout=10 * SCALE) as answer:
         assert answer.status == 200

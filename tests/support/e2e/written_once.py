@@ -34,18 +34,18 @@ class WrittenOnce:
 
     def refresh(self) -> None:
         """Compare the stored objects with those seen before."""
-        offset, server = self._place, self._server
+        location, server = self._place, self._server
         for hash_ in self._hashes:
-            found = server.versions(offset.bucket, f"{offset.prefix}/live/{hash_}/")
-            for key, tag in found.items():
-                address = key.removeprefix(f"{offset.prefix}/")
+            tags = server.versions(location.bucket, f"{location.prefix}/live/{hash_}/")
+            for key, tag in tags.items():
+                address = key.removeprefix(f"{location.prefix}/")
                 if address.endswith(_ONCE):
-                    before = self._seen.setdefault(address, tag)
-                    if before != tag:
-                        self.faults.append(f"{address} was {before}, is {tag}")
-            states = [key for key in found if key.endswith("/state.json")]
+                    earlier = self._seen.setdefault(address, tag)
+                    if earlier != tag:
+                        self.faults.append(f"{address} was {earlier}, is {tag}")
+            states = [key for key in tags if key.endswith("/state.json")]
             for key in states:
-                self._compare(key, json.loads(server.read(offset.bucket, key))["generation"])
+                self._compare(key, json.loads(server.read(location.bucket, key))["generation"])
 
     def _compare(self, key: str, generation: int) -> None:
         if generation < self._generations.setdefault(key, generation):

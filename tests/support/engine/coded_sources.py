@@ -55,10 +55,10 @@ def coded(
             container.mux(stream.encode(frame))
     file.seek(0)
     with av.open(file, "r") as container:
-        (found,) = container.streams.video
+        (muxed,) = container.streams.video
         track = VideoTrack(
             codec=_CODECS[encoder],
-            config=found.codec_context.extradata or b"",
+            config=muxed.codec_context.extradata or b"",
             width=size[0],
             height=size[1],
         )
@@ -70,7 +70,7 @@ def coded(
                 key=packet.is_keyframe,
                 data=bytes(packet),
             )
-            for packet in container.demux(found)
+            for packet in container.demux(muxed)
             if packet.dts is not None and packet.pts is not None
         )
     return Source(video=track, audio=None, packets=packets)

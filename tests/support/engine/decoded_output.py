@@ -21,43 +21,43 @@ _LOUD = 0.2
 _QUIET_SECONDS = 0.3
 
 
-def warnings(made: EngineOutput) -> dict[str, str]:
-    """What Debian's ffmpeg has to say about each rendition, decoding all of it."""
-    return warnings_of([(name, file) for name in made.names for file in made.files(name)])
+def warnings(output: EngineOutput) -> dict[str, str]:
+    """Decode each rendition with Debian's ffmpeg, and return its messages by rendition."""
+    return warnings_of([(name, file) for name in output.names for file in output.files(name)])
 
 
 def warnings_of(files: Sequence[tuple[str, bytes]]) -> dict[str, str]:
-    """What it has to say about each of some files, which have names."""
-    # One run for all, as a start of ffmpeg is half the work; who it was is asked when it matters.
-    if not _said_of(file for _, file in files):
+    """Decode named files with Debian's ffmpeg, and return its messages by name."""
+    # One run for all, since starting ffmpeg is half the work; if it complains, one run per file.
+    if not _messages(file for _, file in files):
         return {}
-    return {name: text for name, file in files if (text := _said_of([file]))} or {
-        "all at once": _said_of(file for _, file in files)
+    return {name: text for name, file in files if (text := _messages([file]))} or {
+        "all at once": _messages(file for _, file in files)
     }
 
 
-def _said_of(files: Iterable[bytes]) -> str:
+def _messages(files: Iterable[bytes]) -> str:
     with tempfile.TemporaryDirectory(dir=memory_folder()) as folder:
         sources: list[str | Path] = []
         sinks: list[str] = []
         for number, file in enumerate(files):
             place = Path(folder) / f"{number}.mp4"
             place.write_bytes(file)
-            # For pictures this small a thread more costs more than what it does.
+            # A second thread costs more than it saves on pictures this small.
             sources += ["-threads", "1", "-i", place]
-            # Its own clock would be one over the frame rate, too coarse for a rate that varies.
+            # The default time base is one over the frame rate, too coarse for a variable rate.
             sinks += ["-map", str(number), "-enc_time_base", "-1", "-f", "null", "-"]
         return ffmpeg("-filter_threads", "1", *sources, *sinks) if sources else ""
 
 
 def packets(data: bytes) -> list[tuple[int, int, bytes]]:
     """Return decode time, presentation time and bytes of a file's samples, in its timescale."""
-    found: list[tuple[int, int, bytes]] = []
+    samples: list[tuple[int, int, bytes]] = []
     with av.open(io.BytesIO(data), "r") as container:
         for packet in container.demux():
             if packet.dts is not None and packet.pts is not None:
-                found.append((packet.dts, packet.pts, bytes(packet)))
-    return found
+                samples.append((packet.dts, packet.pts, bytes(packet)))
+    return samples
 
 
 def frames(data: bytes) -> list[tuple[int, int, int]]:
@@ -97,28 +97,28 @@ def onsets(data: bytes) -> tuple[list[float], list[float]]:
 
 
 def _flashes(container: InputContainer) -> list[float]:
-    found: list[float] = []
-    bright = False
+    times: list[float] = []
+    was_bright = False
     for frame in container.decode(video=0):
         luma = bytes(frame.planes[0])[::331]
-        now = sum(luma) > _BRIGHT * len(luma)
-        if now and not bright:
-            found.append(frame.time)
-        bright = now
-    return found
+        is_bright = sum(luma) > _BRIGHT * len(luma)
+        if is_bright and not was_bright:
+            times.append(frame.time)
+        was_bright = is_bright
+    return times
 
 
 def _beeps(container: InputContainer) -> list[float]:
-    found: list[float] = []
+    times: list[float] = []
     loud = -1.0
     for frame in container.decode(audio=0):
         for index, sample in enumerate(_samples(frame)):
             if abs(sample) > _LOUD:
                 time = (frame.time or 0.0) + index / frame.sample_rate
                 if time - loud > _QUIET_SECONDS:
-                    found.append(time)
+                    times.append(time)
                 loud = time
-    return found
+    return times
 
 
 def _samples(frame: AudioFrame) -> Sequence[float]:

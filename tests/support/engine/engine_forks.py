@@ -62,12 +62,12 @@ def _pipe(pipes: contextlib.ExitStack) -> tuple[IO[bytes], IO[bytes]]:
 
 
 def _feed(entrance: IO[bytes], pieces: Sequence[bytes], pause: float) -> None:
-    """Write all, as long as somebody reads, with a pause after each piece."""
+    """Write pieces until the reader closes its end, with a pause (seconds) after each piece."""
     with contextlib.suppress(BrokenPipeError):
         for piece in pieces:
-            left = memoryview(piece)
-            while left:
-                left = left[entrance.write(left) :]
+            remaining = memoryview(piece)
+            while remaining:
+                remaining = remaining[entrance.write(remaining) :]
             time.sleep(pause)
     entrance.close()
 

@@ -95,7 +95,10 @@ class EngineOutput:
     def _outline(self) -> dict[str, list[tuple[int, int, int, bool]]]:
         """Number, start, length and gap of each segment, for assertion messages."""
         return {
-            name: [(one.sequence, one.start, one.duration, one.gap) for one in self.segments(name)]
+            name: [
+                (segment.sequence, segment.start, segment.duration, segment.gap)
+                for segment in self.segments(name)
+            ]
             for name in self.names
         }
 
@@ -113,10 +116,10 @@ class EngineOutput:
                 each.discontinuity for each in first
             ]
             most = FRAME + AAC_FRAME if name == AUDIO_RENDITION else 0
-            for one, other in zip(segments, first, strict=True):
+            for segment, reference in zip(segments, first, strict=True):
                 # An abandoned segment begins at its cut, others with the first picture after it.
-                slack = max(most, FRAME if one.gap or other.gap else 0)
-                assert abs(one.start - other.start) <= slack
+                slack = max(most, FRAME if segment.gap or reference.gap else 0)
+                assert abs(segment.start - reference.start) <= slack
         return True
 
     def _announced(self) -> None:
@@ -201,15 +204,15 @@ def run(*epochs: Iterable[EngineOrder]) -> EngineOutput:
 def run_with_pauses(*pieces: Iterable[EngineOrder], pause: float) -> EngineOutput:
     """Do the same, and wait so many seconds after each piece of the orders."""
     packed = [b"".join(map(pack, piece)) for piece in pieces]
-    return _made(run_engine(("live", "test"), packed, seconds=_SECONDS, pause=pause))
+    return _output_of(run_engine(("live", "test"), packed, seconds=_SECONDS, pause=pause))
 
 
 def run_raw(data: bytes, *arguments: str) -> EngineOutput:
     """Send any bytes to a new engine."""
-    return _made(run_engine(arguments or ("live", "test"), [data], seconds=_SECONDS))
+    return _output_of(run_engine(arguments or ("live", "test"), [data], seconds=_SECONDS))
 
 
-def _made(ended: tuple[int, bytes, bytes]) -> EngineOutput:
+def _output_of(ended: tuple[int, bytes, bytes]) -> EngineOutput:
     status, output, complaints = ended
     reader: WireReader[EngineReport] = WireReader(EngineReport)
     return EngineOutput(reader.feed(output), status, complaints.decode())

@@ -38,9 +38,9 @@ def film_for(path: Path, *, reuse: bool = True, threads: int = 1) -> AssetOrder:
     return AssetOrder(ladder=make.ladder, reuse=make.reuse, threads=threads)
 
 
-def surveyed(made: EngineOutput) -> Surveyed:
-    (found,) = made.of(Surveyed)
-    return found
+def surveyed(output: EngineOutput) -> Surveyed:
+    (survey,) = output.of(Surveyed)
+    return survey
 
 
 def made_of(path: Path, *, reuse: bool = True, threads: int = 1) -> EngineOutput:
@@ -48,44 +48,44 @@ def made_of(path: Path, *, reuse: bool = True, threads: int = 1) -> EngineOutput
     whole = read("asset", path, film_for(path, reuse=reuse, threads=threads))
     assert (whole.status, whole.complaints) == (0, "")
     reports: list[EngineReport] = list(whole.reports)
-    found = surveyed(whole)
-    if len(found.spans) > 1:
-        for stretch in found.spans:
-            apart = read("span", path, stretch)
-            assert (apart.status, apart.complaints) == (0, "")
-            reports += apart.reports
+    survey = surveyed(whole)
+    if len(survey.spans) > 1:
+        for span in survey.spans:
+            output = read("span", path, span)
+            assert (output.status, output.complaints) == (0, "")
+            reports += output.reports
     return EngineOutput(reports, 0, "")
 
 
-def joined(made: EngineOutput, name: str) -> bytes:
+def joined(output: EngineOutput, name: str) -> bytes:
     """Return a rendition as one file: its first init section and all its segments."""
-    inits = {init.data for init in made.inits(name)}
+    inits = {init.data for init in output.inits(name)}
     assert len(inits) == 1
     (init,) = inits
-    return init + b"".join(made.data(segment) for segment in made.segments(name))
+    return init + b"".join(output.data(segment) for segment in output.segments(name))
 
 
-def is_whole(made: EngineOutput, count: int, *, late: int = 0) -> bool:
+def is_whole(output: EngineOutput, count: int, *, late: int = 0) -> bool:
     """Return whether each rung has each picture once, and ffmpeg decodes all without errors."""
-    assert made.in_step()
-    files = {name: joined(made, name) for name in made.names}
+    assert output.in_step()
+    files = {name: joined(output, name) for name in output.names}
     assert warnings_of(list(files.items())) == {}
     for name, file in files.items():
         stamps = packets(file)
         assert all(a[0] < b[0] for a, b in pairwise(stamps)), name
         assert all(dts <= pts for dts, pts, _ in stamps), name
-        segments = made.segments(name)
-        for one, other in pairwise(segments):
+        segments = output.segments(name)
+        for segment, following in pairwise(segments):
             slack = 1_920 if name == AUDIO_RENDITION else 0
-            assert abs(one.start + one.duration - other.start) <= slack
+            assert abs(segment.start + segment.duration - following.start) <= slack
         if name != AUDIO_RENDITION:
             assert [number for _, number in numbers(file)][late:] == list(range(late, count)), name
     return True
 
 
-def sound_is_continuous(made: EngineOutput, seconds: float) -> bool:
-    stamps = [pts for _, pts, _ in packets(joined(made, AUDIO_RENDITION))]
+def sound_is_continuous(output: EngineOutput, seconds: float) -> bool:
+    stamps = [pts for _, pts, _ in packets(joined(output, AUDIO_RENDITION))]
     assert {b - a for a, b in pairwise(stamps)} == {1024}
-    lengths = sum(segment.duration for segment in made.segments(AUDIO_RENDITION))
+    lengths = sum(segment.duration for segment in output.segments(AUDIO_RENDITION))
     assert abs(lengths / SECOND - seconds) < 0.1
     return True

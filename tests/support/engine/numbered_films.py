@@ -43,7 +43,7 @@ def numbered(
 
 def numbers(data: bytes) -> list[tuple[int, int]]:
     """Return time and number of a file's pictures, in presentation order."""
-    found: list[tuple[int, int]] = []
+    pictures: list[tuple[int, int]] = []
     with av.open(io.BytesIO(data), "r") as container:
         for frame in container.decode(video=0):
             plane = frame.planes[0]
@@ -51,7 +51,7 @@ def numbers(data: bytes) -> list[tuple[int, int]]:
             bits = [
                 row[(2 * bit + 1) * frame.width // (2 * _BITS)] > _WHITE for bit in range(_BITS)
             ]
-            found.append(
+            pictures.append(
                 (frame.pts or 0, sum(1 << bit for bit, is_set in enumerate(bits) if is_set))
             )
-    return found
+    return pictures

@@ -28,9 +28,9 @@ __all__ = [
 ]
 
 # Low pictures, wide enough for the label: they have the ladder of that size and a fifteenth of its
-# pixels, which is what encoders take their time for. They take as long for bits: see `thinned`.
+# pixels. Encoders spend their time on pixels, and on bits: see `thinned`.
 LOW_720P, LOW_480P, LOW_360P = (960, 48), (720, 48), (480, 48)
-# Not as quiet as what the filter `sine` makes: an encoder of AAC takes half as long again for that.
+# Louder than the filter `sine`, whose quiet tone takes AAC encoders half as long again.
 TONE = "aevalsrc=0.5*sin(880*PI*t):s=44100"
 
 # Scene cuts, motion, noise and a plain colour, which no single test pattern combines.

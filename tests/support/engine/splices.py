@@ -46,22 +46,22 @@ def source_to_splice(folder: Path) -> Source:
 
 def up_to(source: Source, end: int) -> Source:
     """Return the packets of a source that was cut off `end` ms after its beginning."""
-    kept = tuple(packet for packet in source.packets if packet.dts < end)
-    return msgspec.structs.replace(source, packets=kept)
+    packets = tuple(packet for packet in source.packets if packet.dts < end)
+    return msgspec.structs.replace(source, packets=packets)
 
 
 def since(source: Source, start: int, shift: int = SHIFT, lead: int = 500) -> Source:
     """Return a backup's buffer: all packets from a keyframe, with the sound shortly before it."""
     key = min(each.pts for each in source.pictures if each.key and each.pts >= start)
     first = next(n for n, each in enumerate(source.packets) if each.video and each.pts == key)
-    kept = [
+    buffered = [
         packet
         for n, packet in enumerate(source.packets)
         if n >= first or (not packet.video and packet.pts >= key - lead)
     ]
     moved = tuple(
         msgspec.structs.replace(packet, dts=packet.dts + shift, pts=packet.pts + shift)
-        for packet in kept
+        for packet in buffered
     )
     return msgspec.structs.replace(source, packets=moved)
 
@@ -81,38 +81,38 @@ def spliced(*sources: Source, reuse: bool = True) -> list[EngineOrder]:
     return [*orders, Finish()]
 
 
-def is_whole(made: EngineOutput) -> bool:
+def is_whole(output: EngineOutput) -> bool:
     """Return whether it is one epoch without discontinuities that decodes without errors."""
-    assert (made.status, made.complaints, made.troubles) == (0, "", {})
-    assert len(made.of(Prepared)) == 1
-    assert {segment.epoch for segment in made.of(Segment)} == {0}
-    assert not any(segment.discontinuity for segment in made.of(Segment))
-    assert made.in_step()
-    assert all(len(made.inits(name)) == 1 for name in made.names)
-    assert warnings(made) == {}
+    assert (output.status, output.complaints, output.troubles) == (0, "", {})
+    assert len(output.of(Prepared)) == 1
+    assert {segment.epoch for segment in output.of(Segment)} == {0}
+    assert not any(segment.discontinuity for segment in output.of(Segment))
+    assert output.in_step()
+    assert all(len(output.inits(name)) == 1 for name in output.names)
+    assert warnings(output) == {}
     return True
 
 
-def pictures_of(made: EngineOutput) -> list[str]:
-    return [name for name in made.names if name != AUDIO_RENDITION]
+def pictures_of(output: EngineOutput) -> list[str]:
+    return [name for name in output.names if name != AUDIO_RENDITION]
 
 
-def shown(made: EngineOutput, name: str) -> list[int]:
+def shown(output: EngineOutput, name: str) -> list[int]:
     """Return the times of a rendition's pictures, checking that they increase without gaps."""
-    (file,) = made.files(name)
+    (file,) = output.files(name)
     times = [pts for pts, _, _ in frames(file)]
     steps = [after - before for before, after in itertools.pairwise(times)]
     assert all(0 < step <= MOST_GAP for step in steps), max(steps)
     return times
 
 
-def sound_is_gapless(made: EngineOutput) -> bool:
+def sound_is_gapless(output: EngineOutput) -> bool:
     """Return whether the audio is sample-contiguous and ends with the picture."""
-    (file,) = made.files(AUDIO_RENDITION)
+    (file,) = output.files(AUDIO_RENDITION)
     times = [pts for _, pts, _ in packets(file)]
     assert {after - before for before, after in itertools.pairwise(times)} == {1024}
-    last = made.segments(AUDIO_RENDITION)[-1]
-    picture = made.segments(pictures_of(made)[0])[-1]
+    last = output.segments(AUDIO_RENDITION)[-1]
+    picture = output.segments(pictures_of(output)[0])[-1]
     end = picture.start + picture.duration
     assert abs(last.start + last.duration - end) <= AAC_FRAME
     return True

@@ -53,10 +53,10 @@ def _without_restrictions(config: bytes) -> bytes:
         for index in range(len(bits) - _LAST_FIELDS - 2, 0, -1)
         if bits[index] == "1" and _numbers(bits[index + 2 :]) == _LAST_FIELDS
     )
-    kept = bits[:offset] + "01"
-    kept += "0" * (-len(kept) % 8)
+    shortened = bits[:offset] + "01"
+    shortened += "0" * (-len(shortened) % 8)
     unit = bytearray()
-    for byte in int(kept, 2).to_bytes(len(kept) // 8, "big"):
+    for byte in int(shortened, 2).to_bytes(len(shortened) // 8, "big"):
         if unit.endswith(b"\0\0") and byte <= 3:
             unit.append(3)
         unit.append(byte)
@@ -67,9 +67,9 @@ def _numbers(bits: str) -> int:
     """Count the Exp-Golomb numbers in the bits; -1 if they end within one."""
     offset = count = 0
     while offset < len(bits):
-        one = bits.find("1", offset)
-        if one < 0:
+        marker = bits.find("1", offset)
+        if marker < 0:
             return -1
-        offset += 2 * (one - offset) + 1
+        offset += 2 * (marker - offset) + 1
         count += 1
     return count if offset == len(bits) else -1

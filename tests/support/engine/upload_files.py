@@ -58,11 +58,11 @@ def film(
     return path
 
 
-def make_for(found: Probed, *, reuse: bool = True) -> FileOrder:
+def make_for(probe: Probed, *, reuse: bool = True) -> FileOrder:
     """Return the standard order for a file."""
-    ladder = ladder_for(found.width, found.height, LABELS) if found.width else None
-    upright = (found.width, found.height) == (found.codec_width, found.codec_height)
-    return FileOrder(ladder=ladder, reuse=reuse and upright and not found.rotation)
+    ladder = ladder_for(probe.width, probe.height, LABELS) if probe.width else None
+    upright = (probe.width, probe.height) == (probe.codec_width, probe.codec_height)
+    return FileOrder(ladder=ladder, reuse=reuse and upright and not probe.rotation)
 
 
 def read(
@@ -78,28 +78,28 @@ def read(
 
 def probed(path: Path) -> Probed:
     """Return an engine's probe of a valid file."""
-    made = read("probe", path)
-    assert (made.status, made.complaints) == (0, "")
-    (found,) = made.of(Probed)
-    return found
+    output = read("probe", path)
+    assert (output.status, output.complaints) == (0, "")
+    (probe,) = output.of(Probed)
+    return probe
 
 
 def refusal(path: Path, kind: str = "probe", make: FileOrder | None = None) -> str:
     """Return the reason for which an engine refuses a file."""
-    made = read(kind, path, make)
-    assert (made.status, made.complaints) == (0, "")
-    assert not made.of(Probed)
-    assert not made.of(Poster)
-    (refused,) = made.of(Refused)
+    output = read(kind, path, make)
+    assert (output.status, output.complaints) == (0, "")
+    assert not output.of(Probed)
+    assert not output.of(Poster)
+    (refused,) = output.of(Refused)
     return refused.reason
 
 
 def made_of(path: Path, *, reuse: bool = True) -> EngineOutput:
     """Return an engine's output for a valid file."""
-    made = read("video", path, make_for(probed(path), reuse=reuse))
-    assert (made.status, made.complaints) == (0, "")
-    assert made.of(Refused) == []
-    return made
+    output = read("video", path, make_for(probed(path), reuse=reuse))
+    assert (output.status, output.complaints) == (0, "")
+    assert output.of(Refused) == []
+    return output
 
 
 def picture_size(data: bytes) -> tuple[int, int]:

@@ -16,8 +16,8 @@ def settings_of(folder: Path, **changed: str) -> ServiceSettings:
     ports = ("http.listen", "rtmp.listen", "rtmps.listen", "status.listen", "ingest.status")
     # Every role publishes the addresses of the RTMP ports, which only an ingest knows.
     encoders = {f"{name}.public_url": f"{name}://in.example" for name in ("rtmp", "rtmps")}
-    given = {name.replace("__", "."): value for name, value in changed.items()}
-    options = {"data": str(folder), **dict.fromkeys(ports, _FREE), **encoders, **given}
+    overrides = {name.replace("__", "."): value for name, value in changed.items()}
+    options = {"data": str(folder), **dict.fromkeys(ports, _FREE), **encoders, **overrides}
     return load(file=None, environment={}, options=options)[0]
 
 

@@ -84,16 +84,16 @@ def read_attributes(tag: str, text: str, report: Report) -> Mapping[str, str]:
 
     Attributes that are not in `KNOWN` are reported.
     """
-    found, faults = _attributes(tag, text)
+    attributes, faults = _attributes(tag, text)
     for fault, section in faults:
         report(fault, section)
-    return found
+    return attributes
 
 
 @functools.lru_cache(_MOST_KEPT)
 def _attributes(tag: str, text: str) -> tuple[Mapping[str, str], tuple[tuple[str, str], ...]]:
     """Return the attributes, and what is wrong with them with the section that says so."""
-    found: dict[str, str] = {}
+    attributes: dict[str, str] = {}
     faults: list[tuple[str, str]] = []
 
     def report(fault: str, section: str) -> None:
@@ -107,19 +107,19 @@ def _attributes(tag: str, text: str) -> tuple[Mapping[str, str], tuple[tuple[str
             break
         name, value = match[1], match[2]
         form = KNOWN[tag].get(name)
-        if name in found:
+        if name in attributes:
             report(f"{tag} has {name} twice", "4.2")
         elif form is None:
             report(f"{tag} has the unknown attribute {name}", "4.2")
         elif not _FORMS[form.rstrip("!")].fullmatch(value):
             report(f"{tag} has {name}={value}, which is no {form.rstrip('!')} value", "4.2")
         else:
-            found[name] = value.strip('"')
+            attributes[name] = value.strip('"')
         place = match.end() if match[3] == "," else len(text) + 1
     for name, form in KNOWN[tag].items():
-        if form.endswith("!") and name not in found:
+        if form.endswith("!") and name not in attributes:
             report(f"{tag} has no {name}", "4.4")
-    return MappingProxyType(found), tuple(faults)
+    return MappingProxyType(attributes), tuple(faults)
 
 
 @functools.lru_cache(_MOST_KEPT)
@@ -149,10 +149,10 @@ def read_date(text: str, report: Report) -> Fraction | None:
 
     A time zone and milliseconds are only recommended, but required of this service.
     """
-    found = _date(text)
-    if found is None:
+    seconds = _date(text)
+    if seconds is None:
         report(f"EXT-X-PROGRAM-DATE-TIME has {text!r}", "4.4.4.6")
-    return found
+    return seconds
 
 
 @functools.lru_cache(_MOST_KEPT)

@@ -57,24 +57,24 @@ def check_blocking(
 
     The history includes the playlist of the response already.
     """
-    wanted = directives_of(fetch.url)
-    if wanted.part is not None and wanted.msn is None:
+    directives = directives_of(fetch.url)
+    if directives.part is not None and directives.msn is None:
         if fetch.status != 400:
             report(f"_HLS_part without _HLS_msn was answered {fetch.status}", "6.2.5.2")
         return
-    if wanted.msn is None or history.last is None:
+    if directives.msn is None or history.last is None:
         return
-    took, longest = fetch.ended - fetch.began, 3.0 * history.last.target
-    name = f"_HLS_msn={wanted.msn}" + (
-        f"&_HLS_part={wanted.part}" if wanted.part is not None else ""
+    waited, longest = fetch.ended - fetch.began, 3.0 * history.last.target
+    name = f"_HLS_msn={directives.msn}" + (
+        f"&_HLS_part={directives.part}" if directives.part is not None else ""
     )
     if fetch.status == 200 and text is not None and not text.ended:
-        if not history.has_come(wanted.msn, wanted.part):
+        if not history.has_come(directives.msn, directives.part):
             report(f"{name} was answered without it", "6.2.5.2")
-        if took > longest + _LATE:
-            report(f"{name} was held for {took:.1f} s", "6.2.5.2")
-    elif fetch.status == 503 and took < longest - _LATE:
-        report(f"{name} was answered 503 after {took:.1f} s", "6.2.5.2")
+        if waited > longest + _LATE:
+            report(f"{name} was held for {waited:.1f} s", "6.2.5.2")
+    elif fetch.status == 503 and waited < longest - _LATE:
+        report(f"{name} was answered 503 after {waited:.1f} s", "6.2.5.2")
     elif fetch.status not in {200, 400, 503}:
         report(f"{name} was answered {fetch.status}", "6.2.5.2")
 
@@ -90,16 +90,16 @@ def check_skip(fetch: Fetch, text: MediaText, report: Report) -> None:
 
     `text` is the playlist as it was sent.
     """
-    wanted = directives_of(fetch.url).skip
+    requested = directives_of(fetch.url).skip
     boundary = None if text.control is None else text.control.can_skip_until
-    if text.skipped and (not wanted or text.ended):
+    if text.skipped and (not requested or text.ended):
         report("a delta update came without being asked for", "6.2.5.1")
-    if boundary is None or text.ended or not wanted:
+    if boundary is None or text.ended or not requested:
         return
     if text.skipped:
-        left = sum((one.length for one in text.all), 0 * boundary)
-        if left < boundary:
-            report(f"a delta update lists {float(left):.3f} s only", "6.2.5.1")
+        remaining = sum((segment.length for segment in text.all), 0 * boundary)
+        if remaining < boundary:
+            report(f"a delta update lists {float(remaining):.3f} s only", "6.2.5.1")
         return
     behind = text.length - (text.segments[0].duration if text.segments else 0)
     if behind > boundary:
@@ -115,22 +115,22 @@ class FarRequests:
 
     def take(self, fetch: Fetch, history: RenditionHistory, newest: tuple[int, int]) -> None:
         """Add a request; `newest` was certainly listed when it began."""
-        wanted = directives_of(fetch.url)
-        if wanted.msn is None or history.last is None or history.last.ended:
+        directives = directives_of(fetch.url)
+        if directives.msn is None or history.last is None or history.last.ended:
             return
-        self._asked.append((wanted.msn, fetch))
-        if fetch.status == 400 and self._is_near(wanted, history.last, newest):
+        self._asked.append((directives.msn, fetch))
+        if fetch.status == 400 and self._is_near(directives, history.last, newest):
             self._report(
-                f"_HLS_msn={wanted.msn} was refused while {newest[0]} was the newest", "6.2.5.2"
+                f"_HLS_msn={directives.msn} was refused while {newest[0]} was the newest", "6.2.5.2"
             )
 
     def _is_near(
-        self, wanted: RequestedDirectives, last: MediaText, newest: tuple[int, int]
+        self, directives: RequestedDirectives, last: MediaText, newest: tuple[int, int]
     ) -> bool:
         target = last.part_target or 1
         limit = 3 / target if target < 1 else 3
-        near = wanted.msn is not None and wanted.msn <= newest[0] + _FAR
-        return near and (wanted.part or 0) <= max(newest[1], 0) + limit
+        near = directives.msn is not None and directives.msn <= newest[0] + _FAR
+        return near and (directives.part or 0) <= max(newest[1], 0) + limit
 
     def judge(self, began: float, newest: int) -> None:
         """Check requests that ended before a later one began, whose response lists `newest`."""
@@ -152,10 +152,10 @@ class Compression:
 
     def take(self, fetch: Fetch, content: bytes) -> None:
         """Add a response; `content` is its text without compression."""
-        held = self._last.setdefault(fetch.url, [])
-        held.append((fetch.is_gzip, content))
-        del held[:-3]
-        kinds = [is_gzip for is_gzip, _ in held]
-        between = kinds == [False, True, False] and held[0] == held[2]
-        if between and held[1][1] != held[0][1]:
+        recent = self._last.setdefault(fetch.url, [])
+        recent.append((fetch.is_gzip, content))
+        del recent[:-3]
+        kinds = [is_gzip for is_gzip, _ in recent]
+        between = kinds == [False, True, False] and recent[0] == recent[2]
+        if between and recent[1][1] != recent[0][1]:
             self._report("the compressed playlist is another than the plain one", "6.2.1")

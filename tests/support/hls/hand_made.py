@@ -218,5 +218,5 @@ def _unusual(script: _Script, folder: str, done: int, at: float) -> None:
         script.playlist(f"{folder}index.m3u8", text, began, began + 0.01, compressed=compressed)
     script.refusal(f"{folder}index.m3u8?_HLS_msn=99", 400, at + 0.17)
     script.refusal(f"{folder}index.m3u8?_HLS_part=1", 400, at + 0.19)
-    gone = b"".join(_part(folder, 0, each) for each in range(_PARTS))
-    script.media(f"{folder}0.m4s", gone, at + 0.2, at + 0.21)
+    removed = b"".join(_part(folder, 0, each) for each in range(_PARTS))
+    script.media(f"{folder}0.m4s", removed, at + 0.2, at + 0.21)

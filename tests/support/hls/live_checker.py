@@ -54,7 +54,11 @@ class LiveChecker:
     @property
     def renditions(self) -> dict[str, CheckedRendition]:
         """All renditions of all runs, by the address of their playlist."""
-        return {url: each for one in self.presentations for url, each in one.renditions.items()}
+        return {
+            url: each
+            for presentation in self.presentations
+            for url, each in presentation.renditions.items()
+        }
 
     def feed(self, fetch: Fetch) -> None:
         """Add a fetch."""
@@ -115,9 +119,9 @@ class LiveChecker:
             self.presentations.append(Presentation(self.url, report))
         presentation = self.presentations[-1]
         presentation.named = named
-        wanted = dict(parse_qsl(urlsplit(self.url).query)).items()
+        query = dict(parse_qsl(urlsplit(self.url).query)).items()
         for url in sorted(named):
-            if not wanted <= dict(parse_qsl(urlsplit(url).query)).items():
+            if not query <= dict(parse_qsl(urlsplit(url).query)).items():
                 report(f"{_name(url)} does not carry the query on", "decided for latency=normal")
             if url not in presentation.renditions:
                 rendition = CheckedRendition(url, self._findings.about(_name(url)))
@@ -181,7 +185,11 @@ class LiveChecker:
             self._refused[url] = (rendition, fetch.status)
 
     def _presentation_of(self, rendition: CheckedRendition) -> Presentation:
-        return next(one for one in self.presentations if rendition in one.renditions.values())
+        return next(
+            presentation
+            for presentation in self.presentations
+            if rendition in presentation.renditions.values()
+        )
 
     def _rendition_of(self, url: str) -> CheckedRendition | None:
         """Return the rendition that lists or hints a resource."""

@@ -75,11 +75,11 @@ class MediaBytes:
     def span(self, msn: int) -> Span | None:
         """Return the span of a segment's media; None if they are not known completely."""
         whole = self._spans.get((msn, -1))
-        known = self._history.known.get(msn)
-        if whole is not None or known is None or not known.lines.uri or not known.lines.parts:
+        segment = self._history.known.get(msn)
+        if whole is not None or segment is None or not segment.lines.uri or not segment.lines.parts:
             return whole
         first = self._spans.get((msn, 0))
-        last = self._spans.get((msn, len(known.lines.parts) - 1))
+        last = self._spans.get((msn, len(segment.lines.parts) - 1))
         return Span(first.start, last.end, last.frame, first.shown) if first and last else None
 
     def begin(self, msn: int) -> Span | None:
@@ -135,16 +135,16 @@ class MediaBytes:
             Fraction(min(each.shown for each in fragments), scale),
         )
         lines = self._history.known[resource.msn].lines
-        said = lines.duration if resource.index < 0 else lines.parts[resource.index].duration
+        declared = lines.duration if resource.index < 0 else lines.parts[resource.index].duration
         # The first pictures of a run have shorter decode than presentation intervals.
         media = (
             Fraction(sum(each.duration for each in fragments), scale),
             Fraction(max(each.shown_end for each in fragments), scale) - span.shown,
         )
-        if min(abs(each - said) for each in media) > min(span.frame, _SLACK) + _EPSILON:
+        if min(abs(each - declared) for each in media) > min(span.frame, _SLACK) + _EPSILON:
             self._report(
                 f"{name} holds {float(media[0]):.3f} s of media, its playlist says "
-                f"{float(said):.3f} s",
+                f"{float(declared):.3f} s",
                 "4.4.4.1" if resource.index < 0 else "4.4.4.9",
             )
         return span
@@ -152,8 +152,8 @@ class MediaBytes:
     def _check_sync(self, resource: Resource, fragments: list[Fragment]) -> None:
         sync = fragments[0].begins_with_sync
         if resource.index >= 0:
-            said = self._history.known[resource.msn].lines.parts[resource.index].independent
-            if said and not sync:
+            declared = self._history.known[resource.msn].lines.parts[resource.index].independent
+            if declared and not sync:
                 self._report(
                     f"{_name(resource)} is INDEPENDENT and begins without a sync sample", "4.4.4.9"
                 )
@@ -177,15 +177,15 @@ class MediaBytes:
 
     def _check_segments(self, msn: int) -> None:
         """Check that a segment follows its predecessor, except after a discontinuity or gap."""
-        known, earlier = self._history.known.get(msn), self._history.known.get(msn - 1)
-        before, begin = self.span(msn - 1), self.begin(msn)
-        if known is None or earlier is None or before is None or begin is None:
+        segment, earlier = self._history.known.get(msn), self._history.known.get(msn - 1)
+        previous, begin = self.span(msn - 1), self.begin(msn)
+        if segment is None or earlier is None or previous is None or begin is None:
             return
         if (msn, 0) in self._joined:
             return
         self._joined.add((msn, 0))
-        if not known.lines.discontinuity:
-            self._check_step(begin.start - before.end, before.frame, f"{msn}")
+        if not segment.lines.discontinuity:
+            self._check_step(begin.start - previous.end, previous.frame, f"{msn}")
             self._check_encoding(msn)
 
     def _check_encoding(self, msn: int) -> None:
@@ -204,10 +204,10 @@ class MediaBytes:
 
     def _check_whole(self, msn: int) -> None:
         """Check that a segment consists of its parts, and drop their bytes."""
-        known = self._history.known.get(msn)
-        if msn not in self._segments or known is None:
+        segment = self._history.known.get(msn)
+        if msn not in self._segments or segment is None:
             return
-        count = len(known.lines.parts)
+        count = len(segment.lines.parts)
         if not count:
             del self._segments[msn]
             return

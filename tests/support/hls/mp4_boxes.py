@@ -76,10 +76,10 @@ def _boxes(data: bytes) -> Iterator[tuple[bytes, bytes]]:
 def _only(data: bytes, *path: bytes) -> bytes:
     """Return the body of the box at a path, all of whose boxes must be unique."""
     for kind in path:
-        found = [body for name, body in _boxes(data) if name == kind]
-        if len(found) != 1:
-            raise BoxError(f"{len(found)} boxes {kind.decode()} in {b'/'.join(path).decode()}")
-        data = found[0]
+        bodies = [body for name, body in _boxes(data) if name == kind]
+        if len(bodies) != 1:
+            raise BoxError(f"{len(bodies)} boxes {kind.decode()} in {b'/'.join(path).decode()}")
+        data = bodies[0]
     return data
 
 
@@ -151,7 +151,7 @@ def read_fragments(data: bytes, init: Init) -> list[Fragment]:
     Raises:
         BoxError: the bytes are invalid.
     """
-    found: list[Fragment] = []
+    fragments: list[Fragment] = []
     pending: tuple[Fragment, int] | None = None
     try:
         for kind, body in _boxes(data):
@@ -161,15 +161,15 @@ def read_fragments(data: bytes, init: Init) -> list[Fragment]:
                 fragment, size = pending
                 if size != len(body):
                     raise BoxError(f"samples of {size} bytes in an mdat of {len(body)}")
-                found.append(fragment)
+                fragments.append(fragment)
                 pending = None
             elif kind not in _BESIDE_MEDIA:
                 raise BoxError(f"a box {kind!r} that is not due")
     except (struct.error, IndexError) as error:
         raise BoxError(f"a box is too short: {error}") from error
-    if pending is not None or not found:
+    if pending is not None or not fragments:
         raise BoxError("no moof with its mdat")
-    return found
+    return fragments
 
 
 def _fragment(moof: bytes, init: Init) -> tuple[Fragment, int]:
@@ -203,12 +203,12 @@ def _track_defaults(header: bytes, init: Init) -> tuple[int, int, int]:
     """Return the default duration, size and flags of a sample."""
     flags = int.from_bytes(header[1:4], "big")
     offset = 8 + 8 * bool(flags & 1) + 4 * bool(flags & 2)
-    found = list(init.defaults)
+    values = list(init.defaults)
     for index, bit in enumerate((8, 16, 32)):
         if flags & bit:
-            (found[index],) = struct.unpack_from(">I", header, offset)
+            (values[index],) = struct.unpack_from(">I", header, offset)
             offset += 4
-    return found[0], found[1], found[2]
+    return values[0], values[1], values[2]
 
 
 def _run(trun: bytes, defaults: tuple[int, int, int]) -> Iterator[_Sample]:
@@ -219,12 +219,12 @@ def _run(trun: bytes, defaults: tuple[int, int, int]) -> Iterator[_Sample]:
         (first,) = struct.unpack_from(">I", trun, offset)
         offset += 4
     for number in range(count):
-        found = [*defaults, 0]
+        values = [*defaults, 0]
         if number == 0 and first is not None:
-            found[2] = first
+            values[2] = first
         for index, bit in enumerate((0x100, 0x200, 0x400, 0x800)):
             if flags & bit:
                 signed = bit == 0x800 and trun[0]
-                (found[index],) = struct.unpack_from(">i" if signed else ">I", trun, offset)
+                (values[index],) = struct.unpack_from(">i" if signed else ">I", trun, offset)
                 offset += 4
-        yield _Sample(*found)
+        yield _Sample(*values)

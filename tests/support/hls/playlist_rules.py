@@ -40,17 +40,19 @@ def check_playlist(text: MediaText, *, low: bool | None, report: Report) -> None
     _check_control(text, report)
     if low:
         _check_profile(text, report)
-    if low is False and (found := sorted(LOW_LATENCY_TAGS & text.tags)):
-        report(f"{', '.join(found)} in a playlist of normal latency", "decided for latency=normal")
+    if low is False and (forbidden := sorted(LOW_LATENCY_TAGS & text.tags)):
+        report(
+            f"{', '.join(forbidden)} in a playlist of normal latency", "decided for latency=normal"
+        )
 
 
 def ends_before_end(text: MediaText) -> list[Fraction]:
     """Return the seconds between each segment's end and the end of the playlist."""
     ends: list[Fraction] = []
-    left = Fraction(0)
+    remaining = Fraction(0)
     for segment in reversed(text.all):
-        ends.append(left)
-        left += segment.length
+        ends.append(remaining)
+        remaining += segment.length
     return ends[::-1]
 
 
@@ -162,8 +164,8 @@ def _check_profile(text: MediaText, report: Report) -> None:
     newest = [number for number, segment in enumerate(text.all) if segment.parts]
     far = [
         text.sequence + number
-        for number, left in enumerate(ends_before_end(text))
-        if number in newest and left > 4 * text.target
+        for number, remaining in enumerate(ends_before_end(text))
+        if number in newest and remaining > 4 * text.target
     ]
     if far:
         report(f"the parts of {far[0]} are still listed, far from the end", "6.2.2")

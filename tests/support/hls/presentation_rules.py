@@ -38,11 +38,11 @@ class CheckedRendition:
 
     def newest_at(self, at: float) -> tuple[int, int]:
         """Return the newest media that were certainly listed at a time."""
-        return max((one.last for one in self.sightings if one.at <= at), default=(-1, -1))
+        return max((state.last for state in self.sightings if state.at <= at), default=(-1, -1))
 
     def reported_at(self, at: float) -> tuple[int, int]:
         """Return the least values that reports had to have at a time."""
-        return max((one.reported for one in self.sightings if one.at <= at), default=(-1, -1))
+        return max((state.reported for state in self.sightings if state.at <= at), default=(-1, -1))
 
     def saw(self, text: MediaText, at: float) -> None:
         """Record a playlist that was received at a time."""
@@ -86,8 +86,8 @@ class Presentation:
                 for each in text.renditions
                 if each.kind == "AUDIO" and each.group == variant.audio and each.uri
             ]
-            held = [each for each in (rendition, *audio) if each is not None]
-            self._check_codecs(variant, held)
+            renditions = [each for each in (rendition, *audio) if each is not None]
+            self._check_codecs(variant, renditions)
             if rendition is not None:
                 self._check_rate(variant, rendition, [each for each in audio if each is not None])
 
@@ -141,25 +141,25 @@ class Presentation:
             if other is rendition:
                 continue
             for msn in history.listed:
-                known, against = history.known[msn], other.history.known.get(msn)
-                if against is not None and msn not in history.lost | other.history.lost:
-                    self._compare(rendition, msn, known, _name(url), against)
+                segment, counterpart = history.known[msn], other.history.known.get(msn)
+                if counterpart is not None and msn not in history.lost | other.history.lost:
+                    self._compare(rendition, msn, segment, _name(url), counterpart)
 
     def _compare(
         self,
         rendition: CheckedRendition,
         msn: int,
-        known: KnownSegment,
+        segment: KnownSegment,
         name: str,
-        against: KnownSegment,
+        counterpart: KnownSegment,
     ) -> None:
-        if known.discontinuity != against.discontinuity:
+        if segment.discontinuity != counterpart.discontinuity:
             rendition.report(
-                f"{msn} has the discontinuity sequence number {known.discontinuity}, in {name} "
-                f"{against.discontinuity}",
+                f"{msn} has the discontinuity sequence number {segment.discontinuity}, in {name} "
+                f"{counterpart.discontinuity}",
                 "6.2.4",
             )
-        walls = known.lines.wall, against.lines.wall
+        walls = segment.lines.wall, counterpart.lines.wall
         if walls[0] is not None and walls[1] is not None:
             apart = abs(walls[0] - walls[1])
             if apart > self._near(rendition):
@@ -230,9 +230,9 @@ class Presentation:
 
     # -- variants -------------------------------------------------------------------------------
 
-    def _check_codecs(self, variant: ListedVariant, held: list[CheckedRendition]) -> None:
+    def _check_codecs(self, variant: ListedVariant, renditions: list[CheckedRendition]) -> None:
         report = self._report
-        for rendition in held:
+        for rendition in renditions:
             for init in rendition.media.inits.values():
                 if not any(_same_codec(init.codec, codec) for codec in variant.codecs):
                     report(f"{variant.uri} has {init.codec} beside {variant.codecs}", "4.4.6.2")
@@ -267,20 +267,22 @@ def _peak(rendition: CheckedRendition) -> Fraction:
     return most
 
 
-def _same_codec(found: str, named: str) -> bool:
+def _same_codec(actual: str, declared: str) -> bool:
     """Return whether a declared codec matches the media; of some, only the first part is known.
 
     H.264's declares the required capabilities (RFC 6381, 3.3), so it also matches lower profiles
     and levels.
     """
-    if found[:5].lower() == named[:5].lower() == "avc1.":
-        (profile, level), (most, highest) = (_capabilities(each) for each in (found, named))
-        known = profile in _AVC_PROFILES and most in _AVC_PROFILES
-        if known and _AVC_PROFILES.index(profile) < _AVC_PROFILES.index(most):
+    if actual[:5].lower() == declared[:5].lower() == "avc1.":
+        (profile, level), (most, highest) = (_capabilities(each) for each in (actual, declared))
+        comparable = profile in _AVC_PROFILES and most in _AVC_PROFILES
+        if comparable and _AVC_PROFILES.index(profile) < _AVC_PROFILES.index(most):
             return level <= highest
         if profile == most and level < highest:
             return True
-    return named.lower() == found.lower() or ("." not in found and named.split(".")[0] == found)
+    return declared.lower() == actual.lower() or (
+        "." not in actual and declared.split(".")[0] == actual
+    )
 
 
 def _capabilities(name: str) -> tuple[int, int]:

@@ -52,21 +52,21 @@ def merge_delta(text: MediaText, before: MediaText | None) -> MediaText | None:
     if before is None:
         return None
     first = text.sequence - before.sequence
-    kept = before.segments[first : first + text.skipped]
-    if first < 0 or len(kept) != text.skipped:
+    skipped = before.segments[first : first + text.skipped]
+    if first < 0 or len(skipped) != text.skipped:
         return None
-    last = next((one.map_uri for one in reversed(kept) if one.map_uri), None)
-    segments = [_inherit(one, last) for one in text.segments]
-    full = msgspec.structs.replace(text, skipped=0, segments=(*kept, *segments))
+    last = next((segment.map_uri for segment in reversed(skipped) if segment.map_uri), None)
+    segments = [_inherit(segment, last) for segment in text.segments]
+    full = msgspec.structs.replace(text, skipped=0, segments=(*skipped, *segments))
     full.open = None if text.open is None else _inherit(text.open, last)
     return full
 
 
-def _inherit(one: ListedSegment, map_uri: str | None) -> ListedSegment:
+def _inherit(segment: ListedSegment, map_uri: str | None) -> ListedSegment:
     """Apply the EXT-X-MAP of the skipped segments to a following one."""
-    if one.map_uri is not None or one.gap:
-        return one
-    return msgspec.structs.replace(one, map_uri=map_uri)
+    if segment.map_uri is not None or segment.gap:
+        return segment
+    return msgspec.structs.replace(segment, map_uri=map_uri)
 
 
 class RenditionHistory:
@@ -140,24 +140,28 @@ class RenditionHistory:
 
     def is_due(self, resource: Resource, at: float, *, began: float) -> bool:
         """Return whether a resource must exist for a request at a time (6.2.1, 6.2.2)."""
-        known = self.known.get(resource.msn)
-        if known is None or self.last is None or known.since > began:
+        segment = self.known.get(resource.msn)
+        if segment is None or self.last is None or segment.since > began:
             return False
-        if known.lines.gap or (resource.kind == "part" and known.lines.parts[resource.index].gap):
+        if segment.lines.gap or (
+            resource.kind == "part" and segment.lines.parts[resource.index].gap
+        ):
             return False
         if resource.kind == "part":
-            gone = known.parts_removed if known.removed is None else known.removed
-            gone = min(gone or at, known.parts_removed or at) if gone is not None else None
-            return gone is None or at < gone + 3 * self.last.target - _GRACE
-        if known.removed is None:
+            removed = segment.parts_removed if segment.removed is None else segment.removed
+            removed = (
+                min(removed or at, segment.parts_removed or at) if removed is not None else None
+            )
+            return removed is None or at < removed + 3 * self.last.target - _GRACE
+        if segment.removed is None:
             return True
-        return at < known.since + float(known.lines.duration + known.longest) - _GRACE
+        return at < segment.since + float(segment.lines.duration + segment.longest) - _GRACE
 
     def _forget_lost(self, before: MediaText, text: MediaText, at: float) -> None:
         """Remove the media that a restart lost: the newest segments, and parts of others."""
-        now = dict(enumerate(text.all, text.sequence))
+        listed = dict(enumerate(text.all, text.sequence))
         for number in range(before.last[0], before.sequence - 1, -1):
-            if number not in now or not now[number].gap or self.known[number].lines.gap:
+            if number not in listed or not listed[number].gap or self.known[number].lines.gap:
                 break
             self.lost.add(number)
             del self.known[number]
@@ -169,9 +173,14 @@ class RenditionHistory:
         }
         self.hints = {url: since for url, since in self.hints.items() if url in self.resources}
         self.withdrawn.clear()
-        for number, known in self.known.items():
-            if number in now and known.lines.parts and not now[number].parts and now[number].uri:
-                known.parts_removed = known.parts_removed or at
+        for number, segment in self.known.items():
+            if (
+                number in listed
+                and segment.lines.parts
+                and not listed[number].parts
+                and listed[number].uri
+            ):
+                segment.parts_removed = segment.parts_removed or at
 
     def _check_constants(self, before: MediaText, text: MediaText) -> None:
         if text.target != before.target:
@@ -208,30 +217,30 @@ class RenditionHistory:
 
     def _take_lines(self, text: MediaText, at: float) -> None:
         discontinuity = text.discontinuities or 0
-        left = ends_before_end(text)
+        ends = ends_before_end(text)
         far = {
             index
-            for index, end in enumerate(left)
+            for index, end in enumerate(ends)
             if text.ended or end + text.all[index].length >= 3 * text.target
         }
         length = text.length
         for position, lines in enumerate(text.all):
             number = text.sequence + position
             discontinuity += lines.discontinuity
-            known = self.known.get(number)
-            if known is None:
-                known = self.known[number] = KnownSegment(lines, discontinuity, at)
+            segment = self.known.get(number)
+            if segment is None:
+                segment = self.known[number] = KnownSegment(lines, discontinuity, at)
                 self._check_after_loss(number, lines)
             else:
-                self._compare(number, known, lines, at, far=position in far)
-                if known.discontinuity != discontinuity:
+                self._compare(number, segment, lines, at, far=position in far)
+                if segment.discontinuity != discontinuity:
                     self._report(
                         f"the discontinuity sequence number of {number} was "
-                        f"{known.discontinuity} and is {discontinuity}",
+                        f"{segment.discontinuity} and is {discontinuity}",
                         "6.2.2",
                     )
-            known.longest = max(known.longest, length)
-            self._register(number, known.lines)
+            segment.longest = max(segment.longest, length)
+            self._register(number, segment.lines)
 
     def _check_after_loss(self, number: int, lines: ListedSegment) -> None:
         if self._follows_loss and not lines.gap:
@@ -240,10 +249,10 @@ class RenditionHistory:
                 self._report(f"{number} follows lost media without a discontinuity", "4.4.4.3")
 
     def _compare(
-        self, number: int, known: KnownSegment, lines: ListedSegment, at: float, *, far: bool
+        self, number: int, segment: KnownSegment, lines: ListedSegment, at: float, *, far: bool
     ) -> None:
         """Compare the lines of a segment with earlier ones, and record new ones."""
-        old = known.lines
+        old = segment.lines
         names = ["discontinuity", "map_uri", "wall"]
         if old.uri:
             names += ["uri", "duration", "gap"]
@@ -251,20 +260,20 @@ class RenditionHistory:
             was, now = getattr(old, name), getattr(lines, name)
             if was != now and not (name == "map_uri" and (old.gap or lines.gap)):
                 self._report(f"the {name} of {number} was {_text(was)}, is {_text(now)}", "6.2.1")
-        parts = self._compare_parts(number, known, lines, at, far=far)
-        known.lines = msgspec.structs.replace(lines, parts=parts)
+        parts = self._compare_parts(number, segment, lines, at, far=far)
+        segment.lines = msgspec.structs.replace(lines, parts=parts)
 
     def _compare_parts(
-        self, number: int, known: KnownSegment, lines: ListedSegment, at: float, *, far: bool
+        self, number: int, segment: KnownSegment, lines: ListedSegment, at: float, *, far: bool
     ) -> tuple[StrictPart, ...]:
         """Return all parts of a segment that have been listed."""
-        old, new = known.lines.parts, lines.parts
-        if known.parts_removed is not None or (old and not new and lines.uri):
+        old, new = segment.lines.parts, lines.parts
+        if segment.parts_removed is not None or (old and not new and lines.uri):
             if new:
                 self._report(f"the parts of {number} came back", "6.2.2")
-            elif not far and known.parts_removed is None:
+            elif not far and segment.parts_removed is None:
                 self._report(f"the parts of {number} were removed near the end", "6.2.2")
-            known.parts_removed = known.parts_removed or at
+            segment.parts_removed = segment.parts_removed or at
             return old
         for index, (was, now) in enumerate(zip(old, new, strict=False)):
             if was != now:
@@ -272,7 +281,7 @@ class RenditionHistory:
         if len(new) < len(old):
             self._report(f"part {number}.{len(new)} vanished", "6.2.1")
             return old
-        if len(new) > len(old) and known.lines.uri:
+        if len(new) > len(old) and segment.lines.uri:
             self._report(f"{number} was closed and got another part", "6.2.1")
         return new
 
@@ -284,9 +293,9 @@ class RenditionHistory:
         if lines.map_uri is not None:
             self.resources.setdefault(joined(self.url, lines.map_uri), Resource("init", number))
         for uri, resource in named:
-            held = self.resources.setdefault(joined(self.url, uri), resource)
-            if held != resource:
-                self._report(f"{uri} is named for {held.msn} and for {number}", "6.2.1")
+            registered = self.resources.setdefault(joined(self.url, uri), resource)
+            if registered != resource:
+                self._report(f"{uri} is named for {registered.msn} and for {number}", "6.2.1")
 
     def _follow_hints(self, text: MediaText, at: float) -> None:
         hinted = {joined(self.url, hint.uri) for hint in text.hints}

@@ -134,9 +134,9 @@ class _StrictClient:
         while history.last is None or not history.last.ended:
             turn += 1
             url = self._next(rendition, turn)
-            here = await self._get(url)
+            answered = await self._get(url)
             text = history.last
-            if text is None or not here:
+            if text is None or not answered:
                 await asyncio.sleep(_AWAY_SECONDS)
                 continue
             if self._mode == "low":
@@ -178,15 +178,15 @@ class _StrictClient:
 
     async def _fetch_media(self, rendition: CheckedRendition, text: MediaText) -> None:
         """Fetch the new media of a playlist, init sections first."""
-        wanted: list[str] = []
+        uris: list[str] = []
         for segment in text.all:
             if segment.map_uri is not None:
-                wanted.append(segment.map_uri)
+                uris.append(segment.map_uri)
             if self._mode == "low":
-                wanted += [part.uri for part in segment.parts if not part.gap]
+                uris += [part.uri for part in segment.parts if not part.gap]
             if segment.uri and not segment.gap:
-                wanted.append(segment.uri)
-        for uri in wanted:
+                uris.append(segment.uri)
+        for uri in uris:
             url = joined(rendition.history.url, uri)
             if url not in self._fetched:
                 self._fetched.add(url)
@@ -205,9 +205,9 @@ class _StrictClient:
         if text.control is not None and text.control.can_skip_until is not None:
             await self._get(_with_query(url, "_HLS_skip=YES"))
         # Removed media must stay available for a while (6.2.2).
-        gone = rendition.history.known.get(text.sequence - 1)
-        if gone is not None and not gone.lines.gap and gone.lines.uri:
-            await self._get(joined(url, gone.lines.uri))
+        removed = rendition.history.known.get(text.sequence - 1)
+        if removed is not None and not removed.lines.gap and removed.lines.uri:
+            await self._get(joined(url, removed.lines.uri))
 
 
 def _with_query(url: str, query: str) -> str:

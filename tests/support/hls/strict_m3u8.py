@@ -169,9 +169,9 @@ class MultivariantText(msgspec.Struct, kw_only=True):
     @property
     def uris(self) -> tuple[str, ...]:
         """The distinct URIs of the media playlists."""
-        found = [variant.uri for variant in self.variants]
-        found += [one.uri for one in self.renditions if one.uri is not None]
-        return tuple(dict.fromkeys(found))
+        addresses = [variant.uri for variant in self.variants]
+        addresses += [rendition.uri for rendition in self.renditions if rendition.uri is not None]
+        return tuple(dict.fromkeys(addresses))
 
 
 _ONCE: Final = frozenset(
@@ -366,25 +366,25 @@ class _MediaReader(_Reader):
         self.text.ended = True
 
     def _part_inf(self, value: str) -> None:
-        found = read_attributes("EXT-X-PART-INF", value, self.report)
-        if "PART-TARGET" in found:
-            self.text.part_target = decimal(found["PART-TARGET"])
+        attributes = read_attributes("EXT-X-PART-INF", value, self.report)
+        if "PART-TARGET" in attributes:
+            self.text.part_target = decimal(attributes["PART-TARGET"])
 
     def _server_control(self, value: str) -> None:
-        found = read_attributes("EXT-X-SERVER-CONTROL", value, self.report)
-        seconds = {name: decimal(each) for name, each in found.items() if each[0].isdigit()}
+        attributes = read_attributes("EXT-X-SERVER-CONTROL", value, self.report)
+        seconds = {name: decimal(each) for name, each in attributes.items() if each[0].isdigit()}
         self.text.control = Control(
             can_skip_until=seconds.get("CAN-SKIP-UNTIL"),
             hold_back=seconds.get("HOLD-BACK"),
             part_hold_back=seconds.get("PART-HOLD-BACK"),
-            can_block_reload=found.get("CAN-BLOCK-RELOAD") == "YES",
+            can_block_reload=attributes.get("CAN-BLOCK-RELOAD") == "YES",
         )
 
     def _skip(self, value: str) -> None:
         self._before_segments("EXT-X-SKIP", "4.4.5.2")
         self._features["EXT-X-SKIP"] = 9
-        found = read_attributes("EXT-X-SKIP", value, self.report)
-        self.text.skipped = int(found.get("SKIPPED-SEGMENTS", "0"))
+        attributes = read_attributes("EXT-X-SKIP", value, self.report)
+        self.text.skipped = int(attributes.get("SKIPPED-SEGMENTS", "0"))
 
     def _extinf(self, value: str) -> None:
         duration, comma, _ = value.partition(",")
@@ -409,45 +409,45 @@ class _MediaReader(_Reader):
     def _init_section(self, value: str) -> None:
         self._before_parts("EXT-X-MAP")
         self._features["EXT-X-MAP"] = 6
-        found = read_attributes("EXT-X-MAP", value, self.report)
-        if "URI" in found:
-            self._map = read_uri(found["URI"], self.report)
+        attributes = read_attributes("EXT-X-MAP", value, self.report)
+        if "URI" in attributes:
+            self._map = read_uri(attributes["URI"], self.report)
 
     def _date(self, value: str) -> None:
         self._before_parts("EXT-X-PROGRAM-DATE-TIME")
         self._wall = read_date(value, self.report)
 
     def _part(self, value: str) -> None:
-        found = read_attributes("EXT-X-PART", value, self.report)
+        attributes = read_attributes("EXT-X-PART", value, self.report)
         self._opened = True
         if self._duration is not None:
             self.report("a part comes after the EXTINF of its segment", "4.4.4.9")
-        if "URI" in found and "DURATION" in found:
+        if "URI" in attributes and "DURATION" in attributes:
             self._parts.append(
                 StrictPart(
-                    uri=read_uri(found["URI"], self.report),
-                    duration=decimal(found["DURATION"]),
-                    independent=found.get("INDEPENDENT") == "YES",
-                    gap=found.get("GAP") == "YES",
+                    uri=read_uri(attributes["URI"], self.report),
+                    duration=decimal(attributes["DURATION"]),
+                    independent=attributes.get("INDEPENDENT") == "YES",
+                    gap=attributes.get("GAP") == "YES",
                 )
             )
 
     def _hint(self, value: str) -> None:
-        found = read_attributes("EXT-X-PRELOAD-HINT", value, self.report)
-        hint = Hint(found.get("TYPE", ""), read_uri(found.get("URI", ""), self.report))
+        attributes = read_attributes("EXT-X-PRELOAD-HINT", value, self.report)
+        hint = Hint(attributes.get("TYPE", ""), read_uri(attributes.get("URI", ""), self.report))
         if any(hint.kind == other.kind for other in self._hints):
             self.report(f"there are two hints of the type {hint.kind}", "6.2.6")
         self._hints.append(hint)
 
     def _rendition_report(self, value: str) -> None:
-        found = read_attributes("EXT-X-RENDITION-REPORT", value, self.report)
-        if not {"URI", "LAST-MSN"} <= set(found):
+        attributes = read_attributes("EXT-X-RENDITION-REPORT", value, self.report)
+        if not {"URI", "LAST-MSN"} <= set(attributes):
             return
-        uri = read_uri(found["URI"], self.report)
+        uri = read_uri(attributes["URI"], self.report)
         if re.match(r"[a-zA-Z][a-zA-Z0-9+.-]*:|/", uri):
             self.report(f"the report of {uri} has no relative URI", "4.4.5.4")
-        part = int(found["LAST-PART"]) if "LAST-PART" in found else None
-        self._reports.append(StrictReport(uri, int(found["LAST-MSN"]), part))
+        part = int(attributes["LAST-PART"]) if "LAST-PART" in attributes else None
+        self._reports.append(StrictReport(uri, int(attributes["LAST-MSN"]), part))
 
 
 class _MultivariantReader(_Reader):
@@ -488,36 +488,41 @@ class _MultivariantReader(_Reader):
             self.report("a variant has no CODECS", "4.4.6.2")
 
     def _media(self, value: str) -> None:
-        found = read_attributes("EXT-X-MEDIA", value, self.report)
-        if {"TYPE", "GROUP-ID", "NAME"} <= set(found):
-            uri = read_uri(found["URI"], self.report) if "URI" in found else None
+        attributes = read_attributes("EXT-X-MEDIA", value, self.report)
+        if {"TYPE", "GROUP-ID", "NAME"} <= set(attributes):
+            uri = read_uri(attributes["URI"], self.report) if "URI" in attributes else None
             listed = ListedRendition(
-                kind=found["TYPE"], group=found["GROUP-ID"], name=found["NAME"], uri=uri
+                kind=attributes["TYPE"],
+                group=attributes["GROUP-ID"],
+                name=attributes["NAME"],
+                uri=uri,
             )
             self._renditions.append(listed)
 
     def _uri(self, line: str) -> None:
-        uri, found = read_uri(line, self.report), self._pending
+        uri, attributes = read_uri(line, self.report), self._pending
         self._pending = None
-        if found is None:
+        if attributes is None:
             self.report(f"{uri} has no EXT-X-STREAM-INF", "4.4.6.2")
             return
-        width, _, height = found.get("RESOLUTION", "").partition("x")
+        width, _, height = attributes.get("RESOLUTION", "").partition("x")
         self._variants.append(
             ListedVariant(
                 uri=uri,
-                bandwidth=int(found.get("BANDWIDTH", "0")),
-                codecs=tuple(found["CODECS"].split(",")) if "CODECS" in found else (),
+                bandwidth=int(attributes.get("BANDWIDTH", "0")),
+                codecs=tuple(attributes["CODECS"].split(",")) if "CODECS" in attributes else (),
                 size=(int(width), int(height)) if height else None,
-                audio=found.get("AUDIO"),
+                audio=attributes.get("AUDIO"),
             )
         )
 
     def _groups(self) -> None:
-        audio = {one.group for one in self._renditions if one.kind == "AUDIO"}
+        audio = {rendition.group for rendition in self._renditions if rendition.kind == "AUDIO"}
         for variant in self._variants:
             if variant.audio is not None and variant.audio not in audio:
                 self.report(f"{variant.uri} names the missing group {variant.audio}", "4.4.6.2")
-        names = [(one.kind, one.group, one.name) for one in self._renditions]
+        names = [
+            (rendition.kind, rendition.group, rendition.name) for rendition in self._renditions
+        ]
         if len(set(names)) < len(names):
             self.report("two renditions of a group share a name", "4.4.6.1.1")

@@ -84,13 +84,13 @@ def _tone(form: str, stream: AudioStream) -> Iterator[AudioFrame]:
     loud = 0.3 if kind == "f" else 9000
     for start in range(0, RATE, size):
         wave = [loud * math.sin(math.tau * 440 * (start + n) / RATE) for n in range(size)]
-        one = array(kind, wave if kind == "f" else map(int, wave))
+        channel = array(kind, wave if kind == "f" else map(int, wave))
         frame = AudioFrame(format=form, layout="stereo", samples=size)
         if form.endswith("p"):
             for plane in frame.planes:
-                plane.update(one.tobytes().ljust(plane.buffer_size, b"\0"))
+                plane.update(channel.tobytes().ljust(plane.buffer_size, b"\0"))
         else:
-            both = array(kind, (each for sample in one for each in (sample, sample)))
+            both = array(kind, (each for sample in channel for each in (sample, sample)))
             frame.planes[0].update(both.tobytes().ljust(frame.planes[0].buffer_size, b"\0"))
         frame.sample_rate, frame.pts, frame.time_base = RATE, start, Fraction(1, RATE)
         yield frame
@@ -112,8 +112,8 @@ def decoded(file: bytes, kind: str) -> list[bytes]:
         streams = container.streams.video if kind == "video" else container.streams.audio
         context = streams[0].codec_context
         # Tags without samples (end of sequence, channel layout) become empty packets.
-        found = [context.decode(packet) for packet in container.demux(streams[0]) if packet.size]
-        frames = [frame for each in (*found, context.decode(None)) for frame in each]
+        batches = [context.decode(packet) for packet in container.demux(streams[0]) if packet.size]
+        frames = [frame for batch in (*batches, context.decode(None)) for frame in batch]
     return [samples(frame) for frame in frames]
 
 

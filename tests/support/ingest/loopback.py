@@ -116,8 +116,8 @@ class LoopbackPorts:
         if self.failure is not None:
             raise self.failure
         slot = Slot.of_application(application)
-        known = key.hash in ("", HASH) and right.matches(key.secret)
-        if slot is None or not (known or self.open_to_all):
+        key_matches = key.hash in ("", HASH) and right.matches(key.secret)
+        if slot is None or not (key_matches or self.open_to_all):
             return None
         return Grant(
             stream=1,
@@ -277,11 +277,11 @@ class Wire:
 
     async def status(self, count: int = 1) -> tuple[int, str, str]:
         """Read until there are `count` statuses, and return the last of them."""
-        while len(found := rtmp_peer.statuses(self.read)) < count:
+        while len(statuses := rtmp_peer.statuses(self.read)) < count:
             data = await self._reader.read(65_536)
-            assert data, f"closed after {found}"
+            assert data, f"closed after {statuses}"
             self.read += data
-        return found[-1]
+        return statuses[-1]
 
     async def read_to_end(self) -> bytes:
         """Read to the end, which must not be a reset; return everything read so far."""
@@ -306,14 +306,14 @@ class Wire:
 
 def last_description(data: bytes) -> str:
     """Return the description of the last status in what a server wrote."""
-    found = ""
+    description = ""
     for _, values in rtmp_peer.answered_commands(data[3073:]):
         match values:
             case ["onStatus", _, _, {"description": str(text)}]:
-                found = text
+                description = text
             case _:
                 pass
-    return found
+    return description
 
 
 def client_context(files: CertificateFiles) -> ssl.SSLContext:
@@ -325,19 +325,19 @@ def server_context(files: CertificateFiles) -> ssl.SSLContext:
     return tls_context(files.leaf, files.leaf_key)
 
 
-def lines(records: list[logging.LogRecord], who: str, level: int = logging.INFO) -> list[str]:
+def lines(records: list[logging.LogRecord], peer: str, level: int = logging.INFO) -> list[str]:
     """Return a peer's log lines from a level on; a traceback is a line of its own."""
-    found: list[str] = []
+    messages: list[str] = []
     for record in records:
         about = vars(record)
         if (
             record.name.startswith("ingest.")
             and record.levelno >= level
-            and about.get("peer") == who
+            and about.get("peer") == peer
         ):
-            found.append(record.getMessage())
-            found += ["traceback"] if record.exc_info else []
-    return found
+            messages.append(record.getMessage())
+            messages += ["traceback"] if record.exc_info else []
+    return messages
 
 
 def full_log(records: list[logging.LogRecord]) -> str:

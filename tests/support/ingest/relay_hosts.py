@@ -216,11 +216,11 @@ class RelayHosts:
 @asynccontextmanager
 async def installation() -> AsyncGenerator[RelayHosts, None]:
     """Run hosts for the length of the block."""
-    made = RelayHosts()
+    hosts = RelayHosts()
     try:
-        yield made
+        yield hosts
     finally:
-        for host in made.hosts:
+        for host in hosts.hosts:
             host.kill()
-        for host in made.hosts:
+        for host in hosts.hosts:
             await host.tasks.__aexit__(None, None, None)

@@ -127,13 +127,13 @@ def feed(
     peer: Session, pieces: Iterable[bytes], *, now: float = 0.0, allow: bool = True
 ) -> list[Event]:
     """Feed pieces one by one, and accept a publish command."""
-    found: list[Event] = []
+    received: list[Event] = []
     for piece in pieces:
         events = peer.receive(piece, now)
-        found += events
+        received += events
         if allow and any(isinstance(event, PublishRequested) for event in events):
             peer.allow()
-    return found
+    return received
 
 
 def publishing(limits: Limits = LIMITS) -> Session:
@@ -156,10 +156,10 @@ def answers(data: bytes) -> list[Message]:
 
     Messages before its chunk size fit into one chunk of either size.
     """
-    found: list[Message] = []
+    messages: list[Message] = []
     announced = whole(2, MessageType.SET_CHUNK_SIZE, struct.pack(">I", LIMITS.out_chunk_bytes))
-    ChunkReader(LIMITS).feed(announced + data, found)
-    return found
+    ChunkReader(LIMITS).feed(announced + data, messages)
+    return messages
 
 
 def answered_commands(data: bytes) -> list[tuple[int, list[Amf]]]:
@@ -178,14 +178,14 @@ def statuses(data: bytes) -> list[tuple[int, str, str]]:
     """
     if data[:1] == b"\x03" and len(data) >= 3073:
         data = data[3073:]
-    found: list[tuple[int, str, str]] = []
+    results: list[tuple[int, str, str]] = []
     for stream, values in answered_commands(data):
         match values:
             case ["onStatus", _, _, {"level": str(level), "code": str(code)}]:
-                found.append((stream, level, code))
+                results.append((stream, level, code))
             case _:
                 pass
-    return found
+    return results
 
 
 MEDIA = b"".join(

@@ -127,9 +127,9 @@ async def simulated_stream(
     grant = msgspec.structs.replace(GRANT, policy=policy or Policy(), **granted)
     async with asyncio.TaskGroup() as tasks:
         live = LiveStreams(ports, ports, tasks, lag)
-        made = SimulatedStream(ports, live, tasks, grant)
-        yield made
-        made.stop()
+        stream = SimulatedStream(ports, live, tasks, grant)
+        yield stream
+        stream.stop()
         live.drain()
 
 

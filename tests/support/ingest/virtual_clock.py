@@ -20,12 +20,12 @@ class _Jumping(selectors.SelectSelector):
         self._linger = linger
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        found = super().select(0 if timeout is not None and timeout <= 0 else self._linger)
-        if not found and timeout is None:
+        ready = super().select(0 if timeout is not None and timeout <= 0 else self._linger)
+        if not ready and timeout is None:
             raise AssertionError("everything waits for something that never comes")
-        if not found and timeout is not None:
+        if not ready and timeout is not None:
             self.now += max(0.0, timeout)
-        return found
+        return ready
 
 
 class _Loop(asyncio.SelectorEventLoop):

@@ -43,8 +43,8 @@ def traced_disk(root: Path) -> Generator[Trace]:
     class Libc:
         def syncfs(self, folder: int) -> int:
             trace.append(("syncfs", below(Path(f"/proc/self/fd/{folder}").readlink())))
-            found: int = real_libc.syncfs(folder)
-            return found
+            status: int = real_libc.syncfs(folder)
+            return status
 
     real_libc = durable._LIBC  # pyright: ignore[reportPrivateUsage]  # the one way to see the call
 

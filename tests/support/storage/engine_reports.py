@@ -79,7 +79,7 @@ class ReportMaker:
 
         All parts but the last are `part` ticks long; if that is None there are two.
         """
-        made: list[Report] = []
+        reports: list[Report] = []
         lengths = _lengths(duration, part)
         for name in self.names:
             gap = name in gaps
@@ -96,7 +96,7 @@ class ReportMaker:
                 for index, length in enumerate(() if gap else lengths)
             ]
             if not gap:
-                made.append(
+                reports.append(
                     SegmentStart(
                         rendition=name,
                         sequence=self.sequence,
@@ -106,8 +106,8 @@ class ReportMaker:
                         discontinuity=discontinuity,
                     )
                 )
-            made += parts
-            made.append(
+            reports += parts
+            reports.append(
                 Segment(
                     rendition=name,
                     sequence=self.sequence,
@@ -124,7 +124,7 @@ class ReportMaker:
             )
         self.sequence += 1
         self.start += duration
-        return made
+        return reports
 
 
 def _lengths(duration: int, part: int | None) -> list[int]:
@@ -292,11 +292,11 @@ class CheckedEdge(MemoryEdge):
 
     def _check(self, texts: Mapping[str, str]) -> None:
         self._addresses.update(texts)
-        here = set(self._addresses)
+        available = set(self._addresses)
         for address, text in texts.items():
-            here |= {each for each in named_addresses(address, text) if self.local_part(each)}
+            available |= {each for each in named_addresses(address, text) if self.local_part(each)}
         for address, text in texts.items():
-            check_named_addresses(self._disk, address, text, here)
+            check_named_addresses(self._disk, address, text, available)
         self.published.append(dict(texts))
 
 
@@ -315,7 +315,10 @@ def _named_addresses(address: str, text: str) -> Iterator[str]:
     if isinstance(playlist, MultivariantPlaylist):
         if address.startswith("videos/"):  # relative to its public path, not to its address
             folder = folder.rpartition("/")[0]
-        for uri in [*(one.uri for one in playlist.sounds), *(one.uri for one in playlist.variants)]:
+        for uri in [
+            *(each.uri for each in playlist.sounds),
+            *(each.uri for each in playlist.variants),
+        ]:
             yield f"{folder}/{uri.partition('?')[0]}"
     else:
         for segment in playlist.segments:
@@ -330,8 +333,8 @@ def check_named_addresses(
 ) -> None:
     named = [name for name in named_addresses(address, text) if name not in elsewhere]
     folders = {name.rpartition("/")[0] for name in named}
-    there = {f"{folder}/{file}" for folder in folders for file in _files(disk.path(folder))}
-    missing = [name for name in named if name not in there]
+    existing = {f"{folder}/{file}" for folder in folders for file in _files(disk.path(folder))}
+    missing = [name for name in named if name not in existing]
     assert missing == [], f"{address} names what is not there"
 
 
@@ -345,15 +348,15 @@ def _files(folder: Path) -> list[str]:
 
 def on_disk(disk: DiskObjects, name: str, run: str = RUN) -> MediaPlaylist:
     """Parse a rendition's playlist on disk."""
-    found = parse(disk.path(f"live/{HASH}/{run}/{name}/index.m3u8").read_text())
-    assert isinstance(found, MediaPlaylist)
-    return found
+    playlist = parse(disk.path(f"live/{HASH}/{run}/{name}/index.m3u8").read_text())
+    assert isinstance(playlist, MediaPlaylist)
+    return playlist
 
 
 def variants(disk: DiskObjects) -> MultivariantPlaylist:
-    found = parse(disk.path(f"live/{HASH}/index.m3u8").read_text())
-    assert isinstance(found, MultivariantPlaylist)
-    return found
+    playlist = parse(disk.path(f"live/{HASH}/index.m3u8").read_text())
+    assert isinstance(playlist, MultivariantPlaylist)
+    return playlist
 
 
 async def open_run(
@@ -406,8 +409,8 @@ class PublicationFixture:
 
     def gaps(self, name: str, run: str = RUN) -> list[int]:
         """Return the sequence numbers of the gaps in a rendition's playlist."""
-        found = on_disk(self.disk, name, run).segments
-        return [int(segment.uri.removesuffix(".m4s")) for segment in found if segment.gap]
+        segments = on_disk(self.disk, name, run).segments
+        return [int(segment.uri.removesuffix(".m4s")) for segment in segments if segment.gap]
 
     def uris(self, name: str, run: str = RUN) -> list[str]:
         return [segment.uri for segment in on_disk(self.disk, name, run).segments]
@@ -423,13 +426,13 @@ class PublicationFixture:
             text = self.edge.local_playlist(f"live/{HASH}/{run}/{name}/index.m3u8")
             assert text is not None
             folder = f"live/{HASH}/{run}/{name}"
-            shown = parse(text.body.decode())
-            assert isinstance(shown, MediaPlaylist)
+            at_edge = parse(text.body.decode())
+            assert isinstance(at_edge, MediaPlaylist)
             assert [
-                msgspec.structs.replace(one, gap=True, map_uri=None)
-                if self.edge.local_part(f"{folder}/{one.uri}")
-                else one
-                for one in shown.segments
+                msgspec.structs.replace(each, gap=True, map_uri=None)
+                if self.edge.local_part(f"{folder}/{each.uri}")
+                else each
+                for each in at_edge.segments
             ] == list(playlist.segments)
             breaks = tuple(segment.discontinuity for segment in playlist.segments)
             uris = tuple(segment.uri for segment in playlist.segments)

@@ -61,9 +61,9 @@ def small_disk(folder: Path, size: int) -> Generator[SmallDisk]:
             yield SmallDisk(folder, folder)
     else:
         with _within_namespace(folder, size) as holder:
-            there = Path(f"/proc/{holder}/root{folder.absolute()}")
+            outside = Path(f"/proc/{holder}/root{folder.absolute()}")
             prefix = ("nsenter", "--target", str(holder), "--user", "--mount")
-            yield SmallDisk(there, folder, (*prefix, "--preserve-credentials"))
+            yield SmallDisk(outside, folder, (*prefix, "--preserve-credentials"))
 
 
 @contextmanager

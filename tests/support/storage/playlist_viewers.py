@@ -1,4 +1,4 @@
-"""Viewers of a stream, who check that everything listed exists and never changes."""
+"""Viewers of a stream, which check that everything listed exists and never changes."""
 
 from collections.abc import Mapping
 
@@ -69,9 +69,9 @@ class PlaylistViewers:
         text = self.stage.edge.local_playlist(f"live/{HASH}/{run}/{name}/index.m3u8")
         if text is None:
             return None
-        found = parse(text.body.decode())
-        assert isinstance(found, MediaPlaylist)
-        return found
+        playlist = parse(text.body.decode())
+        assert isinstance(playlist, MediaPlaylist)
+        return playlist
 
     async def check_playlists(self, publication: Publication) -> None:
         """Check all current playlists."""
@@ -82,12 +82,12 @@ class PlaylistViewers:
             if playlist is not None:
                 self._check_playlist(run, name, playlist)
                 breaks = playlist.discontinuities
-                for index, one in enumerate(playlist.segments):
-                    breaks += one.discontinuity
-                    shape = (one.uri, one.discontinuity, breaks)
+                for index, segment in enumerate(playlist.segments):
+                    breaks += segment.discontinuity
+                    shape = (segment.uri, segment.discontinuity, breaks)
                     assert shapes.setdefault(playlist.sequence + index, shape) == shape
-        for address, seen in self._last_seen.items():
-            if self.clock.now - seen < WINDOW.kept_seconds:
+        for address, seen_at in self._last_seen.items():
+            if self.clock.now - seen_at < WINDOW.kept_seconds:
                 assert self.stage.disk.path(address).is_file(), "deleted too early"
         await self._check_variants(publication)
         edge = {address for texts in self.stage.edge.published for address in texts}
@@ -100,33 +100,33 @@ class PlaylistViewers:
 
         The exception are segments lost with the memory of an ended process, which are gaps now.
         """
-        numbers = [int(one.uri.removesuffix(".m4s")) for one in playlist.segments]
+        numbers = [int(segment.uri.removesuffix(".m4s")) for segment in playlist.segments]
         assert numbers == [playlist.sequence + index for index in range(len(numbers))]
         notes = self.notes(run)
         steps = notes.tail if notes is not None else ()
         sizes = {step.sequence: step.segments[name] for step in steps}
-        for number, one in zip(numbers, playlist.segments, strict=True):
+        for number, segment in zip(numbers, playlist.segments, strict=True):
             key = run, name, number
-            address = f"live/{HASH}/{run}/{name}/{one.uri}"
+            address = f"live/{HASH}/{run}/{name}/{segment.uri}"
             digest = 0
             self._in_memory.discard(key)
-            if not one.gap:
+            if not segment.gap:
                 digest = hash(self._read(key, address, sizes.get(number)))
-                assert self._exists(f"live/{HASH}/{run}/{name}/{one.map_uri}")
+                assert self._exists(f"live/{HASH}/{run}/{name}/{segment.map_uri}")
             elif number not in sizes:
                 self._in_memory.add(key)
-            now = (one.uri, one.gap, digest)
-            if key in self._lost and one.gap:
+            state = (segment.uri, segment.gap, digest)
+            if key in self._lost and segment.gap:
                 self._lost.discard(key)
-                self.seen[key] = now
-            assert self.seen.setdefault(key, now) == now
+                self.seen[key] = state
+            assert self.seen.setdefault(key, state) == state
 
     def _read(self, key: tuple[str, str, int], address: str, noted: StepSegment | None) -> bytes:
         """Read a segment from disk, or from memory if it is not stored."""
-        held = self.stage.edge.local_part(address)
-        if held is not None:
+        in_memory = self.stage.edge.local_part(address)
+        if in_memory is not None:
             self._in_memory.add(key)
-            return held
+            return in_memory
         data = self.stage.disk.path(address).read_bytes()
         if noted is None or noted.gap:  # the state could not be written
             self._in_memory.add(key)
@@ -153,9 +153,9 @@ class PlaylistViewers:
         if not publication.is_stored:
             return
         assert text is not None
-        found = parse(text.body.decode())
-        assert isinstance(found, MultivariantPlaylist)
-        assert {one.uri.split("/")[1] for one in found.variants} == set(RUNGS) - self._gaps
+        playlist = parse(text.body.decode())
+        assert isinstance(playlist, MultivariantPlaylist)
+        assert {each.uri.split("/")[1] for each in playlist.variants} == set(RUNGS) - self._gaps
 
     async def check_recovered(self, publication: Publication) -> None:
         """Check that disk and edge agree once there is space again, without orphaned files."""
@@ -163,16 +163,16 @@ class PlaylistViewers:
         await self.stage.same_everywhere(run)
         notes = self.notes(run)
         assert notes is not None
-        known = set(range(notes.oldest, notes.next_sequence))
+        sequences = set(range(notes.oldest, notes.next_sequence))
         folder = self.stage.disk.path(f"live/{HASH}/{run}")
-        assert {int(path.stem) for path in folder.glob("*/*.m4s")} <= known
+        assert {int(path.stem) for path in folder.glob("*/*.m4s")} <= sequences
         assert publication.end == notes.tail[-1].end > 0
         assert notes.tail[-1].gaps == frozenset()
 
     async def check_ended(self, publication: Publication) -> None:
         """Check that all playlists have their end."""
         for name in NAMES:
-            shown = await self.shown(publication.run, name)
-            assert shown is not None
-            assert shown.ended
+            playlist = await self.shown(publication.run, name)
+            assert playlist is not None
+            assert playlist.ended
             assert on_disk(self.stage.disk, name, publication.run).ended

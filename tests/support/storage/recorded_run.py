@@ -114,28 +114,28 @@ class RecorderFixture(msgspec.Struct):
     async def videos(self) -> list[VideoRecord]:
         project = await self.catalog.projects.find("1")
         assert project is not None
-        found = await self.catalog.videos.find_page(project, VideoQuery(), 1)
-        return list(reversed(found.items))
+        page = await self.catalog.videos.find_page(project, VideoQuery(), 1)
+        return list(reversed(page.items))
 
     async def whole(self, video: VideoRecord) -> WholeVideo:
-        found = await self.catalog.videos.find(video.id)
-        assert found is not None
-        return found
+        record = await self.catalog.videos.find(video.id)
+        assert record is not None
+        return record
 
     def folder(self, video: VideoRecord) -> Path:
         return self.disk.path(f"videos/{video.hash}/{video.media}")
 
     def variants(self, video: VideoRecord) -> MultivariantPlaylist:
-        found = parse((self.folder(video) / "index.m3u8").read_text())
-        assert isinstance(found, MultivariantPlaylist)
-        return found
+        playlist = parse((self.folder(video) / "index.m3u8").read_text())
+        assert isinstance(playlist, MultivariantPlaylist)
+        return playlist
 
     def playlist(self, video: VideoRecord, name: str) -> MediaPlaylist:
-        found = parse((self.folder(video) / name / "index.m3u8").read_text())
-        assert isinstance(found, MediaPlaylist)
-        assert found.ended
-        assert found.whole
-        return found
+        parsed = parse((self.folder(video) / name / "index.m3u8").read_text())
+        assert isinstance(parsed, MediaPlaylist)
+        assert parsed.ended
+        assert parsed.whole
+        return parsed
 
     async def check(self, video: VideoRecord, *, exact: bool = True) -> None:
         """Check that all listed objects exist, and that the sizes in the catalog are right.
@@ -204,19 +204,19 @@ async def run_recorder(
             frail = FailingObjects(disk, writes=writes)
             recorded: list[tuple[str, str, dict[str, object]]] = []
 
-            async def chronicle(stream: str, kind: str, facts: dict[str, object]) -> None:
+            async def record_event(stream: str, kind: str, facts: dict[str, object]) -> None:
                 recorded.append((stream, kind, facts))
 
             recorder = Recorder(
                 objects=frail,
                 catalog=FailingRecordingCatalog(catalog, frail),
-                free_bytes=lambda: made.free,
+                free_bytes=lambda: fixture.free,
                 min_free_bytes=min_free_bytes,
                 now_us=lambda: now_us,
                 name_of=lambda title: title.lower().replace(" ", "-"),
-                write_event=chronicle,
+                write_event=record_event,
             )
-            made = RecorderFixture(
+            fixture = RecorderFixture(
                 objects=frail,
                 catalog=catalog,
                 edge=CheckedEdge(disk),
@@ -227,6 +227,6 @@ async def run_recorder(
             async with asyncio.TaskGroup() as tasks:
                 running = tasks.create_task(recorder.run())
                 try:
-                    yield made
+                    yield fixture
                 finally:
                     running.cancel()

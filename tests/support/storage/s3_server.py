@@ -154,20 +154,20 @@ class S3Server:
     def versions(self, bucket: str, prefix: str) -> dict[str, str]:
         """Return the entity tags of all objects whose keys begin with a prefix, by key.
 
-        That of an object put in one piece is the MD5 of its bytes. Unlike `keys`, it connects from
-        the calling thread, which may be in another network namespace.
+        The tag of an object put in one piece is the MD5 of its bytes. Unlike `keys`, this connects
+        from the calling thread, which may be in another network namespace.
         """
-        found: dict[str, str] = {}
+        tags: dict[str, str] = {}
         while True:
-            asked = {"prefix": prefix, "marker": max(found, default="")}
-            page = ElementTree.fromstring(self._signed("GET", bucket, urlencode(asked)))
+            query = {"prefix": prefix, "marker": max(tags, default="")}
+            page = ElementTree.fromstring(self._signed("GET", bucket, urlencode(query)))
             listed = {
                 each.findtext("{*}Key", ""): each.findtext("{*}ETag", "").strip('"')
                 for each in page.iterfind("{*}Contents")
             }
-            found |= listed
+            tags |= listed
             if page.findtext("{*}IsTruncated") != "true":
-                return found
+                return tags
 
     def read(self, bucket: str, key: str) -> bytes:
         """Return an object's bytes; like `versions`, it connects from the calling thread."""
@@ -175,8 +175,8 @@ class S3Server:
 
     def keys(self, bucket: str, prefix: str) -> list[str]:
         """Return the sorted keys with a prefix."""
-        found = obstore.list(self.client(bucket), prefix)  # pyright: ignore[reportUnknownMemberType]
-        return sorted(each["path"] for some in found for each in some)
+        pages = obstore.list(self.client(bucket), prefix)  # pyright: ignore[reportUnknownMemberType]
+        return sorted(each["path"] for page in pages for each in page)
 
     def client(self, bucket: str) -> S3Store:
         """Return a third-party client for a bucket."""
@@ -205,8 +205,8 @@ class S3Server:
         if body:
             headers |= {"Content-MD5": digest, "Content-Type": kind}
         address = f"{self.endpoint}/{path}?{query}"
-        asked = urllib.request.Request(address, data=body, headers=headers, method=method)
-        with urllib.request.urlopen(asked, timeout=30) as answer:
+        request = urllib.request.Request(address, data=body, headers=headers, method=method)
+        with urllib.request.urlopen(request, timeout=30) as answer:
             return answer.read()
 
     def _answers(self) -> bool | None:
@@ -234,9 +234,9 @@ class S3Server:
                 cwd=self._folder,
             )  # fmt: skip
         assert guard.stdin is not None
-        held = stack or self._stack
-        held.callback(guard.wait, 20)
-        held.callback(guard.stdin.close)
+        cleanup = stack or self._stack
+        cleanup.callback(guard.wait, 20)
+        cleanup.callback(guard.stdin.close)
 
 
 @contextmanager

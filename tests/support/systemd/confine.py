@@ -43,12 +43,12 @@ REALTIME: Final = (1, 2, 6)  # SCHED_FIFO, SCHED_RR, SCHED_DEADLINE
 
 def directives(unit: Path) -> dict[str, list[str]]:
     """Return the values of a unit's directives; a repeated one has several."""
-    found: dict[str, list[str]] = {}
+    values: dict[str, list[str]] = {}
     for line in unit.read_text().splitlines():
         name, equals, value = line.partition("=")
         if equals and not line.startswith("#"):
-            found.setdefault(name, []).append(value)
-    return found
+            values.setdefault(name, []).append(value)
+    return values
 
 
 def system_calls(name: str) -> set[str]:
@@ -158,24 +158,24 @@ def _deny_families(allowed: set[int]) -> None:
 def main() -> None:
     """Apply the restrictions, then execute the command."""
     unit, *command = sys.argv[1:]
-    found = directives(Path(unit))
-    calls = _allowed(found["SystemCallFilter"])
-    os.umask(int(found["UMask"][-1], 8))
-    limit = int(found["LimitNOFILE"][-1])
+    settings = directives(Path(unit))
+    calls = _allowed(settings["SystemCallFilter"])
+    os.umask(int(settings["UMask"][-1], 8))
+    limit = int(settings["LimitNOFILE"][-1])
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     limit = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
     resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
-    if found["CapabilityBoundingSet"] == [""] and os.geteuid() == 0:
+    if settings["CapabilityBoundingSet"] == [""] and os.geteuid() == 0:
         last = int(Path("/proc/sys/kernel/cap_last_cap").read_text())
         for capability in range(last + 1):
             _prctl(PR_CAPBSET_DROP, capability)
-    if found["NoNewPrivileges"] == ["yes"]:
+    if settings["NoNewPrivileges"] == ["yes"]:
         _prctl(PR_SET_NO_NEW_PRIVS, 1)
-    if found["MemoryDenyWriteExecute"] == ["yes"]:
+    if settings["MemoryDenyWriteExecute"] == ["yes"]:
         _deny_writable_code()
-    if found["RestrictNamespaces"] == ["yes"] and found["RestrictRealtime"] == ["yes"]:
+    if settings["RestrictNamespaces"] == ["yes"] and settings["RestrictRealtime"] == ["yes"]:
         _deny_namespaces_and_realtime()
-    families = found["RestrictAddressFamilies"][-1].split()
+    families = settings["RestrictAddressFamilies"][-1].split()
     _deny_families({int(getattr(socket, family)) for family in families})
     listed = _Filter(REFUSE | errno.EPERM)
     for call in calls:

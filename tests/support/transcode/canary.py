@@ -40,15 +40,15 @@ class Canary:
         return ["the file was opened"] * (len(data) // _EVENT.size)
 
     def _called(self) -> list[str]:
-        found: list[str] = []
+        calls: list[str] = []
         while True:
             # The kernel establishes a connection before it is accepted.
             try:
                 line, (host, _) = self._server.accept()
             except BlockingIOError:
-                return found
+                return calls
             line.close()
-            found.append(f"{host} called")
+            calls.append(f"{host} called")
 
 
 @contextmanager

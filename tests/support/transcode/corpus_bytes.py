@@ -101,10 +101,12 @@ def inserted(data: bytes, parent: int, child: bytes) -> bytes:
 
 def moved_cluster(data: bytes, number: int, by: int) -> bytes:
     """Return a Matroska file with the timestamp of one cluster increased by `by` ms."""
-    found = [each for each in elements(data) if each.id == _TIMESTAMP][number]
-    time = int.from_bytes(data[found.content : found.end], "big") + by
+    timestamp = [each for each in elements(data) if each.id == _TIMESTAMP][number]
+    time = int.from_bytes(data[timestamp.content : timestamp.end], "big") + by
     return (
-        data[: found.content] + time.to_bytes(found.end - found.content, "big") + data[found.end :]
+        data[: timestamp.content]
+        + time.to_bytes(timestamp.end - timestamp.content, "big")
+        + data[timestamp.end :]
     )
 
 
@@ -122,11 +124,11 @@ def moved_block(data: bytes, track: int, number: int, by: int) -> bytes:
 
 def without_keyframes(data: bytes) -> bytes:
     """Return a Matroska file without keyframe flags."""
-    found = bytearray(data)
+    edited = bytearray(data)
     for each in elements(data):
         if each.id == _SIMPLE_BLOCK and data[each.content] == 0x81:
-            found[each.content + 3] &= ~_KEYFRAME & 0xFF
-    return bytes(found)
+            edited[each.content + 3] &= ~_KEYFRAME & 0xFF
+    return bytes(edited)
 
 
 def _eight_bytes(size: int) -> bytes:
@@ -159,7 +161,7 @@ def _tag(kind: int, time: int, body: bytes) -> bytes:
 def scrambled(data: bytes) -> bytes:
     """Return ffmpeg's transport stream with scrambled video and audio."""
     noise = random.Random(3)  # no secret
-    found = bytearray(data)
+    edited = bytearray(data)
     for index in range(0, len(data) - _TS_PACKET + 1, _TS_PACKET):
         number = int.from_bytes(data[index + 1 : index + 3], "big") & 0x1FFF
         has_field, has_payload = data[index + 3] & 0x20, data[index + 3] & 0x10
@@ -167,6 +169,6 @@ def scrambled(data: bytes) -> bytes:
             continue
         begin = index + 4 + (1 + data[index + 4] if has_field else 0)
         end = index + _TS_PACKET
-        found[begin:end] = noise.randbytes(end - begin)
-        found[index + 3] |= 0x80
-    return bytes(found)
+        edited[begin:end] = noise.randbytes(end - begin)
+        edited[index + 3] |= 0x80
+    return bytes(edited)

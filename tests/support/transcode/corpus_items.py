@@ -53,12 +53,12 @@ def line_of(item: Item) -> str:
     """Return an item's line in the table of `docs/formats.md`."""
     if item.refused:
         return f"| {item.title} | `{item.file}` | refused: {item.refused} |"
-    found: list[str] = []
+    contents: list[str] = []
     if item.size is not None:
-        found.append(f"{item.size[0]}x{item.size[1]}{', its own packets' if item.own else ''}")
+        contents.append(f"{item.size[0]}x{item.size[1]}{', its own packets' if item.own else ''}")
     if item.sound:
-        found.append("its own sound" if item.kept else "sound")
-    outcome = "; ".join(found) + (f". {item.warning}" if item.warning else "")
+        contents.append("its own sound" if item.kept else "sound")
+    outcome = "; ".join(contents) + (f". {item.warning}" if item.warning else "")
     return f"| {item.title} | `{item.file}` | {outcome} |"
 
 

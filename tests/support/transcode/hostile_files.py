@@ -91,14 +91,14 @@ def track(dref: bytes, *tables: bytes, edits: bytes = b"") -> bytes:
         struct.pack(">IIIH", 72 << 16, 72 << 16, 0, 1), bytes(32), struct.pack(">Hh", 24, -1),
         atom(b"avcC", _AVCC),
     )  # fmt: skip
-    given = {each[4:8] for each in tables}
+    present = {each[4:8] for each in tables}
     usual = (
         full(b"stts", struct.pack(">III", 1, 3, 1000)),
         full(b"stsc", struct.pack(">IIII", 1, 1, 3, 1)),
         full(b"stsz", struct.pack(">II", 100, 3)),
         full(b"stco", struct.pack(">II", 1, 0)),
     )
-    tables += tuple(each for each in usual if each[4:8] not in given)
+    tables += tuple(each for each in usual if each[4:8] not in present)
     stbl = atom(b"stbl", full(b"stsd", struct.pack(">I", 1), entry), *tables)
     dinf = atom(b"dinf", full(b"dref", struct.pack(">I", 1), dref))
     minf = atom(b"minf", full(b"vmhd", bytes(8)), dinf, stbl)

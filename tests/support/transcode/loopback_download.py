@@ -49,20 +49,20 @@ async def download_from(
     bounds: DownloadLimits | None = None,
 ) -> Downloaded:
     """Download a file, with loopback allowed and short pauses."""
-    given = bounds or DownloadLimits(max_bytes=64 * MiB, ports=frozenset())
-    given = msgspec.structs.replace(given, ports=frozenset({80, port}), pause_seconds=0.001)
+    limits = bounds or DownloadLimits(max_bytes=64 * MiB, ports=frozenset())
+    limits = msgspec.structs.replace(limits, ports=frozenset({80, port}), pause_seconds=0.001)
     progress: list[tuple[int, int | None]] = []
 
-    async def tell(received: int, size: int | None) -> None:
+    async def note_progress(received: int, size: int | None) -> None:
         progress.append((received, size))
 
-    async with open_file(folder, given.max_bytes) as inflow:
+    async with open_file(folder, limits.max_bytes) as inflow:
         await download(
-            parse_web_address(url, given.ports),
+            parse_web_address(url, limits.ports),
             inflow,
             client=remote or ImportClient(allowed=LOOPBACK),
-            limits=given,
-            on_progress=tell,
+            limits=limits,
+            on_progress=note_progress,
         )
         await inflow.flush()
         return Downloaded(await asyncio.to_thread(inflow.path.read_bytes), progress)
@@ -79,7 +79,7 @@ async def refusal_by(
 
 
 def always_respond(whole: bytes) -> Responder:
-    async def say(_: WebRequest, writer: asyncio.StreamWriter) -> None:
+    async def respond(_: WebRequest, writer: asyncio.StreamWriter) -> None:
         writer.write(whole)
 
-    return say
+    return respond

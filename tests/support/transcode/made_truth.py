@@ -63,16 +63,16 @@ async def false_claims(
     `seconds` is its expected length; `sound` and `picture` are what it should have.
     """
     variants = await vod.variants(whole)
-    uris = [each.uri for each in (*variants.variants, *variants.sounds)]
-    made = {uri: await _rendition(vod, whole, uri) for uri in dict.fromkeys(uris)}
-    found: list[str] = []
-    for each in made.values():
-        found += [f"{each.name}: {what}" for what in _false_segments(each)]
-    found += _false_variants(variants, made, await _subtitle_peak(vod, whole, variants))
-    found += _false_lengths(whole, list(made.values()), seconds)
+    uris = [rendition.uri for rendition in (*variants.variants, *variants.sounds)]
+    renditions = {uri: await _rendition(vod, whole, uri) for uri in dict.fromkeys(uris)}
+    claims: list[str] = []
+    for rendition in renditions.values():
+        claims += [f"{rendition.name}: {claim}" for claim in _false_segments(rendition)]
+    claims += _false_variants(variants, renditions, await _subtitle_peak(vod, whole, variants))
+    claims += _false_lengths(whole, list(renditions.values()), seconds)
     if bool(variants.sounds) is not (sound and picture):
-        found.append(f"{len(variants.sounds)} audio renditions")
-    return [*found, *await _false_posters(vod, whole, variants)]
+        claims.append(f"{len(variants.sounds)} audio renditions")
+    return [*claims, *await _false_posters(vod, whole, variants)]
 
 
 def peak_rate(playlist: MediaPlaylist, sizes: list[int]) -> float:
@@ -124,67 +124,69 @@ def _decoded(data: bytes) -> _Decoded:
     )
 
 
-def _false_segments(made: _Rendition) -> list[str]:
-    found: list[str] = []
-    listed: list[PlaylistSegment] = list(made.playlist.segments)
-    begins = [each.begin for each in made.segments]
-    last = made.segments[-1]
+def _false_segments(rendition: _Rendition) -> list[str]:
+    claims: list[str] = []
+    listed: list[PlaylistSegment] = list(rendition.playlist.segments)
+    begins = [each.begin for each in rendition.segments]
+    last = rendition.segments[-1]
     # A picture is shown until the next one, regardless of its duration.
-    lengths = [other - one for one, other in pairwise(begins)] + [last.end - last.begin]
+    lengths = [following - begin for begin, following in pairwise(begins)] + [last.end - last.begin]
     for number, (segment, length) in enumerate(zip(listed, lengths, strict=True)):
         claimed = segment.duration / VIDEO_SCALE
         slack = max(_SLACK, last.step) if number == len(listed) - 1 else _SLACK
         if abs(claimed - length) > slack:
-            found.append(f"segment {number} claims {claimed:.3f} s and has {length:.3f} s")
-        if not made.playlist.fits(segment.duration):
-            found.append(f"segment {number} exceeds the target {made.playlist.target} s")
-    return found
+            claims.append(f"segment {number} claims {claimed:.3f} s and has {length:.3f} s")
+        if not rendition.playlist.fits(segment.duration):
+            claims.append(f"segment {number} exceeds the target {rendition.playlist.target} s")
+    return claims
 
 
 def _false_variants(
-    variants: MultivariantPlaylist, made: dict[str, _Rendition], subtitles: float
+    variants: MultivariantPlaylist, renditions: dict[str, _Rendition], subtitles: float
 ) -> list[str]:
-    sounds = [made[each.uri] for each in variants.sounds]
-    found: list[str] = []
+    sounds = [renditions[each.uri] for each in variants.sounds]
+    claims: list[str] = []
     for variant in variants.variants:
-        each = made[variant.uri]
-        peak = sum(one.peak for one in (each, *sounds)) + subtitles
+        each = renditions[variant.uri]
+        peak = sum(media.peak for media in (each, *sounds)) + subtitles
         # A short last segment counts for the average only.
-        most = sum(max(one.peak, one.average) for one in (each, *sounds)) + subtitles
+        most = sum(max(media.peak, media.average) for media in (each, *sounds)) + subtitles
         if not peak <= variant.bandwidth <= _ROUNDED * most:
-            found.append(f"{each.name}: BANDWIDTH is {variant.bandwidth}, the peak is {peak:.0f}")
-        found += [f"{each.name}: {what}" for what in _false_tracks(variant, each, variants)]
-    return found
+            claims.append(f"{each.name}: BANDWIDTH is {variant.bandwidth}, the peak is {peak:.0f}")
+        claims += [f"{each.name}: {claim}" for claim in _false_tracks(variant, each, variants)]
+    return claims
 
 
-def _false_tracks(variant: Variant, made: _Rendition, variants: MultivariantPlaylist) -> list[str]:
-    found: list[str] = []
-    kinds = {"avc1": made.segments[0].size is not None}
+def _false_tracks(
+    variant: Variant, rendition: _Rendition, variants: MultivariantPlaylist
+) -> list[str]:
+    claims: list[str] = []
+    kinds = {"avc1": rendition.segments[0].size is not None}
     kinds["mp4a"] = bool(variants.sounds) or not kinds["avc1"]
-    for kind, there in kinds.items():
-        if any(codec.startswith(kind) for codec in variant.codecs) is not there:
-            found.append(f"CODECS is {variant.codecs}")
-    sizes = {each.size for each in made.segments}
+    for kind, expected in kinds.items():
+        if any(codec.startswith(kind) for codec in variant.codecs) is not expected:
+            claims.append(f"CODECS is {variant.codecs}")
+    sizes = {each.size for each in rendition.segments}
     if sizes != {(variant.width, variant.height) if kinds["avc1"] else None}:
-        found.append(f"RESOLUTION is {variant.width}x{variant.height}, pictures are {sizes}")
-    steps = [each.step for each in made.segments if each.frames > 2]
+        claims.append(f"RESOLUTION is {variant.width}x{variant.height}, pictures are {sizes}")
+    steps = [each.step for each in rendition.segments if each.frames > 2]
     if kinds["avc1"] and steps:
         rate, fastest = variant.frame_rate / 1000, 1 / min(steps)
         # The declared rate is frames by duration, with an error of one frame per segment.
-        if abs(rate - fastest) > _RATE_SLACK * fastest + 1 / made.playlist.target:
-            found.append(f"FRAME-RATE is {rate:.3f}, pictures come at {fastest:.3f}")
-    return found
+        if abs(rate - fastest) > _RATE_SLACK * fastest + 1 / rendition.playlist.target:
+            claims.append(f"FRAME-RATE is {rate:.3f}, pictures come at {fastest:.3f}")
+    return claims
 
 
-def _false_lengths(whole: WholeVideo, made: list[_Rendition], seconds: float) -> list[str]:
+def _false_lengths(whole: WholeVideo, renditions: list[_Rendition], seconds: float) -> list[str]:
     length = whole.video.length_us / MICROSECONDS
-    longest = max(each.playlist.duration for each in made) / VIDEO_SCALE
-    found: list[str] = []
+    longest = max(each.playlist.duration for each in renditions) / VIDEO_SCALE
+    claims: list[str] = []
     if abs(length - longest) > 0.1:
-        found.append(f"the length is {length:.3f} s, the playlists have {longest:.3f} s")
+        claims.append(f"the length is {length:.3f} s, the playlists have {longest:.3f} s")
     if abs(length - seconds) > max(0.1, seconds / 20):
-        found.append(f"the length is {length:.3f} s instead of {seconds:.3f} s")
-    return found
+        claims.append(f"the length is {length:.3f} s instead of {seconds:.3f} s")
+    return claims
 
 
 async def _subtitle_peak(

@@ -37,24 +37,24 @@ def staircase(path: Path, *, steps: int, first: int = 0, rate: int = 25) -> Path
 
 def record(folder: Path, *epochs: int) -> EngineOutput:
     """Run an engine; each epoch has so many steps, and its own init section."""
-    given: list[list[EngineOrder]] = []
-    done = 0
+    batches: list[list[EngineOrder]] = []
+    so_far = 0
     for number, steps in enumerate(epochs):
         source = source_of(
-            staircase(folder / f"{number}.flv", steps=steps, first=done, rate=25 + 5 * number)
+            staircase(folder / f"{number}.flv", steps=steps, first=so_far, rate=25 + 5 * number)
         )
         order = begin(
             source,
             ladder=_LADDER,
             epoch=number,
-            start=ORIGIN + done * STEP * 90_000,
-            sequence=done,
+            start=ORIGIN + so_far * STEP * 90_000,
+            sequence=so_far,
             discontinuity=number > 0,
             reuse=False,
         )
-        given.append(orders(source, order))
-        done += steps
-    return run(*given)
+        batches.append(orders(source, order))
+        so_far += steps
+    return run(*batches)
 
 
 async def add_recording(

@@ -47,9 +47,9 @@ class VodFixture(msgspec.Struct, frozen=True):
 
     async def lease(self, later_us: int = 0) -> HeldJob:
         """Lease the job that is due at `later_us` from now."""
-        held = await self.catalog.jobs.lease(secrets.token_hex(8), now_us() + later_us)
-        assert held is not None
-        return held
+        job = await self.catalog.jobs.lease(secrets.token_hex(8), now_us() + later_us)
+        assert job is not None
+        return job
 
     async def transcode(self, path: Path) -> WholeVideo:
         """Transcode a file in one attempt, and return the video."""
@@ -90,17 +90,17 @@ class VodFixture(msgspec.Struct, frozen=True):
 
     async def variants(self, whole: WholeVideo) -> MultivariantPlaylist:
         video = whole.video
-        found = parse(
+        playlist = parse(
             (await self.objects.get(f"videos/{video.hash}/{video.media}/index.m3u8")).decode()
         )
-        assert isinstance(found, MultivariantPlaylist)
-        return found
+        assert isinstance(playlist, MultivariantPlaylist)
+        return playlist
 
     async def playlist(self, whole: WholeVideo, uri: str) -> MediaPlaylist:
         """Return a rendition's playlist by its URI in the multivariant playlist."""
-        found = parse((await self.objects.get(f"videos/{whole.video.hash}/{uri}")).decode())
-        assert isinstance(found, MediaPlaylist)
-        return found
+        parsed = parse((await self.objects.get(f"videos/{whole.video.hash}/{uri}")).decode())
+        assert isinstance(parsed, MediaPlaylist)
+        return parsed
 
     async def segment_bytes(
         self, whole: WholeVideo, uri: str, segment: PlaylistSegment
@@ -118,7 +118,7 @@ class VodFixture(msgspec.Struct, frozen=True):
         """Return each rendition's media, as one file per init section."""
         variants = await self.variants(whole)
         uris = [*(each.uri for each in variants.variants), *(each.uri for each in variants.sounds)]
-        found: dict[str, list[bytes]] = {}
+        files: dict[str, list[bytes]] = {}
         for uri in dict.fromkeys(uris):
             folder = f"videos/{whole.video.hash}/{uri.removesuffix('/index.m3u8')}"
             joined: dict[str, bytes] = {}
@@ -127,8 +127,8 @@ class VodFixture(msgspec.Struct, frozen=True):
                 if segment.map_uri not in joined:
                     joined[segment.map_uri] = await self._get(f"{folder}/{segment.map_uri}")
                 joined[segment.map_uri] += await self._get(f"{folder}/{segment.uri}")
-            found[folder.rsplit("/", 1)[1]] = list(joined.values())
-        return found
+            files[folder.rsplit("/", 1)[1]] = list(joined.values())
+        return files
 
 
 @asynccontextmanager
@@ -141,7 +141,7 @@ async def vod_fixture(
 ) -> AsyncGenerator[VodFixture]:
     """Open the catalog and the objects in a folder, which may exist already.
 
-    `media` is another folder for the objects, `store` another store, `place` another catalog.
+    `media` is another folder for the objects, `store` another store, `location` another catalog.
     """
     async with open_catalog(
         location or migrated(folder / "catalog.sqlite"), migrate=True

