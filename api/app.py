@@ -87,7 +87,7 @@ _CONTROLLERS: Final = (
     CountriesController,
     ResolutionsController,
 )
-# Of a service that takes uploads, and stores videos.
+# Only for a service with an intake of uploads.
 _UPLOAD_CONTROLLERS: Final = (
     VideoUploadController,
     VideoFilesController,
@@ -105,7 +105,7 @@ class _OwnRouter(Router):
     """A router of one application alone.
 
     Litestar copies a router that it registers, handler by handler, so that others can register it,
-    too. That takes a third of what it takes to make an application.
+    too. The copies take a third of the time to build an application.
     """
 
     def __deepcopy__(self, memo: dict[int, object]) -> Self:

@@ -36,12 +36,12 @@ class BenchService(msgspec.Struct, frozen=True):
         )
         with urllib.request.urlopen(request, timeout=10) as answer:
             text = answer.read().decode()
-        found: dict[tuple[str, str, str], float] = {}
+        values: dict[tuple[str, str, str], float] = {}
         for name, labels, value in _METRIC.findall(text):
-            named = dict(re.findall(r'(\w+)="([^"]*)"', labels))
-            if "stream" in named:
-                found[name, named["stream"], named.get("rendition", "")] = float(value)
-        return found
+            fields = dict(re.findall(r'(\w+)="([^"]*)"', labels))
+            if "stream" in fields:
+                values[name, fields["stream"], fields.get("rendition", "")] = float(value)
+        return values
 
     def add_stream(self, title: str) -> tuple[str, str]:
         """Add a stream, and return its hash and its key."""
@@ -95,7 +95,7 @@ def _read_welcome(process: subprocess.Popen[bytes]) -> str:
 
 
 def _search(pattern: str, printed: str) -> str:
-    found = re.search(pattern, printed)
-    if found is None:
+    match = re.search(pattern, printed)
+    if match is None:
         raise SystemExit(f"the service did not start: {printed}")
-    return found[1]
+    return match[1]

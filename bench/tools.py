@@ -18,10 +18,10 @@ def tool(name: str, package: str) -> str:
     Raises:
         ToolMissing: it is not installed.
     """
-    found = shutil.which(name) or shutil.which(name, path="/usr/sbin:/sbin")
-    if found is None:
+    path = shutil.which(name) or shutil.which(name, path="/usr/sbin:/sbin")
+    if path is None:
         raise ToolMissing(f"{name} is missing: apt-get install {package}")
-    return found
+    return path
 
 
 def install(folder: Path) -> Path:

@@ -66,7 +66,7 @@ def _settings_options(command: Command) -> Command:
     return command
 
 
-def _read(config: Path | None, **given: str | None) -> tuple[ServiceSettings, dict[str, str]]:
+def _read(config: Path | None, **arguments: str | None) -> tuple[ServiceSettings, dict[str, str]]:
     names = {
         "data": ("data",),
         "http_listen": ("http.listen",),
@@ -76,7 +76,7 @@ def _read(config: Path | None, **given: str | None) -> tuple[ServiceSettings, di
         "status_listen": ("status.listen", "ingest.status"),
     }
     options = {
-        name: value for key, value in given.items() if value is not None for name in names[key]
+        name: value for key, value in arguments.items() if value is not None for name in names[key]
     }
     try:
         return load_settings(file=config, environment=os.environ, options=options)
@@ -96,30 +96,30 @@ def main(context: click.Context) -> None:
 
 @main.command()
 @_settings_options
-def serve(config: Path | None, **given: str | None) -> None:
+def serve(config: Path | None, **arguments: str | None) -> None:
     """Run the whole service in this process."""
-    _run("serve", _read(config, **given)[0])
+    _run("serve", _read(config, **arguments)[0])
 
 
 @main.command()
 @_settings_options
-def ingest(config: Path | None, **given: str | None) -> None:
+def ingest(config: Path | None, **arguments: str | None) -> None:
     """Run only ingest: accept encoders and transcode live streams."""
-    _run("ingest", _read(config, **given)[0])
+    _run("ingest", _read(config, **arguments)[0])
 
 
 @main.command()
 @_settings_options
-def api(config: Path | None, **given: str | None) -> None:
+def api(config: Path | None, **arguments: str | None) -> None:
     """Run only the API, the pages and the playlists, next to `headend ingest`."""
-    _run("api", _read(config, **given)[0])
+    _run("api", _read(config, **arguments)[0])
 
 
 @main.command()
 @_settings_options
-def transcode(config: Path | None, **given: str | None) -> None:
+def transcode(config: Path | None, **arguments: str | None) -> None:
     """Run only workers for uploaded files; any number of these processes may run."""
-    _run("transcode", _read(config, **given)[0])
+    _run("transcode", _read(config, **arguments)[0])
 
 
 @main.command()
@@ -131,9 +131,9 @@ def transcode(config: Path | None, **given: str | None) -> None:
     show_default=True,
     help="Seconds after which the primary's encoder is killed; 0: never.",
 )
-def demo(config: Path | None, every: float, **given: str | None) -> None:
+def demo(config: Path | None, every: float, **arguments: str | None) -> None:
     """Run the service with two test encoders, one of which is killed repeatedly."""
-    _run("serve", _read(config, **given)[0], demo=every)
+    _run("serve", _read(config, **arguments)[0], demo=every)
 
 
 def _run(role: str, settings: ServiceSettings, *, demo: float | None = None) -> None:
@@ -156,9 +156,9 @@ def _run(role: str, settings: ServiceSettings, *, demo: float | None = None) -> 
 @main.command("settings")
 @_settings_options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def show_settings(config: Path | None, *, as_json: bool, **given: str | None) -> None:
+def show_settings(config: Path | None, *, as_json: bool, **arguments: str | None) -> None:
     """Print every setting with its value, unit, source and meaning."""
-    lines = explain(*_read(config, **given))
+    lines = explain(*_read(config, **arguments))
     if as_json:
         click.echo(
             json.dumps([{f: getattr(line, f) for f in line.__struct_fields__} for line in lines])
@@ -190,12 +190,12 @@ def migrate(
     media_to: str | None,
     media_endpoint: str | None,
     media_region: str | None,
-    **given: str | None,
+    **arguments: str | None,
 ) -> None:
     """Create the data folder and its database, or migrate an older database."""
     if media_to is None and (media_endpoint or media_region):
         raise click.UsageError("--media-endpoint and --media-region need --media-to")
-    settings = _read(config, **given)[0]
+    settings = _read(config, **arguments)[0]
     folder = Path(settings.data)
     try:
         if media_to is not None:
@@ -222,15 +222,15 @@ def _copy_media(settings: ServiceSettings, target: MediaTarget) -> None:
     """Copy the media; print what was copied, and which settings are to be changed."""
     terminal = sys.stderr.isatty()
 
-    def report(done: CopyProgress) -> None:
+    def report(progress: CopyProgress) -> None:
         text = (
-            f"{done.folders:,} of {done.of_folders:,} folders, {done.objects:,} objects,"
-            f" {size_text(done.bytes)}"
+            f"{progress.folders:,} of {progress.of_folders:,} folders,"
+            f" {progress.objects:,} objects, {size_text(progress.bytes)}"
         )
         click.echo(f"\r{text:<70}", err=True, nl=False)
 
     try:
-        done = copy_media(settings, target, report if terminal else lambda _: None)
+        result = copy_media(settings, target, report if terminal else lambda _: None)
     except ObjectError as error:
         raise click.ClickException(
             f"copying to {target.location} failed: {error}; not all media are copied: the same"
@@ -240,10 +240,10 @@ def _copy_media(settings: ServiceSettings, target: MediaTarget) -> None:
         if terminal:
             click.echo(err=True)
     source = media_place(settings)
-    more = f", and {done.more:,} more" if done.more else ""
+    more = f", and {result.more:,} more" if result.more else ""
     click.echo(
-        f"copied {done.copied:,} objects, {size_text(done.copied_bytes)}: {target.location} has all"
-        f" {done.objects:,} objects of {source}, {size_text(done.bytes)}{more}"
+        f"copied {result.copied:,} objects, {size_text(result.copied_bytes)}: {target.location}"
+        f" has all {result.objects:,} objects of {source}, {size_text(result.bytes)}{more}"
     )
     click.echo(f"start with {target.advice}; nothing was removed from {source}")
 
@@ -264,12 +264,12 @@ def _copy_media(settings: ServiceSettings, target: MediaTarget) -> None:
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def doctor(
-    config: Path | None, *, cleans: bool, confirms: bool, as_json: bool, **given: str | None
+    config: Path | None, *, cleans: bool, confirms: bool, as_json: bool, **arguments: str | None
 ) -> None:
     """Examine the installation; the exit code is 1 if an operator must act."""
     if confirms and not cleans:
         raise click.UsageError("--confirm needs --clean")
-    settings = _read(config, **given)[0]
+    settings = _read(config, **arguments)[0]
     if cleans:
         try:
             removed = asyncio.run(clean(settings, wall_clock_us(), confirmed=confirms))
@@ -283,9 +283,9 @@ def doctor(
 
 @main.command()
 @_settings_options
-def streams(config: Path | None, **given: str | None) -> None:
+def streams(config: Path | None, **arguments: str | None) -> None:
     """Print every stream with its hash and stream key."""
-    settings = _read(config, **given)[0]
+    settings = _read(config, **arguments)[0]
 
     async def work(catalog: Catalog) -> None:
         for record in await catalog.streams.find_all():
@@ -296,10 +296,10 @@ def streams(config: Path | None, **given: str | None) -> None:
 
 @main.command()
 @_settings_options
-def hosts(config: Path | None, **given: str | None) -> None:
+def hosts(config: Path | None, **arguments: str | None) -> None:
     """Print the processes that receive streams: name, role, version, seconds since each was seen,
     alive or gone, streams that it owns, address that others relay to, streams that it may own."""
-    settings = _read(config, **given)[0]
+    settings = _read(config, **arguments)[0]
 
     async def work(catalog: Catalog) -> None:
         if not catalog.is_shared:
@@ -318,9 +318,9 @@ def hosts(config: Path | None, **given: str | None) -> None:
 
 @main.command()
 @_settings_options
-def broadcaster(config: Path | None, **given: str | None) -> None:
+def broadcaster(config: Path | None, **arguments: str | None) -> None:
     """Print the credentials for publishing events over HTTP: app, key, secret."""
-    settings = _read(config, **given)[0]
+    settings = _read(config, **arguments)[0]
 
     async def work(catalog: Catalog) -> None:
         first = await catalog.installation.find()
@@ -339,9 +339,9 @@ def broadcaster(config: Path | None, **given: str | None) -> None:
 @main.command("console-link")
 @click.option("--token", "number", type=int, help="Number of the token; default: the owner's.")
 @_settings_options
-def print_console_link(*, number: int | None, config: Path | None, **given: str | None) -> None:
+def print_console_link(*, number: int | None, config: Path | None, **arguments: str | None) -> None:
     """Print an address that signs a browser in to the console, once and within 15 minutes."""
-    settings = _read(config, **given)[0]
+    settings = _read(config, **arguments)[0]
     http = settings.http
     base = public_base(http.public_url, "http", http.listen, parse(http.listen)[1], "")
 
@@ -365,10 +365,10 @@ def token() -> None:
 @click.option("--write", is_flag=True, help="Allow changes, not only reading.")
 @_settings_options
 def token_create(
-    name: str, *, project: int | None, write: bool, config: Path | None, **given: str | None
+    name: str, *, project: int | None, write: bool, config: Path | None, **arguments: str | None
 ) -> None:
     """Create a token and print it; it cannot be shown again."""
-    settings = _read(config, **given)[0]
+    settings = _read(config, **arguments)[0]
 
     async def work(catalog: Catalog) -> None:
         record, text = await catalog.tokens.add(name, project, write=write, now_us=wall_clock_us())
@@ -379,9 +379,9 @@ def token_create(
 
 @token.command("list")
 @_settings_options
-def token_list(config: Path | None, **given: str | None) -> None:
+def token_list(config: Path | None, **arguments: str | None) -> None:
     """Print the tokens without their secrets: number, rights, project, name, and by which made."""
-    settings = _read(config, **given)[0]
+    settings = _read(config, **arguments)[0]
 
     async def work(catalog: Catalog) -> None:
         for record in await catalog.tokens.find_all():
@@ -400,10 +400,10 @@ def token_list(config: Path | None, **given: str | None) -> None:
 )
 @_settings_options
 def token_revoke(
-    number: int, *, descendants: bool, config: Path | None, **given: str | None
+    number: int, *, descendants: bool, config: Path | None, **arguments: str | None
 ) -> None:
     """Revoke a token."""
-    settings = _read(config, **given)[0]
+    settings = _read(config, **arguments)[0]
 
     async def work(catalog: Catalog) -> None:
         if await catalog.tokens.find(number) is None:

@@ -13,7 +13,7 @@ _NO_OWNER: Final = "there is no token for all projects that may write: `headend 
 
 
 class NoSuchToken(Exception):
-    """No token can be signed in with; the message gives the cause."""
+    """There is no token to sign in with; the message gives the cause."""
 
 
 async def console_link(catalog: Catalog, http: str, now_us: int, token: int | None = None) -> str:
@@ -22,7 +22,7 @@ async def console_link(catalog: Catalog, http: str, now_us: int, token: int | No
     `http` is the base URL of the service.
 
     Raises:
-        NoSuchToken: There is no such token, or it has been revoked.
+        NoSuchToken: there is no such token, or it has been revoked.
     """
     if token is None:
         token = next((each.id for each in await catalog.tokens.find_all() if _is_owner(each)), None)
@@ -36,7 +36,7 @@ async def console_link(catalog: Catalog, http: str, now_us: int, token: int | No
 
 
 async def first_link(catalog: Catalog, http: str, now_us: int) -> str | None:
-    """Return such an address while no browser has signed in yet; later None."""
+    """Return an address for the oldest owner; None once a browser has signed in, or without one."""
     if await catalog.sessions.has_any():
         return None
     try:

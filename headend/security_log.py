@@ -47,13 +47,13 @@ class _Events(QueueHandler):
         now = self._clock()
         for summary in self._throttle.finished_summaries(now):
             facts = {"event": summary.event, "more": summary.count, "seconds": summary.seconds}
-            self._put(record, facts)
+            self._enqueue_line(record, facts)
         event = record.getMessage()
         facts = {name: value for name in _FACTS if (value := getattr(record, name, None))}
         if self._throttle.should_log(event, "", str(facts.get("peer", "")), now):
-            self._put(record, {"event": event, **facts})
+            self._enqueue_line(record, {"event": event, **facts})
 
-    def _put(self, record: logging.LogRecord, facts: dict[str, Any]) -> None:
+    def _enqueue_line(self, record: logging.LogRecord, facts: dict[str, Any]) -> None:
         moment = datetime.datetime.fromtimestamp(record.created, datetime.UTC)
         line = {"time": moment.isoformat(timespec="milliseconds"), **facts}
         passed = logging.makeLogRecord({"msg": json.dumps(line), "levelno": logging.INFO})

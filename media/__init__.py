@@ -4,7 +4,7 @@ Pure: no clock, no socket, no file, no codec library. Every other package may im
 imports none of them.
 
 Read in this order: `ticks` (units of time), `track` and `packet` (what a source sends), `ladder`
-(the renditions made of it), `stream_keys` (who publishes), `encoder_report` (what is measured of
-an encoder), then `hls` and `codecs`. `networks` holds what limits count a client by; `countries`,
-`languages` and `no_op` are small tables and stand-ins.
+(the renditions made of it), `stream_keys` (the keys of publishers), `encoder_report` (measurements
+of an encoder), then `hls` and `codecs`. `networks` derives the network by which limits count a
+client; `countries` and `languages` are tables, `no_op` has callbacks that do nothing.
 """

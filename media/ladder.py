@@ -25,10 +25,10 @@ __all__ = [
     "ladder_for",
 ]
 
-# The name of the audio rendition, of which every run has exactly one.
+# The name of the audio rendition; every run has exactly one.
 AUDIO_RENDITION = "audio"
-# The most that it reaches in 2 s, in bit/s: AAC at 128 kbit/s peaks at 133 where noise begins, and
-# its container adds 5.
+# The highest bit rate that it reaches over 2 s, in bit/s: AAC at 128 kbit/s peaks at 133 where
+# noise begins, and its container adds 5.
 AUDIO_PEAK_RATE: Final = 150_000
 # What a live encoder may send at once beyond its rate, in seconds of that rate. More gains nothing:
 # SSIM of sport, talk and screen is the same to 0.002 with 0.5, 1 and 2 s.
@@ -134,20 +134,20 @@ def ladder_for(width: int, height: int, active: frozenset[str]) -> Ladder:
     `active` are the labels that the stream's owner enabled. If none of them is at or below the
     source, the source's own box is the only rung: a stream always has a picture.
     """
-    own = box_of(width, height)
-    place = BOXES.index(own)
+    source_box = box_of(width, height)
+    place = BOXES.index(source_box)
     lower = [box for box in BOXES[_FIRST_ORDINARY:place] if box.label in active]
     rungs: list[Rendition] = []
-    if own.label in active or not lower:
+    if source_box.label in active or not lower:
         even = (width // 2 * 2, height // 2 * 2)
-        fits = own.holds(width, height)
-        size = even if fits else _fit(own, width, height)
+        fits = source_box.holds(width, height)
+        size = even if fits else _fit(source_box, width, height)
         rungs.append(
             Rendition(
-                name=own.label,
+                name=source_box.label,
                 width=size[0],
                 height=size[1],
-                rate=own.rate,
+                rate=source_box.rate,
                 source_size=fits and size == (width, height),
             )
         )

@@ -1,9 +1,9 @@
 """Measures when an event loop was held up, so that its peers are not mistaken for silent.
 
 While a loop is held up it reads no socket and its timers run late. Afterwards the timers run before
-the data that has arrived meanwhile is read: an encoder seems silent, a deadline missed. A regular
-beat detects that. Silence is measured up to `read_until`, deadlines of peers with `elapsed`, which
-excludes the lag. Pure; times are seconds of the loop's monotonic clock.
+the data that has arrived meanwhile is read: an encoder seems silent, and a deadline seems missed. A
+regular beat detects that. Silence is measured up to `read_until`, deadlines of peers with
+`elapsed`, which excludes the lag. Pure; times are seconds of the loop's monotonic clock.
 """
 
 from collections import deque

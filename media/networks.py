@@ -1,4 +1,4 @@
-"""The networks that limits count a client by.
+"""The network of an address, by which limits count clients.
 
 A site with IPv6 has 2**64 addresses in each of its networks, and a privacy extension uses many of
 them, so an IPv6 address counts for its /64. One customer often has a whole /48, which is 65 536 of

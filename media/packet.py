@@ -8,7 +8,7 @@ from media.track import Track
 
 __all__ = ["PACKET_OVERHEAD", "MediaPacket"]
 
-# What a packet takes in memory beside its data: 163 bytes in a GOP buffer, 243 in the queue of an
+# The memory that a packet takes besides its data: 163 bytes in a GOP buffer, 243 in the queue of an
 # engine. A flood of empty packets must not fit into a bound that counts their data alone.
 PACKET_OVERHEAD: Final = 256
 
@@ -29,5 +29,5 @@ class MediaPacket(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def memory_bytes(self) -> int:
-        """What it takes in memory, in bytes."""
+        """The memory that the packet takes, in bytes."""
         return len(self.data) + PACKET_OVERHEAD

@@ -71,28 +71,32 @@ def read(pin: Pin) -> Release:
 def examine(pins: Iterable[Pin], read: Read = read) -> dict[Pin, list[str] | None]:
     """Return the advisories of each pin; None if the registry cannot be reached."""
 
-    def one(pin: Pin) -> list[str] | None:
+    def examine_one(pin: Pin) -> list[str] | None:
         try:
             return advisories_of(read(pin))
         except (OSError, ValueError):
             return None
 
-    wanted = sorted(set(pins))
+    unique = sorted(set(pins))
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        return dict(zip(wanted, pool.map(one, wanted), strict=True))
+        return dict(zip(unique, pool.map(examine_one, unique), strict=True))
 
 
-def report(found: Mapping[Pin, list[str] | None]) -> tuple[str, int]:
+def report(advisories: Mapping[Pin, list[str] | None]) -> tuple[str, int]:
     """Return the text for the terminal, and the exit code."""
     lines = [
-        f"{pin.name} {pin.version}: {text}" for pin, texts in found.items() for text in texts or ()
+        f"{pin.name} {pin.version}: {text}"
+        for pin, texts in advisories.items()
+        for text in texts or ()
     ]
-    unknown = [pin.name for pin, texts in found.items() if texts is None]
+    unknown = [pin.name for pin, texts in advisories.items() if texts is None]
     code = 1 if lines else 0
     if unknown:
         shown = ", ".join(unknown[:5]) + (" ..." if len(unknown) > 5 else "")
-        lines.append(f"NOT CHECKED: {len(unknown)} of {len(found)} packages ({shown})")
-    lines.append(f"{len(found) - len(unknown)} packages checked, {'' if code else 'no '}advisories")
+        lines.append(f"NOT CHECKED: {len(unknown)} of {len(advisories)} packages ({shown})")
+    lines.append(
+        f"{len(advisories) - len(unknown)} packages checked, {'' if code else 'no '}advisories"
+    )
     return "\n".join(lines), code
 
 

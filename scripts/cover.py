@@ -13,10 +13,10 @@ def read(report: Path) -> dict[str, Counter[str]]:
     """Return the sums of a report by package (the folder of each file)."""
     sums: dict[str, Counter[str]] = defaultdict(Counter)
     for file, facts in json.loads(report.read_text())["files"].items():
-        found = facts["summary"]
+        summary = facts["summary"]
         sums[str(Path(file).parent)].update(
             {
-                key: found[key]
+                key: summary[key]
                 for key in (
                     "covered_lines",
                     "num_statements",

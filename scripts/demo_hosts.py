@@ -44,7 +44,7 @@ _PICTURE: Final = {"seconds": None, "size": (854, 480), "fps": 30}
 _SLOTS: Final = (("a", "primary"), ("b", "backup"))
 
 
-def _tell(text: str) -> None:
+def _print_line(text: str) -> None:
     click.echo(stamped(text))
 
 
@@ -76,7 +76,7 @@ class _Encoder:
             return
         if self._child is not None:
             if not self._is_lost:
-                _tell(f"the {self._title}'s encoder has lost its connection, and tries again")
+                _print_line(f"the {self._title}'s encoder has lost its connection, and tries again")
             self._is_lost = True
             self._child, self._next = None, now + _RETRY_SECONDS
         if now >= self._next:
@@ -85,7 +85,7 @@ class _Encoder:
     def report_connected(self) -> None:
         """Print that the encoder is connected again, if it was lost."""
         if self._is_lost:
-            _tell(f"the {self._title}'s encoder is connected again")
+            _print_line(f"the {self._title}'s encoder is connected again")
         self._is_lost = False
 
     def _start(self) -> None:
@@ -131,7 +131,7 @@ class _PrintedEvents:
             if event["subject"] == self._hash and event["id"] > self._last:
                 self._last = event["id"]
                 if text := sentence(event["type"], event["facts"]):
-                    _tell(text)
+                    _print_line(text)
 
 
 class _HostKiller:
@@ -164,13 +164,13 @@ class _HostKiller:
         if not self._starting.done():
             return False
         self._starting.result()  # raises the error of a failed start
-        _tell(f"ingest host {self._gone.name} is back")
+        _print_line(f"ingest host {self._gone.name} is back")
         self._gone, self._starting = None, None
         return True
 
     def _kill(self, host: HostProcess, now: float) -> None:
         host.kill()
-        _tell(f"ingest host {host.name}, which runs the stream, is killed")
+        _print_line(f"ingest host {host.name}, which runs the stream, is killed")
         self._gone, self.killed = host, now
         self._next = now + self._every
 
@@ -204,15 +204,19 @@ class _Demo:
     def __init__(self, hosts: HostProcesses, http: str) -> None:
         self.hosts = hosts
         with ThreadPoolExecutor() as starting:  # each call waits until its host is ready
-            api, other = starting.submit(hosts.api, http=http), starting.submit(hosts.api, "api-2")
+            api = starting.submit(hosts.api, http=http)
+            second_api = starting.submit(hosts.api, "api-2")
             ingest = {name: starting.submit(hosts.ingest, name) for name, _ in _SLOTS}
-            others = [starting.submit(hosts.transcode, f"transcode-{n}") for n in (1, 2)]
-        for each in others:
-            each.result()
+            transcoders = [starting.submit(hosts.transcode, f"transcode-{n}") for n in (1, 2)]
+        for transcoder in transcoders:
+            transcoder.result()
         self.api = api.result().running
-        self.ingest = {name: each.result() for name, each in ingest.items()}
+        self.ingest = {name: host.result() for name, host in ingest.items()}
         self.stream = pair(self.api, "The demo of several hosts")
-        self.pages = (self.stream.watch, f"{other.result().running.http}/watch/{self.stream.hash}")
+        self.pages = (
+            self.stream.watch,
+            f"{second_api.result().running.http}/watch/{self.stream.hash}",
+        )
 
     def play(self, every: float) -> None:
         """Run the encoders, and kill hosts, until Ctrl-C."""
@@ -234,13 +238,15 @@ class _Demo:
             self._watch(encoders, killer, viewer)
 
     def _watch(self, encoders: list[_Encoder], killer: _HostKiller, viewer: Follower) -> None:
-        events, known = _PrintedEvents(self.api, self.stream), None
+        events, last_owner = _PrintedEvents(self.api, self.stream), None
         while not _interrupted():
             now = time.monotonic()
             owner = self.hosts.owner(self.stream.number)
-            if owner is not None and owner != known:
-                _tell(owner_text(owner[0], None if known is None else killer.killed, now))
-                known = owner
+            if owner is not None and owner != last_owner:
+                _print_line(
+                    owner_text(owner[0], None if last_owner is None else killer.killed, now)
+                )
+                last_owner = owner
             for encoder in encoders:
                 encoder.restart_if_ended(now)
             with suppress(OSError, AssertionError):  # the API host is busy
@@ -250,7 +256,7 @@ class _Demo:
                     for encoder in encoders:
                         encoder.report_connected()
             if killer.update(None if owner is None else owner[0], now):
-                _tell(count_text(viewer))
+                _print_line(count_text(viewer))
 
 
 def _interrupted() -> bool:
@@ -283,19 +289,19 @@ def main() -> None:
     signal.signal(signal.SIGTERM, _leave)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="headend-demo-")))
-        _tell("PostgreSQL, Redis and an S3 server are started")
+        _print_line("PostgreSQL, Redis and an S3 server are started")
         engines = stack.enter_context(running_engines(folder))
         # At low latency, a viewer waits up to 4 s for the next owner.
         latency = os.environ.get("HEADEND_LIVE__LATENCY", "normal")
         environment = {**engines.environment, "HEADEND_LIVE__LATENCY": latency}
-        _tell("two ingest, two API and two transcoding hosts are started")
+        _print_line("two ingest, two API and two transcoding hosts are started")
         hosts = stack.enter_context(HostProcesses(folder, engines.database, environment))
         demo = _Demo(hosts, options.http)
         click.echo(f"  Watch        {demo.pages[0]}")
         click.echo(f"  or, at the other API host, {demo.pages[1]}")
         click.echo("  Ctrl-C       ends it")
         demo.play(options.every)
-        _tell("all hosts and engines are stopped")
+        _print_line("all hosts and engines are stopped")
 
 
 if __name__ == "__main__":

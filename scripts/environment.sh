@@ -5,9 +5,9 @@
 #
 # With --project the project itself is installed too (editable, out of what the requirements
 # hold: nothing is fetched that has no hash here). Where `uv` works it is used; else `venv` and
-# pip. Which package index is asked is the user's own configuration of either; none is named here.
+# pip. The package index is the one that the user configured for either; none is named here.
 # A stamp in the folder makes the next run instant, until the pins, the project's declarations or
-# its place change. Environments filled earlier from other requirements keep what they hold.
+# its place change. Packages from other requirements, installed earlier, stay.
 set -eu
 
 folder=$1
@@ -19,7 +19,7 @@ stamp=$folder/.filled-$(basename "$requirements")
 say() { echo "environment: $*"; }
 refuse() { echo "environment: $*" >&2; exit 1; }
 
-has_uv() { uv --version >/dev/null 2>&1; } # run it: a version manager's shim may stand there empty
+has_uv() { uv --version >/dev/null 2>&1; } # run it: a version manager's shim may be empty
 
 # A Python we support; the upper bound is `requires-python` of pyproject.toml.
 fits() {
@@ -29,9 +29,9 @@ fits() {
 # Debian ships python3 without ensurepip until python3-venv is installed.
 makes_environments() { "$1" -c 'import ensurepip, venv' >/dev/null 2>&1; }
 
-# Of two with the same version, the distribution's: it is optimised by a profile. One that a version
-# manager has compiled usually is not, and takes up to half as much CPU again for the same work.
-newest_python() { # $1: a further question the interpreter must answer with yes
+# Of two with the same version, prefer the distribution's: it is optimised by a profile. One that a
+# version manager has compiled usually is not, and takes up to 50 % more CPU for the same work.
+newest_python() { # $1: a further check that the interpreter must pass
     for candidate in /usr/bin/python3.13 python3.13 /usr/bin/python3.12 python3.12 \
         /usr/bin/python3.11 python3.11 python3; do
         if fits "$candidate" && "$1" "$candidate"; then
@@ -55,16 +55,17 @@ make_folder() {
         rm -rf "$folder"
     fi
     if has_uv; then
-        found=$(newest_python true) || found=">=3.11,<3.14"
-        uv venv --quiet --python "$found" "$folder"
+        interpreter=$(newest_python true) || interpreter=">=3.11,<3.14"
+        uv venv --quiet --python "$interpreter" "$folder"
         # uv brings no pip, which `make advisories` asks for its registry; Python's own is enough.
         "$python" -m ensurepip >/dev/null 2>&1 || say "this Python brings no pip"
     else
-        found=$(newest_python makes_environments) || {
+        interpreter=$(newest_python makes_environments) || {
             install_venv_module
-            found=$(newest_python makes_environments) || refuse "python3 cannot make environments"
+            interpreter=$(newest_python makes_environments) ||
+                refuse "python3 cannot make environments"
         }
-        "$found" -m venv "$folder"
+        "$interpreter" -m venv "$folder"
     fi
     say "$folder made with $("$python" --version)"
 }
@@ -95,8 +96,8 @@ fingerprint() {
 }
 
 here=$(dirname "$0")
-wanted=$(fingerprint)
-if [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ] && fits "$python"; then
+current=$(fingerprint)
+if [ "$(cat "$stamp" 2>/dev/null)" = "$current" ] && fits "$python"; then
     exit 0
 fi
 if ! usable || moved; then
@@ -108,5 +109,5 @@ install --require-hashes -r "$requirements"
 if [ -n "$project" ]; then
     install --no-deps --no-build-isolation --editable .
 fi
-echo "$wanted" >"$stamp"
+echo "$current" >"$stamp"
 say "$folder is ready"

@@ -35,9 +35,9 @@ def filled(page: str, settings: Sequence[Setting]) -> str:
         ValueError: a section has no table, or more than one.
     """
     wanted = sorted({_section(setting) for setting in settings})
-    found = sorted(match[2] for match in _TABLE.finditer(page))
-    if found != wanted:
-        raise ValueError(f"the page has tables for {found}, the settings are in {wanted}")
+    actual = sorted(match[2] for match in _TABLE.finditer(page))
+    if actual != wanted:
+        raise ValueError(f"the page has tables for {actual}, the settings are in {wanted}")
 
     def table(match: re.Match[str]) -> str:
         rows = [setting for setting in settings if _section(setting) == match[2]]

@@ -43,7 +43,7 @@ command_of curl curl
 [ -x /usr/sbin/nginx ] || missing="$missing nginx-light" # in front of the service, and a bench's peer
 [ -x /usr/sbin/haproxy ] || missing="$missing haproxy" # in front of hosts that receive streams
 command_of openssl openssl # makes its certificate
-command_of wrk wrk # asks the origin for `python -m bench.origin`
+command_of wrk wrk # sends the requests of `python -m bench.origin`
 if [ "${1:-}" = all ]; then # the real OBS, for the proofs
     command_of obs obs-studio
     command_of xvfb-run xvfb

@@ -6,7 +6,7 @@
         ├── CatalogBusy            the world's: another process holds the write lock; try again
         ├── CatalogNotEmpty        the operator's: a catalog is copied to an empty database only
         ├── CatalogUnavailable     the world's: the database cannot be read or written
-        │   └── CatalogAway        its server does not answer, and may soon
+        │   └── CatalogAway        its server does not answer now, and may answer soon
         ├── HostGone               no fault: the host's row was removed; it registers again
         ├── HashTaken              no fault: a random public name collided; try again
         ├── HostNameTaken          the operator's: another process runs under the host's name
@@ -95,7 +95,7 @@ class CatalogUnavailable(CatalogError):
 
 
 class CatalogAway(CatalogUnavailable):
-    """The server of the catalog's database is stopped, starting, or not to be reached."""
+    """The server of the catalog's database is stopped, starting or unreachable."""
 
 
 class NoSuchProject(CatalogError):
@@ -141,7 +141,7 @@ class HashTaken(CatalogError):
 
 
 class HostGone(CatalogError):
-    """The host that claims a stream is not registered, or no longer."""
+    """The host that claims a stream is not registered, or no longer registered."""
 
     def __init__(self, host: int) -> None:
         super().__init__(f"the host {host} is not registered")
@@ -149,7 +149,7 @@ class HostGone(CatalogError):
 
 
 class HostNameTaken(CatalogError):
-    """Another process that runs is registered under the name of this host."""
+    """Another running process is registered under the name of this host."""
 
     def __init__(self, name: str) -> None:
         super().__init__(

@@ -5,9 +5,9 @@ The key is a random text, kept in the catalog's row of the installation and in t
 appear unneeded: therefore no process starts, and no cleanup runs, on the store of another
 installation.
 
-The first start writes the key to both. A missing half is added at any start: the store of a version
-without keys has none, nor has a catalog that is restored from a backup of such a version. Then the
-two belong together if the store has no media, or if the catalog knows some of them: hashes are
+The first start writes the key to both. Any start adds a missing half: a store that an older version
+wrote has no key, and neither has a catalog that was restored from a backup of such a version. Then
+the two belong together if the store has no media, or if the catalog knows some of them: hashes are
 random, so one in common is proof.
 
 A store that media are being copied to (`storage.objects.copying`) has the key in another object
@@ -153,6 +153,7 @@ async def refuse_media(files: MediaFolders, *, store: str, catalog: str) -> None
 
     Raises:
         StoreMismatch: the store holds media.
+        ObjectError: the store cannot be read.
     """
     for folder in _MEDIA:
         if any(map(is_hash, await files.folders(folder))):
@@ -160,7 +161,7 @@ async def refuse_media(files: MediaFolders, *, store: str, catalog: str) -> None
 
 
 async def bind(
-    objects: KeyStore, keys: KeyCatalog, known: KnownMedia, *, store: str, catalog: str
+    objects: KeyStore, keys: KeyCatalog, references: KnownMedia, *, store: str, catalog: str
 ) -> None:
     """Check that a catalog and a store belong together; write the missing halves of the key.
 
@@ -174,14 +175,14 @@ async def bind(
     """
     if await _read(objects, COPYING):
         raise UnfinishedCopy(store)
-    of_store, of_catalog = await _read(objects), await keys.find_key()
-    if of_store and of_store == of_catalog:
+    store_key, catalog_key = await _read(objects), await keys.find_key()
+    if store_key and store_key == catalog_key:
         return
-    if (of_store and of_catalog) or not await _is_plausible(objects, known):
+    if (store_key and catalog_key) or not await _is_plausible(objects, references):
         raise StoreMismatch(store, catalog)
-    key = of_catalog or await keys.add_key(of_store or secrets.token_hex(_KEY_BYTES))
-    if of_store:
-        if key != of_store:  # another process was faster, with another store
+    key = catalog_key or await keys.add_key(store_key or secrets.token_hex(_KEY_BYTES))
+    if store_key:
+        if key != store_key:  # another process was faster, with another store
             raise StoreMismatch(store, catalog)
         return
     try:
@@ -198,7 +199,7 @@ async def verify(objects: ReadableKey, keys: KeyCatalog, *, store: str, catalog:
     """Check that a catalog and a store have the same key, before anything is cleaned up.
 
     Raises:
-        StoreMismatch: they have not, or one has none.
+        StoreMismatch: their keys differ, or one has none.
         UnfinishedCopy: not all media have been copied to the store.
         StorageError: the catalog or the store cannot be read.
     """
@@ -248,13 +249,13 @@ async def _read(objects: ReadableKey, address: str = INSTALLATION) -> str:
         return ""
 
 
-async def _is_plausible(objects: MediaFolders, known: KnownMedia) -> bool:
+async def _is_plausible(objects: MediaFolders, references: KnownMedia) -> bool:
     """Return whether the catalog knows some of the media, or there are none."""
     is_empty = True
     for folder, existing in (
-        ("sources", known.videos),
-        ("videos", known.videos),
-        ("live", known.streams),
+        ("sources", references.videos),
+        ("videos", references.videos),
+        ("live", references.streams),
     ):
         hashes = [name for name in await objects.folders(folder) if is_hash(name)]
         is_empty = is_empty and not hashes

@@ -2,8 +2,8 @@
 
 What exceeds a quota is refused when it is added; what exists already stays. `api.library.quotas`
 checks requests, and the importer what it fetches. Recordings are not stopped, though their bytes
-count. So do those of clips, although they take room of their own only when what they were cut out
-of is gone.
+count. The bytes of clips count as well, although a clip takes room of its own only once the media
+that it was cut from are deleted.
 """
 
 from collections.abc import Callable
@@ -16,13 +16,13 @@ from storage.catalog.projects.usage import ProjectUsage, Usage
 
 __all__ = ["NO_QUOTAS", "QUOTA_DAYS", "QuotaCheck", "QuotaLimits"]
 
-QUOTA_DAYS: Final = 30  # over which minutes are counted
+QUOTA_DAYS: Final = 30  # the period over which minutes are counted
 _DAY_US: Final = 24 * 3600 * MICROSECONDS
 _MINUTE_US: Final = 60 * MICROSECONDS
 
 
 class QuotaLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """The quotas of each project; 0 is none. `minutes` are of files added within `QUOTA_DAYS`."""
+    """The quotas of each project; 0 is none. `minutes` limits files added within `QUOTA_DAYS`."""
 
     streams: int = 0
     stored_bytes: int = 0
@@ -64,12 +64,12 @@ class QuotaCheck:
         """Return why a project may have no more files of `incoming` bytes; None if it may."""
         if not self.limits_files:
             return None
-        used = await self._find(project)
-        reason = self._refuse_bytes(used, incoming, "file")
+        usage = await self._find(project)
+        reason = self._refuse_bytes(usage, incoming, "file")
         if reason is not None:
             return reason
         most_minutes = self._limits.minutes
-        minutes = used.file_us // _MINUTE_US
+        minutes = usage.file_us // _MINUTE_US
         if most_minutes and minutes >= most_minutes:
             return (
                 f"This project may add files of {most_minutes} minutes within {QUOTA_DAYS} days,"
@@ -80,18 +80,18 @@ class QuotaCheck:
     async def refuse_clip(self, project: int, incoming: int) -> str | None:
         """Return why a project may have no clip of `incoming` bytes; None if it may.
 
-        A clip is no file that was added: its length does not count.
+        The length of a clip does not count, since a clip is not an added file.
         """
         if not self._limits.stored_bytes:
             return None
         return self._refuse_bytes(await self._find(project), incoming, "clip")
 
-    def _refuse_bytes(self, used: ProjectUsage, incoming: int, what: str) -> str | None:
+    def _refuse_bytes(self, usage: ProjectUsage, incoming: int, what: str) -> str | None:
         most = self._limits.stored_bytes
-        if not most or used.stored_bytes + incoming <= most:
+        if not most or usage.stored_bytes + incoming <= most:
             return None
         return (
-            f"This project may store {most} bytes, and stores {used.stored_bytes}:"
+            f"This project may store {most} bytes, and stores {usage.stored_bytes}:"
             f" there is no room for this {what}."
         )
 

@@ -10,28 +10,28 @@ T = TypeVar("T")
 
 
 class SingleFlight(Generic[T]):
-    """The calls under way, by key. No result is kept: after a call has ended, it is made anew."""
+    """The calls under way, by key. Results are not kept: later callers make a new call."""
 
     def __init__(self) -> None:
         self._calls: dict[str, asyncio.Future[T]] = {}
 
     async def run(self, key: str, call: Callable[[], Awaitable[T]]) -> T:
-        """Return the result of the call under way, or make one; all its callers get its error.
+        """Return the result of the call under way, or make one; waiting callers get its error, too.
 
-        If the caller that makes it is cancelled, one of the others makes another.
+        If the caller that makes the call is cancelled, a waiting caller makes another.
         """
         while (under_way := self._calls.get(key)) is not None:
             await asyncio.wait([under_way])
             if not under_way.cancelled():
                 return under_way.result()
-        made = self._calls[key] = asyncio.get_running_loop().create_future()
+        future = self._calls[key] = asyncio.get_running_loop().create_future()
         try:
-            made.set_result(await call())
+            future.set_result(await call())
         except Exception as error:
-            made.set_exception(error)
-            made.exception()  # counts as retrieved: there may be no other caller
+            future.set_exception(error)
+            future.exception()  # counts as retrieved: there may be no other caller
             raise
         finally:
             del self._calls[key]
-            made.cancel()  # has no effect on one that is done
-        return made.result()
+            future.cancel()  # has no effect if it is done
+        return future.result()

@@ -1,4 +1,4 @@
-"""This host's wall clock. Leases are judged by the database's (`storage.catalog.engine.clock`)."""
+"""This host's wall clock. Leases use the database's clock (`storage.catalog.engine.clock`)."""
 
 import time
 

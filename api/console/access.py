@@ -55,5 +55,5 @@ def next_page(text: str | None) -> str:
 
 def sign_in_path(path: str, query: str) -> str:
     """Return the path of the page to sign in, from which a browser comes back to this one."""
-    wanted = next_page(f"{path}?{query}" if query else path)
-    return SIGN_IN if wanted == HOME else f"{SIGN_IN}?next={quote(wanted, safe='')}"
+    page = next_page(f"{path}?{query}" if query else path)
+    return SIGN_IN if page == HOME else f"{SIGN_IN}?next={quote(page, safe='')}"

@@ -49,8 +49,8 @@ class EventLine(msgspec.Struct, frozen=True, kw_only=True):
 
 def describe(event: EventRecord) -> EventLine:
     """Return an event in words."""
-    known = _WORDS.get(event.kind)
-    text, tone = known(event.facts) if known is not None else (_plain(event), "plain")
+    words = _WORDS.get(event.kind)
+    text, tone = words(event.facts) if words is not None else (_plain(event), "plain")
     return EventLine(
         number=event.id,
         at_us=event.created_us,
@@ -117,8 +117,8 @@ def _slate(facts: Facts) -> tuple[str, Tone]:
 
 def _drill(facts: Facts) -> tuple[str, Tone]:
     after = facts.get("switched_after_ms")
-    took = f" after {_seconds(after)}" if isinstance(after, int | float) else ""
-    text = f"Failover drill: {_slot(facts, 'to').lower()} took over{took}."
+    delay = f" after {_seconds(after)}" if isinstance(after, int | float) else ""
+    text = f"Failover drill: {_slot(facts, 'to').lower()} took over{delay}."
     return f"{text}{_gap(facts)}", "good"
 
 

@@ -72,8 +72,8 @@ class Renderer:
 
         Addresses elsewhere stay whole.
         """
-        rest = address.removeprefix(self._home)
-        return self.base + rest if rest != address and rest.startswith("/") else address
+        path = address.removeprefix(self._home)
+        return self.base + path if path != address and path.startswith("/") else address
 
     def render(self, template: str, values: Mapping[str, object]) -> str:
         """Return a filled template."""

@@ -52,32 +52,32 @@ def sign_in_handlers(
         request: Request[Any, Any, Any], next_: Next = None, link: Link = None
     ) -> Response[str]:
         """Show the form; redirect a browser that is signed in already."""
-        wanted = next_page(next_)
+        destination = next_page(next_)
         if link is None and await sessions.find(request.headers) is not None:
-            return console.redirect(wanted)
-        return _form(console, request, wanted, link or "")
+            return console.redirect(destination)
+        return _form(console, request, destination, link or "")
 
     @post(SIGN_IN, status_code=HTTPStatus.OK, request_max_body_size=_MAX_BODY)
     async def sign_in(request: Request[Any, Any, Any]) -> Response[str]:
         """Sign in with the token or the link in the form."""
-        sent = await _read(request)
-        wanted, link = next_page(sent.get("next")), sent.get("link", "")
-        session = await _new_session(catalog, sent.get("token", "").strip(), link, clock_us())
+        fields = await _read_form(request)
+        destination, link = next_page(fields.get("next")), fields.get("link", "")
+        session = await _new_session(catalog, fields.get("token", "").strip(), link, clock_us())
         address = callers.address_of(request.scope)
         if session is None:
             callers.count_unauthenticated(address)
-            return _form(console, request, wanted, "", problem="link" if link else "token")
+            return _form(console, request, destination, "", problem="link" if link else "token")
         token, secret = session
         security.info("signed in", extra={"peer": address, "token": token})
         await _end_session(catalog, sessions, request)
-        response = console.redirect(wanted)
+        response = console.redirect(destination)
         response.headers["Set-Cookie"] = sessions.cookie.issue(secret)
         return response
 
     @post(SIGN_OUT, status_code=HTTPStatus.OK, request_max_body_size=_MAX_BODY)
     async def sign_out(request: Request[Any, Any, Any]) -> Response[str]:
         """End the browser's session."""
-        await _read(request)
+        await _read_form(request)
         await _end_session(catalog, sessions, request)
         response = console.redirect(SIGN_IN)
         response.headers["Set-Cookie"] = sessions.cookie.clear()
@@ -89,18 +89,18 @@ def sign_in_handlers(
 def _form(
     console: Console,
     request: Request[Any, Any, Any],  # Any: of no use to us
-    wanted: str,
+    destination: str,
     link: str,
     *,
     problem: str = "",
 ) -> Response[str]:
     status = HTTPStatus.FORBIDDEN if problem else HTTPStatus.OK
     return console.page(
-        request, "sign_in.html", status=status, next=wanted, link=link, problem=problem
+        request, "sign_in.html", status=status, next=destination, link=link, problem=problem
     )
 
 
-async def _read(request: Request[Any, Any, Any]) -> dict[str, str]:
+async def _read_form(request: Request[Any, Any, Any]) -> dict[str, str]:
     """Return the fields of a form that was sent by a page of the console.
 
     Raises:

@@ -68,7 +68,7 @@ class StreamRoomPage(Controller):
             search=None, sort_column=None, sort_order=None, page=page, columns=()
         ).page
         state = state_of(stream)
-        own = await catalog.settings.find_stream(stream.id) or OwnerSettings()
+        settings = await catalog.settings.find_stream(stream.id) or OwnerSettings()
         events = await catalog.events.find_page(project.id, page=number, subject=stream.hash)
         return console.page(
             request,
@@ -83,11 +83,11 @@ class StreamRoomPage(Controller):
             events=events,
             lines=[describe(event) for event in events.items],
             newest=number == _NEWEST,
-            settings=own,
-            slate=None if own.slate is None else presenter.addresses.slate(own.slate),
+            settings=settings,
+            slate=None if settings.slate is None else presenter.addresses.slate(settings.slate),
             inherited=await catalog.settings.find_project(project.id) or OwnerSettings(),
             stream_tag=stream_tag(stream),
-            settings_tag=settings_tag(own),
+            settings_tag=settings_tag(settings),
             categories=await _categories(catalog, project.id),
             tags=await tag_choice(catalog, project.id, stream.tags),
             players=(await catalog.players.find_page(project.id, size=_CHOICES)).items,

@@ -54,11 +54,11 @@ class _Choice(msgspec.Struct, frozen=True):
 
     def at(self, page: int) -> str:
         """Return the query of the address of another page."""
-        chosen = {"search": self.search, "state": self.state}
+        parameters = {"search": self.search, "state": self.state}
         if self.order != next(iter(_ORDERS)):
-            chosen["order"] = self.order
-        kept = {name: value for name, value in chosen.items() if value}
-        return urlencode({**kept, "page": page})
+            parameters["order"] = self.order
+        query = {name: value for name, value in parameters.items() if value}
+        return urlencode({**query, "page": page})
 
 
 def _provide_choice(

@@ -49,7 +49,7 @@ class VideoFilters(msgspec.Struct, frozen=True, kw_only=True):
 
     def page(self, number: int) -> str:
         """Return the query of another page of the same list."""
-        sent = {
+        parameters = {
             "type": self.state,
             "search": self.search,
             "from": self.first,
@@ -57,7 +57,7 @@ class VideoFilters(msgspec.Struct, frozen=True, kw_only=True):
             "sort": "" if self.sort == _NEWEST else self.sort,
             "page": "" if number == 1 else str(number),
         }
-        return "?" + urlencode({name: value for name, value in sent.items() if value})
+        return "?" + urlencode({name: value for name, value in parameters.items() if value})
 
 
 def provide_filters(
@@ -74,8 +74,8 @@ def provide_filters(
     Raises:
         ApiError: 422 with every parameter that is wrong.
     """
-    chosen = sort if sort in _SORTS else _NEWEST
-    column, order = _SORTS[chosen]
+    sort_name = sort if sort in _SORTS else _NEWEST
+    column, order = _SORTS[sort_name]
     query = provide_list_query(
         now_us,
         type_ or None,
@@ -89,7 +89,7 @@ def provide_filters(
     return VideoFilters(
         state=type_ or "",
         search=search or "",
-        sort=chosen,
+        sort=sort_name,
         first=from_ or "",
         last=to or "",
         query=query,

@@ -54,27 +54,27 @@ class AccessLog:
 
     async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:  # ASGI's own map
         """Answer one request."""
-        wanted = scope["type"] == "http" and (
+        is_logged = scope["type"] == "http" and (
             self._everything or str(scope["path"]).startswith(_LOGGED_PATHS)
         )
-        if not wanted:
+        if not is_logged:
             await self._app(scope, receive, send)
             return
-        status, sent, received = _NO_STATUS, 0, 0
+        status, bytes_out, bytes_in = _NO_STATUS, 0, 0
 
         async def send_and_count(message: Message) -> None:
-            nonlocal status, sent
+            nonlocal status, bytes_out
             if message["type"] == "http.response.start":
                 status = message["status"]
             elif message["type"] == "http.response.body":
-                sent += len(message["body"])
+                bytes_out += len(message["body"])
             await send(message)
 
         async def receive_and_count() -> HTTPReceiveMessage | WebSocketReceiveMessage:
-            nonlocal received
+            nonlocal bytes_in
             message = await receive()
             if message["type"] == "http.request":
-                received += len(message["body"])
+                bytes_in += len(message["body"])
             return message
 
         began = self._clock()
@@ -90,8 +90,8 @@ class AccessLog:
                     "route": scope.get("path_template") or _UNKNOWN,
                     "status": status,
                     "ms": round((self._clock() - began) * 1000, 1),
-                    "bytes_in": received,
-                    "bytes_out": sent,
+                    "bytes_in": bytes_in,
+                    "bytes_out": bytes_out,
                     "token": caller.id if isinstance(caller, Principal) else None,
                 },
             )

@@ -119,7 +119,11 @@ def unauthenticated(*, sent: bool) -> ApiError:
 
 
 def needs_write(connection: ASGIConnection[Any, Any, Any, Any], _handler: BaseRouteHandler) -> None:
-    """Require a token that may write (a guard that follows `needs_token`)."""
+    """Require a token that may write (a guard that follows `needs_token`).
+
+    Raises:
+        ApiError: 403 for a token that may only read.
+    """
     principal = connection.auth
     if not (isinstance(principal, Principal) and principal.write):
         raise ApiError(HTTPStatus.FORBIDDEN, "This token may read, but not write.")
@@ -128,7 +132,11 @@ def needs_write(connection: ASGIConnection[Any, Any, Any, Any], _handler: BaseRo
 def needs_all_projects(
     connection: ASGIConnection[Any, Any, Any, Any], _handler: BaseRouteHandler
 ) -> None:
-    """Require a token for all projects (a guard that follows `needs_token`)."""
+    """Require a token for all projects (a guard that follows `needs_token`).
+
+    Raises:
+        ApiError: 403 for a token of one project.
+    """
     principal = connection.auth
     if not (isinstance(principal, Principal) and principal.project is None):
         message = "This token is for one project; this takes one for all projects."

@@ -22,7 +22,9 @@ class Unsatisfiable(Exception):
 
 
 def byte_range(header: str | None, size: int) -> tuple[int, int] | None:
-    """Return the start and the stop (exclusive) of a range, or None for the whole object.
+    """Return the start and the stop (exclusive) of a range in bytes; None for the whole object.
+
+    `size` is that of the object, in bytes.
 
     Raises:
         Unsatisfiable: the range contains no byte of the object.

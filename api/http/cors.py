@@ -111,14 +111,14 @@ def cors_hook(catalog: Catalog, most: int) -> Callable[[Message, Scope], Awaitab
             headers["Tus-Extension"] = EXTENSIONS
             headers["Tus-Checksum-Algorithm"] = ",".join(ALGORITHMS)
             headers["Tus-Max-Size"] = str(most)
-        sent = Headers.from_scope(scope)
-        origin = sent.get("origin")
+        request_headers = Headers.from_scope(scope)
+        origin = request_headers.get("origin")
         headers["Vary"] = "Origin"
         if origin is None or not _admits(await _origins(catalog, scope), origin):
             return
         headers["Access-Control-Allow-Origin"] = origin
         headers["Access-Control-Expose-Headers"] = _EXPOSED_HEADERS
-        if scope["method"] == "OPTIONS" and "access-control-request-method" in sent:
+        if scope["method"] == "OPTIONS" and "access-control-request-method" in request_headers:
             headers["Access-Control-Allow-Methods"] = _METHODS
             headers["Access-Control-Allow-Headers"] = _ALLOWED_HEADERS
             headers["Access-Control-Max-Age"] = _MAX_AGE

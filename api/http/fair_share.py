@@ -52,27 +52,27 @@ class FairShare:
 
     def __init__(self, total: int) -> None:
         self._total = total
-        self._used = 0
-        self._held: Counter[str] = Counter()
+        self._total_held = 0
+        self._held_by: Counter[str] = Counter()
 
     def __len__(self) -> int:
-        return self._used
+        return self._total_held
 
     def acquire(self, holders: tuple[Holder, ...]) -> Refusal | None:
         """Acquire a place that counts for all `holders`, or return why it is refused.
 
         Each place must be given to `release` with the same holders.
         """
-        if self._used >= self._total:
+        if self._total_held >= self._total:
             return Refusal.ALL
         if not self.charge(holders):
             return Refusal.SHARE
-        self._used += 1
+        self._total_held += 1
         return None
 
     def release(self, holders: tuple[Holder, ...]) -> None:
         """Release a place."""
-        self._used -= 1
+        self._total_held -= 1
         self.discharge(holders)
 
     def charge(self, holders: tuple[Holder, ...]) -> bool:
@@ -80,23 +80,23 @@ class FairShare:
 
         What was charged must be given to `discharge`.
         """
-        free = self._total - self._used
+        free = self._total - self._total_held
         if any(self._is_at_bound(holder, free) for holder in holders):
             return False
         for holder in holders:
-            self._held[holder.name] += 1
+            self._held_by[holder.name] += 1
         return True
 
     def discharge(self, holders: tuple[Holder, ...]) -> None:
         """Undo a charge."""
         for holder in holders:
-            self._held[holder.name] -= 1
-            if not self._held[holder.name]:
-                del self._held[holder.name]
+            self._held_by[holder.name] -= 1
+            if not self._held_by[holder.name]:
+                del self._held_by[holder.name]
 
     def _is_at_bound(self, holder: Holder, free: int) -> bool:
-        held = self._held[holder.name]
+        count = self._held_by[holder.name]
         # While a place is free, every holder gets its first one.
-        return held > 0 and (
-            held >= holder.share * free or (holder.most is not None and held >= holder.most)
+        return count > 0 and (
+            count >= holder.share * free or (holder.most is not None and count >= holder.most)
         )

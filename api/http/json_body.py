@@ -101,8 +101,8 @@ async def read_body(request: Request[Any, Any, Any], kind: type[S]) -> S:
     return parse_fields(await _read_object(request), kind)
 
 
-def parse_fields(sent: dict[str, Any], kind: type[S]) -> S:  # Any: JSON
-    """Return a decoded JSON object as a value of `kind`; empties `sent`.
+def parse_fields(body: dict[str, Any], kind: type[S]) -> S:  # Any: JSON
+    """Return a decoded JSON object as a value of `kind`; empties `body`.
 
     Raises:
         ApiError: 422 with every invalid, missing or unknown key.
@@ -110,17 +110,17 @@ def parse_fields(sent: dict[str, Any], kind: type[S]) -> S:  # Any: JSON
     errors: dict[str, list[str]] = {}
     values: dict[str, Any] = {}
     for field in msgspec.structs.fields(kind):
-        if field.encode_name not in sent:
+        if field.encode_name not in body:
             if field.required:
                 errors[field.encode_name] = [f"The {field.encode_name} is required."]
             continue
         try:
             values[field.name] = msgspec.convert(
-                sent.pop(field.encode_name), field.type, dec_hook=_decode
+                body.pop(field.encode_name), field.type, dec_hook=_decode
             )
         except msgspec.ValidationError as error:
             errors[field.encode_name] = [str(error)]
-    errors |= {name: ["This key is not known here."] for name in islice(sent, _MAX_UNKNOWN)}
+    errors |= {name: ["This key is not known here."] for name in islice(body, _MAX_UNKNOWN)}
     if errors:
         raise invalid(errors)
     return kind(**values)

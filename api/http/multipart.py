@@ -71,7 +71,7 @@ class _FormReader:
         self._readers = texts
         self._fields = files
         self._part: _Part | None = None
-        self._seen: set[str] = set()
+        self._names: set[str] = set()
         self._text_bytes = 0
         self.texts: dict[str, str] = {}
         self.files: dict[str, str] = {}
@@ -89,9 +89,9 @@ class _FormReader:
         name = segment.name or ""
         if name not in self._readers and name not in self._fields:
             raise invalid({name: ["This key is not known here."]})
-        if name in self._seen:
+        if name in self._names:
             raise invalid({name: [f"The {name} may be sent once."]})
-        self._seen.add(name)
+        self._names.add(name)
         field = self._fields.get(name)
         if field is not None:
             filename = file_name(segment)

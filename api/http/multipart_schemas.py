@@ -56,8 +56,8 @@ def _operation(required: str, **properties: Schema) -> type[Operation]:
     return FormOperation
 
 
-# A new video; another file for a video that there is; a poster of one's own; a picture that is
-# shown while no encoder is on air.
+# A new video; another file of an existing video; a poster; a picture that is shown while no encoder
+# is on air.
 VideoForm: Final = _operation(
     "video", video=_VIDEO, poster=_PICTURE, title=_TITLE, description=_DESCRIPTION
 )

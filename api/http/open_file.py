@@ -2,8 +2,8 @@
 
 A live segment is a few seconds old and in the page cache: `preadv` with RWF_NOWAIT copies it at
 once (0.29 ms of CPU for 2 MB, against 0.99 ms through a thread) and fails if it would have to wait
-for the disk; only then a thread reads. No such flag exists for opening, so a thread opens a file of
-which the kernel may not know the directory entry: one that has not been opened for a while.
+for the disk; only then a thread reads. No such flag exists for opening, so a thread opens a file
+whose directory entry the kernel may not have in memory: one that was not opened for a while.
 """
 
 import asyncio

@@ -63,12 +63,12 @@ def read_query(
     if errors:
         raise invalid(errors)
     order = sort_order or ("asc" if sort_column else "desc")
-    sent = {"search": search, "sort_column": sort_column, "sort_order": sort_order}
+    parameters = {"search": search, "sort_column": sort_column, "sort_order": sort_order}
     return ListQuery(
         search=search or "",
         sort=Sort(sort_column or "id", descending=order == "desc"),
         page=int(page or 1),
-        filters=tuple((name, value) for name, value in sent.items() if value),
+        filters=tuple((name, value) for name, value in parameters.items() if value),
     )
 
 

@@ -204,8 +204,8 @@ def json_response(status: int, value: object, headers: Mapping[str, str]) -> Htt
 
 def media_headers(content_type: str, cache_control: str, extra: Mapping[str, str]) -> Headers:
     """Return the headers that describe a media object; scripts of every origin may read it."""
-    own = {**extra, "content-type": content_type, "cache-control": cache_control}
-    return (*_CROSS_ORIGIN, *encode_headers(own), _ACCEPT_RANGES)
+    headers = {**extra, "content-type": content_type, "cache-control": cache_control}
+    return (*_CROSS_ORIGIN, *encode_headers(headers), _ACCEPT_RANGES)
 
 
 def respond(request: HttpRequest, representation: Representation) -> HttpResponse:

@@ -2,7 +2,7 @@
 
 They are built from `web/` and committed. Their public names contain a digest of the content
 (`watch.3f2a….js`), so browsers may cache them for ever and fetch a new release at once. All are
-held in memory, about 1.2 MB, and beside them the gzip of each that was asked for.
+held in memory, about 1.2 MB, together with the gzip of each that was requested.
 """
 
 import asyncio
@@ -112,12 +112,12 @@ class StaticFiles:
     async def packed(self, asset: Asset) -> bytes:
         """Return the gzip of a file.
 
-        It is made when it is first asked for: that of the player takes 30 ms of CPU, those of all
-        files 50, and a service starts without.
+        It is made at its first request, so that a start does not wait for it: 30 ms of CPU for the
+        player, 50 ms for all files.
         """
         if asset.name in self._packed:
             return self._packed[asset.name]
-        async with self._packing:  # once, however many ask at first
+        async with self._packing:  # once, even if several requests come first
             if asset.name not in self._packed:
                 pack = partial(gzip.compress, asset.body, 9, mtime=0)
                 self._packed[asset.name] = await asyncio.to_thread(pack)

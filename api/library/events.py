@@ -84,10 +84,10 @@ class EventsController(Controller):
         events = await catalog.events.find_page(
             project.id, since_us=since_us or 0, page=query.page, subject=subject
         )
-        sent = (("since", since), ("stream", stream))
+        parameters = (("since", since), ("stream", stream))
         return envelope(
             events,
             [presenter.event(record) for record in events.items],
             path=list_url(presenter.addresses, project_id, "events"),
-            filters=[(name, value) for name, value in sent if value],
+            filters=[(name, value) for name, value in parameters if value],
         )

@@ -67,8 +67,8 @@ class ProjectQuotas:
             return
         async with self._checking:
             # Before the query: a file that is added meanwhile counts twice rather than not at all.
-            others = self._incoming[project]
-            _raise(await refuse(project, others + incoming))
+            other_bytes = self._incoming[project]
+            _raise(await refuse(project, other_bytes + incoming))
             self._incoming[project] += incoming
         try:
             yield

@@ -50,15 +50,15 @@ def wanted_tags(references: Sequence[TagReference]) -> tuple[TagWanted, ...]:
     Raises:
         ApiError: 422 if one has neither id nor name.
     """
-    wanted: list[TagWanted] = []
+    tags: list[TagWanted] = []
     for reference in references:
         if reference.id is not msgspec.UNSET:
-            wanted.append(TagById(reference.id))
+            tags.append(TagById(reference.id))
         elif reference.name is not msgspec.UNSET:
-            wanted.append(TagByName(str(reference.name)))
+            tags.append(TagByName(str(reference.name)))
         else:
             raise invalid({"tags": ["Each of the tags must have an id or a name."]})
-    return tuple(wanted)
+    return tuple(tags)
 
 
 def read_countries(references: Sequence[int | str]) -> tuple[Country, ...]:
@@ -70,11 +70,11 @@ def read_countries(references: Sequence[int | str]) -> tuple[Country, ...]:
     countries: dict[int, Country] = {}
     faults: list[str] = []
     for reference in references:
-        named = find_country(reference)
-        if named is None:
+        country = find_country(reference)
+        if country is None:
             faults.append(f"There is no country {str(reference)[:20]!r}.")
         else:
-            countries[named.number] = named
+            countries[country.number] = country
     if faults:
         raise invalid({"countries": faults[:50]})
     return tuple(countries.values())

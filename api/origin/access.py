@@ -53,12 +53,12 @@ def decide_access(
     return AccessLevel.OWNER if owner else AccessLevel.BLOCKED
 
 
-def is_access_equal(one: PublicRecord | None, other: PublicRecord | None) -> bool:
+def is_access_equal(first: PublicRecord | None, second: PublicRecord | None) -> bool:
     """Return True if two states of a stream or video give every viewer the same access."""
-    if one is None or other is None:
-        return one is other
-    return (one.published, one.hidden, one.countries) == (
-        other.published,
-        other.hidden,
-        other.countries,
+    if first is None or second is None:
+        return first is second
+    return (first.published, first.hidden, first.countries) == (
+        second.published,
+        second.hidden,
+        second.countries,
     )

@@ -87,7 +87,7 @@ class CountryResolver:
         self._path = Path(database) if database else None
         self._reader: _GeoReader | None = None
         self._mark: tuple[int, int, int] | None = None
-        self._known: OrderedDict[Address, str | None] = OrderedDict()
+        self._countries: OrderedDict[Address, str | None] = OrderedDict()
         self._warned = False
         if self._path is not None:
             try:
@@ -100,20 +100,20 @@ class CountryResolver:
 
         `peer` is the address of the connection's peer.
         """
-        own = parse_address(peer) if peer else None
-        proxied = self._clients.is_proxy(own)
+        peer_address = parse_address(peer) if peer else None
+        proxied = self._clients.is_proxy(peer_address)
         if proxied and self._header and (countries := header_values(headers, self._header)):
             return _letters(countries[0]) if len(set(countries)) == 1 else None
         address = self._clients.client_of(peer, headers)
-        if address is None or (proxied and address == own):  # the proxy named no client
+        if address is None or (proxied and address == peer_address):  # the proxy named no client
             return None
         if self._private is not None and _is_private(address):
-            led = self._hides_viewers or (
+            may_be_proxied = self._hides_viewers or (
                 not proxied and any(name in _SIGNS_OF_PROXIES for name, _ in headers)
             )
-            if led:
+            if may_be_proxied:
                 self._warn(address)
-            return None if led else self._private
+            return None if may_be_proxied else self._private
         return self._look_up(address)
 
     async def keep_fresh(self) -> None:
@@ -139,7 +139,7 @@ class CountryResolver:
             log.error("geo database not read", extra={"reason": _why(error)})  # noqa: TRY400  # the world's
             return
         self._reader = reader
-        self._known.clear()
+        self._countries.clear()
         log.info("geo database read", extra={"file": self._path.name})
 
     def _warn(self, neighbour: Address) -> None:
@@ -154,20 +154,20 @@ class CountryResolver:
     def _look_up(self, address: Address) -> str | None:
         if self._reader is None:
             return None
-        if address in self._known:
-            return self._known[address]
+        if address in self._countries:
+            return self._countries[address]
         try:
-            found = _country_in(self._reader.get(address))
+            country = _country_in(self._reader.get(address))
         except ValueError:  # an IPv6 address in a database of IPv4 addresses
-            found = None
+            country = None
         except _DAMAGED as error:
             log.error("geo database broken", extra={"reason": _why(error)})  # noqa: TRY400  # the world's
             self._reader = None
             return None
-        self._known[address] = found
-        if len(self._known) > _MOST_REMEMBERED:
-            self._known.popitem(last=False)
-        return found
+        self._countries[address] = country
+        if len(self._countries) > _MOST_REMEMBERED:
+            self._countries.popitem(last=False)
+        return country
 
 
 # Errors of the reader on corrupt data, which it does not validate.

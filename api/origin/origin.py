@@ -149,7 +149,7 @@ class Origin:
         decision = self._visibility.cached(match["hash"], peer, headers)
         if decision is not None:
             try:
-                answer = self._ready(match, request, decision, _wanted(match, query))
+                answer = self._ready(match, request, decision, _directives_in(match, query))
             except BadDirective as error:
                 return _bad_request(error)
             except OSError:
@@ -165,20 +165,20 @@ class Origin:
         match: re.Match[str],
         request: HttpRequest,
         decision: ViewerAccess,
-        wanted: Directives,
+        directives: Directives,
     ) -> _Answer | None:
         """Return a response if it needs neither the disk nor the store.
 
         Raises:
             BadDirective, OSError: as in `_pending` and `_at_hand`.
         """
-        pending = self._pending(match, request, decision, wanted)
+        pending = self._pending(match, request, decision, directives)
         if pending is not None:
             return pending
         if self._redirects is not None and _may_be_elsewhere(match):
             return self._known_redirect(match, request, decision)
-        held = self._at_hand(match, request, decision, wanted)
-        return None if held is None else respond(request, held)
+        representation = self._at_hand(match, request, decision, directives)
+        return None if representation is None else respond(request, representation)
 
     async def _answer(
         self, request: HttpRequest, path: str, query: str, viewer: Requester
@@ -187,7 +187,7 @@ class Origin:
         if match is None:
             return _not_found()
         try:
-            wanted = _wanted(match, query)
+            directives = _directives_in(match, query)
             decision = await self._visibility.lookup(
                 match["hash"], viewer, early=is_available_early(match)
             )
@@ -197,21 +197,21 @@ class Origin:
                 return _not_found()
             if match.re is LIVE and not match["media"] and not match["poster"]:
                 await self._edge.catch_up(match[0][1:])
-            pending = self._pending(match, request, decision, wanted)
+            pending = self._pending(match, request, decision, directives)
             if pending is not None:
                 return pending
             redirect = await self._redirect(match, request, decision)
             if redirect is not None:
                 return redirect
-            held = await self._held(match, request, decision, wanted)
-            if held is None and match["poster"]:
-                held = await self._other_poster(match, request, viewer, decision)
+            representation = await self._find_representation(match, request, decision, directives)
+            if representation is None and match["poster"]:
+                representation = await self._other_poster(match, request, viewer, decision)
         except BadDirective as error:
             return _bad_request(error)
         except (StorageError, OSError) as error:
             log.error("object not served", extra={"reason": str(error)})  # noqa: TRY400  # the world's
             return _try_again()
-        return _not_found() if held is None else respond(request, held)
+        return _not_found() if representation is None else respond(request, representation)
 
     # -- blocking requests ------------------------------------------------------------------------
 
@@ -220,7 +220,7 @@ class Origin:
         match: re.Match[str],
         request: HttpRequest,
         decision: ViewerAccess,
-        wanted: Directives,
+        directives: Directives,
     ) -> PendingResponse | None:
         """Return a blocking response for a part that does not exist yet; None if it need not block.
 
@@ -229,7 +229,7 @@ class Origin:
         Raises:
             BadDirective: the part is too far ahead.
         """
-        if decision.shown is None or (wanted.msn is None and not match["part"]):
+        if decision.shown is None or (directives.msn is None and not match["part"]):
             return None
         address = object_address(match, decision.shown)
         playlist = f"{match[0][1:].rpartition('/')[0]}/index.m3u8"
@@ -241,7 +241,7 @@ class Origin:
             if timeline.hint != match["part"] or self._edge.local_part(address) is not None:
                 return None
         else:
-            msn, part = wanted.msn or 0, wanted.part
+            msn, part = directives.msn or 0, directives.part
             if timeline.is_too_far(msn, part):
                 raise BadDirective("_HLS_msn or _HLS_part is too far ahead")
         if timeline.has(msn, part):
@@ -250,32 +250,32 @@ class Origin:
         return _BlockingResponse(
             partial(self._edge.wait, playlist, msn, part),
             partial(self._visibility.confirm, match["hash"], decision),
-            partial(self._waited, match, request, decision, wanted, playlist),
+            partial(self._waited_response, match, request, decision, directives, playlist),
         )
 
-    def _waited(
+    def _waited_response(
         self,
         match: re.Match[str],
         request: HttpRequest,
         decision: ViewerAccess,
-        wanted: Directives,
+        directives: Directives,
         playlist: str,
     ) -> HttpResponse:
         """Return the response of a blocking request, whose access was confirmed."""
         timeline = self._edge.timeline(playlist)
-        if wanted.msn is not None and (
-            timeline is None or not timeline.has(wanted.msn, wanted.part)
+        if directives.msn is not None and (
+            timeline is None or not timeline.has(directives.msn, directives.part)
         ):
             return _try_again()
         try:
-            held = self._at_hand(match, request, decision, wanted)
+            representation = self._at_hand(match, request, decision, directives)
         except OSError as error:
             log.error("object not served", extra={"reason": str(error)})  # noqa: TRY400  # the world's
             return _try_again()
-        if held is None and timeline is not None and timeline.hint == match["part"]:
+        if representation is None and timeline is not None and timeline.hint == match["part"]:
             # Not in time, but it may still come, for instance after a restart of the engine.
             return _try_again()
-        return _not_found() if held is None else respond(request, held)
+        return _not_found() if representation is None else respond(request, representation)
 
     # -- redirects --------------------------------------------------------------------------------
 
@@ -310,7 +310,7 @@ class Origin:
         match: re.Match[str],
         request: HttpRequest,
         decision: ViewerAccess,
-        wanted: Directives,
+        directives: Directives,
     ) -> Representation | None:
         """Return an object if it is in memory or was opened recently."""
         address = None if decision.shown is None else object_address(match, decision.shown)
@@ -323,39 +323,45 @@ class Origin:
             return _part(self._edge.local_part(address), match, decision.access)
         if match["part"]:
             return _part(self._edge.local_part(address), match, decision.access)
-        text = self._local_playlist(address, match, wanted)
+        text = self._local_playlist(address, match, directives)
         if text is None and self._edge.knows(address):
             text = self._remembered(address)
         return _text(text, match, request, decision.access)
 
     def _local_playlist(
-        self, address: str, match: re.Match[str], wanted: Directives
+        self, address: str, match: re.Match[str], directives: Directives
     ) -> CachedPlaylist | None:
-        if match["variants"] and not wanted.low_latency:
+        if match["variants"] and not directives.low_latency:
             normal = self._edge.local_playlist(address + NORMAL_LATENCY)
             if normal is not None:
                 return normal
-        return self._edge.local_playlist(address, low_latency=wanted.low_latency, skip=wanted.skip)
+        return self._edge.local_playlist(
+            address, low_latency=directives.low_latency, skip=directives.skip
+        )
 
-    async def _held(
+    async def _find_representation(
         self,
         match: re.Match[str],
         request: HttpRequest,
         decision: ViewerAccess,
-        wanted: Directives,
+        directives: Directives,
     ) -> Representation | None:
-        held = self._at_hand(match, request, decision, wanted)
+        representation = self._at_hand(match, request, decision, directives)
         address = None if decision.shown is None else object_address(match, decision.shown)
-        if held is None and address and (match["media"] or match["poster"] or match["preview"]):
+        if (
+            representation is None
+            and address
+            and (match["media"] or match["poster"] or match["preview"])
+        ):
             file = await self._files.open(self._root + address)
             if file is None and match.re is LIVE and match["media"]:
                 # It is stored a moment after it is listed.
-                held = _part(await self._edge.get_part(address), match, decision.access)
-            if file is None and held is None:
+                representation = _part(await self._edge.get_part(address), match, decision.access)
+            if file is None and representation is None:
                 file = await self._fetched(address)
-            held = held or _file(file, match, decision.access)
-        if held is not None or match["media"] or match["preview"] or match["poster"]:
-            return held
+            representation = representation or _file(file, match, decision.access)
+        if representation is not None or match["media"] or match["preview"] or match["poster"]:
+            return representation
         if address is None:
             return None
         if match["part"]:
@@ -396,9 +402,9 @@ class Origin:
             decision = await self._visibility.lookup(match["hash"], viewer, early=True, anew=True)
             if not decision.access.is_visible:
                 return None
-            held = await self._held(match, request, decision, Directives())
-            if held is not None:
-                return held
+            representation = await self._find_representation(match, request, decision, Directives())
+            if representation is not None:
+                return representation
         is_default = match["poster"] == DEFAULT_POSTER_LABEL
         return self._placeholder(match, decision) if is_default else None
 
@@ -412,10 +418,10 @@ class Origin:
 
     def _remembered(self, address: str) -> CachedPlaylist | None:
         """Return a playlist that was read before, if it has not changed since."""
-        known = self._playlists.get(address, self._clock())
-        if known is None:
+        entry = self._playlists.get(address, self._clock())
+        if entry is None:
             return None
-        stat, playlist = known
+        stat, playlist = entry
         return playlist if self._objects.is_unchanged(address, stat) else None
 
     async def _read(self, address: str) -> CachedPlaylist | None:
@@ -473,7 +479,7 @@ class _BlockingResponse(PendingResponse):
         try:
             # Its new access is decided when it retries.
             response = self._make() if may_still else _try_again()
-        except Exception:  # the per-request edge: the publication and other viewers go on
+        except Exception:  # the per-request edge: other requests must not be affected
             log.exception("request failed")
             response = _failed()
         callback(response)
@@ -539,7 +545,7 @@ def _text(
     return Representation(body=text.body, headers=_headers(match, access), tag=f'"{text.tag}"')
 
 
-def _wanted(match: re.Match[str], query: str) -> Directives:
+def _directives_in(match: re.Match[str], query: str) -> Directives:
     """Parse the query of a live playlist; those of other objects are ignored."""
     live_playlist = match.re is LIVE and (match["playlist"] or match["variants"])
     return parse_directives(query) if live_playlist else Directives()

@@ -30,15 +30,15 @@ class PlaylistCache:
 
     def __init__(self, most_bytes: int = _MOST_BYTES) -> None:
         self._most = most_bytes
-        self._known: OrderedDict[str, _Remembered] = OrderedDict()  # the oldest first
+        self._entries: OrderedDict[str, _Remembered] = OrderedDict()  # the oldest first
         self._bytes = 0
 
     def get(self, address: str, now: float) -> tuple[ObjectStat, CachedPlaylist] | None:
         """Return a playlist and its object's stat before the read, if the entry is still valid."""
-        known = self._known.get(address)
-        if known is None or now - known.since >= _TRUSTED_SECONDS:
+        entry = self._entries.get(address)
+        if entry is None or now - entry.since >= _TRUSTED_SECONDS:
             return None
-        return known.stat, known.playlist
+        return entry.stat, entry.playlist
 
     def put(self, address: str, stat: ObjectStat, playlist: CachedPlaylist, now: float) -> None:
         """Add a playlist that was read at `now` or later, and drop old and excess entries.
@@ -46,15 +46,15 @@ class PlaylistCache:
         `stat` must be from before the read, so that a change in between is noticed.
         """
         self._forget(address)
-        self._known[address] = _Remembered(now, stat, playlist)
+        self._entries[address] = _Remembered(now, stat, playlist)
         self._bytes += len(playlist.body)
-        while len(self._known) > 1:
-            oldest = next(iter(self._known))
-            if now - self._known[oldest].since < _TRUSTED_SECONDS and self._bytes <= self._most:
+        while len(self._entries) > 1:
+            oldest = next(iter(self._entries))
+            if now - self._entries[oldest].since < _TRUSTED_SECONDS and self._bytes <= self._most:
                 return
             self._forget(oldest)
 
     def _forget(self, address: str) -> None:
-        known = self._known.pop(address, None)
-        if known is not None:
-            self._bytes -= len(known.playlist.body)
+        entry = self._entries.pop(address, None)
+        if entry is not None:
+            self._bytes -= len(entry.playlist.body)

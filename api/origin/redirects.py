@@ -55,20 +55,20 @@ class _StoredObjects:
 
     def __init__(self, is_stored: IsStored) -> None:
         self._is_stored = is_stored
-        self._known: OrderedDict[str, None] = OrderedDict()
+        self._stored_addresses: OrderedDict[str, None] = OrderedDict()
 
     def knows(self, address: str) -> bool:
         """Return whether an object is known to be stored, as all objects in videos' records are."""
-        return not address.startswith("live/") or address in self._known
+        return not address.startswith("live/") or address in self._stored_addresses
 
     async def has(self, address: str) -> bool:
         """Return whether an object is stored."""
         if not self.knows(address):
             if not await self._is_stored(address):
                 return False
-            self._known[address] = None
-            if len(self._known) > _MOST_REMEMBERED:
-                self._known.popitem(last=False)
+            self._stored_addresses[address] = None
+            if len(self._stored_addresses) > _MOST_REMEMBERED:
+                self._stored_addresses.popitem(last=False)
         return True
 
 
@@ -97,21 +97,21 @@ class SignedRedirects:
         self._seconds = seconds
         self._clock = clock
         self._public = f"public, max-age={int(seconds / 4)}"
-        self._known: OrderedDict[str, _Signed] = OrderedDict()
+        self._signed_urls: OrderedDict[str, _Signed] = OrderedDict()
         self._signing = SingleFlight[_Signed | None]()
 
     def known(self, method: Method, address: str, access: AccessLevel) -> HttpResponse | None:
         """Return the redirect to a URL that was signed earlier."""
-        signed = self._known.get(f"{method} {address}")
+        signed = self._signed_urls.get(f"{method} {address}")
         if signed is None or self._clock() >= signed.until:
             return None
         return self._redirect(signed, access)
 
     async def find(self, method: Method, address: str, access: AccessLevel) -> HttpResponse | None:
         """Return the redirect to a URL that is signed now, or was earlier."""
-        found = self.known(method, address, access)
-        if found is not None:
-            return found
+        redirect = self.known(method, address, access)
+        if redirect is not None:
+            return redirect
         key = f"{method} {address}"
         signed = await self._signing.run(key, partial(self._signed, key, method, address))
         return None if signed is None else self._redirect(signed, access)
@@ -121,10 +121,10 @@ class SignedRedirects:
             return None
         until = self._clock() + self._seconds / 4
         signed = _Signed(await self._sign(address, method, self._seconds), until)
-        self._known.pop(key, None)
-        self._known[key] = signed
-        if len(self._known) > _MOST_REMEMBERED:
-            self._known.popitem(last=False)
+        self._signed_urls.pop(key, None)
+        self._signed_urls[key] = signed
+        if len(self._signed_urls) > _MOST_REMEMBERED:
+            self._signed_urls.popitem(last=False)
         return signed
 
     def _redirect(self, signed: _Signed, access: AccessLevel) -> HttpResponse:
@@ -137,7 +137,7 @@ class CdnRedirects:
     def __init__(self, base: str, is_stored: IsStored) -> None:
         self._base = base.rstrip("/")
         self._stored = _StoredObjects(is_stored)
-        self._looking = SingleFlight[bool]()
+        self._checking = SingleFlight[bool]()
 
     def known(self, method: Method, address: str, access: AccessLevel) -> HttpResponse | None:
         """Return the redirect of an object that is known to be stored."""
@@ -150,7 +150,7 @@ class CdnRedirects:
         """Return the redirect of an object that is stored."""
         if not _is_for_all(address, access):
             return None
-        await self._looking.run(address, partial(self._stored.has, address))
+        await self._checking.run(address, partial(self._stored.has, address))
         return self.known(method, address, access)
 
 

@@ -127,9 +127,9 @@ def content_type_and_caching(match: re.Match[str]) -> tuple[str, str]:
 
 
 @cache
-def _form(live: bool, what: str | None, sound: bool) -> tuple[str, str]:
+def _form(live: bool, kind: str | None, sound: bool) -> tuple[str, str]:
     media = "audio/mp4" if sound else "video/mp4"
-    match what:
+    match kind:
         case "media":
             return media, _FOREVER
         case "part":

@@ -71,8 +71,8 @@ class Requester(msgspec.Struct, frozen=True):
     @property
     def authorization(self) -> str | None:
         """The `Authorization` header, if any; of several the last one."""
-        found = header_values(self.headers, b"authorization")
-        return found[-1] if found else None
+        values = header_values(self.headers, b"authorization")
+        return values[-1] if values else None
 
     @property
     def cookie(self) -> str | None:
@@ -135,8 +135,8 @@ class VisibilityCache:
         self._clock = clock
         self._patience = patience
         self._failing = False
-        self._shown: dict[str, _Known] = {}
-        self._asking: dict[str, _Query] = {}
+        self._entries: dict[str, _Known] = {}
+        self._queries: dict[str, _Query] = {}
         self._confirming: dict[str, list[_Unconfirmed]] = {}
         self._tasks: asyncio.TaskGroup | None = None
 
@@ -150,12 +150,12 @@ class VisibilityCache:
 
     def cached(self, hash_: str, peer: str | None, headers: RawHeaders) -> ViewerAccess | None:
         """Return the access if no query is needed; None: call `lookup`."""
-        known = self._remembered(hash_)
-        if known is None:
+        entry = self._remembered(hash_)
+        if entry is None:
             return None
-        if known.decision.access is AccessLevel.OPEN:
-            return known.decision
-        shown = known.decision.shown
+        if entry.decision.access is AccessLevel.OPEN:
+            return entry.decision
+        shown = entry.decision.shown
         access = self._of_stranger(shown, Requester(peer, headers), early=False)
         # A token may give access where an anonymous viewer has none.
         return ViewerAccess(access, shown) if access.is_visible else None
@@ -168,10 +168,10 @@ class VisibilityCache:
         `anew`: the cached record is known to be outdated.
 
         Raises:
-            StorageError: the catalog does not answer, and has not for five minutes.
+            StorageError: the catalog does not answer, and did not in the last five minutes.
         """
-        known = self._remembered(hash_, _NEW if anew else _REMEMBERED)
-        shown = await self._ask(hash_) if known is None else known.decision.shown
+        entry = self._remembered(hash_, _NEW if anew else _REMEMBERED)
+        shown = await self._query_once(hash_) if entry is None else entry.decision.shown
         access = self._of_stranger(shown, viewer, early=early)
         if not access.is_visible and shown is not None and await self._owns(viewer, hash_):
             access = decide_access(shown, owner=True, early=early)
@@ -189,10 +189,10 @@ class VisibilityCache:
         It is called at once if the catalog was queried within the last two seconds, or else after
         one query for all waiting callers. If False, the viewer may have another access.
         """
-        known = self._shown.get(hash_)
+        entry = self._entries.get(hash_)
         tasks = self._tasks
-        if tasks is None or (known and self._clock() - known.asked < _CONFIRMED):
-            answer(known is not None and is_access_equal(known.decision.shown, before.shown))
+        if tasks is None or (entry and self._clock() - entry.asked < _CONFIRMED):
+            answer(entry is not None and is_access_equal(entry.decision.shown, before.shown))
             return
         waiting = self._confirming.get(hash_)
         if waiting is None:
@@ -203,7 +203,7 @@ class VisibilityCache:
     async def _confirm(self, hash_: str, waiting: list[_Unconfirmed]) -> None:
         shown: PublicRecord | None = None
         try:
-            shown = await self._ask(hash_)
+            shown = await self._query_once(hash_)
         except StorageError as error:
             log.debug("access not confirmed", extra={"reason": str(error)})
         finally:
@@ -219,32 +219,32 @@ class VisibilityCache:
         return decide_access(shown, owner=False, country=country, early=early)
 
     def _remembered(self, hash_: str, seconds: float = _REMEMBERED) -> "_Known | None":
-        known = self._shown.get(hash_)
-        return known if known is not None and self._clock() - known.asked < seconds else None
+        entry = self._entries.get(hash_)
+        return entry if entry is not None and self._clock() - entry.asked < seconds else None
 
-    async def _ask(self, hash_: str) -> PublicRecord | None:
+    async def _query_once(self, hash_: str) -> PublicRecord | None:
         """Query the catalog once for all currently waiting requests.
 
         The whole audience of a stream needs the record each second; a query for each viewer would
         delay all of them.
         """
-        query = self._asking.get(hash_) or await self._begin(hash_)
-        known = self._shown.get(hash_)
-        if known is None or self._clock() - known.answered >= _FALLBACK:
+        query = self._queries.get(hash_) or await self._begin(hash_)
+        entry = self._entries.get(hash_)
+        if entry is None or self._clock() - entry.answered >= _FALLBACK:
             return await asyncio.shield(query.answer)
         try:
             async with asyncio.timeout_at(query.began + self._patience):
                 return await asyncio.shield(query.answer)
         except (TimeoutError, StorageError):
             # No request waits until the next attempt. The answer may have come just now.
-            known = self._shown.get(hash_, known)
-            self._shown[hash_] = msgspec.structs.replace(known, asked=self._clock())
-            return known.decision.shown
+            entry = self._entries.get(hash_, entry)
+            self._entries[hash_] = msgspec.structs.replace(entry, asked=self._clock())
+            return entry.decision.shown
 
     async def _begin(self, hash_: str) -> _Query:
         """Begin a query; without a task group, wait for its end."""
         loop = asyncio.get_running_loop()
-        query = self._asking[hash_] = _Query(loop.time(), loop.create_future())
+        query = self._queries[hash_] = _Query(loop.time(), loop.create_future())
         if self._tasks is None:
             await self._find(hash_, query.answer)
         else:
@@ -258,13 +258,13 @@ class VisibilityCache:
             shown = await self._public_records.find(hash_)
         except BaseException as error:
             # A cancelled request must not cancel the others.
-            mine = isinstance(error, Exception)
-            if mine and not self._failing:
+            is_failure = isinstance(error, Exception)
+            if is_failure and not self._failing:
                 self._failing = True
                 log.warning("visibility not read: what is remembered counts for five minutes")
-            answer.set_exception(error if mine else CatalogBusy("nobody asks any more"))
+            answer.set_exception(error if is_failure else CatalogBusy("nobody asks any more"))
             answer.exception()  # marks it as retrieved: there may be no other waiter
-            if not mine:
+            if not is_failure:
                 raise
         else:
             if self._failing:
@@ -273,19 +273,19 @@ class VisibilityCache:
             self._remember(hash_, asked_at, shown)
             answer.set_result(shown)
         finally:
-            del self._asking[hash_]
+            del self._queries[hash_]
 
     def _remember(self, hash_: str, asked_at: float, shown: PublicRecord | None) -> None:
-        if len(self._shown) >= _MOST_REMEMBERED and hash_ not in self._shown:
+        if len(self._entries) >= _MOST_REMEMBERED and hash_ not in self._entries:
             # Evict guessed hashes first: the others are needed if the catalog fails.
-            self._shown = {
-                name: known
-                for name, known in self._shown.items()
-                if known.decision.shown is not None
+            self._entries = {
+                name: entry
+                for name, entry in self._entries.items()
+                if entry.decision.shown is not None
             }
-            if len(self._shown) >= _MOST_REMEMBERED:
-                self._shown.clear()
+            if len(self._entries) >= _MOST_REMEMBERED:
+                self._entries.clear()
         # Public access is decided once for all viewers.
-        self._shown[hash_] = _Known(
+        self._entries[hash_] = _Known(
             asked_at, asked_at, ViewerAccess(decide_access(shown, owner=False), shown)
         )

@@ -121,20 +121,20 @@ def _most(parameters: dict[str, list[str]], name: str) -> int:
 def _hash_in(url: str, addresses: Addresses) -> str | None:
     """Return the hash in the address of one of our pages, with http or https."""
     try:
-        page, own = urlsplit(url), urlsplit(addresses.http)
+        page, base = urlsplit(url), urlsplit(addresses.http)
     except ValueError:
         return None
-    if page.scheme not in {"http", "https"} or page.netloc.lower() != own.netloc.lower():
+    if page.scheme not in {"http", "https"} or page.netloc.lower() != base.netloc.lower():
         return None
-    if not page.path.startswith(own.path):
+    if not page.path.startswith(base.path):
         return None
-    match = _PAGE.fullmatch(page.path.removeprefix(own.path))
+    match = _PAGE.fullmatch(page.path.removeprefix(base.path))
     return match["hash"] if match else None
 
 
 def _video(addresses: Addresses, shown: PublicRecord, most: tuple[int, int]) -> _OembedVideo:
-    known = shown.width > 0 and shown.height > 0
-    shape = (shown.width, shown.height) if known else _DEFAULT
+    has_size = shown.width > 0 and shown.height > 0
+    shape = (shown.width, shown.height) if has_size else _DEFAULT
     size = _fitted(shape, min(most[0], _WIDTH) if most == (_MOST, _MOST) else most[0], most[1])
     video = _OembedVideo(
         version="1.0",
@@ -147,7 +147,7 @@ def _video(addresses: Addresses, shown: PublicRecord, most: tuple[int, int]) -> 
         height=size[1],
     )
     box = next((box for box in BOXES if box.label in shown.poster_labels[-1:]), None)
-    if box is None or not known:
+    if box is None or not has_size:
         return video
     wide, high = (box.width, box.height) if shape[0] >= shape[1] else (box.height, box.width)
     picture = _fitted(shape, min(wide, shape[0]), min(high, shape[1]))

@@ -96,8 +96,8 @@ class _PageRenderer:
         # A page opened under another name of this host (a LAN address) fetches media from there:
         # media addresses are relative unless there is a separate playback address.
         self._base = urlsplit(addresses.http).path
-        own = addresses.playback == addresses.http
-        self._playback = self._base if own else addresses.playback
+        is_same_origin = addresses.playback == addresses.http
+        self._playback = self._base if is_same_origin else addresses.playback
         self._files = {
             "icon": f"{self._base}/static/{assets.built['icon.svg'].public}",
             "style": f"{self._base}/static/{assets.built['watch.css'].public}",
@@ -106,11 +106,11 @@ class _PageRenderer:
         self._card = f"{addresses.http}/static/{assets.built['card.jpg'].public}"
         self._missing = _fill(Template(_text("missing")), **self._files)
         self._blocked = _fill(Template(_text("blocked")), **self._files)
-        origins = ["" if own else _origin(addresses.playback), media_origin]
-        others = "".join(f" {origin}" for origin in dict.fromkeys(origins) if origin)
+        origins = ["" if is_same_origin else _origin(addresses.playback), media_origin]
+        media_origins = "".join(f" {origin}" for origin in dict.fromkeys(origins) if origin)
         self._headers: dict[PageKind, dict[str, str]] = {
-            "watch": _headers(others, ancestors="'none'"),
-            "embed": _headers(others, ancestors="*"),
+            "watch": _headers(media_origins, ancestors="'none'"),
+            "embed": _headers(media_origins, ancestors="*"),
         }
 
     async def respond(self, kind: PageKind, scope: Scope) -> HttpResponse:

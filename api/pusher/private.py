@@ -72,14 +72,14 @@ def private_channel_handlers(
 
     async def answer(request: Request[Any, Any, Any]) -> dict[str, str]:
         await guard(request, request.route_handler)
-        wanted = await _read(request)
-        match = _CHANNEL.fullmatch(wanted.channel_name)
+        auth_request = await _read_request(request)
+        match = _CHANNEL.fullmatch(auth_request.channel_name)
         project = await owners.find_project(match[1], match[2]) if match else None
         caller = request.scope["auth"]
         # Missing channels and those of other projects must look alike.
         if project is None or not isinstance(caller, Principal) or not caller.reaches(project):
             raise ApiError(HTTPStatus.FORBIDDEN, "This token does not open this channel.")
-        return {"auth": f"{key}:{sign(wanted.socket_id, wanted.channel_name)}"}
+        return {"auth": f"{key}:{sign(auth_request.socket_id, auth_request.channel_name)}"}
 
     @route(
         ["/broadcasting/auth", "/pusher/auth"],
@@ -107,7 +107,7 @@ def private_channel_handlers(
     return [authorise]
 
 
-async def _read(request: Request[Any, Any, Any]) -> _AuthRequest:
+async def _read_request(request: Request[Any, Any, Any]) -> _AuthRequest:
     """Parse the request, sent as a form (as clients do) or as JSON.
 
     Raises:
@@ -116,14 +116,14 @@ async def _read(request: Request[Any, Any, Any]) -> _AuthRequest:
     body = await read_raw_body(request)
     try:
         if request.content_type[0] == _JSON:
-            wanted = msgspec.json.decode(body, type=_AuthRequest)
+            auth_request = msgspec.json.decode(body, type=_AuthRequest)
         else:
             fields = dict(parse_qsl(body.decode(), max_num_fields=_MAX_FIELDS))
-            wanted = msgspec.convert(fields, _AuthRequest)
+            auth_request = msgspec.convert(fields, _AuthRequest)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         message = "socket_id and channel_name are needed, as a form."
         raise ApiError(HTTPStatus.UNPROCESSABLE_ENTITY, message) from error
-    if not is_socket_id(wanted.socket_id) or len(wanted.channel_name) > MAX_NAME:
+    if not is_socket_id(auth_request.socket_id) or len(auth_request.channel_name) > MAX_NAME:
         message = "socket_id is not the name of a connection, or channel_name is too long."
         raise ApiError(HTTPStatus.UNPROCESSABLE_ENTITY, message)
-    return wanted
+    return auth_request

@@ -114,12 +114,15 @@ def event_message(event: str, channel: str, data: str) -> str:
     return json.dumps({"event": event, "channel": channel, "data": data}, separators=(",", ":"))
 
 
-def connection_error(*, key: str, wanted: str, protocol: str | None) -> CloseConnection | None:
-    """Return why a connection to app `wanted` is refused, or None.
+def connection_error(
+    *, key: str, requested_key: str, protocol: str | None
+) -> CloseConnection | None:
+    """Return why a connection is refused, or None.
 
-    `key` is that of our app, `protocol` the query parameter of that name.
+    `key` is that of our app, `requested_key` the one in the path, `protocol` the query parameter of
+    that name.
     """
-    if not hmac.compare_digest(key.encode(), wanted.encode(errors="surrogatepass")):
+    if not hmac.compare_digest(key.encode(), requested_key.encode(errors="surrogatepass")):
         return CloseConnection(NO_SUCH_APP, "there is no app with this key")
     if not protocol:
         return CloseConnection(_NO_PROTOCOL, "the address names no protocol version")
@@ -240,14 +243,14 @@ class PusherSession:
             return (_refused(channel, "NotOffered", "this kind of channel is not offered", 501),)
         if channel.startswith(_PRIVATE) and not self._is_authorised(channel, data.get("auth")):
             return (_refused(channel, "AuthError", "the signature is not valid", 401),)
-        done = SendText(_message("pusher_internal:subscription_succeeded", {}, channel))
+        confirmation = SendText(_message("pusher_internal:subscription_succeeded", {}, channel))
         if channel in self._channels:
-            return (done,)
+            return (confirmation,)
         if len(self._channels) >= self._limits.channels:
             return (_refused(channel, "LimitReached", "too many channels", 403),)
         self._channels.add(channel)
         # The confirmation comes first: clients drop events that arrive before it.
-        return (done, Subscribe(channel))
+        return (confirmation, Subscribe(channel))
 
     def _unsubscribe(self, data: Mapping[str, object]) -> tuple[Action, ...]:
         channel = data.get("channel")
@@ -259,8 +262,8 @@ class PusherSession:
     def _is_authorised(self, channel: str, auth: object) -> bool:
         if not isinstance(auth, str):
             return False
-        right = f"{self._key}:{self._sign(self.socket, channel)}"
-        return hmac.compare_digest(right.encode(), auth.encode(errors="surrogatepass"))
+        expected = f"{self._key}:{self._sign(self.socket, channel)}"
+        return hmac.compare_digest(expected.encode(), auth.encode(errors="surrogatepass"))
 
 
 def _refused(channel: str, kind: str, error: str, status: int) -> SendText:

@@ -75,25 +75,25 @@ def is_signed(
     now: float,
 ) -> bool:
     """Return True if the signature fits our secret, the body and the time `now` (seconds)."""
-    sent = {name.lower(): value for name, value in parameters.items()}
-    given = sent.pop("auth_signature", "")
+    signed = {name.lower(): value for name, value in parameters.items()}
+    received = signed.pop("auth_signature", "")
     digest = hashlib.md5(body, usedforsecurity=False).hexdigest()
-    text = "&".join(f"{name}={sent[name]}" for name in sorted(sent))
-    right = signature(secret, f"{method}\n{path}\n{text}")
+    text = "&".join(f"{name}={signed[name]}" for name in sorted(signed))
+    expected = signature(secret, f"{method}\n{path}\n{text}")
     # All are checked, so that timing does not reveal which one failed.
     return all(
         [
-            _same(given, right),
-            _same(sent.get("auth_key", ""), key),
-            _same(sent.get("body_md5", ""), digest),
-            sent.get("auth_version") == "1.0",
-            _is_recent(sent.get("auth_timestamp", ""), now),
+            _is_equal(received, expected),
+            _is_equal(signed.get("auth_key", ""), key),
+            _is_equal(signed.get("body_md5", ""), digest),
+            signed.get("auth_version") == "1.0",
+            _is_recent(signed.get("auth_timestamp", ""), now),
         ]
     )
 
 
-def _same(given: str, right: str) -> bool:
-    return hmac.compare_digest(given.encode(errors="surrogatepass"), right.encode())
+def _is_equal(received: str, expected: str) -> bool:
+    return hmac.compare_digest(received.encode(errors="surrogatepass"), expected.encode())
 
 
 def _is_recent(timestamp: str, now: float) -> bool:
@@ -120,7 +120,7 @@ def signed_event_handlers(
             parameters = dict(parse_qsl(query, True, max_num_fields=_MAX_PARAMETERS))
         except ValueError:
             parameters = {}
-        right = is_signed(
+        is_valid = is_signed(
             method="POST",
             path=request.scope["path"],
             parameters=parameters,
@@ -129,7 +129,7 @@ def signed_event_handlers(
             secret=secret,
             now=clock_us() / MICROSECONDS,
         )
-        if not right:
+        if not is_valid:
             raise ApiError(HTTPStatus.UNAUTHORIZED, "The request is not signed as it must be.")
         if app != APP:
             raise ApiError(HTTPStatus.NOT_FOUND, "There is no such app.")

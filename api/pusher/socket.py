@@ -142,12 +142,14 @@ class Broadcaster:
         origins = [value for name, value in scope["headers"] if name == b"origin"]
         if not self.admits(origins[0].decode("latin-1") if origins else None):
             return CloseConnection(NOT_AUTHORISED, "pages of this origin may not connect")
-        wanted = scope["path"].removeprefix(PATH).strip("/")
+        requested_key = scope["path"].removeprefix(PATH).strip("/")
         try:
             query = dict(parse_qsl(scope["query_string"].decode("latin-1"), max_num_fields=100))
         except ValueError:  # too many parameters
             query = {}
-        return connection_error(key=self._key, wanted=wanted, protocol=query.get("protocol"))
+        return connection_error(
+            key=self._key, requested_key=requested_key, protocol=query.get("protocol")
+        )
 
     async def _serve(self, scope: Any, receive: _Receive, send: _Send) -> None:  # ASGI's own map
         """Read and write until either side closes."""

@@ -73,7 +73,7 @@ class ClipsController(Controller):
         begins and ends. It is cut out of a recording, finished or under way, or of the live window.
         """
         body = await read_body(request, ClipAddition)
-        wanted = _wanted(body)
+        time_range = _requested_time(body)
         caller, objects = request.auth.id, intake.objects
         await require_room(intake, None)
         # It counts towards the quotas until it is added.
@@ -84,16 +84,16 @@ class ClipsController(Controller):
             ):
                 try:
                     source = await find_source(
-                        objects, catalog.clips, stream.id, stream.hash, wanted
+                        objects, catalog.clips, stream.id, stream.hash, time_range
                     )
                 except NotAvailable as error:
-                    raise _not_available(error, wanted) from error
+                    raise _not_available(error, time_range) from error
                 await adding.enter_async_context(quotas.adding_clip(stream.project, source.size))
                 hash_ = await catalog.videos.free_hash()
-                made = await make_clip(objects, source, hash_)
+                media = await make_clip(objects, source, hash_)
             clip = NewClip(
                 hash=hash_,
-                made=made,
+                made=media,
                 from_us=source.time.from_us,
                 title=str(body.title or "") or None,
                 video=source.video,
@@ -123,7 +123,7 @@ async def _remove(objects: Objects, hash_: PublicHash) -> None:
         await objects.delete_tree(video_folder(hash_))
 
 
-def _wanted(body: ClipAddition) -> TimeRange:
+def _requested_time(body: ClipAddition) -> TimeRange:
     """Return the requested time.
 
     Raises:
@@ -137,15 +137,15 @@ def _wanted(body: ClipAddition) -> TimeRange:
     return TimeRange(int(body.from_), int(body.to))
 
 
-def _not_available(error: NotAvailable, wanted: TimeRange) -> ApiError:
+def _not_available(error: NotAvailable, time_range: TimeRange) -> ApiError:
     """Return the error response for a time of which not all media, or none, are kept."""
     if not error.available:
         return invalid({"from": ["Nothing of this stream is kept, or nothing of this time."]})
-    there = "; ".join(
+    available = "; ".join(
         f"{format_timestamp(time.from_us)} to {format_timestamp(time.to_us)}"
         for time in error.available
     )
-    text = f"Not all of this time is kept. There is {there}."
+    text = f"Not all of this time is kept. There is {available}."
     newest = error.available[0]
-    late = wanted.from_us >= newest.from_us and wanted.to_us > newest.to_us
+    late = time_range.from_us >= newest.from_us and time_range.to_us > newest.to_us
     return invalid({"to" if late else "from": [text]})

@@ -67,8 +67,8 @@ class IngestClient:
             record = await self._catalog.commands.find(command)
             if record is None or record.status in (CommandStatus.DONE, CommandStatus.LATE):
                 return record
-            taken = record.status is CommandStatus.TAKEN
-            if clock() - began >= self.taken_seconds + (done_seconds if taken else 0.0):
+            is_taken = record.status is CommandStatus.TAKEN
+            if clock() - began >= self.taken_seconds + (done_seconds if is_taken else 0.0):
                 return record
             await asyncio.sleep(_POLL_SECONDS)
 
@@ -103,8 +103,8 @@ class IngestClient:
             record = await self.wait(number, done_seconds=0.0)
         finally:
             await self._catalog.commands.remove(number)
-        done = record is not None and record.status is CommandStatus.DONE
-        return record.answer if record is not None and done else None
+        is_done = record is not None and record.status is CommandStatus.DONE
+        return record.answer if record is not None and is_done else None
 
     def deadline_us(self, now_us: int) -> int:
         """Return the moment until which a command issued now may be taken."""

@@ -68,13 +68,13 @@ class StreamCommandsController(Controller):
                 stream.id, now_us=now_us, deadline_us=ingest.deadline_us(now_us), by=request.auth.id
             )
         )
-        answered = await ingest.wait_or_withdraw(command, now_us)
-        if answered is None or answered.status is CommandStatus.LATE:
+        record = await ingest.wait_or_withdraw(command, now_us)
+        if record is None or record.status is CommandStatus.LATE:
             raise _unavailable(_NO_INGEST)
-        done = answered.status is CommandStatus.DONE
-        if done and not answered.answer.get("ended"):
+        is_done = record.status is CommandStatus.DONE
+        if is_done and not record.answer.get("ended"):
             raise ApiError(HTTPStatus.CONFLICT, _NOTHING)
-        message = "Stream ended." if done else "Stream is ending."
+        message = "Stream ended." if is_done else "Stream is ending."
         return await _changed(catalog, presenter, stream, message)
 
     @post(
@@ -98,9 +98,9 @@ class StreamCommandsController(Controller):
             command = still_there(
                 await catalog.streams.pause(stream.id, now_us=now_us, by=request.auth.id)
             )
-        answered = await ingest.wait(command)
-        done = answered is not None and answered.status is CommandStatus.DONE
-        if answered is not None and done and not answered.answer.get("done"):
+        record = await ingest.wait(command)
+        is_done = record is not None and record.status is CommandStatus.DONE
+        if record is not None and is_done and not record.answer.get("done"):
             raise ApiError(HTTPStatus.CONFLICT, _OVER)
         return await _changed(catalog, presenter, stream, "Stream paused.")
 
@@ -159,15 +159,15 @@ class StreamCommandsController(Controller):
                     by=request.auth.id,
                 )
             )
-        answered = await ingest.wait_or_withdraw(command, now_us, done_seconds=DRILL_SECONDS)
-        if answered is None or answered.status in (CommandStatus.LATE, CommandStatus.WAITING):
+        record = await ingest.wait_or_withdraw(command, now_us, done_seconds=DRILL_SECONDS)
+        if record is None or record.status in (CommandStatus.LATE, CommandStatus.WAITING):
             raise _unavailable(_NO_DRILL)
-        if answered.status is CommandStatus.TAKEN:
+        if record.status is CommandStatus.TAKEN:
             raise _unavailable(_SLOW_DRILL)
-        refused = answered.answer.get("refused")
+        refused = record.answer.get("refused")
         if refused is not None:
             raise ApiError(HTTPStatus.CONFLICT, _sentence(str(refused)))
-        return Drilled(message="Failover drilled.", drill=msgspec.convert(answered.answer, Drill))
+        return Drilled(message="Failover drilled.", drill=msgspec.convert(record.answer, Drill))
 
     @post(
         "/rotate-key",

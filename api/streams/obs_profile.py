@@ -84,13 +84,13 @@ class ObsProfileController(Controller):
         }
         if errors:
             raise invalid(errors)
-        addresses, chosen = presenter.addresses, slots[slot]
+        addresses, ingest_slot = presenter.addresses, slots[slot]
         at = addresses.rtmps_ingest if secure == "true" else addresses.rtmp_ingest
         folder = f"headend-{_plain(stream)}-{slot}"
         profile = ObsProfile(
             folder=folder,
             name=f"{stream.title[:_MOST_NAME].strip()} ({slot})",
-            server=at(chosen),
+            server=at(ingest_slot),
             key=stream.key.text,
             box=_BOXES[resolution],
         )
@@ -110,6 +110,8 @@ def _plain(stream: StreamRecord) -> str:
     )
 
 
-def _fault(field: str, sent: str, allowed: list[str]) -> dict[str, list[str]]:
+def _fault(field: str, value: str, allowed: list[str]) -> dict[str, list[str]]:
     """Return the error of a parameter that has none of the values that it may have."""
-    return {} if sent in allowed else {field: [f"The {field} must be one of {', '.join(allowed)}."]}
+    return (
+        {} if value in allowed else {field: [f"The {field} must be one of {', '.join(allowed)}."]}
+    )

@@ -142,7 +142,7 @@ class StreamSlateController(Controller):
         intake: NamedDependency[UploadIntake],
     ) -> SettingsChanged:
         """Show a picture of the owner's while nobody is on air, from the next encoder on."""
-        return await _put(request, owner, presenter, intake)
+        return await _receive_slate(request, owner, presenter, intake)
 
     @delete(
         guards=[needs_write],
@@ -178,7 +178,7 @@ class ProjectSlateController(Controller):
         intake: NamedDependency[UploadIntake],
     ) -> SettingsChanged:
         """Show a picture while nobody is on air in those streams that have none of their own."""
-        return await _put(request, owner, presenter, intake)
+        return await _receive_slate(request, owner, presenter, intake)
 
     @delete(
         guards=[needs_write],
@@ -192,7 +192,7 @@ class ProjectSlateController(Controller):
         await _remove_old(intake.objects, owner, await owner.set_slate(None))
 
 
-async def _put(
+async def _receive_slate(
     request: ApiRequest, owner: SlateOwner, presenter: Presenter, intake: UploadIntake
 ) -> SettingsChanged:
     """Receive a picture and set it as the owner's slate.
@@ -217,8 +217,8 @@ async def _put(
         except StorageError:
             await _remove_unset(intake.objects, owner, address)
             raise
-    chosen = await _remove_old(intake.objects, owner, recorded)
-    settings = present_settings(chosen, owner.noun, presenter.addresses)
+    record = await _remove_old(intake.objects, owner, recorded)
+    settings = present_settings(record, owner.noun, presenter.addresses)
     return SettingsChanged(message=_CHANGED, settings=settings)
 
 
@@ -238,8 +238,8 @@ async def _make_slate(intake: UploadIntake, file: IncomingFile) -> bytes:
 async def _remove_unset(objects: Objects, owner: SlateOwner, address: str) -> None:
     """Delete a slate that was not recorded; keep it if the catalog does not answer."""
     with contextlib.suppress(StorageError):
-        chosen = await owner.settings()
-        if chosen is None or chosen.slate != address:
+        settings = await owner.settings()
+        if settings is None or settings.slate != address:
             await objects.delete(address)
 
 

@@ -102,9 +102,9 @@ def _new_upload(
 ) -> NewUpload:
     """Return the upload to record; the hash of a new video is still "" in it."""
     replaces = _replaces(metadata, link)
-    name, wanted = ("", UploadDetails()) if replaces is not None else read_details(metadata)
+    name, details = ("", UploadDetails()) if replaces is not None else read_details(metadata)
     if link is not None and replaces is None:
-        wanted = _through_link(link, wanted)
+        details = _through_link(link, details)
     return NewUpload(
         name=f"{new_hash()}{new_hash()}",
         length=creation.length,
@@ -113,7 +113,7 @@ def _new_upload(
         hash="",
         file_title=file_title(name),
         slug=slug(name),
-        wanted=wanted,
+        wanted=details,
         expires_us=expires_us,
         link=None if link is None else link.id,
         replaces=replaces,
@@ -130,15 +130,15 @@ def _replaces(metadata: Mapping[str, str], link: LinkRecord | None) -> int | Non
     return None if text is None else number_of(text, "video")
 
 
-def _through_link(link: LinkRecord, wanted: UploadDetails) -> UploadDetails:
+def _through_link(link: LinkRecord, details: UploadDetails) -> UploadDetails:
     """Return the details of a video that is uploaded through a link: first the link's own."""
-    if wanted.tags or wanted.countries or wanted.category is not None:
+    if details.tags or details.countries or details.category is not None:
         raise invalid({key: [_SET_BY_LINK] for key in ("category", "countries", "tags")})
-    own = link.wanted
+    link_details = link.wanted
     return msgspec.structs.replace(
-        own,
-        title=own.title if own.title is not None else wanted.title,
-        description=own.description or wanted.description,
+        link_details,
+        title=link_details.title if link_details.title is not None else details.title,
+        description=link_details.description or details.description,
     )
 
 

@@ -200,10 +200,12 @@ class UploadLinksController(Controller):
         stays.
         """
         number = number_of(link_id, "upload link")
-        ended = await catalog.uploads.remove_link(project.id, number, now_us, by=request.auth.id)
-        if ended is None:
+        upload_names = await catalog.uploads.remove_link(
+            project.id, number, now_us, by=request.auth.id
+        )
+        if upload_names is None:
             raise missing("upload link")
-        for name in ended:
+        for name in upload_names:
             with contextlib.suppress(ObjectError):  # the cleanup of expired uploads deletes it
                 await remove_upload(intake.objects, name)
 

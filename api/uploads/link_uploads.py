@@ -183,16 +183,16 @@ async def _add(
 ) -> WholeVideo:
     """Create a video from the file in a form."""
     link = request.auth
-    wanted = link.wanted
+    details = link.wanted
 
     async def add(arrived: NewVideo) -> WholeVideo:
         detailed = msgspec.structs.replace(
             arrived,
-            title=arrived.title if wanted.title is None else wanted.title,
-            description=wanted.description or arrived.description,
+            title=arrived.title if details.title is None else details.title,
+            description=details.description or arrived.description,
         )
         now_us = receiver.clock_us()
-        return await catalog.uploads.add(link.project, link.id, detailed, wanted, now_us)
+        return await catalog.uploads.add(link.project, link.id, detailed, details, now_us)
 
     try:
         return await receive_video_form(

@@ -83,19 +83,19 @@ def read_details(metadata: Mapping[str, str]) -> tuple[str, UploadDetails]:
     Raises:
         ApiError: 422 with every key that is wrong or unknown.
     """
-    sent: dict[str, Any] = {}  # Any: JSON
+    values: dict[str, Any] = {}  # Any: JSON
     faults: dict[str, list[str]] = {}
     for key, text in metadata.items():
         if key in _IGNORED:
             continue
         if key not in _JSON:
-            sent[key] = text
+            values[key] = text
             continue
         try:
-            sent[key] = msgspec.json.decode(text) if text else None
+            values[key] = msgspec.json.decode(text) if text else None
         except (msgspec.DecodeError, RecursionError):
             faults[key] = [f"The {key} must be JSON."]
     if faults:
         raise invalid(faults)
     name = next((metadata[key] for key in _NAMES if metadata.get(key)), "")
-    return name, wanted_details(parse_fields(sent, VideoDetails))
+    return name, wanted_details(parse_fields(values, VideoDetails))

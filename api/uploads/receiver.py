@@ -175,7 +175,7 @@ class UploadReceiver(msgspec.Struct, frozen=True, kw_only=True):
                     file = await stack.enter_async_context(self._file(record, _REMOTE_LOCK_SECONDS))
                     latest = await self.uploads.find_claimed(name, writer)
                 if latest is None:
-                    raise await self._lost(name, file)
+                    raise await self._lost_response(name, file)
                 if latest.done and not file.is_relocated:  # opening has just created it
                     await file.remove()
                 yield _OpenUpload(latest, writer, turn, file)
@@ -198,7 +198,7 @@ class UploadReceiver(msgspec.Struct, frozen=True, kw_only=True):
             raise ApiError(HTTPStatus.GONE, "The time of this upload is over.")
         return record
 
-    async def _lost(self, name: str, file: _File) -> ApiError:
+    async def _lost_response(self, name: str, file: _File) -> ApiError:
         """Return the response for an upload that this request lost; clean up if it was deleted."""
         if await self.uploads.find(name) is not None:
             return _overtaken()
@@ -227,7 +227,7 @@ class UploadReceiver(msgspec.Struct, frozen=True, kw_only=True):
             raise _too_long(record.most_bytes)
         now_us = self.clock_us()
         if not await self.uploads.set_length(record.name, upload.writer, patch.length, now_us):
-            raise await self._lost(record.name, upload.file)
+            raise await self._lost_response(record.name, upload.file)
         upload.record = msgspec.structs.replace(record, length=patch.length)
 
     async def _append(self, upload: _OpenUpload, patch: Patch, receive: Receive) -> None:
@@ -269,7 +269,7 @@ class UploadReceiver(msgspec.Struct, frozen=True, kw_only=True):
                 continue
             if whole or file.position == upload.record.received:
                 if await self.uploads.find_claimed(record.name, upload.writer) is None:
-                    raise await self._lost(record.name, file)
+                    raise await self._lost_response(record.name, file)
             else:
                 await self._save(upload)
             recorded = clock()
@@ -289,7 +289,7 @@ class UploadReceiver(msgspec.Struct, frozen=True, kw_only=True):
         if not await self.uploads.record_received(
             upload.record, upload.writer, received, expires_us, now_us, upload.file.unrecorded
         ):
-            raise await self._lost(upload.record.name, upload.file)
+            raise await self._lost_response(upload.record.name, upload.file)
         upload.file.recorded()
         upload.record = msgspec.structs.replace(
             upload.record, received=received, expires_us=expires_us
@@ -304,7 +304,7 @@ class UploadReceiver(msgspec.Struct, frozen=True, kw_only=True):
             await self._make(upload)
             return
         if not await self.uploads.hold(record.name, writer, _HOLD_SECONDS):
-            raise await self._lost(record.name, upload.file)
+            raise await self._lost_response(record.name, upload.file)
         failure: ApiError | StorageError | None = None
         async with asyncio.TaskGroup() as tasks:
             holding = tasks.create_task(self._renew_hold(record.name, writer))
@@ -358,7 +358,7 @@ class UploadReceiver(msgspec.Struct, frozen=True, kw_only=True):
         record = upload.record
         whole = await self.uploads.finish(record.name, upload.writer, file, now_us, by=self.by)
         if whole is None:
-            raise await self._lost(record.name, upload.file)
+            raise await self._lost_response(record.name, upload.file)
         log.info("uploaded", extra={"video": record.hash, "bytes": record.received})
 
     async def _replace(self, upload: _OpenUpload, file: VideoFile, now_us: int) -> None:
@@ -371,7 +371,7 @@ class UploadReceiver(msgspec.Struct, frozen=True, kw_only=True):
         try:
             await replace_source(self.intake.objects, record.hash, file, record_file)
         except UploadLost as error:
-            raise await self._lost(record.name, upload.file) from error
+            raise await self._lost_response(record.name, upload.file) from error
         except ApiError:
             await self.uploads.remove(record.name, _REFUSED, now_us, by=self.by)
             # In a bucket the file is a copy; what came is still here.

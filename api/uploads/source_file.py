@@ -136,11 +136,11 @@ def _range(request: ApiRequest, file: OpenFile) -> tuple[int, int, HTTPStatus]:
     Raises:
         ApiError: 416 for a range without a byte of the file.
     """
-    wanted = request.headers.get("Range")
+    range_header = request.headers.get("Range")
     if request.headers.get("If-Range", file.tag) != file.tag:
-        wanted = None
+        range_header = None
     try:
-        part = byte_range(wanted, file.size)
+        part = byte_range(range_header, file.size)
     except Unsatisfiable as error:
         raise ApiError(
             HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE,

@@ -123,12 +123,14 @@ async def _append(
     request: AnyRequest, upload: UploadRecord, receiver: UploadReceiver
 ) -> Response[None]:
     require_version(request.headers)
-    sent = read_patch(request.headers, upload.most_bytes)
+    patch = read_patch(request.headers, upload.most_bytes)
     incoming = content_length(request)
-    length = sent.length if upload.length is None else upload.length
-    if length is not None and incoming is not None and sent.offset + incoming > length:
-        message = f"This upload has {length} bytes: there is no room behind {sent.offset} for that."
+    length = patch.length if upload.length is None else upload.length
+    if length is not None and incoming is not None and patch.offset + incoming > length:
+        message = (
+            f"This upload has {length} bytes: there is no room behind {patch.offset} for that."
+        )
         raise ApiError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, message)
     await require_room(receiver.intake, incoming)
-    record = await receiver.receive(upload.name, sent, request.receive)
+    record = await receiver.receive(upload.name, patch, request.receive)
     return Response(None, status_code=HTTPStatus.NO_CONTENT, headers=upload_headers(record))

@@ -91,8 +91,8 @@ def provide_list_query(
     if type_ == "recent":
         since_us = now_us - _RECENT // _MICROSECOND
         from_us = since_us if from_us is None else max(from_us, since_us)
-    sent = {"type": type_, "search": search, "from": from_, "to": to}
-    sent |= {"sort_column": sort_column, "sort_order": sort_order}
+    parameters = {"type": type_, "search": search, "from": from_, "to": to}
+    parameters |= {"sort_column": sort_column, "sort_order": sort_order}
     return VideoListQuery(
         query=VideoQuery(
             phase=_PHASES.get(type_ or ""),
@@ -102,7 +102,7 @@ def provide_list_query(
             sort=common.sort if sort_column or sort_order else None,
         ),
         page=common.page,
-        filters=[(name, value) for name, value in sent.items() if value],
+        filters=[(name, value) for name, value in parameters.items() if value],
     )
 
 
@@ -126,8 +126,8 @@ def _span(
         return None, None
     begins = None if first is None else _day(first)
     ends = None if last is None else _day(last)
-    for name, other, sent, day_us in (("from", "to", first, begins), ("to", "from", last, ends)):
-        if sent is None:
+    for name, other, text, day_us in (("from", "to", first, begins), ("to", "from", last, ends)):
+        if text is None:
             errors[name] = [f"The {name} is required where there is a {other}."]
         elif day_us is None:
             errors[name] = [f"The {name} must be a day such as 2026-01-31."]

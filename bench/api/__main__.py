@@ -58,10 +58,10 @@ def table(figures: Figures) -> str:
         " | ours / by hand | target |",
         "|---|---|---|---|---|",
     ]
-    for page, mine in figures["ours"].items():
+    for page, values in figures["ours"].items():
         cells = [
             f"{statistics.median(each):.0f} ({min(each):.0f} to {max(each):.0f})"
-            for each in (mine, figures["byhand"][page])
+            for each in (values, figures["byhand"][page])
         ]
         lines.append(f"| {page} | {' | '.join(cells)} | {_ratio(figures, page):.2f} | >= {LEAST} |")
     return "\n".join(lines)
@@ -78,8 +78,8 @@ def missed(figures: Figures) -> list[str]:
 
 
 def _ratio(figures: Figures, page: str) -> float:
-    mine, its = (statistics.median(figures[name][page]) for name in _SERVERS)
-    return mine / its
+    ours, by_hand = (statistics.median(figures[name][page]) for name in _SERVERS)
+    return ours / by_hand
 
 
 def _measure(options: argparse.Namespace) -> Figures:
@@ -88,7 +88,7 @@ def _measure(options: argparse.Namespace) -> Figures:
         location = Path(name) / "catalog.sqlite"
         project, token = asyncio.run(fill(location, options.videos))
         headers = {"Authorization": f"Bearer {token}"}
-        servers = {each: stack.enter_context(_server(each, location)) for each in _SERVERS}
+        servers = {server: stack.enter_context(_server(server, location)) for server in _SERVERS}
         kinds = [
             RequestKind("the first page", f"api/projects/{project}/videos"),
             RequestKind("the hundredth page", f"api/projects/{project}/videos?page=100"),
@@ -96,15 +96,15 @@ def _measure(options: argparse.Namespace) -> Figures:
         for kind in kinds:
             _compare(servers, kind, headers)
         figures: dict[str, dict[str, list[float]]] = {
-            each: {kind.name: [] for kind in kinds} for each in _SERVERS
+            server: {kind.name: [] for kind in kinds} for server in _SERVERS
         }
         for number in range(options.rounds):
             for kind in kinds:
                 # Each round begins with the other server, so that none always follows the other.
-                for each in _SERVERS[:: -1 if number % 2 else 1]:
-                    found = requests_per_cpu_second(servers[each], kind, headers, options.seconds)
-                    figures[each][kind.name].append(found)
-                    print(f"round {number + 1}: {kind.name}, {each}: {found:.0f}", flush=True)
+                for server in _SERVERS[:: -1 if number % 2 else 1]:
+                    rate = requests_per_cpu_second(servers[server], kind, headers, options.seconds)
+                    figures[server][kind.name].append(rate)
+                    print(f"round {number + 1}: {kind.name}, {server}: {rate:.0f}", flush=True)
         return figures
 
 
@@ -121,8 +121,8 @@ def _server(name: str, location: Path) -> Generator[Serving]:
 
 def _compare(servers: Mapping[str, Serving], kind: RequestKind, headers: Mapping[str, str]) -> None:
     """Check that both return the same JSON, key by key."""
-    mine, its = (_ask(servers[name], kind, headers) for name in _SERVERS)
-    if mine != its:
+    ours, by_hand = (_ask(servers[name], kind, headers) for name in _SERVERS)
+    if ours != by_hand:
         raise Broken(f"{kind.name}: the answers differ")
 
 

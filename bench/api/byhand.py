@@ -152,9 +152,9 @@ def _handler(database: sqlite3.Connection) -> Callable[..., Any]:
         (total,) = ask(_TOTAL, (project, "videos")).fetchone()
         rows = ask(_PAGE, (project, _SIZE, (int(page) - 1) * _SIZE)).fetchall()
         path = f"{BASE}/api/projects/{project_id}/videos"
-        found = _envelope([_item(row, key) for row in rows], path, int(page), total)
+        envelope = _envelope([_item(row, key) for row in rows], path, int(page), total)
         return Response(
-            msgspec.json.encode(found),
+            msgspec.json.encode(envelope),
             media_type="application/json",
             headers={"Cache-Control": "no-store"},
         )

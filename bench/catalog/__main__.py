@@ -29,7 +29,7 @@ def main() -> int:
         TemporaryDirectory(prefix="headend-bench-") as folder,
         asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
     ):
-        found = runner.run(
+        figures = runner.run(
             measure(
                 Path(folder),
                 videos=options.videos,
@@ -38,32 +38,32 @@ def main() -> int:
             )
         )
     print(f"{options.videos} videos, {options.rounds} rounds of {options.times} in turn\n")
-    print(costs(found))
+    print(costs(figures))
     print()
-    print(waits(found))
+    print(waits(figures))
     return 0
 
 
-def costs(found: Figures) -> str:
+def costs(figures: Figures) -> str:
     """Return what a transaction costs, as a table in Markdown."""
     lines = [
         f"| CPU us of a transaction, how many a CPU-second, of headend's | {' | '.join(WAYS)} |",
         "|---" * (1 + len(WAYS)) + "|",
     ]
-    for operation, ways in found.cpu_us.items():
+    for operation, ways in figures.cpu_us.items():
         cells = [_cost(ways[way], ways[WAYS[0]]) for way in WAYS]
         lines.append(f"| {operation} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
-def _cost(its: Sequence[float], mine: Sequence[float]) -> str:
-    median = statistics.median(its)
+def _cost(values: Sequence[float], baseline: Sequence[float]) -> str:
+    median = statistics.median(values)
     # A busy machine lengthens both values of a round.
-    ratio = statistics.median(each / beside for each, beside in zip(its, mine, strict=True))
+    ratio = statistics.median(value / base for value, base in zip(values, baseline, strict=True))
     return f"{median:.0f}, {1e6 / median:.0f}, {ratio:.2f}"
 
 
-def waits(found: Figures) -> str:
+def waits(figures: Figures) -> str:
     """Return what waited while some searched, as a table in Markdown."""
     lines = [
         "| beside searches | longest hold-up of the loop, ms | most CPU of its thread meanwhile, ms"
@@ -71,7 +71,7 @@ def waits(found: Figures) -> str:
         "|---|---|---|---|",
     ]
     for way in WAYS:
-        values = (found.hold_up_ms[way], found.turn_cpu_ms[way], found.wait_ms[way])
+        values = (figures.hold_up_ms[way], figures.turn_cpu_ms[way], figures.wait_ms[way])
         lines.append(f"| {way} | {' | '.join(_spread(each, 1) for each in values)} |")
     return "\n".join(lines)
 

@@ -132,19 +132,19 @@ async def _repeat(act: _Act, way: Way, times: int, waits: Longest) -> None:
 @asynccontextmanager
 async def hold_ups() -> AsyncGenerator[HoldUps]:
     """Note how late a timer of the event loop rings, for the length of the block."""
-    found = HoldUps()
+    longest = HoldUps()
 
     async def tick() -> None:
         while True:
             began, busy = time.monotonic(), time.thread_time()
             await asyncio.sleep(_TICK_SECONDS)
-            found.note(time.monotonic() - began - _TICK_SECONDS)
-            found.cpu.note(time.thread_time() - busy)
+            longest.note(time.monotonic() - began - _TICK_SECONDS)
+            longest.cpu.note(time.thread_time() - busy)
 
     async with asyncio.TaskGroup() as tasks:
         ticking = tasks.create_task(tick())
         try:
-            yield found
+            yield longest
         finally:
             ticking.cancel()
 
@@ -155,7 +155,7 @@ async def _cpu_us(work: Awaitable[object]) -> float:
     return (time.process_time() - began) * 1e6
 
 
-async def _measure_round(load: Load, ways: dict[str, Way], times: int, found: Figures) -> None:
+async def _measure_round(load: Load, ways: dict[str, Way], times: int, figures: Figures) -> None:
     gc.collect()  # what was made before is not this round's
     alone = {
         "find a token (1 statement)": (load.find_token, times),
@@ -168,25 +168,27 @@ async def _measure_round(load: Load, ways: dict[str, Way], times: int, found: Fi
     for name, (act, count) in alone.items():
         for way in ways:
             spent = await _cpu_us(_repeat(act, ways[way], count, Longest()))
-            found.cpu_us.setdefault(name, defaultdict(list))[way].append(spent / count)
-    each = max(1, times // (_READERS + _WRITERS))
+            figures.cpu_us.setdefault(name, defaultdict(list))[way].append(spent / count)
+    transactions = max(1, times // (_READERS + _WRITERS))
     for way in ways:
-        spent = await _cpu_us(load.mixed(ways[way], each))
-        of_one = spent / (each * (_READERS + _WRITERS))
-        found.cpu_us.setdefault("1 writer beside 8 readers", defaultdict(list))[way].append(of_one)
+        spent = await _cpu_us(load.mixed(ways[way], transactions))
+        of_one = spent / (transactions * (_READERS + _WRITERS))
+        figures.cpu_us.setdefault("1 writer beside 8 readers", defaultdict(list))[way].append(
+            of_one
+        )
     for way in ways:
-        async with hold_ups() as late:
-            waits = await load.mixed(ways[way], each, searches=_SEARCHES)
-        found.hold_up_ms.setdefault(way, []).append(late.seconds * 1000)
-        found.turn_cpu_ms.setdefault(way, []).append(late.cpu.seconds * 1000)
-        found.wait_ms.setdefault(way, []).append(waits.seconds * 1000)
+        async with hold_ups() as longest:
+            waits = await load.mixed(ways[way], transactions, searches=_SEARCHES)
+        figures.hold_up_ms.setdefault(way, []).append(longest.seconds * 1000)
+        figures.turn_cpu_ms.setdefault(way, []).append(longest.cpu.seconds * 1000)
+        figures.wait_ms.setdefault(way, []).append(waits.seconds * 1000)
 
 
 async def measure(folder: Path, *, videos: int, rounds: int, times: int) -> Figures:
     """Measure every operation in every way: so many transactions of each in each round."""
     place = folder / "catalog.sqlite"
     _, token = await fill(place, videos)
-    found = Figures()
+    figures = Figures()
     async with open_ways(place) as ways:
         first = await ways["headend"].catalog.installation.find()
         assert first is not None
@@ -197,5 +199,5 @@ async def measure(folder: Path, *, videos: int, rounds: int, times: int) -> Figu
         for number in range(rounds):
             # Each round begins with another way, so that none always follows the same one.
             order = [*WAYS[number % len(WAYS) :], *WAYS[: number % len(WAYS)]]
-            await _measure_round(load, {name: ways[name] for name in order}, times, found)
-    return found
+            await _measure_round(load, {name: ways[name] for name in order}, times, figures)
+    return figures

@@ -118,8 +118,8 @@ class _SynchronousDatabase(Database):
         deferred = DeferredWrites()
         with self._writing_engine.begin() as connection:
             connection.info[DEFERRED] = deferred
-            yield (given := _as_asynchronous(connection))
-            await deferred.run(given)
+            yield (asynchronous := _as_asynchronous(connection))
+            await deferred.run(asynchronous)
         if deferred.has(Rank.OUTBOX):
             self.after_outbox_commit()
 
@@ -172,8 +172,8 @@ async def open_ways(place: Path) -> AsyncGenerator[dict[str, Way]]:
 
         def opened(database: Database, *threads: ThreadPoolExecutor) -> Way:
             stack.push_async_callback(database.close)
-            for each in threads:
-                stack.enter_context(each)
+            for thread in threads:
+                stack.enter_context(thread)
             if isinstance(database, _SynchronousDatabase):
                 return _OnThreads(database, threads[0], threads[-1])
             return Way(database)

@@ -48,17 +48,17 @@ class RunFigures(msgspec.Struct):
 class _Readers:
     """All readers of one rendition; they wait for each next part together."""
 
-    def __init__(self, edge: RemoteEdge, found: RunFigures, folder: str, count: int) -> None:
+    def __init__(self, edge: RemoteEdge, figures: RunFigures, folder: str, count: int) -> None:
         self._edge = edge
-        self._found = found
+        self._figures = figures
         self._folder = folder
         self._count = count
-        self._got = 0
+        self._received = 0
 
     def wait(self, msn: int, index: int) -> None:
         """Let all wait for a part, and then for the next one."""
         self._place = msn, index
-        self._got = 0
+        self._received = 0
         playlist = f"{self._folder}/index.m3u8"
         timeline = self._edge.timeline(playlist)
         if timeline is not None and timeline.has(msn, index):
@@ -72,13 +72,13 @@ class _Readers:
         now = time.monotonic_ns()
         msn, index = self._place
         data = self._edge.local_part(f"{self._folder}/{msn}.{index}.m4s")
-        self._got += 1
+        self._received += 1
         if data is not None:
-            self._found.answers += 1
-            if self._got == 1:
-                self._found.parts += 1
-                self._found.delays.append((now - int.from_bytes(data[:8], "big")) / 1e9)
-        if self._got == self._count and data is not None:
+            self._figures.answers += 1
+            if self._received == 1:
+                self._figures.parts += 1
+                self._figures.delays.append((now - int.from_bytes(data[:8], "big")) / 1e9)
+        if self._received == self._count and data is not None:
             index += 1
             self.wait(msn + index // PARTS, index % PARTS)
 
@@ -117,7 +117,7 @@ async def measure(
     url: str, *, streams: int, renditions: int, readers: int, seconds: int, size: int
 ) -> RunFigures:
     """Return what so many readers of each rendition cost."""
-    found = RunFigures()
+    figures = RunFigures()
     async with (
         open_redis_client(url) as client,
         open_edge_store(url, namespace=NAMESPACE) as store,
@@ -127,7 +127,7 @@ async def measure(
             await edge.catch_up(folder_of(stream))
             for number in range(renditions):
                 folder = f"{folder_of(stream)}/{rendition_of(number)}"
-                _Readers(edge, found, folder, readers).wait(0, 0)
+                _Readers(edge, figures, folder, readers).wait(0, 0)
         await client.config_resetstat()
         before, redis_before = time.process_time(), await _redis_cpu(client)
         numbers = [str(each) for each in (streams, renditions, seconds, size)]
@@ -136,15 +136,15 @@ async def measure(
             stdout=asyncio.subprocess.PIPE,
         )  # fmt: skip
         printed, _ = await child.communicate()
-        found.maker_cpu = float(printed)
-        found.reader_cpu = time.process_time() - before
-        found.redis_cpu = await _redis_cpu(client) - redis_before
+        figures.maker_cpu = float(printed)
+        figures.reader_cpu = time.process_time() - before
+        figures.redis_cpu = await _redis_cpu(client) - redis_before
         stats: dict[str, dict[str, int]] = await client.info("commandstats")
         # Each script reads the generation of its stream.
         calls = {name.removeprefix("cmdstat_"): each["calls"] for name, each in stats.items()}
-        found.reads = calls.get("get", 0) - calls.get("eval", 0)
-        found.commands = sum(calls.values())
-    return found
+        figures.reads = calls.get("get", 0) - calls.get("eval", 0)
+        figures.commands = sum(calls.values())
+    return figures
 
 
 async def _redis_cpu(client: Any) -> float:  # Any: redis-py's
@@ -163,7 +163,7 @@ def main() -> int:
     options = parser.parse_args()
     size = options.kilobits * 1000 // 8 // 2
     with _redis() as url:
-        found = uvloop.run(
+        figures = uvloop.run(
             measure(
                 url,
                 streams=options.streams,
@@ -173,20 +173,20 @@ def main() -> int:
                 size=size,
             )
         )
-    delays = sorted(found.delays)
-    microseconds = 1e6 / max(found.parts, 1)
+    delays = sorted(figures.delays)
+    microseconds = 1e6 / max(figures.parts, 1)
     print(
         f"{options.streams} streams x {options.renditions} renditions of {options.kilobits} kbit/s,"
         f" {options.readers} readers of each, {options.seconds} s:\n"
-        f"  {found.parts} parts, {found.answers} answers, {found.reads} reads of parts,"
-        f" {found.commands} commands in all\n"
+        f"  {figures.parts} parts, {figures.answers} answers, {figures.reads} reads of parts,"
+        f" {figures.commands} commands in all\n"
         f"  a part at the reader after: median {1e3 * statistics.median(delays):.1f} ms,"
         f" 99 % {1e3 * delays[len(delays) * 99 // 100]:.1f} ms, longest {1e3 * delays[-1]:.1f} ms\n"
-        f"  CPU a part: maker {found.maker_cpu * microseconds:.0f} us,"
-        f" reader {found.reader_cpu * microseconds:.0f} us,"
-        f" Redis {found.redis_cpu * microseconds:.0f} us"
+        f"  CPU a part: maker {figures.maker_cpu * microseconds:.0f} us,"
+        f" reader {figures.reader_cpu * microseconds:.0f} us,"
+        f" Redis {figures.redis_cpu * microseconds:.0f} us"
     )
-    return 0 if found.reads <= found.parts else 1
+    return 0 if figures.reads <= figures.parts else 1
 
 
 if __name__ == "__main__":

@@ -49,7 +49,7 @@ def measured(sockets: int, events: int) -> float:
             port = int(child.stdout.readline())
             clients = [_connect(port) for _ in range(sockets)]
             print("go", file=child.stdin, flush=True)
-            _hear_all(clients, events)
+            _receive_all(clients, events)
             print("done", file=child.stdin, flush=True)
             spent = float(child.stdout.readline())
             for client in clients:
@@ -78,11 +78,11 @@ def _connect(port: int) -> socket.socket:
 
 
 def _read_until(client: socket.socket, words: bytes) -> None:
-    held = b""
-    while words not in held:
+    received = b""
+    while words not in received:
         piece = client.recv(4096)
-        assert piece, held
-        held += piece
+        assert piece, received
+        received += piece
 
 
 def _frame(payload: bytes) -> bytes:
@@ -91,22 +91,22 @@ def _frame(payload: bytes) -> bytes:
     return struct.pack("!BB4x", 0x81, 0x80 | len(payload)) + payload
 
 
-def _hear_all(clients: list[socket.socket], events: int) -> None:
+def _receive_all(clients: list[socket.socket], events: int) -> None:
     """Read until every client has received every event."""
-    left = dict.fromkeys(clients, events)
+    missing = dict.fromkeys(clients, events)
     deadline = time.monotonic() + _SECONDS
     with selectors.DefaultSelector() as selector:
         for client in clients:
             selector.register(client, selectors.EVENT_READ)
-        while left:
-            assert time.monotonic() < deadline, f"{len(left)} clients still wait"
+        while missing:
+            assert time.monotonic() < deadline, f"{len(missing)} clients still wait"
             for key, _ in selector.select(1.0):
                 client = key.fileobj
                 assert isinstance(client, socket.socket)
                 # An event is one small write, which loopback does not split.
-                left[client] -= client.recv(1 << 16).count(b'"event":"live"')
-                if left[client] == 0:
-                    del left[client]
+                missing[client] -= client.recv(1 << 16).count(b'"event":"live"')
+                if missing[client] == 0:
+                    del missing[client]
                     selector.unregister(client)
 
 

@@ -39,14 +39,14 @@ _BODY: Final = json.dumps(
 
 async def _nothing(_scope: Any, receive: Any, send: Any) -> None:  # ASGI's own maps
     """Answer nothing: the broadcaster comes first."""
-    for each in ("startup", "shutdown"):
+    for event in ("startup", "shutdown"):
         await receive()
-        await send({"type": f"lifespan.{each}.complete"})
+        await send({"type": f"lifespan.{event}.complete"})
 
 
 def _cpu() -> float:
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    return used.ru_utime + used.ru_stime
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_utime + usage.ru_stime
 
 
 async def _serve(events: int) -> None:

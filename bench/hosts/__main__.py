@@ -38,11 +38,11 @@ _NO_LIMIT: Final = {"HEADEND_API__REQUESTS_PER_MINUTE": "0"}
 def _machine(options: argparse.Namespace, folder: Path, stack: ExitStack) -> bool:
     """Let one core work, and then two."""
     del folder, stack  # nothing of Headend runs
-    took = {
+    seconds = {
         name: [measure_machine(command, count) for count in _COUNTS]
         for name, command in works(_film(options)).items()
     }
-    show_machine(took)
+    show_machine(seconds)
     return True
 
 
@@ -66,11 +66,11 @@ def _transcode(options: argparse.Namespace, folder: Path, stack: ExitStack) -> b
     """Let one transcoding host work a queue of films off, and then two."""
     engines, hosts = _hosts(folder, stack)
     api, path = hosts.api().running, _film(options)
-    found: list[QueueFigures] = []
+    figures: list[QueueFigures] = []
     for count in _COUNTS:
-        found.append(measure_queue(hosts, api, engines, path, films=options.films, count=count))
-        print(f"  {found[-1]}", file=sys.stderr)
-    return show_queues(found, films=options.films, seconds=options.film_seconds)
+        figures.append(measure_queue(hosts, api, engines, path, films=options.films, count=count))
+        print(f"  {figures[-1]}", file=sys.stderr)
+    return show_queues(figures, films=options.films, seconds=options.film_seconds)
 
 
 def _api(options: argparse.Namespace, folder: Path, stack: ExitStack) -> bool:

@@ -39,8 +39,8 @@ def confine(pids: Iterable[int], cores: Iterable[int]) -> None:
     """Let processes, their descendants and what they start from now on run on these cores alone."""
     allowed = set(cores)
     for pid in pids:
-        for each in process_tree(pid):
-            for task in Path(f"/proc/{each}/task").iterdir():
+        for process in process_tree(pid):
+            for task in Path(f"/proc/{process}/task").iterdir():
                 with suppress(ProcessLookupError):  # it has ended
                     os.sched_setaffinity(int(task.name), allowed)
 

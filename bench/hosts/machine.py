@@ -44,7 +44,7 @@ def measure_machine(command: Sequence[str], count: int) -> float:
     """
     start: Callable[[], subprocess.Popen[bytes]] = partial(subprocess.Popen, list(command))
     began = time.monotonic()
-    for each in pinned([start] * count):
-        if each.wait():
-            raise subprocess.CalledProcessError(each.returncode, list(command))
+    for process in pinned([start] * count):
+        if process.wait():
+            raise subprocess.CalledProcessError(process.returncode, list(command))
     return time.monotonic() - began

@@ -55,12 +55,12 @@ class OwnerPlace(msgspec.Struct, frozen=True):
 def _on_folder(folder: Path) -> Generator[OwnerPlace]:
     data = folder / "data"
     rtmp = free_port()
-    own = "--rtmp", f"127.0.0.1:{rtmp}", "--rtmps", f"127.0.0.1:{free_port()}"
+    sockets = "--rtmp", f"127.0.0.1:{rtmp}", "--rtmps", f"127.0.0.1:{free_port()}"
     command = [str(Path(sys.executable).with_name("headend")), "migrate", "--data", str(data)]
     subprocess.run(command, env={**os.environ, **_ROOM}, check=True, capture_output=True)
     with (
-        service(data, role="api", environment=_ROOM, arguments=own) as api,
-        service(data, role="ingest", environment=_ROOM, arguments=own) as ingest,
+        service(data, role="api", environment=_ROOM, arguments=sockets) as api,
+        service(data, role="ingest", environment=_ROOM, arguments=sockets) as ingest,
     ):
         yield OwnerPlace(api, ingest, rtmp)
 

@@ -21,10 +21,10 @@ MOST_COST: Final = 1.15  # of the owner's CPU on SQLite, a folder and memory
 LEAST_SPEED_UP: Final = 1.8
 
 
-def show_machine(took: Mapping[str, Sequence[float]]) -> None:
+def show_machine(seconds: Mapping[str, Sequence[float]]) -> None:
     """Print how long one core took for some work, two for twice as much, and what that gains."""
     print("| the machine itself | s on one core | s on two at once | speed-up |\n|---|---|---|---|")
-    for name, (one, two) in took.items():
+    for name, (one, two) in seconds.items():
         print(f"| {name} | {one:.1f} | {two:.1f} | {2 * one / two:.2f} |")
     print()
 
@@ -35,14 +35,14 @@ def show_owners(costs: Mapping[str, Sequence[OwnerCost]]) -> bool:
         "| the owner's CPU, ms each second of the stream | whole: median (least to most)"
         " | without its engine |\n|---|---|---|"
     )
-    for name, found in costs.items():
-        whole, process = _figures(found, _whole), _figures(found, _process)
+    for name, owner_costs in costs.items():
+        whole, process = _figures(owner_costs, _whole), _figures(owner_costs, _process)
         print(f"| {name} | {whole} | {process} |")
-    own, shared = costs.values()
-    ratio = _median(shared, _whole) / _median(own, _whole)
-    without = _median(shared, _process) / _median(own, _process)
+    local, shared = costs.values()
+    ratio = _median(shared, _whole) / _median(local, _whole)
+    without = _median(shared, _process) / _median(local, _process)
     print(f"| ratio | {ratio:.2f} (target: <= {MOST_COST:g}) | {without:.2f} |\n")
-    if any(each.shed for found in costs.values() for each in found):
+    if any(each.shed for owner_costs in costs.values() for each in owner_costs):
         print("Renditions were shed: the machine is too busy, and the ratio means nothing.\n")
         return False
     return ratio <= MOST_COST
@@ -61,22 +61,22 @@ def _median(costs: Sequence[OwnerCost], figure: Callable[[OwnerCost], float]) ->
 
 
 def _figures(costs: Sequence[OwnerCost], figure: Callable[[OwnerCost], float]) -> str:
-    each = [figure(cost) for cost in costs]
-    return f"{statistics.median(each):.1f} ({min(each):.1f} to {max(each):.1f})"
+    values = [figure(cost) for cost in costs]
+    return f"{statistics.median(values):.1f} ({min(values):.1f} to {max(values):.1f})"
 
 
-def show_queues(found: Sequence[QueueFigures], *, films: int, seconds: int) -> bool:
+def show_queues(queues: Sequence[QueueFigures], *, films: int, seconds: int) -> bool:
     """Print how one host and two worked a queue off; return whether the target is met."""
     print(
         f"| transcoding hosts, {films} films of {seconds} s | s until all are complete"
         " | of its core, each | CPU s: hosts, their servers, strangers |\n|---|---|---|---|"
     )
-    for each in found:
+    for queue in queues:
         print(
-            f"| {each.count} | {each.lasted:.1f} | {each.share:.2f} | {each.cpu.hosts:.1f},"
-            f" {each.cpu.servers:.1f}, {each.cpu.strangers:.1f} |"
+            f"| {queue.count} | {queue.lasted:.1f} | {queue.share:.2f} | {queue.cpu.hosts:.1f},"
+            f" {queue.cpu.servers:.1f}, {queue.cpu.strangers:.1f} |"
         )
-    one, two = found
+    one, two = queues
     ratio = one.lasted / two.lasted
     print(f"| speed-up | {ratio:.2f} (target: >= {LEAST_SPEED_UP:g}) | | |\n")
     return ratio >= LEAST_SPEED_UP
@@ -92,10 +92,11 @@ def show_loads(loads: Mapping[str, Sequence[ServedLoad]]) -> bool:
     for name, (one, two) in loads.items():
         ratio = two.rate / one.rate
         met = met and ratio >= LEAST_SPEED_UP
-        for each, told in ((one, ""), (two, f"{ratio:.2f}")):
-            spent = each.cpu.hosts, each.cpu.servers, each.cpu.strangers
-            cores = ", ".join(f"{seconds / each.seconds:.2f}" for seconds in spent)
+        for load, speed_up in ((one, ""), (two, f"{ratio:.2f}")):
+            spent = load.cpu.hosts, load.cpu.servers, load.cpu.strangers
+            cores = ", ".join(f"{seconds / load.seconds:.2f}" for seconds in spent)
             print(
-                f"| {name} | {each.count} | {each.rate:.0f} | {told} | {each.each:.0f} | {cores} |"
+                f"| {name} | {load.count} | {load.rate:.0f} | {speed_up} | {load.each:.0f}"
+                f" | {cores} |"
             )
     return met

@@ -1,8 +1,8 @@
 """How much more requests two API hosts answer than one.
 
-Each host is pinned to a core, and beside it on the same core the client that asks it (`wrk`). So
-that nothing is done beside the hosts' cores, PostgreSQL, Redis and the S3 server run on them too:
-on one where there is one host, on two where there are two.
+Each host is pinned to a core, together with the client that sends it requests (`wrk`). PostgreSQL,
+Redis and the S3 server run on the hosts' cores too, so that no other core shares the work: on one
+where there is one host, on two where there are two.
 """
 
 import time
@@ -63,21 +63,21 @@ def asked_of(api: ServiceProcess, video: str) -> list[Asked]:
 
 
 def measure_load(
-    engines: SharedEngines, hosts: Sequence[ServiceProcess], asked: Asked, seconds: int
+    engines: SharedEngines, hosts: Sequence[ServiceProcess], request: Asked, seconds: int
 ) -> ServedLoad:
     """Send requests to all hosts at once for some seconds; each on a core of its own."""
     confine(engines.processes(), range(len(hosts)))
-    for core, each in enumerate(hosts):
-        confine([each.process.pid], [core])
-    load = [partial(wrk, f"{each.http}{asked.path}", asked.headers) for each in hosts]
+    for core, host in enumerate(hosts):
+        confine([host.process.pid], [core])
+    load = [partial(wrk, f"{host.http}{request.path}", request.headers) for host in hosts]
 
     def send(lasting: int) -> int:
-        calls: list[Callable[[], int]] = [partial(each, lasting) for each in load]
+        calls: list[Callable[[], int]] = [partial(call, lasting) for call in load]
         return sum(pinned(calls))
 
     send(WARM_SECONDS)
-    meter = SpentMeter([each.process.pid for each in hosts], engines.processes())
+    meter = SpentMeter([host.process.pid for host in hosts], engines.processes())
     began = time.monotonic()
-    done = send(seconds)
+    answered = send(seconds)
     lasted = time.monotonic() - began
-    return ServedLoad(count=len(hosts), rate=done / seconds, seconds=lasted, cpu=meter.read())
+    return ServedLoad(count=len(hosts), rate=answered / seconds, seconds=lasted, cpu=meter.read())

@@ -64,12 +64,12 @@ def measure_queue(
     confine(engines.processes(), range(count))
     started = pinned(starts)
     running = [host for host, _ in started]
-    meter = SpentMeter([each.running.process.pid for each in running], engines.processes())
+    meter = SpentMeter([host.running.process.pid for host in running], engines.processes())
     _wait_until_done(engines.database)
     lasted = time.monotonic() - min(ready for _, ready in started)
     spent = meter.read()
-    for each in running:
-        each.stop()
+    for host in running:
+        host.stop()
     return QueueFigures(count=count, lasted=lasted, cpu=spent)
 
 
@@ -81,8 +81,8 @@ def _wait_until_done(database: str) -> None:
     deadline = time.monotonic() + _MOST_SECONDS
     with psycopg.connect(database, autocommit=True) as connection:
         while True:
-            found = connection.execute("SELECT DISTINCT state FROM videos").fetchall()
-            states = {str(state) for (state,) in found}
+            rows = connection.execute("SELECT DISTINCT state FROM videos").fetchall()
+            states = {str(state) for (state,) in rows}
             if states <= {"completed"}:
                 return
             if "failed" in states or time.monotonic() > deadline:

@@ -110,13 +110,13 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, help="5")
     parser.add_argument("--tls", action="store_true", help="RTMPS in place of RTMP")
     parser.add_argument("--quick", action="store_true", help="1 round, 10 s, 4 publishers")
-    known, compared = ", ".join(SERVERS), ", ".join(COMPARED)
+    servers, compared = ", ".join(SERVERS), ", ".join(COMPARED)
     parser.add_argument(
         "--only",
         nargs="+",
         choices=SERVERS,
         metavar="SERVER",
-        help=f"of {known}; without it {compared}",
+        help=f"of {servers}; without it {compared}",
     )
     parser.add_argument("--core", action="store_true", help="only decoding, in ms per MB")
     options = parser.parse_args()

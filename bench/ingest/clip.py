@@ -43,14 +43,14 @@ class SourceClip:
 
     def packets(self) -> Iterator[tuple[int, int]]:
         """Yield the possible results: coded packets, and the bytes of their data."""
-        for sent in self._arrivals():
-            sizes = [body.data for body in sent if body.data]
+        for bodies in self._arrivals():
+            sizes = [body.data for body in bodies if body.data]
             yield len(sizes), sum(sizes)
 
     def body_bytes(self) -> Iterator[int]:
         """Yield the possible results: bytes of all bodies."""
-        for sent in self._arrivals():
-            yield sum(body.size for body in sent)
+        for bodies in self._arrivals():
+            yield sum(body.size for body in bodies)
 
     def wire_bytes(self, chunk_bytes: int) -> tuple[int, int]:
         """The least and the most that a connection may carry, at such chunks.

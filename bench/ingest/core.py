@@ -40,8 +40,8 @@ def core_table() -> str:
             wire = Path(name) / "wire"
             wire.write_bytes(b"".join(_chunks(clip.path, size)))
             packets, _ = list(clip.packets())[-1]
-            mine, theirs = _ours(wire.read_bytes(), size, packets), _pyrtmp(wire, size)
-            lines.append(f"| {size} bytes | {mine:.2f} | {theirs:.1f} | 1/{theirs / mine:.0f} |")
+            ours, pyrtmp = _ours(wire.read_bytes(), size, packets), _pyrtmp(wire, size)
+            lines.append(f"| {size} bytes | {ours:.2f} | {pyrtmp:.1f} | 1/{pyrtmp / ours:.0f} |")
     return "\n".join(lines)
 
 
@@ -59,10 +59,10 @@ def _ours(wire: bytes, size: int, packets: int) -> float:
 
 def _once(wire: bytes, size: int, packets: int) -> float:
     """Return the ms of CPU per MB of one reading; it must find every packet."""
-    reader, flv, found = ChunkReader(Limits()), FlvReader(), list[Event]()
-    told = list[Message]()
+    reader, flv, events = ChunkReader(Limits()), FlvReader(), list[Event]()
+    announcements = list[Message]()
     announced = ChunkWriter().write(2, 1, size.to_bytes(4, "big"))
-    reader.feed(announced, told)
+    reader.feed(announced, announcements)
     counted = 0
     reads = [wire[at : at + READ_BYTES] for at in range(0, len(wire), READ_BYTES)]
     began = time.process_time()
@@ -70,14 +70,14 @@ def _once(wire: bytes, size: int, packets: int) -> float:
         messages: list[Message] = []
         reader.feed(data, messages)
         for message in messages:
-            take = flv.read_video if message.kind == _VIDEO else flv.read_audio
-            take(message.timestamp, message.body, found)
-        counted += sum(isinstance(event, PacketReceived) for event in found)
-        found.clear()  # as the connection does after passing them on
-    took = time.process_time() - began
+            read = flv.read_video if message.kind == _VIDEO else flv.read_audio
+            read(message.timestamp, message.body, events)
+        counted += sum(isinstance(event, PacketReceived) for event in events)
+        events.clear()  # as the connection does after passing them on
+    seconds = time.process_time() - began
     if counted != packets:
         raise RuntimeError(f"{counted} of {packets} packets")
-    return took * 1e9 / len(wire)
+    return seconds * 1e9 / len(wire)
 
 
 def _pyrtmp(wire: Path, size: int) -> float:

@@ -99,9 +99,11 @@ def _publish(
 def _settle(server: BenchServer, publishers: Sequence[FfmpegPublisher]) -> None:
     until = time.monotonic() + START_SECONDS
     while any(publisher.sent == 0 for publisher in publishers):
-        lost = [publisher.said for publisher in publishers if not publisher.running]
-        if lost or time.monotonic() > until:
-            raise MeasurementFailed(f"{server.name}: a publisher does not get in: {' '.join(lost)}")
+        ended = [publisher.said for publisher in publishers if not publisher.running]
+        if ended or time.monotonic() > until:
+            raise MeasurementFailed(
+                f"{server.name}: a publisher does not get in: {' '.join(ended)}"
+            )
         time.sleep(0.05)
     time.sleep(SETTLE_SECONDS)
 
@@ -109,17 +111,17 @@ def _settle(server: BenchServer, publishers: Sequence[FfmpegPublisher]) -> None:
 def _measure_period(pid: int, publishers: Sequence[FfmpegPublisher], seconds: float) -> RoundCost:
     sent, cpu, began = _sent(publishers), cpu_ns(pid), time.monotonic()
     memory = [rss_bytes(pid)]
-    while (left := began + seconds - time.monotonic()) > 0:
-        time.sleep(min(left, _SAMPLE_SECONDS))
+    while (remaining := began + seconds - time.monotonic()) > 0:
+        time.sleep(min(remaining, _SAMPLE_SECONDS))
         memory.append(rss_bytes(pid))
-    cpu, took, sent = cpu_ns(pid) - cpu, time.monotonic() - began, _sent(publishers) - sent
-    if sent < 0.9 * took * len(publishers):
-        of = took * len(publishers)
+    cpu, elapsed, sent = cpu_ns(pid) - cpu, time.monotonic() - began, _sent(publishers) - sent
+    if sent < 0.9 * elapsed * len(publishers):
+        of = elapsed * len(publishers)
         raise Overloaded(f"publishers sent {sent:.1f} s of {of:.1f} s of media: not in real time")
     fifth = max(1, len(memory) // 5)
     growth = statistics.median(memory[-fifth:]) - statistics.median(memory[:fifth])
     # By real time, not by their reports, which are up to a fifth of a second late.
-    return RoundCost(cpu / 1e6 / (took * len(publishers)), max(memory), round(growth))
+    return RoundCost(cpu / 1e6 / (elapsed * len(publishers)), max(memory), round(growth))
 
 
 def _sent(publishers: Sequence[FfmpegPublisher]) -> float:

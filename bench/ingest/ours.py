@@ -1,8 +1,9 @@
 """Headend's listener as a peer: the sockets and connections of `headend serve`, without a ladder.
 
-Event loop, limits, sockets and TLS context are those of `headend serve`. The directory takes any
-key for a stream of its own, the sink counts. Standard output carries JSON lines: `listening` with
-the port, then for each source that is over `closed` with its packets and their bytes.
+Event loop, limits, sockets and TLS context are those of `headend serve`. The directory accepts
+any key, as that of a separate stream; the sink counts packets. Standard output carries JSON lines:
+`listening` with the port, then for each source that is over `closed` with its packets and their
+bytes.
 
 Usage: python -m bench.ingest.ours [--loop asyncio] [--limits JSON] [--tls CERTIFICATE KEY]
 """
@@ -114,16 +115,16 @@ async def serve(limits: Limits, tls: list[str] | None) -> None:
 
 def main() -> None:
     """Parse the command line."""
-    options = argparse.ArgumentParser()
-    options.add_argument("--loop", choices=LOOPS, default="uvloop")
-    options.add_argument("--limits", default="{}")
-    options.add_argument("--tls", nargs=2)
-    chosen = options.parse_args()
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--loop", choices=LOOPS, default="uvloop")
+    parser.add_argument("--limits", default="{}")
+    parser.add_argument("--tls", nargs=2)
+    options = parser.parse_args()
     # The bench's publishers connect at once, from one address.
     doors = {"connections_per_address": 1_000, "new_per_address_per_second": 1_000}
-    limits = msgspec.convert({**doors, **json.loads(chosen.limits)}, Limits)
-    with asyncio.Runner(loop_factory=LOOPS[chosen.loop]) as runner:
-        runner.run(serve(limits, chosen.tls))
+    limits = msgspec.convert({**doors, **json.loads(options.limits)}, Limits)
+    with asyncio.Runner(loop_factory=LOOPS[options.loop]) as runner:
+        runner.run(serve(limits, options.tls))
 
 
 if __name__ == "__main__":

@@ -121,11 +121,11 @@ def rss_bytes(pid: int) -> int:
 
 def process_tree(pid: int) -> list[int]:
     """Return a process and the processes that it and they have started and that run."""
-    found = [pid]
-    for each in found:  # grows during the iteration
-        for task in _tasks(each):
-            found += map(int, _text(task / "children").split())
-    return found
+    pids = [pid]
+    for process in pids:  # grows during the iteration
+        for task in _tasks(process):
+            pids += map(int, _text(task / "children").split())
+    return pids
 
 
 def _tasks(pid: int) -> list[Path]:

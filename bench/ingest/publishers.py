@@ -35,7 +35,7 @@ class FfmpegPublisher:
             text=True,
         )
         self._sent = 0.0
-        self._said = ""
+        self._errors = ""
         self._readers = [
             threading.Thread(target=each, daemon=True) for each in (self._follow, self._listen)
         ]
@@ -54,15 +54,15 @@ class FfmpegPublisher:
     @property
     def said(self) -> str:
         """The content of its standard error."""
-        return self._said.strip()
+        return self._errors.strip()
 
     def _follow(self) -> None:
         for line in self._process.stdout or ():
-            if found := re.match(r"out_time_us=(\d+)", line):
-                self._sent = int(found[1]) / 1e6
+            if match := re.match(r"out_time_us=(\d+)", line):
+                self._sent = int(match[1]) / 1e6
 
     def _listen(self) -> None:
-        self._said = self._process.stderr.read() if self._process.stderr else ""
+        self._errors = self._process.stderr.read() if self._process.stderr else ""
 
     def wait(self, seconds: float) -> int | None:
         """Return its exit status, None if it did not end in time."""
@@ -90,13 +90,13 @@ def publishing(clip: Path, urls: Sequence[str]) -> Generator[list[FfmpegPublishe
     They begin a little apart: encoders in the world do not send their pictures in step.
     """
     with ExitStack() as stack:
-        found: list[FfmpegPublisher] = []
+        publishers: list[FfmpegPublisher] = []
         for url in urls:
             publisher = FfmpegPublisher(clip, url)
             stack.callback(publisher.end)
-            found.append(publisher)
+            publishers.append(publisher)
             time.sleep(1 / 30 / len(urls) + 0.05)
-        yield found
+        yield publishers
 
 
 @contextmanager

@@ -47,12 +47,12 @@ def missed(runs: Runs) -> list[str]:
     """Return the targets that were missed, as sentences."""
     if "ours" not in runs:
         return []
-    mine = cost(runs["ours"])
-    found = [
-        f"ours costs {mine / cost(runs[name]):.2f} of {name}, more than {most:.2f}"
+    own_cost = cost(runs["ours"])
+    sentences = [
+        f"ours costs {own_cost / cost(runs[name]):.2f} of {name}, more than {most:.2f}"
         for name, most in TARGETS.items()
-        if name in runs and mine > most * cost(runs[name])
+        if name in runs and own_cost > most * cost(runs[name])
     ]
-    if (grown := growth(runs["ours"])) > FLAT_BYTES:
-        found.append(f"the memory of ours grew by {grown / 1e6:.1f} MB during a stretch")
-    return found
+    if (growth_bytes := growth(runs["ours"])) > FLAT_BYTES:
+        sentences.append(f"the memory of ours grew by {growth_bytes / 1e6:.1f} MB during a stretch")
+    return sentences

@@ -89,8 +89,8 @@ def _of_lines(running: Child) -> RunningServer:
 
 
 def _lost_packets(counted: dict[str, Any], clip: SourceClip) -> str:
-    found = (counted["packets"], counted["bytes"])
-    return "" if found in clip.packets() else f"{found} packets and bytes"
+    received = (counted["packets"], counted["bytes"])
+    return "" if received in clip.packets() else f"{received} packets and bytes"
 
 
 # -- nginx --------------------------------------------------------------------------------------
@@ -205,17 +205,17 @@ def _pyrtmp(_folder: Path, tls: TlsFiles | None) -> Generator[RunningServer, Non
 
 
 def _lost_bodies(counted: dict[str, Any], clip: SourceClip) -> str:
-    found = int(counted["bytes"])
-    return "" if found in clip.body_bytes() else f"{found} bytes of bodies"
+    received = int(counted["bytes"])
+    return "" if received in clip.body_bytes() else f"{received} bytes of bodies"
 
 
 def lost_wire(chunk_bytes: int) -> Callable[[dict[str, Any], SourceClip], str]:
     """Return a check of a connection's bytes, at the chunk size that the server announces."""
 
     def lost(counted: dict[str, Any], clip: SourceClip) -> str:
-        found = int(counted["bytes"])
+        received = int(counted["bytes"])
         least, most = clip.wire_bytes(chunk_bytes)
-        return "" if least <= found <= most else f"{found} bytes, not {least} to {most}"
+        return "" if least <= received <= most else f"{received} bytes, not {least} to {most}"
 
     return lost
 

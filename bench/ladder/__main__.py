@@ -33,7 +33,7 @@ def main() -> int:
         return 2
     print(_versions())
     folder: Path = options.folder
-    clips = [(each, make(each, options.seconds, folder)) for each in _chosen(options.clips)]
+    clips = [(each, make(each, options.seconds, folder)) for each in _selected_clips(options.clips)]
     results = [_result(clip, path, options.rounds, folder) for clip, path in clips]
     print(f"\n{options.seconds} s of 1080p30 each, least of {options.rounds} rounds in turn\n")
     print(table(results))
@@ -49,15 +49,15 @@ def _result(clip: Clip, path: Path, rounds: int, folder: Path) -> Result:
         # Each round begins with another one, so that none always follows the same.
         first = number % len(CONTENDERS)
         for name in (*CONTENDERS[first:], *CONTENDERS[:first]):
-            done = run(name, path, places[name])
-            runs[name].append(done)
-            print(f"{clip.name}, round {number + 1}: {name} {done.cpu:.2f} s", flush=True)
+            result = run(name, path, places[name])
+            runs[name].append(result)
+            print(f"{clip.name}, round {number + 1}: {name} {result.cpu:.2f} s", flush=True)
     seconds = float(path.name.split("-")[1].removesuffix("s"))
     files = {
         name: {rung: file_of(name, rung, places[name]) for rung, *_ in RUNGS}
         for name in ("ours", "ffmpeg")
     }
-    looks = {name: vmaf(path, files[name], places[name]) for name in files}
+    scores = {name: vmaf(path, files[name], places[name]) for name in files}
     rates = {
         name: {rung: file.stat().st_size * 8 / 1000 / seconds for rung, file in files[name].items()}
         for name in files
@@ -69,23 +69,23 @@ def _result(clip: Clip, path: Path, rounds: int, folder: Path) -> Result:
         ours=runs["ours"],
         ffmpeg=runs["ffmpeg"],
         equal=runs["equal"],
-        vmaf=(looks["ours"], looks["ffmpeg"]),
+        vmaf=(scores["ours"], scores["ffmpeg"]),
         rates=(rates["ours"], rates["ffmpeg"]),
     )
 
 
 def _versions() -> str:
-    said = subprocess.run(["ffmpeg", "-version"], capture_output=True, text=True, check=True)
-    theirs = said.stdout.split()[2]
+    process = subprocess.run(["ffmpeg", "-version"], capture_output=True, text=True, check=True)
+    ffmpeg = process.stdout.split()[2]
     ours = ".".join(str(number) for number in av.library_versions["libavcodec"])
     judge = imageio_ffmpeg.__version__
     return (
-        f"ours: PyAV {av.__version__} (libavcodec {ours}); ffmpeg {theirs}; "
+        f"ours: PyAV {av.__version__} (libavcodec {ours}); ffmpeg {ffmpeg}; "
         f"VMAF by the ffmpeg of imageio-ffmpeg {judge}"
     )
 
 
-def _chosen(names: Sequence[str] | None) -> list[Clip]:
+def _selected_clips(names: Sequence[str] | None) -> list[Clip]:
     return [clip for clip in CLIPS if names is None or clip.name in names]
 
 

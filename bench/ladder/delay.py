@@ -3,8 +3,9 @@
     python -m bench.ladder.delay [--seconds 8] [--clips sport talk screen]
 
 Each clip is decoded and scaled once, and each rung encoded twice: as for normal latency and as for
-low. The delay is how many pictures come after one before its sample does, at most, and what that
-is in ms at 30 a second. CPU is that of the encoding threads alone, in seconds.
+low. The delay is the largest number of pictures that an encoder takes after a picture before it
+returns that picture's sample, also in ms at 30 pictures a second. CPU is that of the encoding
+threads alone, in seconds.
 """
 
 import argparse
@@ -54,11 +55,11 @@ class EncodedRung:
     def add(self, number: int, picture: VideoFrame | None) -> None:
         """Encode picture `number`, or flush the encoder."""
         begun = time.thread_time()
-        made = self._encoder.encode(picture)
+        samples = self._encoder.encode(picture)
         self.cpu += time.thread_time() - begun
-        self.samples += made
+        self.samples += samples
         if picture is not None:
-            self.delay = max([self.delay, *(number - each.pts // _STEP for each in made)])
+            self.delay = max([self.delay, *(number - each.pts // _STEP for each in samples)])
 
     def write(self, path: Path) -> Path:
         """Write the rendition as one file."""
@@ -91,21 +92,21 @@ def main() -> int:
 def _rows(clip: str, path: Path, seconds: int, folder: Path) -> Iterator[str]:
     """Yield the table's row of each rung."""
     modes = _encode(path)
-    looks: list[dict[str, float]] = []
+    scores: list[dict[str, float]] = []
     for encoded in modes:
         folder.mkdir(parents=True, exist_ok=True)
         files = {each.rung.name: each.write(folder / f"{each.rung.name}.mp4") for each in encoded}
-        looks.append(vmaf(path, files, folder))
+        scores.append(vmaf(path, files, folder))
         shutil.rmtree(folder)
     for normal, low in zip(*modes, strict=True):
         name = normal.rung.name
-        before, after = (look[name] for look in looks)
+        before, after = (score[name] for score in scores)
         rates = [sum(len(one.data) for one in each.samples) for each in (normal, low)]
         kbits = " / ".join(str(round(size * 8 / 1000 / seconds)) for size in rates)
-        held = f"{normal.delay} ({_ms(normal)} ms) / {low.delay} ({_ms(low)} ms)"
+        delays = f"{normal.delay} ({_ms(normal)} ms) / {low.delay} ({_ms(low)} ms)"
         cpu = f"{normal.cpu:.2f} / {low.cpu:.2f}"
         yield (
-            f"| {clip} | {name} | {held} | {cpu} | {before:.2f} / {after:.2f} "
+            f"| {clip} | {name} | {delays} | {cpu} | {before:.2f} / {after:.2f} "
             f"| {after - before:+.2f} | {kbits} |"
         )
 

@@ -39,13 +39,13 @@ def orders(clip: Path) -> list[EngineOrder]:
         ValueError: the clip has no video or no audio.
     """
     reader = FlvReader()
-    found: list[Event] = []
+    events: list[Event] = []
     for kind, stamp, body in split_aggregate(0, memoryview(clip.read_bytes())[_FLV_HEADER:]):
         if kind == _VIDEO:
-            reader.read_video(stamp, body, found)
+            reader.read_video(stamp, body, events)
         elif kind == _AUDIO:
-            reader.read_audio(stamp, body, found)
-    tracks = [event.track for event in found if isinstance(event, TrackFound)]
+            reader.read_audio(stamp, body, events)
+    tracks = [event.track for event in events if isinstance(event, TrackFound)]
     video = next((track for track in tracks if isinstance(track, VideoTrack)), None)
     audio = next((track for track in tracks if isinstance(track, AudioTrack)), None)
     if video is None or audio is None:
@@ -60,7 +60,7 @@ def orders(clip: Path) -> list[EngineOrder]:
         inits={},
         discontinuity=False,
     )
-    packets = [_order(event.packet) for event in found if isinstance(event, PacketReceived)]
+    packets = [_order(event.packet) for event in events if isinstance(event, PacketReceived)]
     return [begin, *packets, Finish()]
 
 
@@ -74,8 +74,8 @@ def _order(packet: MediaPacket) -> Packet:
     )
 
 
-async def _feed(child: EngineProcess, said: list[EngineOrder]) -> None:
-    for order in said:
+async def _feed(child: EngineProcess, requests: list[EngineOrder]) -> None:
+    for order in requests:
         await child.send(order)
     child.close_input()
 
@@ -104,8 +104,8 @@ def main() -> None:
     """Feed the clip, then print what the engine used."""
     clip, folder, module = sys.argv[1:]
     asyncio.run(_make(Path(clip), Path(folder), module))
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    print(json.dumps({"cpu": used.ru_utime + used.ru_stime, "peak_kib": used.ru_maxrss}))
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    print(json.dumps({"cpu": usage.ru_utime + usage.ru_stime, "peak_kib": usage.ru_maxrss}))
 
 
 if __name__ == "__main__":

@@ -51,14 +51,14 @@ def run(contender: str, clip: Path, folder: Path) -> Run:
     else:
         command = ffmpeg_command(clip, folder)
     with subprocess.Popen(command, cwd=_ROOT, stdout=subprocess.PIPE) as child:
-        said = child.stdout.read() if child.stdout else b""
-        _, status, used = os.wait4(child.pid, 0)
+        output = child.stdout.read() if child.stdout else b""
+        _, status, usage = os.wait4(child.pid, 0)
         child.returncode = os.waitstatus_to_exitcode(status)
     if child.returncode:
         raise subprocess.CalledProcessError(child.returncode, command)
-    cpu, peak, engine = used.ru_utime + used.ru_stime, used.ru_maxrss, None
+    cpu, peak, engine = usage.ru_utime + usage.ru_stime, usage.ru_maxrss, None
     if contender in _ENGINES:
-        engine = json.loads(said)
+        engine = json.loads(output)
         peak = engine["peak_kib"]
     return Run(cpu=cpu, feeding=cpu - engine["cpu"] if engine else 0.0, peak=peak / 1024)
 

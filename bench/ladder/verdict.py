@@ -47,8 +47,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def gains(self) -> dict[str, float]:
         """Our VMAF minus ffmpeg's, by rendition."""
-        ours, theirs = self.vmaf
-        return {name: ours[name] - theirs[name] for name in ours}
+        ours, ffmpeg = self.vmaf
+        return {name: ours[name] - ffmpeg[name] for name in ours}
 
 
 def _cpu(runs: Sequence[Run]) -> float:
@@ -66,23 +66,24 @@ def table(results: Sequence[Result]) -> str:
         "| peak MiB: ours / ffmpeg | ratio |",
         "|---|---|---|---|---|---|---|",
     ]
-    for each in results:
-        feeding = min(run.feeding for run in each.ours)
+    for result in results:
+        feeding = min(run.feeding for run in result.ours)
         lines.append(
-            f"| {each.clip} | {_cpu(each.ours):.2f} ({feeding:.2f}) / {_cpu(each.ffmpeg):.2f} "
-            f"| {each.cpu:.2f} | {_cpu(each.equal):.2f} | {each.cpu_equal:.2f} "
-            f"| {_peak(each.ours):.0f} / {_peak(each.ffmpeg):.0f} | {each.peak:.2f} |"
+            f"| {result.clip} "
+            f"| {_cpu(result.ours):.2f} ({feeding:.2f}) / {_cpu(result.ffmpeg):.2f} "
+            f"| {result.cpu:.2f} | {_cpu(result.equal):.2f} | {result.cpu_equal:.2f} "
+            f"| {_peak(result.ours):.0f} / {_peak(result.ffmpeg):.0f} | {result.peak:.2f} |"
         )
     lines += [
         "",
         "| clip | rung | VMAF: ours / ffmpeg | difference | kbit/s: ours / ffmpeg |",
         "|---|---|---|---|---|",
     ]
-    for each in results:
+    for result in results:
         for name, *_ in RUNGS:
-            vmaf, rates = [[by[name] for by in pair] for pair in (each.vmaf, each.rates)]
+            vmaf, rates = [[by[name] for by in pair] for pair in (result.vmaf, result.rates)]
             lines.append(
-                f"| {each.clip} | {name} | {vmaf[0]:.2f} / {vmaf[1]:.2f} "
+                f"| {result.clip} | {name} | {vmaf[0]:.2f} / {vmaf[1]:.2f} "
                 f"| {vmaf[0] - vmaf[1]:+.2f} | {rates[0]:.0f} / {rates[1]:.0f} |"
             )
     return "\n".join(lines)
@@ -90,16 +91,18 @@ def table(results: Sequence[Result]) -> str:
 
 def missed(results: Sequence[Result]) -> list[str]:
     """Return the targets that were missed, as sentences."""
-    found: list[str] = []
-    for each in results:
-        for what, ratio, most in (
-            ("CPU", each.cpu, MOST_CPU),
-            ("CPU at equal preset", each.cpu_equal, MOST_EQUAL),
-            ("memory at its peak", each.peak, MOST_PEAK),
+    sentences: list[str] = []
+    for result in results:
+        for figure, ratio, most in (
+            ("CPU", result.cpu, MOST_CPU),
+            ("CPU at equal preset", result.cpu_equal, MOST_EQUAL),
+            ("memory at its peak", result.peak, MOST_PEAK),
         ):
             if ratio > most:
-                found.append(f"{each.clip}: {what} is {ratio:.3f} of ffmpeg's, above {most:.2f}")
-        for name, gain in each.gains.items():
+                sentences.append(
+                    f"{result.clip}: {figure} is {ratio:.3f} of ffmpeg's, above {most:.2f}"
+                )
+        for name, gain in result.gains.items():
             if gain < WORST_VMAF:
-                found.append(f"{each.clip}: {name} is {-gain:.2f} VMAF below ffmpeg's")
-    return found
+                sentences.append(f"{result.clip}: {name} is {-gain:.2f} VMAF below ffmpeg's")
+    return sentences

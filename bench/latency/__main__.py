@@ -106,7 +106,7 @@ def _encoder(url: str, profile: str, folder: Path, streams: int) -> Generator[Ch
     command = [sys.executable, "-m", "bench.latency.encoder", url, "--profile", profile]
     if streams > 1:
         # A broadcaster's machine does not share its cores with the ladders of other streams. An
-        # ordinary user may not raise a priority: `nice` says so and runs the command all the same.
+        # ordinary user may not raise a priority: `nice` reports that and runs the command anyway.
         command = ["nice", "-n", "-5", *command]
     with child(command, folder / f"encoder-{profile}.log", cwd=ROOT) as running:
         running.wait("accepted", _ACCEPTED_SECONDS)
@@ -120,10 +120,10 @@ def _encoder_delay(encoder: Child) -> float:
         Overloaded: it did not keep real time.
     """
     encoder.process.send_signal(signal.SIGTERM)
-    ended = encoder.wait("ended", _ENDED_SECONDS)
-    if ended["rate"] < _LEAST_RATE:
-        raise Overloaded(f"the encoder sent {ended['rate']:.1f} pictures a second")
-    return float(ended["delay"])
+    summary = encoder.wait("ended", _ENDED_SECONDS)
+    if summary["rate"] < _LEAST_RATE:
+        raise Overloaded(f"the encoder sent {summary['rate']:.1f} pictures a second")
+    return float(summary["delay"])
 
 
 @contextmanager
@@ -164,24 +164,24 @@ def _measure(
                     MODES[mode].before,
                 )
             cpu = (cpu_ns(at.pid) - spent[0]) / 1e9 / (plan.settle + plan.seconds)
-            found = figures(watched, plan.settle, cpu, _encoder_delay(encoder))
+            measured = figures(watched, plan.settle, cpu, _encoder_delay(encoder))
         if reader is not None:
             print(_stages(reader), file=sys.stderr, flush=True)
         yield (
             f"{MODES[mode].about}; encoder `{profile}`",
-            found,
+            measured,
             target(mode, profile, plan.streams),
         )
 
 
 def _stages(reader: PartReader) -> str:
-    found = stages(reader.read, reader.clocks)
-    if found is None:
+    medians = stages(reader.read, reader.clocks)
+    if medians is None:
         return f"no parts were read: {reader.error}"
     return (
-        f"{found.parts} parts of {found.duration:.2f} s; their newest picture was "
-        f"{found.listed:.3f} s old when listed (p95 {found.late:.3f} s), "
-        f"{found.fetched:.3f} s when fetched"
+        f"{medians.parts} parts of {medians.duration:.2f} s; their newest picture was "
+        f"{medians.listed:.3f} s old when listed (p95 {medians.late:.3f} s), "
+        f"{medians.fetched:.3f} s when fetched"
     )
 
 
@@ -228,9 +228,9 @@ def main() -> int:
     print(f"at 2.5 Mbit/s, {plan.seconds:g} s for each row\n\n{HEADINGS}", flush=True)
     results: list[tuple[str, LatencyFigures, LatencyTarget | None]] = []
     try:
-        for name, found, asked in measure(plan):
-            results.append((name, found, asked))
-            print(row(name, found, asked), flush=True)
+        for name, measured, latency_target in measure(plan):
+            results.append((name, measured, latency_target))
+            print(row(name, measured, latency_target), flush=True)
     except ToolMissing as error:
         print(error, file=sys.stderr)
         return 2

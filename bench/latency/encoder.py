@@ -65,8 +65,8 @@ def main() -> int:
         _publish(target, began, delays, over)
     median = statistics.median(delays) if delays else None
     rate = len(delays) / (time.monotonic() - began)
-    ended = {"event": "ended", "pictures": len(delays), "delay": median, "rate": rate}
-    print(json.dumps(ended), flush=True)
+    summary = {"event": "ended", "pictures": len(delays), "delay": median, "rate": rate}
+    print(json.dumps(summary), flush=True)
     return 0
 
 
@@ -88,8 +88,8 @@ def _publish(
 ) -> None:
     """Send a picture whenever one is due, until `over` is set.
 
-    `delays` gets the seconds from drawing to sending. Pictures that are a whole one
-    late are left out, as OBS does: time goes on in step with the clock on the wall.
+    `delays` gets the seconds from drawing to sending. A picture that is late by a whole frame is
+    left out, as in OBS, so that timestamps keep pace with the wall clock.
     """
     card, tone = TestCard(_WIDTH, _HEIGHT, _FPS), Tone()
     number = sample = 0

@@ -75,27 +75,27 @@ def top_rendition(text: str, address: str) -> str:
     Raises:
         NoParts: it names none.
     """
-    found = [(int(height), uri) for height, uri in _VARIANT.findall(text)]
-    if not found:
+    variants = [(int(height), uri) for height, uri in _VARIANT.findall(text)]
+    if not variants:
         raise NoParts("the multivariant playlist has no picture")
-    return urljoin(address, max(found)[1])
+    return urljoin(address, max(variants)[1])
 
 
 def newest_parts(text: str, address: str) -> tuple[list[ListedPart], tuple[int, int]]:
     """Return a media playlist's parts, oldest first, and the number of the part that comes next."""
     first = _NUMBER.search(text)
     msn, part, init = int(first[1]) if first else 0, 0, ""
-    found: list[ListedPart] = []
+    parts: list[ListedPart] = []
     for line in text.splitlines():
         if match := _PART.match(line):
             uri = urljoin(address, match[2])
-            found.append(ListedPart(msn, part, float(match[1]), uri, init))
+            parts.append(ListedPart(msn, part, float(match[1]), uri, init))
             part += 1
         elif match := _MAP.match(line):
             init = urljoin(address, match[1])
         elif line and not line.startswith("#"):
             msn, part = msn + 1, 0
-    return found, (msn, part)
+    return parts, (msn, part)
 
 
 class PartReader:
@@ -133,10 +133,10 @@ class PartReader:
             text = _get(f"{address}?_HLS_msn={msn}&_HLS_part={part}").decode()
             listed = time.time()
             parts, following = newest_parts(text, address)
-            for each in parts:
-                if (each.msn, each.part) > last:
-                    last = (each.msn, each.part)
-                    self._fetch(each, listed)
+            for listed_part in parts:
+                if (listed_part.msn, listed_part.part) > last:
+                    last = (listed_part.msn, listed_part.part)
+                    self._fetch(listed_part, listed)
 
     def _fetch(self, part: ListedPart, listed: float) -> None:
         data = _get(part.address)
@@ -155,8 +155,9 @@ class PartReader:
                 pictures.append(packet.pts)
                 for frame in decoder.decode(packet):  # pyright: ignore[reportUnknownMemberType]  # PyAV's stubs leave packets open
                     self._keep(frame)
-        one = ReadPart(part=part, listed=listed, fetched=fetched, pictures=tuple(pictures))
-        self.read.append(one)
+        self.read.append(
+            ReadPart(part=part, listed=listed, fetched=fetched, pictures=tuple(pictures))
+        )
 
     def _keep(self, frame: VideoFrame) -> None:
         plane = frame.planes[0]
@@ -195,14 +196,14 @@ def stages(read_parts: Sequence[ReadPart], clocks: dict[int, int]) -> Stages | N
     listed: list[float] = []
     fetched: list[float] = []
     durations: list[float] = []
-    for each in read_parts:
-        known = [clocks[pts] for pts in each.pictures if pts in clocks]
-        if len(known) < len(each.pictures) or not known:
+    for read_part in read_parts:
+        drawn = [clocks[pts] for pts in read_part.pictures if pts in clocks]
+        if len(drawn) < len(read_part.pictures) or not drawn:
             continue
-        newest = max(known)
-        listed.append(since(newest, 1000 * each.listed) / 1000)
-        fetched.append(since(newest, 1000 * each.fetched) / 1000)
-        durations.append(each.part.duration)
+        newest = max(drawn)
+        listed.append(since(newest, 1000 * read_part.listed) / 1000)
+        fetched.append(since(newest, 1000 * read_part.fetched) / 1000)
+        durations.append(read_part.part.duration)
     if not listed:
         return None
     return Stages(

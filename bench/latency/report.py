@@ -79,46 +79,48 @@ def figures(watched: Presented, settle: float, cpu: float, encoder: float) -> La
     )
 
 
-def row(name: str, found: LatencyFigures, target: LatencyTarget | None) -> str:
+def row(name: str, measured: LatencyFigures, target: LatencyTarget | None) -> str:
     """Return a row of the table."""
-    low, high = found.rates
+    low, high = measured.rates
     rate = f"{low:.2f}" if low == high else f"{low:.2f} to {high:.2f}"
     cells = [
         name,
-        *(f"{value:.2f} s" for value in (found.median, found.p95, found.most)),
-        str(found.stalls),
-        f"{found.longest:.2f} s",
+        *(f"{value:.2f} s" for value in (measured.median, measured.p95, measured.most)),
+        str(measured.stalls),
+        f"{measured.longest:.2f} s",
         rate,
-        ", ".join(f"{height}p" for height in found.heights),
-        f"{found.start:.1f} s",
-        f"{found.encoder:.2f} s",
-        f"{found.cpu:.2f} s",
-        _asked(target),
+        ", ".join(f"{height}p" for height in measured.heights),
+        f"{measured.start:.1f} s",
+        f"{measured.encoder:.2f} s",
+        f"{measured.cpu:.2f} s",
+        _target_text(target),
     ]
     return f"| {' | '.join(cells)} |"
 
 
-def _asked(target: LatencyTarget | None) -> str:
+def _target_text(target: LatencyTarget | None) -> str:
     if target is None:
         return ""
-    asked = [f"<= {target.median:.1f} s"]
+    limits = [f"<= {target.median:.1f} s"]
     if target.p95 is not None:
-        asked.append(f"p95 <= {target.p95:.1f} s")
+        limits.append(f"p95 <= {target.p95:.1f} s")
     if target.stalls is not None:
-        asked.append(f"{target.stalls} stalls")
-    return ", ".join(asked)
+        limits.append(f"{target.stalls} stalls")
+    return ", ".join(limits)
 
 
 def missed(results: Sequence[tuple[str, LatencyFigures, LatencyTarget | None]]) -> list[str]:
     """Return the targets that were missed, each as a sentence."""
-    wrong: list[str] = []
-    for name, found, target in results:
+    sentences: list[str] = []
+    for name, measured, target in results:
         if target is None:
             continue
-        if found.median > target.median:
-            wrong.append(f"{name}: median {found.median:.2f} s, more than {target.median:.1f} s")
-        if target.p95 is not None and found.p95 > target.p95:
-            wrong.append(f"{name}: p95 {found.p95:.2f} s, more than {target.p95:.1f} s")
-        if target.stalls is not None and found.stalls > target.stalls:
-            wrong.append(f"{name}: {found.stalls} stalls, more than {target.stalls}")
-    return wrong
+        if measured.median > target.median:
+            sentences.append(
+                f"{name}: median {measured.median:.2f} s, more than {target.median:.1f} s"
+            )
+        if target.p95 is not None and measured.p95 > target.p95:
+            sentences.append(f"{name}: p95 {measured.p95:.2f} s, more than {target.p95:.1f} s")
+        if target.stalls is not None and measured.stalls > target.stalls:
+            sentences.append(f"{name}: {measured.stalls} stalls, more than {target.stalls}")
+    return sentences

@@ -1,7 +1,7 @@
 """The two servers that are watched: Headend as `headend serve` runs it, and nginx-rtmp.
 
-nginx has one worker, and of its HLS the usual configuration: fragments of 2 s, a playlist of 30 s
-(its default), everything else as it is. Headend makes its whole ladder, which nginx does not.
+nginx has one worker and the usual configuration of HLS: fragments of 2 s, a playlist of 30 s (its
+default), everything else as it is. Headend makes its whole ladder, which nginx does not.
 """
 
 from collections.abc import Generator

@@ -100,8 +100,8 @@ def watch(
         start = time.monotonic() - opened
         on_start()
         page.wait_for_timeout(seconds * 1000)
-        found = msgspec.convert(page.evaluate("() => latencyProbe"), Presented)
-        return msgspec.structs.replace(found, start=start)
+        presented = msgspec.convert(page.evaluate("() => latencyProbe"), Presented)
+        return msgspec.structs.replace(presented, start=start)
     finally:
         page.close()
 

@@ -27,7 +27,7 @@ def main() -> int:
     try:
         if options.parked:
             return parked.report(options.parked)
-        figures, asked = _measure(options)
+        figures, compared = _measure(options)
     except ToolMissing as error:
         print(error, file=sys.stderr)
         return 2
@@ -35,8 +35,8 @@ def main() -> int:
         print(error, file=sys.stderr)
         return 1
     print(f"\n32 connections, {options.seconds} s each, {options.rounds} rounds in turn\n")
-    print(table(figures, asked))
-    wrong = missed(figures, asked)
+    print(table(figures, compared))
+    wrong = missed(figures, compared)
     print("\n" + ("\n".join(wrong) if wrong else "Every target that was measured is kept."))
     return 1 if wrong else 0
 
@@ -51,24 +51,24 @@ def _measure(options: argparse.Namespace) -> tuple[Figures, list[RequestKind]]:
             servers["asgi"] = without
         if not options.only_ours:
             servers["nginx"] = stack.enter_context(nginx(folder / "nginx", published))
-        asked = [kind for kind in kinds(published) if kind.name in (options.kinds or KINDS)]
+        compared = [kind for kind in kinds(published) if kind.name in (options.kinds or KINDS)]
         headers = {
             (server, kind.name): check(serving, kind, published)
             for server, serving in servers.items()
-            for kind in asked
+            for kind in compared
         }
-        figures: Figures = {server: {kind.name: [] for kind in asked} for server in servers}
+        figures: Figures = {server: {kind.name: [] for kind in compared} for server in servers}
         for number in range(options.rounds):
             # Each round begins with the other server, so that none always follows the other.
             turn = list(servers.items())[:: -1 if number % 2 else 1]
-            for kind in asked:
+            for kind in compared:
                 for server, serving in turn:
-                    found = requests_per_cpu_second(
+                    rate = requests_per_cpu_second(
                         serving, kind, headers[server, kind.name], options.seconds
                     )
-                    figures[server][kind.name].append(found)
-                    print(f"round {number + 1}: {kind.name}, {server}: {found:.0f}", flush=True)
-        return figures, asked
+                    figures[server][kind.name].append(rate)
+                    print(f"round {number + 1}: {kind.name}, {server}: {rate:.0f}", flush=True)
+        return figures, compared
 
 
 def _options() -> argparse.Namespace:

@@ -63,14 +63,14 @@ def check(serving: Serving, kind: RequestKind, published: Published) -> dict[str
     headers = dict(kind.headers)
     if kind.conditional:
         headers["If-None-Match"] = _ask(serving, kind.address, headers)[1]["etag"]
-    status, told, body = _ask(serving, kind.address, headers)
-    if told.get("content-encoding") == "gzip":
+    status, response_headers, body = _ask(serving, kind.address, headers)
+    if response_headers.get("content-encoding") == "gzip":
         body = gzip.decompress(body)
     elif "Accept-Encoding" in headers:
         raise Broken(f"{kind.name}: not compressed")
     whole = (published.objects / kind.address).read_bytes()
-    wanted = {200: whole, 206: whole[_RANGE_START:_RANGE_STOP], 304: b""}[kind.status]
-    if (status, body) != (kind.status, wanted):
+    expected = {200: whole, 206: whole[_RANGE_START:_RANGE_STOP], 304: b""}[kind.status]
+    if (status, body) != (kind.status, expected):
         raise Broken(f"{kind.name}: {status} with {len(body)} bytes is a wrong answer")
     return headers
 
@@ -82,8 +82,8 @@ def _ask(
     try:
         connection.request("GET", f"/{address}", headers=dict(headers))
         answer = connection.getresponse()
-        told = {name.lower(): value for name, value in answer.getheaders()}
-        return answer.status, told, answer.read()
+        response_headers = {name.lower(): value for name, value in answer.getheaders()}
+        return answer.status, response_headers, answer.read()
     except (OSError, http.client.HTTPException) as error:
         raise Broken(f"no answer for {address}: {error}") from error
     finally:
@@ -100,11 +100,11 @@ def requests_per_cpu_second(
         ToolMissing: `wrk` is not installed.
     """
     before = cpu_ns(serving.pid)
-    done = wrk(f"http://127.0.0.1:{serving.port}/{kind.address}", headers, seconds)
+    answered = wrk(f"http://127.0.0.1:{serving.port}/{kind.address}", headers, seconds)
     spent = cpu_ns(serving.pid) - before
     if not spent:
         raise Broken(f"{kind.name}: the server did nothing")
-    return done / (spent / 1e9)
+    return answered / (spent / 1e9)
 
 
 def wrk(url: str, headers: Mapping[str, str], seconds: int) -> int:
@@ -117,14 +117,14 @@ def wrk(url: str, headers: Mapping[str, str], seconds: int) -> int:
     command = [tool("wrk", "wrk"), "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s", "--timeout", "20s"]
     for name, value in headers.items():
         command += ["-H", f"{name}: {value}"]
-    said = subprocess.run(
+    process = subprocess.run(
         [*command, url],
         capture_output=True,
         text=True,
         timeout=seconds + _DEADLINE_SECONDS,
         check=False,
     )
-    wrong, done = _WRONG.search(said.stdout), _DONE.search(said.stdout)
-    if said.returncode or wrong or done is None or not int(done[1]):
-        raise Broken(f"{url}: {wrong[0].strip() if wrong else said.stdout + said.stderr}")
-    return int(done[1])
+    wrong, answered = _WRONG.search(process.stdout), _DONE.search(process.stdout)
+    if process.returncode or wrong or answered is None or not int(answered[1]):
+        raise Broken(f"{url}: {wrong[0].strip() if wrong else process.stdout + process.stderr}")
+    return int(answered[1])

@@ -35,7 +35,7 @@ _CODECS: Final = {_TOP.name: "avc1.640028", AUDIO_RENDITION: "mp4a.40.2"}
 
 async def publish(objects: DiskObjects, edge: MemoryEdge, hash_: PublicHash) -> tuple[str, str]:
     """Publish a run of 30 s; return the addresses of its playlist and its newest segment."""
-    # Of normal latency, as playlists from disk are, which the other servers have.
+    # Normal latency, as in the playlists on disk, which the other servers read.
     run = await _opened(objects, edge, hash_, low_latency=False)
     for sequence in range(_LISTED + 1):
         for name, size in _SIZES.items():

@@ -64,8 +64,8 @@ class BenchOrigin:
 
     async def add_stream(self) -> PublicHash:
         """Add a stream, publish it as its first encoder would, and return its hash."""
-        found = await self._catalog.installation.first_start(_now_us())
-        stream = await self._catalog.streams.add(found.project.id, "", _now_us())
+        records = await self._catalog.installation.first_start(_now_us())
+        stream = await self._catalog.streams.add(records.project.id, "", _now_us())
         await self._catalog.live_state.set(
             stream.id, live=True, processing=False, on_air=0, sending={0}, no_audio=False,
             now_us=_now_us(),

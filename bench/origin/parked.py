@@ -89,8 +89,8 @@ def measure(server: str, count: int) -> ParkedFigures:
         with _connections(int(facts["port"]), count) as (sockets, poll):
             for number in range(_ROUNDS):
                 cpu = cpu_ns(pid)
-                for each in sockets:
-                    each.sendall(_REQUEST % facts["target"].encode())
+                for client in sockets:
+                    client.sendall(_REQUEST % facts["target"].encode())
                 _settle(pid)
                 if number == 0:
                     cpu, memory = 0, rss_bytes(pid) - before
@@ -132,8 +132,8 @@ def _connections(
                 poll.register(sockets[-1], select.EPOLLIN)
             yield sockets, poll
     finally:
-        for each in sockets:
-            each.close()
+        for client in sockets:
+            client.close()
 
 
 def _settle(pid: int) -> None:
@@ -152,7 +152,7 @@ def _answered(
 ) -> tuple[list[float], Facts]:
     """Have the next part published.
 
-    Return how long after it each answer came, in ms, and what the server says of the part after it.
+    Return the time from that to each answer, in ms, and the server's line about the part after it.
     """
     waiting = {each.fileno(): each for each in sockets}
     begun: dict[int, bytes] = {}
@@ -174,7 +174,7 @@ def _answered(
                 answers.add(_body(answer))
             else:  # head and body may come one by one
                 begun[handle] = answer
-    # They differ in what they report of the audio, whose part comes while they are sent.
+    # Their reports on the audio differ, because its part is published while they are sent.
     if any(f'URI="{part}"'.encode() not in gzip.decompress(answer) for answer in answers):
         raise Broken(f"an answer does not list {part}")
     facts = running.wait("published", _DEADLINE_SECONDS)
@@ -193,12 +193,12 @@ def _body(answer: bytes) -> bytes:
 
 def missed(ours: ParkedFigures) -> list[str]:
     """Return the targets that were missed, as sentences."""
-    found = [
+    figures = [
         (statistics.median(ours.median_ms), _MEDIAN_MS, "ms to the median answer"),
         (max(ours.last_ms), _LAST_MS, "ms to the last answer"),
         (ours.memory / ours.count, _BYTES_EACH, "bytes for each parked request"),
     ]
-    return [f"{value:.0f} {what}, more than {most:.0f}" for value, most, what in found
+    return [f"{value:.0f} {unit}, more than {most:.0f}" for value, most, unit in figures
             if value > most]  # fmt: skip
 
 

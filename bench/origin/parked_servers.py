@@ -52,9 +52,11 @@ class _Plain:
     async def publish_part(self) -> None:
         """Publish the next part."""
         await self._run.publish_part()
-        found = self._ours.edge.local_playlist(self._run.address, low_latency=True)
-        assert found is not None
-        playlist = Representation(body=found.compressed, headers=_HEADERS, tag=f'"{found.tag}-gz"')
+        cached = self._ours.edge.local_playlist(self._run.address, low_latency=True)
+        assert cached is not None
+        playlist = Representation(
+            body=cached.compressed, headers=_HEADERS, tag=f'"{cached.tag}-gz"'
+        )
         async with self._published:
             self._answer = respond(HttpRequest("GET", {}), playlist)
             self._published.notify_all()
@@ -87,13 +89,13 @@ async def _publish_on_signal(run: SteppedRun, app: _Plain | None) -> None:
         await signals.get()
         at_ns = time.monotonic_ns()
         await (run if app is None else app).publish_part()
-        _say("published", run, at_ns=at_ns)
+        _print_event("published", run, at_ns=at_ns)
 
 
-def _say(event: str, run: SteppedRun, **facts: int) -> None:
+def _print_event(event: str, run: SteppedRun, **facts: int) -> None:
     target = f"/{run.address}?_HLS_msn={run.msn}&_HLS_part={run.part}"
-    wanted = {"target": target, "part": f"{run.msn}.{run.part}.m4s"}
-    print(json.dumps({"event": event, **wanted, **facts}), flush=True)
+    request = {"target": target, "part": f"{run.msn}.{run.part}.m4s"}
+    print(json.dumps({"event": event, **request, **facts}), flush=True)
 
 
 async def _serve(kind: str, folder: Path) -> None:
@@ -101,7 +103,7 @@ async def _serve(kind: str, folder: Path) -> None:
     with bind("127.0.0.1:0") as sock:
         async with BenchOrigin.opened(folder) as ours:
             run = await SteppedRun.publish(ours.objects, ours.edge, await ours.add_stream())
-            _say("listening", run, port=sock.getsockname()[1])
+            _print_event("listening", run, port=sock.getsockname()[1])
             if kind == "ours":
                 async with serving(ours.application(sock), sock):
                     await _publish_on_signal(run, None)

@@ -15,8 +15,8 @@ def _ratio(figures: Figures, kind: str, other: str = "nginx") -> float | None:
     """Return Headend's median as a multiple of the other's, where both were measured."""
     if other not in figures:
         return None
-    mine, its = (statistics.median(figures[name][kind]) for name in ("ours", other))
-    return mine / its
+    ours, theirs = (statistics.median(figures[name][kind]) for name in ("ours", other))
+    return ours / theirs
 
 
 def table(figures: Figures, kinds: Sequence[RequestKind]) -> str:
@@ -45,9 +45,9 @@ def table(figures: Figures, kinds: Sequence[RequestKind]) -> str:
 
 def missed(figures: Figures, kinds: Sequence[RequestKind]) -> list[str]:
     """Return the targets that were missed, as sentences."""
-    found: list[str] = []
+    sentences: list[str] = []
     for kind in kinds:
         ratio = _ratio(figures, kind.name)
         if ratio is not None and kind.least is not None and ratio < kind.least:
-            found.append(f"{kind.name}: {ratio:.2f} of nginx, less than {kind.least:.2f}")
-    return found
+            sentences.append(f"{kind.name}: {ratio:.2f} of nginx, less than {kind.least:.2f}")
+    return sentences

@@ -54,25 +54,25 @@ class StreamResult(msgspec.Struct):
 def _measure(clip: Path, streams: int, seconds: float) -> list[StreamResult]:
     with TemporaryDirectory(prefix="headend-bench-") as name, ExitStack() as stack:
         running = stack.enter_context(service(Path(name)))
-        made = [running.add_stream(f"Stream {number}") for number in range(streams)]
-        for _, key in made:
+        added = [running.add_stream(f"Stream {number}") for number in range(streams)]
+        for _, key in added:
             stack.enter_context(looping(clip, f"{running.rtmp}/{key}"))
-        found = {hash_: StreamResult({}) for hash_, _ in made}
+        results = {hash_: StreamResult({}) for hash_, _ in added}
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             time.sleep(_SAMPLE_SECONDS)
-            _sample(running, found)
-        return list(found.values())
+            _sample(running, results)
+        return list(results.values())
 
 
-def _sample(running: BenchService, found: dict[str, StreamResult]) -> None:
+def _sample(running: BenchService, results: dict[str, StreamResult]) -> None:
     figures = running.metrics()
-    for hash_, one in found.items():
-        one.lag = figures.get(("headend_run_lag_seconds", hash_, ""), 0.0)
-        one.max_lag = max(one.max_lag, one.lag)
-        one.dropped = int(figures.get(("headend_run_dropped_packets_total", hash_, ""), 0))
-        one.sheds = int(figures.get(("headend_run_rungs_shed_total", hash_, ""), 0))
-        one.made = {
+    for hash_, result in results.items():
+        result.lag = figures.get(("headend_run_lag_seconds", hash_, ""), 0.0)
+        result.max_lag = max(result.max_lag, result.lag)
+        result.dropped = int(figures.get(("headend_run_dropped_packets_total", hash_, ""), 0))
+        result.sheds = int(figures.get(("headend_run_rungs_shed_total", hash_, ""), 0))
+        result.made = {
             rung: value == 1
             for (name, stream, rung), value in figures.items()
             if name == "headend_rung_made" and stream == hash_
@@ -85,23 +85,27 @@ def main() -> int:
     parser.add_argument("--streams", type=int, nargs="+", default=[1, 2, 4, 8])
     parser.add_argument("--seconds", type=float, default=60.0, help="for each number: 60")
     options = parser.parse_args()
-    wrong: list[str] = []
+    faults: list[str] = []
     print(f"{os.cpu_count()} cores; live 1080p30 publishers of 6 Mbit/s, {options.seconds:g} s\n")
     print("| streams | stream | made at the end | sheds | most late | late at the end | dropped |")
     print("|---|---|---|---|---|---|---|")
     with TemporaryDirectory(prefix="headend-bench-") as name:
         clip = make_clip(Path(name), 20)
         for streams in options.streams:
-            for number, one in enumerate(_measure(clip.path, streams, options.seconds), 1):
-                made = " ".join(rung for rung, on in one.made.items() if on) or "nothing"
+            for number, result in enumerate(_measure(clip.path, streams, options.seconds), 1):
+                made = " ".join(rung for rung, on in result.made.items() if on) or "nothing"
                 print(
-                    f"| {streams} | {number} | {made} | {one.sheds} | {one.max_lag:.1f} s "
-                    f"| {one.lag:.1f} s | {one.dropped} |",
+                    f"| {streams} | {number} | {made} | {result.sheds} | {result.max_lag:.1f} s "
+                    f"| {result.lag:.1f} s | {result.dropped} |",
                     flush=True,
                 )
-                wrong += [f"{streams} streams, number {number}: {what}" for what in one.faults]
-    print("\n" + ("\n".join(wrong) if wrong else "Every stream kept up, and nothing was dropped."))
-    return 1 if wrong else 0
+                faults += [
+                    f"{streams} streams, number {number}: {fault}" for fault in result.faults
+                ]
+    print(
+        "\n" + ("\n".join(faults) if faults else "Every stream kept up, and nothing was dropped.")
+    )
+    return 1 if faults else 0
 
 
 if __name__ == "__main__":

@@ -100,19 +100,19 @@ def _now() -> float:
 def _losing(session: PlayerSession, what: str, after: float) -> Generator[Callable[[], float]]:
     """Disconnect the encoder within the block; yield a function that returns when.
 
-    A video loses nothing; the time is noted all the same.
+    A video loses nothing, but the time is recorded as well.
     """
-    lost: list[float] = []
+    times: list[float] = []
 
     def lose() -> None:
-        lost.append(_now())
+        times.append(_now())
         if what != "video":
             session.encoders.lose()
 
     timer = threading.Timer(after, lose)
     timer.start()
     try:
-        yield lambda: lost[0] if lost else _now()
+        yield lambda: times[0] if times else _now()
     finally:
         timer.join()
         if what != "video":
@@ -123,13 +123,13 @@ def _in_chromium(session: PlayerSession, page: str, what: str) -> tuple[Playing,
     opened = _now()
     address = f"{session.pages[page]}#{session.addresses[what]}"
     seconds = session.seconds_of(what)
-    with _losing(session, what, seconds / 2) as lost:
+    with _losing(session, what, seconds / 2) as lost_at:
         try:
             watched = watch(session.chromium, address, seconds, do_nothing)
         except TimeoutError as error:
-            return judge([], opened, lost(), _now()), [str(error)]
-        shown = [SeenPicture(each.at, each.at - each.latency) for each in watched.frames]
-        return judge(shown, opened, lost(), _ended(what, shown)), watched.errors
+            return judge([], opened, lost_at(), _now()), [str(error)]
+        pictures = [SeenPicture(frame.at, frame.at - frame.latency) for frame in watched.frames]
+        return judge(pictures, opened, lost_at(), _ended(what, pictures)), watched.errors
 
 
 def _ended(what: str, shown: Sequence[SeenPicture]) -> float:
@@ -146,7 +146,7 @@ def _in_program(session: PlayerSession, program: Program, what: str) -> tuple[Pl
         "HOME": str(session.folder),
     }
     opened, seconds = _now(), session.seconds_of(what)
-    with _losing(session, what, seconds / 2) as lost, path.open("wb") as log:
+    with _losing(session, what, seconds / 2) as lost_at, path.open("wb") as log:
         process = subprocess.Popen(
             program.command(session.addresses[what], session.display.window),
             stdin=subprocess.DEVNULL,
@@ -157,14 +157,14 @@ def _in_program(session: PlayerSession, program: Program, what: str) -> tuple[Pl
         with suppress(subprocess.TimeoutExpired):
             process.wait(seconds)
         shown = pictures.since(opened)
-        found = judge(shown, opened, lost(), _ended(what, shown))
+        playing = judge(shown, opened, lost_at(), _ended(what, shown))
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         if pictures is not session.display:
             pictures.close()
     lines = path.read_text(errors="replace").splitlines()
-    return found, [line for line in lines if _FAULT.search(line)]
+    return playing, [line for line in lines if _FAULT.search(line)]
 
 
 def _upload(running: BenchService, folder: Path) -> str:
@@ -182,10 +182,10 @@ def _upload(running: BenchService, folder: Path) -> str:
     owner = f"Authorization: Bearer {running.token}"
     curl = tool("curl", "curl")
     upload = [curl, "-sS", "-f", "-F", f"video=@{file}", "-H", owner]
-    done = subprocess.run(
+    process = subprocess.run(
         [*upload, f"{running.http}/api/projects/1/videos"], capture_output=True, check=True
     )
-    video = json.loads(done.stdout)["video"]
+    video = json.loads(process.stdout)["video"]
     status = urllib.request.Request(
         f"{running.http}/api/videos/{video['id']}/status",
         headers={"Authorization": f"Bearer {running.token}"},
@@ -259,11 +259,11 @@ def main() -> int:
                 for what in options.whats:
                     before = session.shed()
                     if name in PAGES:
-                        found, errors = _in_chromium(session, name, what)
+                        playing, errors = _in_chromium(session, name, what)
                     else:
-                        found, errors = _in_program(session, PROGRAMS[name], what)
+                        playing, errors = _in_program(session, PROGRAMS[name], what)
                     shed = session.shed() - before
-                    print(row(name, what, found, len(errors), shed), flush=True)
+                    print(row(name, what, playing, len(errors), shed), flush=True)
                     # Beside the table, which goes to another file.
                     for each in list(dict.fromkeys(each[:400] for each in errors))[:5]:
                         print(f"{name}, {what}: {each}", file=sys.stderr, flush=True)

@@ -46,9 +46,11 @@ class Pictures:
     def since(self, at: float) -> list[SeenPicture]:
         """Return what was shown from a time of day (ms) on, without what was there already."""
         before = next((each.drawn for each in reversed(self.shown) if each.at < at), None)
-        found = [each for each in self.shown if each.at >= at]
+        pictures = [each for each in self.shown if each.at >= at]
         return (
-            found if before is None else list(dropwhile(lambda each: each.drawn == before, found))
+            pictures
+            if before is None
+            else list(dropwhile(lambda each: each.drawn == before, pictures))
         )
 
     def close(self) -> None:
@@ -82,17 +84,17 @@ def screen() -> Generator[Screen]:
     """
     width, height = SIZE
     xvfb, ffmpeg = tool("Xvfb", "xvfb"), tool("ffmpeg", "ffmpeg")
-    telling, told = os.pipe()
+    read_end, write_end = os.pipe()
     server = subprocess.Popen(
         [
-            xvfb, "-displayfd", str(told), "-screen", "0", f"{width}x{height}x24",
+            xvfb, "-displayfd", str(write_end), "-screen", "0", f"{width}x{height}x24",
             "-nolisten", "tcp", "-ac",
         ],
-        pass_fds=[told], stderr=subprocess.DEVNULL,
+        pass_fds=[write_end], stderr=subprocess.DEVNULL,
     )  # fmt: skip
-    os.close(told)
+    os.close(write_end)
     try:
-        with os.fdopen(telling) as lines:
+        with os.fdopen(read_end) as lines:
             display = f":{lines.readline().strip()}"
         window = _root_window(display)
         grabber = subprocess.Popen(
@@ -103,21 +105,23 @@ def screen() -> Generator[Screen]:
             ],
             stdout=subprocess.PIPE,
         )  # fmt: skip
-        shown = Screen(display, window, grabber)
+        reader = Screen(display, window, grabber)
         try:
-            yield shown
+            yield reader
         finally:
-            shown.close()
+            reader.close()
     finally:
         _end(server)
 
 
 def _root_window(display: str) -> int:
     command = [tool("xwininfo", "x11-utils"), "-display", display, "-root"]
-    told = subprocess.run(command, capture_output=True, text=True, check=True, timeout=_END_SECONDS)
-    found = re.search(r"Window id: (0x[0-9a-f]+)", told.stdout)
-    assert found is not None
-    return int(found[1], 16)
+    process = subprocess.run(
+        command, capture_output=True, text=True, check=True, timeout=_END_SECONDS
+    )
+    match = re.search(r"Window id: (0x[0-9a-f]+)", process.stdout)
+    assert match is not None
+    return int(match[1], 16)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -52,22 +52,22 @@ def judge(shown: Sequence[SeenPicture], opened: float, lost: float, ended: float
     """
     stops, longest, skipped = 0, 0.0, 0.0
     last: SeenPicture | None = None
-    for each in shown:
-        if last is None or each.drawn != last.drawn:
-            if last is not None and each.at - last.at > STOP_MS:
+    for picture in shown:
+        if last is None or picture.drawn != last.drawn:
+            if last is not None and picture.at - last.at > STOP_MS:
                 stops += 1
             if last is not None:
-                longest = max(longest, each.at - last.at)
-                skipped = max(skipped, each.drawn - last.drawn)
-            last = each
+                longest = max(longest, picture.at - last.at)
+                skipped = max(skipped, picture.drawn - last.drawn)
+            last = picture
     if last is not None and ended - last.at > STOP_MS:
         stops += 1
         longest = max(longest, ended - last.at)
     return Playing(
         started=(shown[0].at - opened) / 1000 if shown else None,
-        before=_latency([each for each in shown if each.at < lost]),
-        after=_latency([each for each in shown if each.at > (lost + ended) / 2]),
-        across=any(each.drawn > lost for each in shown),
+        before=_latency([picture for picture in shown if picture.at < lost]),
+        after=_latency([picture for picture in shown if picture.at > (lost + ended) / 2]),
+        across=any(picture.drawn > lost for picture in shown),
         span=(shown[-1].drawn - shown[0].drawn) / 1000 if shown else 0.0,
         stops=stops,
         longest=longest / 1000,
@@ -78,7 +78,7 @@ def judge(shown: Sequence[SeenPicture], opened: float, lost: float, ended: float
 def last_new(shown: Sequence[SeenPicture]) -> float | None:
     """Return when the last picture was first seen, in ms since the epoch; None if there is none.
 
-    A program may show the last picture of a video for as long as it is let.
+    A program may show the last picture of a video until it is ended.
     """
     return next((each.at for each in shown if each.drawn == shown[-1].drawn), None)
 
@@ -89,7 +89,7 @@ def _latency(shown: Sequence[SeenPicture]) -> float | None:
     return statistics.median(each.at - each.drawn for each in shown) / 1000
 
 
-def row(player: str, what: str, found: Playing, errors: int, shed: int) -> str:
+def row(player: str, what: str, playing: Playing, errors: int, shed: int) -> str:
     """Return a row of the table; `what` is "video" where there is no latency and no switch.
 
     `shed` says how often the service left a rendition out: the machine was too slow for the cell.
@@ -98,13 +98,13 @@ def row(player: str, what: str, found: Playing, errors: int, shed: int) -> str:
     cells = [
         player,
         what,
-        _seconds(found.started),
-        _seconds(found.before) if live else "",
-        (_seconds(found.after) if found.across else "stopped") if live else "",
-        "" if live else f"{found.span:.1f} s",
-        str(found.stops),
-        f"{found.longest:.1f} s",
-        f"{found.skipped:.1f} s",
+        _seconds(playing.started),
+        _seconds(playing.before) if live else "",
+        (_seconds(playing.after) if playing.across else "stopped") if live else "",
+        "" if live else f"{playing.span:.1f} s",
+        str(playing.stops),
+        f"{playing.longest:.1f} s",
+        f"{playing.skipped:.1f} s",
         str(errors),
         str(shed),
     ]

@@ -31,7 +31,7 @@ WHERE: Final = ("nowhere", "here", "relayed")
 class Cost(msgspec.Struct, frozen=True, kw_only=True):
     """What one run cost, in ms of CPU for each second of a stream, and its packets.
 
-    `host` has the encoders, the making of their packets included; `owner` is another process.
+    `host` is the process with the encoders, and makes their packets; `owner` is another process.
     """
 
     host: float
@@ -51,21 +51,24 @@ def measure(
     where: str, *, streams: int, bits: int, seconds: float, read_seconds: float, settle: float
 ) -> Cost:
     """Return what streams cost whose encoders send to `where` (see `bench.relay.host`)."""
-    with TemporaryDirectory(prefix="headend-bench-") as name, _running(Path(name), "owner") as own:
-        port = own.wait("listening", _WAIT_SECONDS)["port"]
+    with (
+        TemporaryDirectory(prefix="headend-bench-") as name,
+        _running(Path(name), "owner") as owner,
+    ):
+        port = owner.wait("listening", _WAIT_SECONDS)["port"]
         options = (where, str(streams), str(bits), str(read_seconds), str(port))
         with _running(Path(name), *options) as host:
             host.wait("sending", _WAIT_SECONDS)
             time.sleep(settle)
-            pids = host.process.pid, own.process.pid
+            pids = host.process.pid, owner.process.pid
             began, before = time.monotonic(), [cpu_ns(pid) for pid in pids]
             time.sleep(seconds)
-            spent = [cpu_ns(pid) - was for pid, was in zip(pids, before, strict=True)]
+            spent = [cpu_ns(pid) - start for pid, start in zip(pids, before, strict=True)]
             stream_seconds = streams * (time.monotonic() - began)
             host.process.terminate()
             sent = host.wait("closed", _WAIT_SECONDS)
-            own.process.terminate()
-            taken = own.wait("closed", _WAIT_SECONDS)["taken"]
+            owner.process.terminate()
+            taken = owner.wait("closed", _WAIT_SECONDS)["taken"]
     return Cost(
         host=spent[0] / 1e6 / stream_seconds,
         owner=spent[1] / 1e6 / stream_seconds,
@@ -107,21 +110,21 @@ def main() -> int:
 def _report(costs: dict[str, list[Cost]]) -> int:
     making = statistics.median(each.host for each in costs["nowhere"])
     idle = statistics.median(each.owner for each in costs["nowhere"])
-    here = [each.host - making for each in costs["here"]]
+    attached = [each.host - making for each in costs["here"]]
     host = [each.host - making for each in costs["relayed"]]
     owner = [each.owner - idle for each in costs["relayed"]]
     print("| | ms CPU per stream-second: median (least to most) | target |")
     print("|---|---|---|")
-    print(f"| attached at the owner itself | {_figures(here)} | |")
+    print(f"| attached at the owner itself | {_figures(attached)} | |")
     print(f"| relayed: the relaying host | {_figures(host)} | <= {TARGET_MS:g} |")
     print(f"| relayed: the owner | {_figures(owner)} | |")
-    both = statistics.median(host) + statistics.median(owner)
-    print(f"relayed / attached: {both / statistics.median(here):.1f}; making packets: {making:.2f}")
+    ratio = (statistics.median(host) + statistics.median(owner)) / statistics.median(attached)
+    print(f"relayed / attached: {ratio:.1f}; making packets: {making:.2f}")
     return 0 if statistics.median(host) <= TARGET_MS else 1
 
 
-def _figures(each: Sequence[float]) -> str:
-    return f"{statistics.median(each):.2f} ({min(each):.2f} to {max(each):.2f})"
+def _figures(values: Sequence[float]) -> str:
+    return f"{statistics.median(values):.2f} ({min(values):.2f} to {max(values):.2f})"
 
 
 if __name__ == "__main__":

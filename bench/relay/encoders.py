@@ -98,7 +98,7 @@ class BenchEncoder:
 
 
 def _gop(bits: int) -> list[MediaPacket]:
-    """Return the packets of 2 s, in the order of time; the data are random and its own."""
+    """Return the packets of 2 s, in the order of time; the data are random in each call."""
     mean = bits // 8 * _GOP_MS // 1000 // (_GOP_PICTURES - 1 + _KEYFRAME)
     pictures = [
         MediaPacket(

@@ -177,11 +177,11 @@ async def serve_encoders(
         await _attach(encoders, listener, where)
         _print("sending")
         await send(encoders, read_seconds, stop)
-        ended = [each.ended for each in encoders if each.ended is not None]
+        disconnections = [each.ended for each in encoders if each.ended is not None]
         for encoder in encoders:
             encoder.leave()
-    if ended:
-        sys.exit(f"disconnected: {ended[0]}")
+    if disconnections:
+        sys.exit(f"disconnected: {disconnections[0]}")
     sent = sum(each.packets for each in encoders)
     _print("closed", sent=sent, taken=totals.packets, bytes=sum(each.bytes for each in encoders))
 

@@ -30,8 +30,8 @@ def main() -> int:
     if shutil.which("ffmpeg") is None:
         print("ffmpeg is missing: apt-get install ffmpeg", file=sys.stderr)
         return 2
-    chosen = [each for each in CLIPS if options.clips is None or each.name in options.clips]
-    results = [_result(clip, options) for clip in chosen]
+    clips = [each for each in CLIPS if options.clips is None or each.name in options.clips]
+    results = [_result(clip, options) for clip in clips]
     print(f"\n{options.seconds} s of 1080p30, {options.workers} workers, {options.rounds} rounds\n")
     print(table(results))
     wrong = missed_targets(results)
@@ -49,11 +49,11 @@ def _result(clip: Clip, options: argparse.Namespace) -> VodResult:
         for name in (*CONTENDERS[first:], *CONTENDERS[:first]):
             if name == "fixed" and number:
                 continue  # only its quality matters, which is the same each time
-            done = run(name, path, places[name], options.workers)
-            runs[name].append(done)
+            result = run(name, path, places[name], options.workers)
+            runs[name].append(result)
             print(
-                f"{clip.name}, round {number + 1}: {name} {done.cpu:.1f} s of CPU"
-                f" in {done.wall:.1f} s, played after {done.played:.1f} s",
+                f"{clip.name}, round {number + 1}: {name} {result.cpu:.1f} s of CPU"
+                f" in {result.wall:.1f} s, played after {result.played:.1f} s",
                 flush=True,
             )
     files = {

@@ -69,12 +69,12 @@ def run(contender: str, path: Path, folder: Path, workers: int) -> VodRun:
     begun = time.monotonic()
     with subprocess.Popen(command, cwd=_ROOT, stdout=subprocess.PIPE) as child:
         output = child.stdout.read() if child.stdout else b""
-        _, status, used = os.wait4(child.pid, 0)
+        _, status, usage = os.wait4(child.pid, 0)
         child.returncode = os.waitstatus_to_exitcode(status)
     wall = time.monotonic() - begun
     if child.returncode:
         raise subprocess.CalledProcessError(child.returncode, command)
-    cpu = used.ru_utime + used.ru_stime
+    cpu = usage.ru_utime + usage.ru_stime
     if contender not in _ENGINES:
         return VodRun(cpu=cpu, wall=wall)
     result = json.loads(output)

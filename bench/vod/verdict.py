@@ -56,9 +56,9 @@ def worst_eta(run: VodRun) -> float:
     """Return the worst relative error of the reported remaining time, in the second half."""
     worst = 0.0
     for at, percent, eta in run.looks:
-        left = run.wall - at
-        if 50 <= percent < 100 and left >= _LEAST_LEFT:
-            worst = max(worst, abs(eta - left) / left)
+        remaining = run.wall - at
+        if 50 <= percent < 100 and remaining >= _LEAST_LEFT:
+            worst = max(worst, abs(eta - remaining) / remaining)
     return worst
 
 
@@ -69,11 +69,12 @@ def table(results: Sequence[VodResult]) -> str:
         "| share | worst ETA |",
         "|---|---|---|---|---|---|---|",
     ]
-    for each in results:
+    for result in results:
         lines.append(
-            f"| {each.clip} | {each.ours.cpu:.1f} / {each.best('ffmpeg').cpu:.1f} | {each.cpu:.2f} "
-            f"| {each.cores:.2f} of {each.workers} | {each.ours.played:.1f} / {each.ours.wall:.1f} "
-            f"| {each.play_share:.3f} | {min(map(worst_eta, each.runs['ours'])):.0%} |"
+            f"| {result.clip} | {result.ours.cpu:.1f} / {result.best('ffmpeg').cpu:.1f} "
+            f"| {result.cpu:.2f} | {result.cores:.2f} of {result.workers} "
+            f"| {result.ours.played:.1f} / {result.ours.wall:.1f} "
+            f"| {result.play_share:.3f} | {min(map(worst_eta, result.runs['ours'])):.0%} |"
         )
     lines += [
         "",
@@ -81,13 +82,13 @@ def table(results: Sequence[VodResult]) -> str:
         "| kbit/s: ours / ffmpeg / fixed | bits saved against fixed |",
         "|---|---|---|---|---|---|",
     ]
-    for each in results:
+    for result in results:
         for name, *_ in RUNGS:
-            looks = [each.vmaf[contender][name] for contender in each.vmaf]
-            rates = [each.rates[contender][name] for contender in each.rates]
+            scores = [result.vmaf[contender][name] for contender in result.vmaf]
+            rates = [result.rates[contender][name] for contender in result.rates]
             lines.append(
-                f"| {each.clip} | {name} | {' / '.join(f'{look:.2f}' for look in looks)} "
-                f"| {looks[0] - looks[1]:+.2f} | {' / '.join(f'{rate:.0f}' for rate in rates)} "
+                f"| {result.clip} | {name} | {' / '.join(f'{score:.2f}' for score in scores)} "
+                f"| {scores[0] - scores[1]:+.2f} | {' / '.join(f'{rate:.0f}' for rate in rates)} "
                 f"| {1 - rates[0] / rates[-1]:.0%} |"
             )
     return "\n".join(lines)
@@ -95,17 +96,21 @@ def table(results: Sequence[VodResult]) -> str:
 
 def missed_targets(results: Sequence[VodResult]) -> list[str]:
     """Return the missed targets as sentences."""
-    found: list[str] = []
-    for each in results:
-        least = LEAST_CORES * each.workers
-        if each.cpu > MOST_CPU:
-            found.append(f"{each.clip}: CPU is {each.cpu:.3f} of ffmpeg's, above {MOST_CPU:.2f}")
-        if each.cores < least:
-            found.append(f"{each.clip}: {each.cores:.2f} cores were used, below {least:.1f}")
-        if each.play_share > LATEST_PLAY:
-            found.append(f"{each.clip}: it played after {each.play_share:.0%} of the time")
+    sentences: list[str] = []
+    for result in results:
+        least = LEAST_CORES * result.workers
+        if result.cpu > MOST_CPU:
+            sentences.append(
+                f"{result.clip}: CPU is {result.cpu:.3f} of ffmpeg's, above {MOST_CPU:.2f}"
+            )
+        if result.cores < least:
+            sentences.append(
+                f"{result.clip}: {result.cores:.2f} cores were used, below {least:.1f}"
+            )
+        if result.play_share > LATEST_PLAY:
+            sentences.append(f"{result.clip}: it played after {result.play_share:.0%} of the time")
         for name, *_ in RUNGS:
-            gain = each.vmaf["ours"][name] - each.vmaf["ffmpeg"][name]
+            gain = result.vmaf["ours"][name] - result.vmaf["ffmpeg"][name]
             if gain < WORST_VMAF:
-                found.append(f"{each.clip}: {name} is {-gain:.2f} VMAF below ffmpeg's")
-    return found
+                sentences.append(f"{result.clip}: {name} is {-gain:.2f} VMAF below ffmpeg's")
+    return sentences

@@ -26,27 +26,28 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.window", description=__doc__)
     parser.add_argument("--steps", type=int, default=200, help="measured at each window")
     options = parser.parse_args()
-    found = {name: measured(seconds, options.steps) for name, seconds in WINDOWS.items()}
+    windows = {name: measured(seconds, options.steps) for name, seconds in WINDOWS.items()}
     print(
         "| window | run, ms per step | viewers, ms per step | objects, bytes per step"
         " | resume | memory |"
     )
     print("|---|---|---|---|---|---|")
-    for name, each in found.items():
+    for name, figures in windows.items():
         print(
-            f"| {name} | {each.step:.2f} | {each.viewers:.2f}"
-            f" | {each.puts:.2f}, {each.written:.0f}"
-            f" | {each.resume:.2f} s, CPU {each.resume_cpu:.2f} s | {each.memory_mb:.0f} MB |"
+            f"| {name} | {figures.step:.2f} | {figures.viewers:.2f}"
+            f" | {figures.puts:.2f}, {figures.written:.0f}"
+            f" | {figures.resume:.2f} s, CPU {figures.resume_cpu:.2f} s"
+            f" | {figures.memory_mb:.0f} MB |"
         )
     print()
     print("| window | delta update, gzipped | whole playlist, gzipped | its first answer |")
     print("|---|---|---|---|")
-    for name, each in found.items():
+    for name, figures in windows.items():
         print(
-            f"| {name} | {each.delta_bytes} B | {each.full_bytes} B, {each.full_gzipped} B"
-            f" | {each.full:.2f} ms |"
+            f"| {name} | {figures.delta_bytes} B | {figures.full_bytes} B, {figures.full_gzipped} B"
+            f" | {figures.full:.2f} ms |"
         )
-    short, long = found["1 min"], found["12 h"]
+    short, long = windows["1 min"], windows["12 h"]
     flat = all(
         now <= MOST_GROWTH * before
         for before, now in (
@@ -62,8 +63,8 @@ def main() -> int:
 def measured(seconds: int, steps: int) -> WindowFigures:
     """Return the figures of a window, measured in another process."""
     command = [sys.executable, "-m", "bench.window.measure", str(seconds), str(steps)]
-    done = subprocess.run(command, stdout=subprocess.PIPE, check=True, timeout=_TIMEOUT)
-    return msgspec.json.decode(done.stdout, type=WindowFigures)
+    process = subprocess.run(command, stdout=subprocess.PIPE, check=True, timeout=_TIMEOUT)
+    return msgspec.json.decode(process.stdout, type=WindowFigures)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Measures one window in this process: `python -m bench.window.measure SECONDS STEPS`.
 
-The costs are those of the thread of the event loop, which serves everybody else, too; what the
-threads of the disk do is not in them. It prints one line of JSON.
+The costs are those of the event loop's thread, which serves all other requests, too; the work of
+the disk's threads is not included. It prints one line of JSON.
 """
 
 import asyncio

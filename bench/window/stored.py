@@ -76,8 +76,8 @@ async def store(objects: DiskObjects, steps: int) -> None:
     tail = max(0, following // PAGE_STEPS - 1) * PAGE_STEPS
     log = run_log(objects, HASH, RUN)
     for start in range(first // PAGE_STEPS * PAGE_STEPS, tail, PAGE_STEPS):
-        made = tuple(_step(number) for number in range(start, start + PAGE_STEPS))
-        await log.write(start // PAGE_STEPS, StepPage(steps=made))
+        page_steps = tuple(_step(number) for number in range(start, start + PAGE_STEPS))
+        await log.write(start // PAGE_STEPS, StepPage(steps=page_steps))
     for name in NAMES:
         await objects.put(live_init(HASH, RUN, name, 0), bytes(700))
         for number in range(max(0, following - _MEDIA), following):

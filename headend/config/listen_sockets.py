@@ -125,11 +125,11 @@ class ListenSockets(msgspec.Struct, frozen=True, kw_only=True):
     ) -> "ListenSockets":
         """Bind the sockets of origin (HTTP), of ingest (RTMP, RTMPS) or both, until `stack` ends.
 
-        Both have one for health and metrics, if the settings name an address for it. An ingest that
-        shares a database of PostgreSQL has one for what other hosts relay, likewise.
+        Each has one for health and metrics as well, and an ingest that shares a PostgreSQL database
+        has one for what other hosts relay, if the settings name their addresses.
 
         Raises:
-            AddressError: one cannot be bound.
+            AddressError: a socket cannot be bound.
         """
 
         def optional(listen: str) -> socket.socket | None:

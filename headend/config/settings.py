@@ -466,15 +466,15 @@ def load(
     sources: dict[str, str] = {}
     if file is not None:
         for name, value in _flat(_read(file)):
-            _put(values, sources, name, value, str(file))
+            _set_value(values, sources, name, value, str(file))
     for variable, text in environment.items():
         if variable == _FILE_VARIABLE or variable.startswith(_TEST_PREFIX):
             continue
         if variable.startswith(PREFIX):
             name = variable.removeprefix(PREFIX).lower().replace("__", ".")
-            _put(values, sources, name, text, variable)
+            _set_value(values, sources, name, text, variable)
     for name, text in options.items():
-        _put(values, sources, name, text, "command line")
+        _set_value(values, sources, name, text, "command line")
     try:
         settings = msgspec.convert(values, ServiceSettings, strict=False)
     except msgspec.ValidationError as error:
@@ -541,9 +541,10 @@ def _flat(tree: _Values, prefix: str = "") -> list[tuple[str, object]]:
     return leaves
 
 
-def _put(values: _Values, sources: dict[str, str], name: str, value: object, source: str) -> None:
-    known = _NAMES.get(name)
-    if known is None:
+def _set_value(
+    values: _Values, sources: dict[str, str], name: str, value: object, source: str
+) -> None:
+    if name not in _NAMES:
         raise SettingsError(f"{source}: there is no setting {name!r}")
     *sections, last = name.split(".")
     for section in sections:
@@ -554,9 +555,9 @@ def _put(values: _Values, sources: dict[str, str], name: str, value: object, sou
 
 def _sentence(error: str, sources: Mapping[str, str]) -> str:
     """Turn "Expected ... - at `$.http.listen`" into a sentence that names setting and source."""
-    what, _, where = error.partition(" - at `$.")
-    name = where.rstrip("`")
-    return f"{sources.get(name, 'default')}: {name}: {what}" if name else error
+    problem, _, path = error.partition(" - at `$.")
+    name = path.rstrip("`")
+    return f"{sources.get(name, 'default')}: {name}: {problem}" if name else error
 
 
 _NAMES: Final = {setting.name: setting for setting in explain(ServiceSettings(), {})}

@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 _RESERVE: Final = 512
 # An answer has a socket, and the file that it sends.
 _PER_CONNECTION: Final = 2
-_UNLIMITED: Final = 1 << 20  # stands for no limit; as containers have it
+_UNLIMITED: Final = 1 << 20  # used where there is no limit; a usual value in containers
 # With so few descriptors that nothing is left, HTTP still gets an eighth of them.
 _LEAST_SHARE: Final = 8
 

@@ -2,9 +2,9 @@
 
 uvicorn alone accepts every connection, waits forever for the head of a request, buffers as much of
 it as arrives, queues any number of pipelined requests, reads without end what follows an answered
-request, and waits forever for a client to read an answer. Here, connections are counted (see
-`headend.http.connections`), bytes that complete neither a head nor a body are limited, so are
-requests that wait for the answer to another, and a connection must complete its request, and read
+request, and waits forever for a client to read an answer. Here, limits apply to the number of
+connections (see `headend.http.connections`), to bytes that complete neither a head nor a body, and
+to requests that wait for the answer to another. A connection must complete its request, and read
 its answer, within some seconds. A handler that reads a body limits its duration itself.
 """
 
@@ -65,7 +65,7 @@ _WRITABLE.set()
 
 
 class _FlowControl(FlowControl):
-    """uvicorn's, with an event only while the client does not read."""
+    """uvicorn's flow control, with an event only while the client does not read."""
 
     def __init__(self, transport: asyncio.Transport) -> None:
         super().__init__(transport)

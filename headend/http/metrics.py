@@ -35,8 +35,8 @@ class HttpMetrics(Collector):
     def __init__(self, *others: Collector) -> None:
         self._answers: dict[tuple[str, str], int] = {}
         self._registry = CollectorRegistry(auto_describe=False)
-        for each in (self, *others):
-            self._registry.register(each)
+        for collector in (self, *others):
+            self._registry.register(collector)
         # CPU, memory, open files, read on each scrape.
         ProcessCollector(registry=self._registry)
 

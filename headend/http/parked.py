@@ -50,12 +50,12 @@ class ParkedConnections:
     def _end_oldest(self, loop: asyncio.AbstractEventLoop) -> None:
         self._timer = None
         begun = loop.time() - self._seconds
-        late = [each for each, since in self._since.items() if since <= begun]
+        late = [connection for connection, since in self._since.items() if since <= begun]
         if late:
             log.warning("parked requests not answered", extra={"requests": len(late)})
-        for each in late:
-            self.remove(each)
-            each.give_up()
+        for connection in late:
+            self.remove(connection)
+            connection.give_up()
         if self._since:
             oldest = next(iter(self._since.values()))
             pause = max(oldest - begun, _GRAIN_SECONDS)

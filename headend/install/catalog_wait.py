@@ -1,7 +1,7 @@
 """The wait for a database whose server is away when a role starts.
 
-After a power cut machines come back in any order. What an operator has to change ends the start as
-before: a wrong password, tables of another version.
+After a power cut, machines come back in any order. An error that an operator must correct, such as
+a wrong password or tables of another version, still ends the start.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ __all__ = ["wait_for_catalog"]
 log = logging.getLogger(__name__)
 
 _LOOK_SECONDS: Final = 1.0
-# What a look may take, and then some: the service manager waits for so long for the next word.
+# Longer than an attempt takes: the service manager waits this long for the next notification.
 _PATIENCE_SECONDS: Final = 90
 
 

@@ -2,8 +2,8 @@
 
 The authority and its leaf certificate are created at the first start, with ECDSA P-256 keys. The
 authority's key stays in the data folder (mode 0600); encoders are configured to trust its
-certificate. That one is limited to the names of the leaf, so a stolen key makes no certificate for
-other sites. A setting replaces the leaf with the operator's own certificate.
+certificate. The authority's certificate is limited to the names of the leaf, so a stolen key cannot
+sign for other sites. A setting replaces the leaf with the operator's own certificate.
 Source: RFC 5280, 4.2.1.10 (name constraints).
 """
 
@@ -65,29 +65,32 @@ def ensure_local_certificates(
     """Create the authority, and a leaf for `names` (host names or addresses), if missing.
 
     The leaf is renewed when its names change or less than 30 days are left. The authority's
-    certificate is renewed when it does not permit all `names`, or is of a version that limited
-    none. Its key and name stay, so encoders that trust an unlimited one still do. `optional` names
-    are left out of the leaf if the authority does not permit them.
+    certificate is renewed when it does not permit all `names`, or was made by a version that set no
+    limits. Its key and name stay, so encoders that trust its earlier certificate accept the leaf.
+    `optional` names are left out of the leaf if the authority does not permit them.
 
     Raises:
         CertificateError: the authority's files cannot be read.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     files = CertificateFiles(folder)
-    required, more = set(names), set(optional)
+    required, optional_names = set(names), set(optional)
     if not (files.authority.exists() and files.authority_key.exists()):
         key = ec.generate_private_key(ec.SECP256R1())
         _write(files.authority_key, _pem_of(key), secret=True)
-        _make_authority(files, key, required | more, now)
+        _make_authority(files, key, required | optional_names, now)
     permitted = _permitted(files)
     if not _forms(required | _LOOPBACK) <= permitted:
-        _make_authority(files, _authority_key(files), required | more, now)
-        fields = {"file": str(files.authority), "names": ", ".join(sorted(required | more))}
+        _make_authority(files, _authority_key(files), required | optional_names, now)
+        fields = {
+            "file": str(files.authority),
+            "names": ", ".join(sorted(required | optional_names)),
+        }
         log.warning("local authority renewed", extra=fields)
         permitted = _permitted(files)
-    wanted = sorted(required | {name for name in more if _forms({name}) <= permitted})
-    if not (files.leaf.exists() and files.leaf_key.exists()) or _stale(files.leaf, wanted, now):
-        _make_leaf(files, wanted, now)
+    leaf_names = sorted(required | {name for name in optional_names if _forms({name}) <= permitted})
+    if not (files.leaf.exists() and files.leaf_key.exists()) or _stale(files.leaf, leaf_names, now):
+        _make_leaf(files, leaf_names, now)
     return files
 
 
@@ -137,8 +140,8 @@ def _make_authority(
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(_usage(authority=True), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        # RFC 5280 has it critical, but mbedTLS, which OBS uses, then reads no part of the
-        # certificate (2.28: error 0x2562). OpenSSL, GnuTLS and NSS obey it in either case.
+        # RFC 5280 requires it to be critical, but then mbedTLS, which OBS uses, reads no part of
+        # the certificate (2.28: error 0x2562). OpenSSL, GnuTLS and NSS obey it in either case.
         .add_extension(x509.NameConstraints(sorted(forms, key=repr), None), critical=False)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         .sign(key, hashes.SHA256())
@@ -258,8 +261,8 @@ def _stale(leaf: Path, names: list[str], now: datetime.datetime) -> bool:
         extension = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
     except (ValueError, x509.ExtensionNotFound):
         return True
-    has = sorted({str(name.value) for name in extension.value})
-    return has != names or certificate.not_valid_after_utc - now < _RENEW_DAYS * _DAY
+    certified_names = sorted({str(name.value) for name in extension.value})
+    return certified_names != names or certificate.not_valid_after_utc - now < _RENEW_DAYS * _DAY
 
 
 def _pem_of(key: ec.EllipticCurvePrivateKey) -> bytes:

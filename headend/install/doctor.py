@@ -308,12 +308,12 @@ async def _missing(catalog: Catalog, files: StoredFiles) -> Finding:
 
 async def _missing_of(files: StoredFiles, row: VideoReferences) -> list[FindingItem]:
     """Return the files that a row names and the store does not have."""
-    wanted: list[tuple[str, str]] = []
+    expected: list[tuple[str, str]] = []
     if row.source:
-        wanted.append((row.source, "uploaded file"))
+        expected.append((row.source, "uploaded file"))
     if row.media is not None:
-        wanted.append((addresses.video_variants(row.hash, row.media), "playlist"))
-    missing = [each for each in wanted if await files.stat(each[0]) is None]
+        expected.append((addresses.video_variants(row.hash, row.media), "playlist"))
+    missing = [each for each in expected if await files.stat(each[0]) is None]
     for folder, what in ((row.posters, "posters"), (row.previews, "previews")):
         if folder is not None:
             place = addresses.video_media(row.hash, folder)
@@ -339,13 +339,13 @@ async def _leftovers(catalog: Catalog, files: StoredFiles, now_us: int) -> Findi
 
 async def _trash(files: StoredFiles, days: int) -> Finding:
     """Show what cleanups moved to the trash."""
-    things = [
+    items = [
         FindingItem(path=f"objects/{each}", what="trash", bytes=await files.size(each))
         for each in await find_trash(files)
     ]
-    room = sum(thing.bytes or 0 for thing in things)
-    text = f"{size_text(room)}, each deleted after {days} days" if things else "empty"
-    return Finding(topic="trash", verdict="well", text=text, items=tuple(things[:_MOST_SHOWN]))
+    room = sum(item.bytes or 0 for item in items)
+    text = f"{size_text(room)}, each deleted after {days} days" if items else "empty"
+    return Finding(topic="trash", verdict="well", text=text, items=tuple(items[:_MOST_SHOWN]))
 
 
 async def _uploads(catalog: Catalog, files: StoredFiles, now_us: int) -> Finding:
@@ -358,8 +358,8 @@ async def _uploads(catalog: Catalog, files: StoredFiles, now_us: int) -> Finding
     names = [each.rpartition("/")[2] for each in await files.addresses(addresses.UPLOADS)]
     for start in range(0, len(names), _BATCH):
         batch = names[start : start + _BATCH]
-        known = await catalog.uploads.find_open(batch)
-        for address in (addresses.upload(name) for name in batch if name not in known):
+        open_uploads = await catalog.uploads.find_open(batch)
+        for address in (addresses.upload(name) for name in batch if name not in open_uploads):
             stat = await files.stat(address)
             if address not in expired and stat is not None and stat.modified_us < now_us - AGE_US:
                 removable.append((address, "bytes of no upload"))
@@ -367,22 +367,22 @@ async def _uploads(catalog: Catalog, files: StoredFiles, now_us: int) -> Finding
     names = sorted(pieces)
     for start in range(0, len(names), _BATCH):
         batch = names[start : start + _BATCH]
-        known = await catalog.uploads.find_open(batch)
+        open_uploads = await catalog.uploads.find_open(batch)
         removable += [
             (addresses.upload_pieces(name), "bytes of no upload")
             for name in batch
-            if name not in known and pieces[name] < now_us - AGE_US
+            if name not in open_uploads and pieces[name] < now_us - AGE_US
         ]
     return await _tidy("uploads", files, removable)
 
 
 async def _tidy(topic: str, files: StoredFiles, removable: Iterable[tuple[str, str]]) -> Finding:
-    things = [
+    items = [
         FindingItem(path=f"objects/{address}", what=what, bytes=await files.size(address))
         for address, what in removable
     ]
-    if not things:
+    if not items:
         return Finding(topic=topic, verdict="well", text="none")
-    room = sum(thing.bytes or 0 for thing in things)
-    text = f"{len(things)} can be removed, {size_text(room)}"
-    return Finding(topic=topic, verdict="tidy", text=text, items=tuple(things[:_MOST_SHOWN]))
+    room = sum(item.bytes or 0 for item in items)
+    text = f"{len(items)} can be removed, {size_text(room)}"
+    return Finding(topic=topic, verdict="tidy", text=text, items=tuple(items[:_MOST_SHOWN]))

@@ -46,11 +46,11 @@ def as_json(findings: Sequence[Finding]) -> str:
 def as_text(findings: Sequence[Finding]) -> str:
     """Return the findings as lines for a terminal; those that need an operator come last."""
     lines: list[str] = []
-    for each in sorted(findings, key=lambda each: each.verdict == "act"):
-        lines.append(f"{_MARKS[each.verdict]} {each.topic}: {each.text}")
-        for thing in each.items:
-            size = "" if thing.bytes is None else f" {size_text(thing.bytes)}"
-            lines.append(f"       {thing.path}{size} ({thing.what})")
+    for finding in sorted(findings, key=lambda finding: finding.verdict == "act"):
+        lines.append(f"{_MARKS[finding.verdict]} {finding.topic}: {finding.text}")
+        for item in finding.items:
+            size = "" if item.bytes is None else f" {size_text(item.bytes)}"
+            lines.append(f"       {item.path}{size} ({item.what})")
     return "\n".join(lines)
 
 

@@ -1,6 +1,6 @@
 """Copies the media of an installation between a data folder and a bucket.
 
-The settings name where the media are; the target is where they shall be. Only API processes may use
+The settings name where the media are; the target is where they will be. Only API processes may use
 the installation meanwhile: they only add what their callers send, and repeating the copy after
 their end copies that too.
 """
@@ -54,12 +54,12 @@ class MediaTarget(msgspec.Struct, frozen=True):
         """The settings with which the media are used there."""
         if isinstance(self.where, Path):
             return f"storage.url empty and data set to {self.where}"
-        named = {
+        settings = {
             "url": str(self.where),
             "endpoint": self.where.endpoint,
             "region": self.where.region,
         }
-        return ", ".join(f"storage.{name} set to {text}" for name, text in named.items() if text)
+        return ", ".join(f"storage.{name} set to {text}" for name, text in settings.items() if text)
 
 
 def media_place(settings: ServiceSettings) -> str:
@@ -155,10 +155,10 @@ async def _copy_whole(
     await bind_objects(catalog, way.source, store=str(way.source.location))
     key = await catalog.installation.find_key()
     await begin_copy(way.target, key, store=str(way.target.location))
-    done = await copy_objects(way, report)
+    result = await copy_objects(way, report)
     await _refuse_writers(catalog, settings)
     await end_copy(way.target, key)
-    return done
+    return result
 
 
 async def _refuse_writers(catalog: Catalog, settings: ServiceSettings) -> None:

@@ -29,7 +29,11 @@ def bucket_of(settings: ServiceSettings) -> S3Location | None:
 
 
 def signing_bucket(settings: ServiceSettings) -> S3Bucket:
-    """Return the bucket under the address by which viewers reach it."""
+    """Return the bucket under the address by which viewers reach it.
+
+    Raises:
+        ValueError: the settings name no bucket.
+    """
     location, public = bucket_of(settings), settings.storage.public_endpoint
     if location is None:
         raise ValueError("storage.url is not set")

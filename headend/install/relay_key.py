@@ -1,7 +1,7 @@
 """TLS between the hosts of one installation, with a key that they derive from a shared secret.
 
-Every host derives the same Ed25519 key, and from it the same certificate, byte by byte, which it
-presents and is the only one that it trusts. So both sides prove that they have the secret, and no
+Every host derives the same Ed25519 key, and from it the same certificate, byte by byte. It presents
+this certificate and trusts no other. So both sides prove that they have the secret, and no
 certificate has to be distributed or renewed: it is valid until the secret is replaced.
 Source: RFC 5869 (HKDF), RFC 8032 (Ed25519 signatures are deterministic), RFC 8446 (TLS 1.3).
 """
@@ -23,7 +23,8 @@ __all__ = ["MIN_SECRET_BYTES", "RelayTls", "relay_tls"]
 MIN_SECRET_BYTES: Final = 16
 _PURPOSE: Final = b"headend relay between hosts, 1"
 _NAME: Final = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "Headend host")])
-# No clock of a host is wrong by so much. RFC 5280, 4.1.2.5: "no well-defined expiration date".
+# The certificate is valid by any clock, even a wrong one. RFC 5280, 4.1.2.5: "no well-defined
+# expiration date".
 _BEGINNING: Final = datetime.datetime(2000, 1, 1, tzinfo=datetime.UTC)
 _END: Final = datetime.datetime(9999, 12, 31, 23, 59, 59, tzinfo=datetime.UTC)
 

@@ -23,7 +23,7 @@ T = TypeVar("T")
 class GrantDefaults(msgspec.Struct, frozen=True, kw_only=True):
     """The values of a grant for which neither the stream nor its project has a setting.
 
-    With `detect_seconds` None it follows from the latency; the other fields are as in `Grant` and
+    If `detect_seconds` is None, it follows from the latency; the other fields are as in `Grant` and
     `Policy`.
     """
 
@@ -48,7 +48,11 @@ class CatalogDirectory:
         self._defaults = defaults
 
     async def grant(self, application: str, key: StreamKey) -> Grant | None:
-        """Look up the key for every application, so that all refusals take the same time."""
+        """Look up the key for every application, so that all refusals take the same time.
+
+        Raises:
+            PortError: the catalog does not answer.
+        """
         try:
             record = await self._catalog.live_state.find_ingest(key)
         except StorageError as error:
@@ -79,20 +83,20 @@ class CatalogDirectory:
         )
 
 
-def _policy(own: StreamFailover, defaults: GrantDefaults, *, low_latency: bool) -> Policy:
+def _policy(failover: StreamFailover, defaults: GrantDefaults, *, low_latency: bool) -> Policy:
     policy = LOW_LATENCY_POLICY if low_latency else Policy()
-    detect_seconds = _set_or(own.detect_seconds, defaults.detect_seconds)
+    detect_seconds = _set_or(failover.detect_seconds, defaults.detect_seconds)
     if detect_seconds is not None:
         policy = Policy(detect_seconds=detect_seconds)
     return msgspec.structs.replace(
         policy,
-        mode=defaults.mode if own.mode is None else Mode(own.mode),
-        return_seconds=_set_or(own.return_seconds, defaults.return_seconds),
+        mode=defaults.mode if failover.mode is None else Mode(failover.mode),
+        return_seconds=_set_or(failover.return_seconds, defaults.return_seconds),
     )
 
 
-def _set_or(own: T | None, default: T) -> T:
-    return default if own is None else own
+def _set_or(setting: T | None, default: T) -> T:
+    return default if setting is None else setting
 
 
 class CatalogJournal:
@@ -109,7 +113,11 @@ class CatalogJournal:
         self._host = _facts_of(host)
 
     async def write(self, state: LiveState, events: tuple[LiveEvent, ...]) -> None:
-        """Write the state of a stream and the events that led to it in one transaction."""
+        """Write the state of a stream and the events that led to it in one transaction.
+
+        Raises:
+            PortError: they could not be written.
+        """
         try:
             await self._catalog.live_state.set(
                 state.stream,

@@ -213,13 +213,13 @@ class CommandExecutor:
             case CommandKind.PAUSE | CommandKind.RESUME:
                 return {"done": await self._pause_or_resume(command)}
             case CommandKind.DRILL:
-                return self._named(await self._streams.drill(command.stream))
+                return self._with_host_name(await self._streams.drill(command.stream))
             case CommandKind.REPORT:
-                return self._named(self._streams.report(command.stream))
+                return self._with_host_name(self._streams.report(command.stream))
             case _:
                 assert_never(command.kind)
 
-    def _named(self, answer: dict[str, object]) -> dict[str, object]:
+    def _with_host_name(self, answer: dict[str, object]) -> dict[str, object]:
         """Add the name of this host to an answer, if there are several."""
         return answer if self._presence is None else {**answer, "host": self._presence.name}
 

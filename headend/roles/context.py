@@ -142,14 +142,14 @@ async def _edge(
         if not publishes:
             yield await stack.enter_async_context(open_remote_edge(store))
             return
-        own = PublishingEdge(store)
-        edge: Edge = own
+        publishing = PublishingEdge(store)
+        edge: Edge = publishing
         if serves_others:
-            edge = SharedEdge(own, await stack.enter_async_context(open_remote_edge(store)))
-        async with run_in_background(BackgroundTask("edge in Redis", own.run)):
+            edge = SharedEdge(publishing, await stack.enter_async_context(open_remote_edge(store)))
+        async with run_in_background(BackgroundTask("edge in Redis", publishing.run)):
             yield edge
         with suppress(EdgeUnavailable):
-            await own.publish()  # the ends of runs
+            await publishing.publish()  # the ends of runs
 
 
 def _namespace(key: str) -> str:

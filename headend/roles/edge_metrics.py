@@ -18,32 +18,32 @@ class EdgeMetrics(Collector):
 
     def __init__(self, edge: Edge) -> None:
         shared = isinstance(edge, SharedEdge)
-        own, remote = (edge.own, edge.remote) if shared else (edge, edge)
-        self._own = own if isinstance(own, PublishingEdge) else None
+        publishing, remote = (edge.own, edge.remote) if shared else (edge, edge)
+        self._publishing = publishing if isinstance(publishing, PublishingEdge) else None
         self._remote = remote if isinstance(remote, RemoteEdge) else None
 
     def collect(self) -> Iterable[Metric]:
         """Yield the metric families."""
-        own, remote = self._own, self._remote
+        publishing, remote = self._publishing, self._remote
         yield _gauge(
             "headend_edge_published",
             "1 while Redis takes what this process publishes",
-            None if own is None else float(own.is_reached),
+            None if publishing is None else float(publishing.is_reached),
         )
         yield _gauge(
             "headend_edge_queued_bytes",
             "Parts that wait for Redis",
-            None if own is None else own.queued_bytes,
+            None if publishing is None else publishing.queued_bytes,
         )
         yield _counter(
             "headend_edge_written_bytes",
             "Bytes of parts written to Redis",
-            None if own is None else own.written_bytes,
+            None if publishing is None else publishing.written_bytes,
         )
         yield _counter(
             "headend_edge_dropped_parts",
             "Parts dropped since Redis was too slow or away",
-            None if own is None else own.dropped_parts,
+            None if publishing is None else publishing.dropped_parts,
         )
         yield _gauge(
             "headend_edge_followed_streams",

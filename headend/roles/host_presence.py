@@ -1,8 +1,8 @@
 """Registers this process among the hosts of the catalog while it runs (`storage.catalog.hosts`).
 
-A host renews its row once a second: it is seen then, by the database's clock. If it was not seen
-for `hosts.dead_seconds`, other hosts take its streams. So from then on it does not count itself as
-an owner, by its own clock, read before the last renewal.
+A host renews its row once a second; the database's clock records when it was last seen. If that is
+more than `hosts.dead_seconds` ago, other hosts take its streams. By then the host no longer counts
+itself as an owner: it measures the same time by its own clock, from before the last renewal.
 """
 
 import asyncio
@@ -57,8 +57,8 @@ class HostPresence:
     Attributes:
         dead_seconds: How long a host that is not seen counts as alive.
         host: The number by which it claims streams; None while it is not registered.
-        on_owned: Called each time that it was seen, with the generations of the streams that it
-            owns, by their numbers. A stream that it served and that is missing has another owner.
+        on_owned: Called after each renewal, with the generations of the streams that it owns, by
+            their numbers. A stream that it served and that is missing has another owner.
         on_lost: Called once when others may own its streams: it was not seen for too long, or its
             row was removed. It owns streams again from the next `on_owned` on.
     """
@@ -80,7 +80,7 @@ class HostPresence:
         self._identity = identity
         self._interval = interval
         self._now = now
-        self._seen = now()  # at the latest
+        self._last_seen = now()  # before the last renewal
         self._is_lost = False
         self._is_stopping = False
         self._logged_cause = ""  # of the failure that lasts, "" if there is none
@@ -121,16 +121,16 @@ class HostPresence:
             StorageError: the catalog does not answer.
         """
         began = self._now()
-        each = self._identity
+        identity = self._identity
         self.host = await self._catalog.hosts.register(
-            each.name,
-            each.role,
-            each.address,
-            each.version,
-            0 if self._is_stopping else each.capacity,
+            identity.name,
+            identity.role,
+            identity.address,
+            identity.version,
+            0 if self._is_stopping else identity.capacity,
         )
-        self._seen = began
-        log.info("host registered", extra={"host": each.name, "number": self.host})
+        self._last_seen = began
+        log.info("host registered", extra={"host": identity.name, "number": self.host})
 
     async def require_alone(self) -> None:
         """Check that no other host is alive.
@@ -139,15 +139,15 @@ class HostPresence:
             MediaNotShared: one is.
             StorageError: the catalog does not answer.
         """
-        for each in await self._catalog.hosts.find_all(self.dead_seconds):
-            if each.alive and each.id != self.host:
-                raise MediaNotShared(each.name)
+        for host in await self._catalog.hosts.find_all(self.dead_seconds):
+            if host.alive and host.id != self.host:
+                raise MediaNotShared(host.name)
 
     async def keep_seen(self) -> None:
         """Renew the row once a second, and report what the host owns, until cancelled."""
         while True:
             began = self._now()
-            remaining = self._seen + self.dead_seconds - began
+            remaining = self._last_seen + self.dead_seconds - began
             if remaining <= 0:
                 self._lose()
             try:
@@ -163,7 +163,7 @@ class HostPresence:
 
     def _next_turn(self, began: float) -> float:
         turn = began + self._interval
-        return turn if self._is_lost else min(turn, self._seen + self.dead_seconds)
+        return turn if self._is_lost else min(turn, self._last_seen + self.dead_seconds)
 
     async def _renew(self) -> dict[int, int] | None:
         """Renew the row, and return what the host owns; None if another process has its name."""
@@ -179,14 +179,14 @@ class HostPresence:
                 return None
             await self.register()
             return {}
-        self._seen = began
+        self._last_seen = began
         return await self._catalog.owners.owned_by(self.host)
 
     async def _find_namesake(self) -> int | None:
         """Return the number of the living host of this name, if there is one."""
         hosts = await self._catalog.hosts.find_all(self.dead_seconds)
-        same = (each.id for each in hosts if each.alive and each.name == self._identity.name)
-        return next(same, None)
+        namesakes = (host.id for host in hosts if host.alive and host.name == self._identity.name)
+        return next(namesakes, None)
 
     def _lose(self) -> None:
         if not self._is_lost:

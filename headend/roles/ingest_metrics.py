@@ -36,8 +36,8 @@ class IngestMetrics(Collector):
         self._transcoding = transcoding
         self._lag = lag
         self._registry = CollectorRegistry(auto_describe=False)
-        for each in (self, *others):
-            self._registry.register(each)
+        for collector in (self, *others):
+            self._registry.register(collector)
 
     def text(self) -> bytes:
         """Return all metrics in the Prometheus text format."""
@@ -91,12 +91,12 @@ def _links(listener: RtmpListener) -> Iterable[Metric]:
             sent.add_metric((direction,), end.counters.bytes_out)
             lost.add_metric((direction,), end.counters.lost)
     yield from (links, encoders, received, sent, lost)
-    kept = GaugeMetricFamily("headend_relay_kept_bytes", "Media kept of relayed encoders")
+    kept_bytes = GaugeMetricFamily("headend_relay_kept_bytes", "Media kept of relayed encoders")
     dropped = CounterMetricFamily("headend_relay_dropped_groups", "Of these, dropped for memory")
     if listener.relay_client is not None:
-        kept.add_metric((), listener.relay_client.memory.size_bytes)
+        kept_bytes.add_metric((), listener.relay_client.memory.size_bytes)
         dropped.add_metric((), listener.relay_client.memory.dropped_groups)
-    yield from (kept, dropped)
+    yield from (kept_bytes, dropped)
 
 
 _Counter, _Gauge = CounterMetricFamily, GaugeMetricFamily

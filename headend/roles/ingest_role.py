@@ -250,7 +250,7 @@ async def _reset_streams(catalog: Catalog, presence: HostPresence | None) -> Col
 
 
 def _reset_later(catalog: Catalog, presence: HostPresence | None) -> tuple[BackgroundTask, ...]:
-    """Return the task that repeats this when another host is gone, if there may be others."""
+    """Return the task that resets streams when another host is gone, if there may be others."""
     if presence is None:
         return ()
     resetting = partial(keep_resetting_unowned_streams, catalog, presence.dead_seconds)
@@ -286,12 +286,12 @@ async def _abandoned(
 ) -> list[BackgroundTask]:
     """Return the tasks that end the runs of the only ingest if their encoders do not return.
 
-    Of the runs that were `interrupted`, those that viewers get from here on are not too old.
+    Those of the `interrupted` runs that are too old are ended before this returns.
     """
     catalog, default = context.catalog, context.settings.live.reconnect_seconds
     by_window: defaultdict[float, list[PublicHash]] = defaultdict(list)
-    for hash_, own in (await catalog.live_state.find_reconnect_windows()).items():
-        by_window[default if own is None else own].append(hash_)
+    for hash_, window in (await catalog.live_state.find_reconnect_windows()).items():
+        by_window[default if window is None else window].append(hash_)
     checked = frozenset(interrupted)
     for seconds, hashes in by_window.items():
         await transcoding.end_older(checked.intersection(hashes), seconds)
@@ -313,7 +313,7 @@ async def _end_abandoned(
 ) -> None:
     """End the runs whose encoders did not return, and their pauses.
 
-    Those `checked` are known not to be older than the window.
+    The runs of the streams in `checked` are not older than `window`, which is in seconds.
     """
     await transcoding.end_older([each for each in hashes if each not in checked], window)
     await transcoding.end_abandoned(hashes, window)

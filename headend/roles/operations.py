@@ -121,13 +121,15 @@ class InstallationReporter:
     async def concerns(self) -> Sequence[DoctorFinding]:
         """Return the known findings that need an operator."""
         brief = await examine_briefly(self._settings, self._catalog, wall_clock_us())
-        newer = {each.topic for each in brief}
-        known = [
+        newer = {finding.topic for finding in brief}
+        findings = [
             *map(_doctor_finding, brief),
-            *(each for each in self._examined if each.topic not in newer),
+            *(finding for finding in self._examined if finding.topic not in newer),
         ]
         # The present state of the disk is among the problems.
-        return [each for each in known if each.verdict == "act" and each.topic != "disk"]
+        return [
+            finding for finding in findings if finding.verdict == "act" and finding.topic != "disk"
+        ]
 
 
 async def _disk(folder: Path) -> tuple[int, int]:

@@ -1,9 +1,9 @@
 """Resets stale live states in the catalog, which a killed ingest process left on air.
 
 The API and the pages show these states. With SQLite the next ingest resets them when it starts;
-until then an API process does, by the lock of the data folder. Several hosts that share a catalog
-may have no folder in common: there each ingest and each API process resets the streams of dead
-hosts.
+until then an API process does, if the lock of the data folder shows that no ingest runs. Several
+hosts that share a catalog may have no folder in common: there each ingest and each API process
+resets the streams of dead hosts.
 """
 
 import asyncio

@@ -44,14 +44,22 @@ class CatalogOwnership:
     async def claim(
         self, grant: Grant, *, gone: int | None = None, silent: int | None = None
     ) -> Ownership:
-        """Return the stream's owner: this host or one with room, if no living host owns it."""
+        """Return the stream's owner: this host or one with room, if no living host owns it.
+
+        Raises:
+            PortError: the owner cannot be determined at present.
+        """
         try:
             return await self.claim_stream(grant.stream, gone=gone, silent=silent, hand_over=True)
         except StorageError as error:
             raise PortError(str(error)) from error
 
     async def release(self, grant: Grant, generation: int) -> None:
-        """Release a stream; `OrphanedRuns` checks later whether its last run has ended."""
+        """Release a stream; `OrphanedRuns` checks later whether its last run has ended.
+
+        Raises:
+            PortError: it could not be stored.
+        """
         try:
             await self.release_stream(grant.stream, generation, ended=False)
         except StorageError as error:
@@ -109,13 +117,13 @@ class CatalogOwnership:
         seconds = self._presence.dead_seconds
         return await self._catalog.owners.find_orphaned(host, seconds, after=after)
 
-    async def forget(self, left: Sequence[OrphanedStream]) -> None:
+    async def forget(self, streams: Sequence[OrphanedStream]) -> None:
         """Record that these streams, which were released, have no open run.
 
         Raises:
             StorageError: the catalog does not answer.
         """
-        await self._catalog.owners.forget(left)
+        await self._catalog.owners.forget(streams)
 
     async def end_pause(self, hash_: PublicHash) -> None:
         """End the pause of a stream that has no run any more.
@@ -127,7 +135,7 @@ class CatalogOwnership:
 
 
 class OwnershipWatch:
-    """Stops what this host serves of streams that another host owns by now."""
+    """Stops this host from serving streams that another host owns by now."""
 
     def __init__(self, streams: LiveStreams, edge: Edge) -> None:
         self._streams = streams
@@ -210,11 +218,11 @@ class OrphanedRuns:
         self._streams = streams
         self._transcoding = transcoding
         self._reconnect_seconds = reconnect_seconds
-        self._seen: dict[tuple[int, int], float] = {}  # when it was first found orphaned
+        self._first_seen: dict[tuple[int, int], float] = {}  # when it was first found orphaned
         self._failed: dict[int, OrphanedStream] = {}  # claimed, maybe, and not ended yet
         self._owned: Mapping[int, int] = {}  # by the catalog, which was read recently
         self._unserved: dict[int, int] = {}  # of these, at the last check
-        self._held: Counter[int] = Counter()  # for commands
+        self._held: Counter[int] = Counter()  # uses of `holding`, by stream
 
     def on_owned(self, owned: Mapping[int, int]) -> None:
         """Handle what this host owns: generations, by the numbers of the streams."""
@@ -277,40 +285,44 @@ class OrphanedRuns:
         Raises:
             StorageError: the catalog does not answer.
         """
-        seen: dict[tuple[int, int], float] = {}
+        first_seen: dict[tuple[int, int], float] = {}
         due: dict[int, OrphanedStream] = {}
         after = 0
         while page := await self._ownership.find_orphaned(after):
             after = page[-1].stream
-            for each in await self._without_ended(page):
-                key = each.stream, each.generation
-                seen[key] = self._seen.get(key, now)
-                if now - seen[key] >= self._patience(each):
-                    due[each.stream] = each
-        self._seen = seen
+            for orphan in await self._without_ended(page):
+                key = orphan.stream, orphan.generation
+                first_seen[key] = self._first_seen.get(key, now)
+                if now - first_seen[key] >= self._patience(orphan):
+                    due[orphan.stream] = orphan
+        self._first_seen = first_seen
         await _for_each((self._failed | due).values(), self._end)
         await self._release_unserved()
 
     def _patience(self, orphan: OrphanedStream) -> float:
-        own = orphan.reconnect_seconds
-        return self._reconnect_seconds if own is None else own
+        seconds = orphan.reconnect_seconds
+        return self._reconnect_seconds if seconds is None else seconds
 
     async def _without_ended(self, page: Sequence[OrphanedStream]) -> list[OrphanedStream]:
-        """Forget those of these streams that have no open run; return the others.
+        """Forget the streams of a page that have no open run; return the others.
 
-        Only those that were released: an owner that seems gone may resume and begin a run.
+        Only released streams are forgotten: an owner that seems gone may resume and begin a run.
         """
         ended: dict[int, OrphanedStream] = {}
 
-        async def check(each: OrphanedStream) -> None:
+        async def check(orphan: OrphanedStream) -> None:
             with suppress(StorageError):
-                if not await self._transcoding.has_open_run(each.hash):
-                    ended[each.stream] = each
+                if not await self._transcoding.has_open_run(orphan.hash):
+                    ended[orphan.stream] = orphan
 
-        new = [each for each in page if (each.stream, each.generation) not in self._seen]
-        await _for_each([each for each in new if each.released and not each.paused], check)
+        new_orphans = [
+            orphan for orphan in page if (orphan.stream, orphan.generation) not in self._first_seen
+        ]
+        await _for_each(
+            [orphan for orphan in new_orphans if orphan.released and not orphan.paused], check
+        )
         await self._ownership.forget(list(ended.values()))
-        return [each for each in page if each.stream not in ended]
+        return [orphan for orphan in page if orphan.stream not in ended]
 
     async def _end(self, orphan: OrphanedStream) -> None:
         try:
@@ -344,8 +356,8 @@ async def _for_each(
     waiting = iter(orphans)
 
     async def work_off() -> None:
-        for each in waiting:
-            await work(each)
+        for orphan in waiting:
+            await work(orphan)
 
     async with asyncio.TaskGroup() as tasks:
         for _ in range(min(len(orphans), _CONCURRENCY)):

@@ -36,12 +36,12 @@ class BackgroundTask(msgspec.Struct, frozen=True):
 async def run_in_background(*tasks: BackgroundTask) -> AsyncGenerator[None, None]:
     """Run tasks for the length of the block (see `keep_running`)."""
     async with asyncio.TaskGroup() as group:
-        running = [group.create_task(keep_running(each)) for each in tasks]
+        running = [group.create_task(keep_running(task)) for task in tasks]
         try:
             yield
         finally:
-            for each in running:
-                each.cancel()
+            for task in running:
+                task.cancel()
 
 
 async def keep_running(task: BackgroundTask) -> None:

@@ -59,7 +59,7 @@ class RelayClient:
         self.counters = LinkCounters()
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._accepted: set[str] = set()  # addresses that accepted a connection
-        self._failing: set[str] = set()  # addresses that accepted none when they were tried last
+        self._failing: set[str] = set()  # addresses whose newest attempt failed
         self._is_ticking = False
 
     async def attach(
@@ -94,7 +94,7 @@ class RelayClient:
         task.add_done_callback(self._running.discard)
 
     async def connect(self, address: str) -> OwnerLink:
-        """Return the link to an owner; opened now if there is none.
+        """Return the link to an owner, and open it first if there is none.
 
         Raises:
             OwnerUnreachable: it cannot be opened.
@@ -105,7 +105,7 @@ class RelayClient:
             return await self._open(address) if owner is None else owner
 
     async def _open(self, address: str) -> OwnerLink:
-        owner = OwnerLink(address, self.lag, self._ended, self.counters)
+        owner = OwnerLink(address, self.lag, self._link_ended, self.counters)
         try:
             async with asyncio.timeout(_CONNECT_SECONDS):
                 sock = await _connected_socket(address)
@@ -154,7 +154,7 @@ class RelayClient:
             self._failing.add(address)
             log.warning("owner not reached", extra={"peer": address, "cause": cause})
 
-    def _ended(self, owner: OwnerLink, cause: str) -> None:
+    def _link_ended(self, owner: OwnerLink, cause: str) -> None:
         address = owner.link.peer
         self.links.discard(owner.link)
         if self._links.get(address) is owner:

@@ -22,7 +22,7 @@ class FrameReader:
     """Cuts what is received into frames; holds at most one that is not complete."""
 
     def __init__(self) -> None:
-        self._held = bytearray()
+        self._buffer = bytearray()
 
     def receive(self, data: bytes | memoryview) -> Iterator[bytes]:
         """Yield the contents of the frames that `data` completes.
@@ -30,18 +30,18 @@ class FrameReader:
         Raises:
             RelayProtocolError: a frame is longer than `MAX_FRAME_BYTES`.
         """
-        held = self._held
-        held += data
+        buffer = self._buffer
+        buffer += data
         start = 0
         try:
-            while len(held) - start >= HEADER_BYTES:
+            while len(buffer) - start >= HEADER_BYTES:
                 begin = start + HEADER_BYTES
-                length = int.from_bytes(held[start:begin])
+                length = int.from_bytes(buffer[start:begin])
                 if length > MAX_FRAME_BYTES:
                     raise RelayProtocolError(f"a frame of {length} bytes")
-                if len(held) - begin < length:
+                if len(buffer) - begin < length:
                     break
                 start = begin + length
-                yield bytes(memoryview(held)[begin:start])
+                yield bytes(memoryview(buffer)[begin:start])
         finally:
-            del held[:start]
+            del buffer[:start]

@@ -12,7 +12,7 @@ from media.networks import client_network
 
 __all__ = ["AT_ONCE", "OF_ONE_NETWORK", "Handshakes"]
 
-# More hosts than one installation has, which start together.
+# More hosts than one installation has, all started at once.
 AT_ONCE: Final = 256
 # Hosts behind one address; each has one handshake at a time.
 OF_ONE_NETWORK: Final = 16
@@ -23,7 +23,7 @@ class Handshakes:
 
     def __init__(self) -> None:
         self._running: Counter[str] = Counter()
-        self._known: dict[str, None] = {}  # networks of hosts, the newest last
+        self._host_networks: dict[str, None] = {}  # networks of hosts, the newest last
 
     def __len__(self) -> int:
         return self._running.total()
@@ -33,7 +33,7 @@ class Handshakes:
         network = client_network(address)
         if self._running[network] >= OF_ONE_NETWORK:
             return False
-        if network not in self._known and self._of_unknown >= AT_ONCE:
+        if network not in self._host_networks and self._of_unknown >= AT_ONCE:
             return False
         self._running[network] += 1
         return True
@@ -43,11 +43,13 @@ class Handshakes:
         network = client_network(address)
         self._running -= Counter([network])
         if authenticated:
-            self._known.pop(network, None)
-            self._known[network] = None
-            if len(self._known) > AT_ONCE:
-                del self._known[next(iter(self._known))]
+            self._host_networks.pop(network, None)
+            self._host_networks[network] = None
+            if len(self._host_networks) > AT_ONCE:
+                del self._host_networks[next(iter(self._host_networks))]
 
     @property
     def _of_unknown(self) -> int:
-        return sum(count for each, count in self._running.items() if each not in self._known)
+        return sum(
+            count for each, count in self._running.items() if each not in self._host_networks
+        )

@@ -25,19 +25,19 @@ __all__ = [
 
 log = logging.getLogger(__name__)
 
-# A link on which nothing arrived for as long is lost: both sides send every `_PING_SECONDS`.
+# A link on which nothing arrives for this long is lost; both sides send every `_PING_SECONDS`.
 SILENT_SECONDS: Final = 2.0
 _PING_SECONDS: Final = 0.5
 _TICK_SECONDS: Final = 0.25
-# What the other host has not read: 1 s of 160 Mbit/s. With more its network is too slow, and the
-# stream is better served by a host that gets the media in time.
+# The most that the other host may leave unread: 1 s of 160 Mbit/s. With more, its network is too
+# slow, and the stream is better served by a host that gets the media in time.
 MAX_UNSENT_BYTES: Final = 20 << 20
 # Above this much unsent, older media wait; sending them resumes below a quarter of it.
 _FULL_BYTES: Final = 1 << 20
 # Messages of one turn of the loop are sent together up to this size, to save TLS records (16 KiB
 # each) and system calls.
 _BATCH_BYTES: Final = 64 << 10
-# What is read at once; without a buffer of its own, uvloop allocates 256 KiB for each record.
+# The size of the read buffer; without this buffer, uvloop allocates 256 KiB for each record.
 _READ_BYTES: Final = 64 << 10
 
 
@@ -55,7 +55,7 @@ class LinkCounters:
 
 
 class LinkUser(Protocol):
-    """What a link calls; each link has its own."""
+    """The object that handles the messages of a link; each link has its own."""
 
     def link_ready(self) -> None:
         """Handle the other host's greeting, which has this version of the protocol."""

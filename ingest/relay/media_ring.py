@@ -33,7 +33,7 @@ RING_SECONDS: Final = 15.0
 RING_BYTES: Final = 24 << 20
 # Of all rings of a host: 40 encoders of 6 Mbit/s for 15 s. What is stored is not kept for so long.
 RINGS_BYTES: Final = 512 << 20
-# A keyframe that directly follows the stored media arrived this soon: within two pictures.
+# A keyframe that directly follows the stored media arrives within this time: two pictures.
 _JITTER_SECONDS: Final = 0.05
 # Sound without a picture can be cut anywhere; this is fine enough.
 _AUDIO_GROUP_SECONDS: Final = 0.5
@@ -120,7 +120,7 @@ class MediaRing:
 
     @property
     def size_bytes(self) -> int:
-        """What the ring takes in memory."""
+        """The memory that the ring takes, in bytes."""
         return self._size_bytes
 
     def add_track(self, track: Track, now: float) -> None:
@@ -165,9 +165,10 @@ class MediaRing:
     ) -> tuple[list[Arrival], int]:
         """Return what an owner lacks, and the position after it.
 
-        That is the tracks, then all media from the last keyframe before the end of what the owner
-        has: what it received until `received_until`, or else what is stored; everything if both
-        are unknown. So viewers miss nothing, and see up to a group of pictures again.
+        That is the tracks, then all media from the last keyframe that the owner has. The owner has
+        what it received until `received_until`, or what is stored if that is None. If neither is
+        known, all media are returned. So viewers miss nothing, and see at most a group of pictures
+        again.
         """
         groups = list(self._groups)
         if not groups:
@@ -219,6 +220,6 @@ class MediaRing:
             self.drop_oldest()
 
     def _drop_groups_before(self, moment: float) -> None:
-        """Drop the groups that a later one replaces as the beginning at that moment."""
+        """Drop every group whose successor began by then, so that the ring covers that moment."""
         while len(self._groups) > 1 and self._groups[1].began <= moment:
             self.drop_oldest()

@@ -308,7 +308,7 @@ class RelayListener:
     def _accept(self, sock: socket.socket) -> None:
         """Accept one connection; the loop calls again if more are waiting."""
         try:
-            theirs, name = sock.accept()
+            accepted, name = sock.accept()
         except (BlockingIOError, InterruptedError, ConnectionAbortedError):
             return
         except OSError as error:
@@ -320,12 +320,12 @@ class RelayListener:
         address, port = str(name[0]), name[1]
         if len(self.links) >= MAX_LINKS or not self._handshakes.begin(address):
             self._log_refusal(address, "too many links")
-            theirs.close()
+            accepted.close()
             return
-        theirs.setblocking(False)
-        theirs.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._accepted.add(theirs)
-        self._start(self._open(theirs, address, port))
+        accepted.setblocking(False)
+        accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._accepted.add(accepted)
+        self._start(self._open(accepted, address, port))
 
     async def _open(self, sock: socket.socket, address: str, port: int) -> None:
         """Open a link on a connection once its host has proved that it is of the installation."""

@@ -209,7 +209,11 @@ class OwnerLink:
         self._ready.set()
 
     def receive(self, message: Message, now: float) -> None:  # noqa: ARG002 # nothing is timed
-        """Handle a message of the owner."""
+        """Handle a message of the owner.
+
+        Raises:
+            RelayProtocolError: an owner must not send this message.
+        """
         match message:
             case Attached():
                 self._answer(message.number, message.generation)

@@ -219,7 +219,7 @@ class RelayedSession:
             owner = self._owner
             if not self._is_renewed:
                 await self._renew_grant()
-            # Without media of its encoder this host could not continue the run: others shall.
+            # Without media of its encoder this host could not continue the run: no claim.
             may_own = self._is_renewed and (self._ring.has_media or not self._has_begun)
             place = await self._attach(may_own=may_own)
             if place is not None:
@@ -259,24 +259,24 @@ class RelayedSession:
             SlotOccupied: the slot has a live publisher.
         """
         owner = self._owner
-        here: SlotSession | SlotOccupied | None = None
+        local: SlotSession | SlotOccupied | None = None
         async with asyncio.TaskGroup() as tasks:
             request = tasks.create_task(_or_occupied(self._attach_at_owner()))
             patience = _FIRST_CLAIM_SECONDS
-            while here is None and self._owner == owner:
+            while local is None and self._owner == owner:
                 await asyncio.wait([request], timeout=patience)
                 if request.done():
                     break
                 patience = _NEXT_CLAIM_SECONDS
                 if may_own:
-                    here = await _or_occupied(self._attach_here())
+                    local = await _or_occupied(self._attach_here())
             request.cancel()
-        there = None if request.cancelled() else request.result()
-        if here is None and there is None and may_own and self._owner == owner:
-            here = await _or_occupied(self._attach_here())
-        if isinstance(here, SlotSession) and isinstance(there, Attachment):
-            there.close(goodbye=False, reason=None)
-        place = there if here is None else here
+        remote = None if request.cancelled() else request.result()
+        if local is None and remote is None and may_own and self._owner == owner:
+            local = await _or_occupied(self._attach_here())
+        if isinstance(local, SlotSession) and isinstance(remote, Attachment):
+            remote.close(goodbye=False, reason=None)
+        place = remote if local is None else local
         if isinstance(place, SlotOccupied):
             raise place
         return place
@@ -332,8 +332,8 @@ class RelayedSession:
             return
         log.info("relayed", extra=self._log_fields(owner=attachment.address))
         last = self._last_attachment
-        same = last is not None and last.generation == attachment.generation
-        received_until = last.last_received if last is not None and same else None
+        is_same_ownership = last is not None and last.generation == attachment.generation
+        received_until = last.last_received if last is not None and is_same_ownership else None
         arrivals, position = self._ring.read_lacking(self._clock(), received_until)
         while arrivals:
             for arrival in arrivals:

@@ -144,11 +144,11 @@ def _frame_rate(picture: PictureReport) -> str | None:
 
 
 def _resolution(picture: PictureReport, active: frozenset[str]) -> Iterator[str]:
-    own = box_of(picture.width, picture.height)
+    box = box_of(picture.width, picture.height)
     largest = ladder_for(picture.width, picture.height, active).renditions[0]
-    if own.label not in active and largest.name != own.label:
+    if box.label not in active and largest.name != box.label:
         yield (
-            f"The picture is {picture.width}x{picture.height}, but {own.label} is not switched on"
+            f"The picture is {picture.width}x{picture.height}, but {box.label} is not switched on"
             f" for this stream: switch it on, or send {largest.name}, which is what viewers get."
         )
 
@@ -290,64 +290,66 @@ def compare_encoders(reports: Mapping[Slot, EncoderReport]) -> list[str]:
 
 
 def _encoder_differences(
-    first: Slot, mine: EncoderReport, other: Slot, theirs: EncoderReport
+    slot: Slot, report: EncoderReport, other_slot: Slot, other_report: EncoderReport
 ) -> Iterator[str]:
     differences = [
-        *_picture_differences(mine.video, theirs.video),
-        *_sound_differences(mine.audio, theirs.audio),
+        *_picture_differences(report.video, other_report.video),
+        *_sound_differences(report.audio, other_report.audio),
     ]
-    seam = _has_seam(mine.video, theirs.video)
+    seam = _has_seam(report.video, other_report.video)
     if seam and not differences:
         differences = ["decoder configuration: level, or what else the encoder chooses"]
     if not differences:
         return
-    name = str(first).capitalize()
+    name = str(slot).capitalize()
     yield (
-        f"{name} and {other} have different settings ({', '.join(differences)}): a switch between"
-        f" them {'shows' if seam else 'may show'} a discontinuity; set both alike."
+        f"{name} and {other_slot} have different settings ({', '.join(differences)}): a switch"
+        f" between them {'shows' if seam else 'may show'} a discontinuity; set both alike."
     )
 
 
-def _has_seam(mine: PictureReport | None, theirs: PictureReport | None) -> bool:
+def _has_seam(picture: PictureReport | None, other: PictureReport | None) -> bool:
     """Return whether a switch changes the decoder configuration that viewers have."""
-    if mine is None or theirs is None:
-        return mine is not theirs
-    passed_on = mine.plays_everywhere or theirs.plays_everywhere
-    return passed_on and mine.configuration != theirs.configuration
+    if picture is None or other is None:
+        return picture is not other
+    passed_on = picture.plays_everywhere or other.plays_everywhere
+    return passed_on and picture.configuration != other.configuration
 
 
-def _picture_differences(mine: PictureReport | None, theirs: PictureReport | None) -> Iterator[str]:
-    if mine is None or theirs is None:
-        if mine is not theirs:
+def _picture_differences(
+    picture: PictureReport | None, other: PictureReport | None
+) -> Iterator[str]:
+    if picture is None or other is None:
+        if picture is not other:
             yield "one sends no picture"
         return
-    if mine.codec != theirs.codec:
-        yield f"{mine.codec} and {theirs.codec}"
-    if (mine.width, mine.height) != (theirs.width, theirs.height):
-        yield f"{mine.width}x{mine.height} and {theirs.width}x{theirs.height}"
-    if _rates_differ(mine.frame_rate, theirs.frame_rate):
-        yield f"{mine.frame_rate:.4g} and {theirs.frame_rate:.4g} frames/s"
-    if mine.codec == theirs.codec and mine.profile != theirs.profile:
-        yield f"profile {mine.profile or 'unknown'} and {theirs.profile or 'unknown'}"
+    if picture.codec != other.codec:
+        yield f"{picture.codec} and {other.codec}"
+    if (picture.width, picture.height) != (other.width, other.height):
+        yield f"{picture.width}x{picture.height} and {other.width}x{other.height}"
+    if _rates_differ(picture.frame_rate, other.frame_rate):
+        yield f"{picture.frame_rate:.4g} and {other.frame_rate:.4g} frames/s"
+    if picture.codec == other.codec and picture.profile != other.profile:
+        yield f"profile {picture.profile or 'unknown'} and {other.profile or 'unknown'}"
 
 
-def _rates_differ(mine: float | None, theirs: float | None) -> bool:
-    if mine is None or theirs is None:
+def _rates_differ(rate: float | None, other: float | None) -> bool:
+    if rate is None or other is None:
         return False
-    return abs(mine - theirs) > _RATE_TOLERANCE * max(mine, theirs)
+    return abs(rate - other) > _RATE_TOLERANCE * max(rate, other)
 
 
-def _sound_differences(mine: SoundReport | None, theirs: SoundReport | None) -> Iterator[str]:
-    if mine is None or theirs is None:
-        if mine is not theirs:
+def _sound_differences(sound: SoundReport | None, other: SoundReport | None) -> Iterator[str]:
+    if sound is None or other is None:
+        if sound is not other:
             yield "one sends no sound"
         return
-    if mine.codec != theirs.codec:
-        yield f"{mine.codec} and {theirs.codec}"
-    if mine.rate != theirs.rate:
-        yield f"sound at {mine.rate} and {theirs.rate} Hz"
-    if mine.channels != theirs.channels:
-        yield f"{mine.channels} and {theirs.channels} channels"
+    if sound.codec != other.codec:
+        yield f"{sound.codec} and {other.codec}"
+    if sound.rate != other.rate:
+        yield f"sound at {sound.rate} and {other.rate} Hz"
+    if sound.channels != other.channels:
+        yield f"{sound.channels} and {other.channels} channels"
 
 
 def _mega(rate: int) -> str:

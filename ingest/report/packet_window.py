@@ -71,7 +71,7 @@ class PacketHistory:
         self._second_ends = 0.0
 
     def append(
-        self, now: float, stamp: int, offset: int, size: int, other: "PacketHistory"
+        self, now: float, stamp: int, offset: int, size: int, other_track: "PacketHistory"
     ) -> None:
         """Append a packet; `size` as in `PacketWindow`."""
         place = self.count & _MASK
@@ -79,14 +79,14 @@ class PacketHistory:
         self._stamps[place] = stamp
         self._offsets[place] = offset
         self._sizes[place] = size
-        self._distances[place] = stamp - other.newest if other.count else 0
-        late = now - stamp / 1000
+        self._distances[place] = stamp - other_track.newest if other_track.count else 0
+        delay = now - stamp / 1000
         if now >= self._second_ends:
             if self.count:
                 self._drift_points.append((self._least_at, self._least_delay))
-            self._least_delay, self._least_at, self._second_ends = late, now, now + 1
-        elif late < self._least_delay:
-            self._least_delay, self._least_at = late, now
+            self._least_delay, self._least_at, self._second_ends = delay, now, now + 1
+        elif delay < self._least_delay:
+            self._least_delay, self._least_at = delay, now
         self.newest = stamp
         self.count += 1
 
@@ -118,8 +118,8 @@ class PacketHistory:
         if seconds < DRIFT_SECONDS:
             return None, seconds
         began, ended = points[0][0] + seconds / 3, points[-1][0] - seconds / 3
-        first = min((late, at) for at, late in points if at <= began)
-        last = min((late, at) for at, late in points if at >= ended)
+        first = min((delay, at) for at, delay in points if at <= began)
+        last = min((delay, at) for at, delay in points if at >= ended)
         return round(1e6 * (first[0] - last[0]) / (last[1] - first[1])), seconds
 
 

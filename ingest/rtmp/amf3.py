@@ -75,7 +75,11 @@ class Amf3Reader:
         return number
 
     def string(self) -> str:
-        """Read a string, or a reference to an earlier one (3.8)."""
+        """Read a string, or a reference to an earlier one (3.8).
+
+        Raises:
+            AmfError: it is truncated or too long, or the reference is invalid.
+        """
         length = self._u29()
         if not length & _INLINE:
             index = length >> 1
@@ -130,7 +134,7 @@ class Amf3Reader:
         return self._referable(self._dictionary)
 
     def _referable(self, read: Callable[[int], Amf]) -> Amf:
-        """Read a reference, or a value of which `read` gets the leading number."""
+        """Read a reference, or a value with `read`, which gets the value's leading number."""
         cursor = self._cursor
         head = self._u29()
         if not head & _INLINE:
@@ -152,14 +156,14 @@ class Amf3Reader:
         self._cursor.read(size)
 
     def _array(self, size: int) -> Amf:
-        named = self._pairs()
+        named_values = self._pairs()
         # The count is untrusted: values are read one by one, up to the end or the limit.
         values: list[Amf] = []
         while len(values) < size:
             values.append(self.value())
-        if not named:
+        if not named_values:
             return values
-        return named | {str(index): value for index, value in enumerate(values)}
+        return named_values | {str(index): value for index, value in enumerate(values)}
 
     def _object(self, head: int) -> Amf:
         traits = self._traits_of(head)

@@ -71,14 +71,14 @@ class TimestampClock:
             self._epoch = _Epoch(kind, time)
             return PlacedTimestamp(time, TimestampFit.FITS)
         time = _nearest(stamp, epoch.newest)
-        own = epoch.times.get(kind)
-        if own is None:
+        track_time = epoch.times.get(kind)
+        if track_time is None:
             # The first packet of a track fits anywhere: else a device with two clocks would
             # jump with every packet.
             if self._is_stale(kind, stamp, abs(time - epoch.newest)):
                 self._stale_packets += 1
                 return PlacedTimestamp(time, TimestampFit.STALE)
-        elif time - own <= -BACK_MS or time - epoch.newest > FORWARD_MS:
+        elif time - track_time <= -BACK_MS or time - epoch.newest > FORWARD_MS:
             self._previous, self._epoch = epoch, _Epoch(kind, time)
             self._stale_packets = 0
             self.epoch += 1
@@ -89,10 +89,10 @@ class TimestampClock:
 
     def _is_stale(self, kind: int, stamp: int, distance: int) -> bool:
         """Return whether a packet continues its track of the previous epoch."""
-        own = self._previous.times.get(kind) if self._previous is not None else None
-        if own is None or self._stale_packets >= STALE_PACKETS:
+        track_time = self._previous.times.get(kind) if self._previous is not None else None
+        if track_time is None or self._stale_packets >= STALE_PACKETS:
             return False
-        return abs(_nearest(stamp, own) - own) < distance
+        return abs(_nearest(stamp, track_time) - track_time) < distance
 
 
 def _nearest(stamp: int, reference: int) -> int:

@@ -109,8 +109,8 @@ class VideoTrackState:
         except Vp9Error:
             return None, False
         track = self.track
-        same = track is not None and (track.width, track.height) == size
-        return None if same else self._set_track(VideoCodec.VP9, size), True
+        is_unchanged = track is not None and (track.width, track.height) == size
+        return None if is_unchanged else self._set_track(VideoCodec.VP9, size), True
 
     def _inspect_av1(self, data: bytes) -> VideoTrack | None:
         """Return the track of a keyframe, for configurations without a sequence header."""
@@ -162,12 +162,12 @@ class AudioTrackState:
         A packet whose header cannot be read is ignored.
         """
         track = self.track
-        known = track is not None and codec is track.codec
-        read = _PACKET_READERS.get(codec)
-        if read is None or (known and codec is AudioCodec.OPUS):
+        is_same_codec = track is not None and codec is track.codec
+        read_header = _PACKET_READERS.get(codec)
+        if read_header is None or (is_same_codec and codec is AudioCodec.OPUS):
             return None
         try:
-            return self._set_track(codec, read(data))
+            return self._set_track(codec, read_header(data))
         except _BROKEN:
             return None
 

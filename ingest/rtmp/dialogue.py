@@ -196,18 +196,18 @@ class RtmpDialogue:
             self._acknowledge(request)
             self._outbox.command(_notice("onFCUnpublish", "NetStream.Unpublish.Success"))
             return True
-        which = self._last_stream
+        message_stream = self._last_stream
         if request.name == "deleteStream":
             # GStreamer sends the stream's name in place of its number.
             number = request.argument
-            which = self._target
+            message_stream = self._target
             if isinstance(number, float) and 0 < number <= self._limits.message_streams:
-                which = int(number)
-            self._created.discard(which)
-        elif self.is_active and which == self._target:
+                message_stream = int(number)
+            self._created.discard(message_stream)
+        elif self.is_active and message_stream == self._target:
             # HaishinKit waits three seconds for this status.
             self.status("status", "NetStream.Unpublish.Success", "unpublished")
-        return which == self._target
+        return message_stream == self._target
 
     def _unpublish(self, request: CommandMessage, events: list[Event]) -> bool:
         if not self._ends_published(request):

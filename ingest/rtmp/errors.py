@@ -125,8 +125,8 @@ class UnsupportedMedia(RtmpError):
     def __init__(self, kind: str, codec: str) -> None:
         self.kind = kind
         self.codec = codec
-        wanted = "H.264" if kind == "video" else "AAC"
-        super().__init__(f"{codec} {kind} is not supported: set the encoder to {wanted}")
+        supported = "H.264" if kind == "video" else "AAC"
+        super().__init__(f"{codec} {kind} is not supported: set the encoder to {supported}")
 
 
 class MalformedMedia(RtmpError):

@@ -193,10 +193,10 @@ class FlvReader:
     ) -> bool:
         picture = self._video
         if codec is not _AVC:  # the engine detects AVC's IDR pictures itself
-            other, begins = picture.inspect(codec, data)
+            new_track, begins = picture.inspect(codec, data)
             key = key or begins
-            if other is not None:
-                events.append(TrackFound(other))
+            if new_track is not None:
+                events.append(TrackFound(new_track))
         track = picture.track
         if track is None or track.codec is not codec or not data:
             return False
@@ -205,9 +205,9 @@ class FlvReader:
     def _coded_audio(self, codec: AudioCodec, stamp: int, data: bytes, events: list[Event]) -> bool:
         sound = self._audio
         if codec is not _AAC:
-            other = sound.inspect(codec, data)
-            if other is not None:
-                events.append(TrackFound(other))
+            new_track = sound.inspect(codec, data)
+            if new_track is not None:
+                events.append(TrackFound(new_track))
         track = sound.track
         if track is None or track.codec is not codec or not data:
             return False

@@ -31,13 +31,16 @@ _SPREAD: Final = 728
 
 
 class Handshake:
-    """One handshake: bytes in, the answer and the remaining bytes out."""
+    """One handshake: bytes in, the answer and the remaining bytes out.
+
+    `entropy` is at least `ENTROPY_BYTES` random bytes.
+    """
 
     def __init__(self, entropy: bytes) -> None:
         if len(entropy) < ENTROPY_BYTES:
             raise ValueError(f"{ENTROPY_BYTES} random bytes are needed")
         self._entropy = entropy[:ENTROPY_BYTES]
-        self._held = bytearray()
+        self._buffer = bytearray()
         self._answered = False
         self.done = False
 
@@ -47,19 +50,19 @@ class Handshake:
         Raises:
             HandshakeError: the peer does not speak RTMP.
         """
-        held = self._held
-        held += data
-        if held and held[0] != _VERSION:
-            raise HandshakeError(held[0])
+        buffer = self._buffer
+        buffer += data
+        if buffer and buffer[0] != _VERSION:
+            raise HandshakeError(buffer[0])
         answer = b""
-        if not self._answered and len(held) > PACKET_BYTES:
+        if not self._answered and len(buffer) > PACKET_BYTES:
             self._answered = True
-            answer = _answer(bytes(held[1 : 1 + PACKET_BYTES]), self._entropy)
-        if len(held) <= 2 * PACKET_BYTES:
+            answer = _answer(bytes(buffer[1 : 1 + PACKET_BYTES]), self._entropy)
+        if len(buffer) <= 2 * PACKET_BYTES:
             return answer, b""
         self.done = True
-        self._held = bytearray()
-        return answer, bytes(held[1 + 2 * PACKET_BYTES :])
+        self._buffer = bytearray()
+        return answer, bytes(buffer[1 + 2 * PACKET_BYTES :])
 
 
 def _answer(c1: bytes, entropy: bytes) -> bytes:
@@ -80,14 +83,14 @@ def _digest_place(packet: bytes, offset: int) -> int:
 
 def _digest(packet: bytes, place: int, key: bytes) -> bytes:
     """Return the digest of a packet without the bytes of the digest itself."""
-    rest = packet[:place] + packet[place + _DIGEST_BYTES :]
-    return hmac.digest(key, rest, "sha256")
+    signed = packet[:place] + packet[place + _DIGEST_BYTES :]
+    return hmac.digest(key, signed, "sha256")
 
 
-def _signed(theirs: bytes, offset: int, entropy: bytes) -> bytes:
+def _signed(peer_digest: bytes, offset: int, entropy: bytes) -> bytes:
     s1 = bytes(4) + _SERVER_VERSION + entropy
     place = _digest_place(s1, offset)
     s1 = s1[:place] + _digest(s1, place, _SERVER) + s1[place + _DIGEST_BYTES :]
-    key = hmac.digest(_SERVER + _TAIL, theirs, "sha256")
+    key = hmac.digest(_SERVER + _TAIL, peer_digest, "sha256")
     s2 = hashlib.shake_128(entropy).digest(PACKET_BYTES - _DIGEST_BYTES)
     return bytes((_VERSION,)) + s1 + s2 + hmac.digest(key, s2, "sha256")

@@ -18,15 +18,15 @@ class Outbox:
 
     def __init__(self) -> None:
         self._writer = ChunkWriter()
-        self._held: list[bytes] = []
+        self._chunks: list[bytes] = []
 
     def raw(self, data: bytes) -> None:
         """Add bytes without chunk headers (the handshake's)."""
-        self._held.append(data)
+        self._chunks.append(data)
 
     def control(self, kind: MessageType, body: bytes) -> None:
         """Add a protocol control message."""
-        self._held.append(self._writer.write(_CONTROL, kind, body))
+        self._chunks.append(self._writer.write(_CONTROL, kind, body))
 
     def user(self, event: UserEvent, data: bytes) -> None:
         """Add a user control message."""
@@ -34,12 +34,12 @@ class Outbox:
 
     def command(self, body: bytes) -> None:
         """Add a command of the connection."""
-        self._held.append(self._writer.write(_COMMANDS, MessageType.COMMAND, body))
+        self._chunks.append(self._writer.write(_COMMANDS, MessageType.COMMAND, body))
 
     def status(self, stream: int, level: str, code: str, description: str) -> None:
         """Add an onStatus command on a message stream."""
         body = status(level, code, description)
-        self._held.append(self._writer.write(_STATUS, MessageType.COMMAND, body, stream=stream))
+        self._chunks.append(self._writer.write(_STATUS, MessageType.COMMAND, body, stream=stream))
 
     def set_chunk_bytes(self, size: int) -> None:
         """Announce a chunk size and use it from then on."""
@@ -48,6 +48,6 @@ class Outbox:
 
     def drain(self) -> bytes:
         """Return the buffered bytes and empty the buffer."""
-        data = b"".join(self._held)
-        self._held.clear()
+        data = b"".join(self._chunks)
+        self._chunks.clear()
         return data

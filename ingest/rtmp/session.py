@@ -74,7 +74,7 @@ class Session:
 
         self._flv = FlvReader()
         self._metadata = b""
-        self._held: list[Message] = []
+        self._held_messages: list[Message] = []
         self._early_bytes = 0
         self._commands = 0
 
@@ -139,9 +139,9 @@ class Session:
         if self._over:
             return
         self._now = now
-        for what, since, seconds in self._deadlines():
+        for awaited, since, seconds in self._deadlines():
             if self._lag.elapsed(since, now) >= seconds:
-                error = TimedOut(what, seconds)
+                error = TimedOut(awaited, seconds)
                 self._fail(error)
                 self._failure = None
                 raise error
@@ -217,7 +217,7 @@ class Session:
 
     def _end(self) -> None:
         self._over = True
-        self._held.clear()
+        self._held_messages.clear()
         self._reader = ChunkReader(self._limits)
 
     # -- bytes in ----------------------------------------------------------------------------------
@@ -230,9 +230,9 @@ class Session:
             self._outbox.raw(answer)
             if not self._handshake.done:
                 return
-        if self._held and self.publishing:
-            held, self._held = self._held, []
-            for message in held:
+        if self._held_messages and self.publishing:
+            held_messages, self._held_messages = self._held_messages, []
+            for message in held_messages:
                 self._handle_message(message, events)
         before = self._reader.chunks
         messages: list[Message] = []
@@ -303,7 +303,7 @@ class Session:
             raise LimitExceeded("bytes before leave to publish", self._limits.early_media_bytes)
         if self._dialogue.state is State.PUBLISH_REQUESTED:
             body = memoryview(bytes(message.body))
-            self._held.append(msgspec.structs.replace(message, body=body))
+            self._held_messages.append(msgspec.structs.replace(message, body=body))
         else:
             self.counters.dropped += 1
 
@@ -353,7 +353,7 @@ class Session:
             self.counters.dropped += 1
         if was_busy and not self._dialogue.is_active:
             self._state_since = self._now
-            self._held.clear()
+            self._held_messages.clear()
 
     def _count_command(self) -> None:
         """Count a message that needs an answer, up to the limit."""

@@ -50,9 +50,9 @@ class Admission:
         """Count the end of an admitted connection."""
         network = client_network(address)
         self._total -= 1
-        rest = self._open[network] - 1
-        if rest:
-            self._open[network] = rest
+        remaining = self._open[network] - 1
+        if remaining:
+            self._open[network] = remaining
         else:
             del self._open[network]
 

@@ -56,8 +56,8 @@ _FULL_READ_BYTES: Final = 200 << 10
 # drops what it had not sent yet. Encoders read whenever they send, so after a write reads are not
 # deferred until it has sent again.
 _AFTER_WRITE_SECONDS: Final = 0.1
-# What it sends while reads are deferred may still be in its kernel, so writes wait until reads have
-# continued for a while.
+# What an encoder sends while reads are deferred may still be in its kernel, so writes wait until
+# reads have continued for a while.
 _AFTER_DEFERRAL_SECONDS: Final = 0.2
 # How often an answer may wait until pending input is read: 8 MiB, more than any socket buffers.
 _MAX_WRITE_DELAYS: Final = 128

@@ -123,7 +123,7 @@ class RtmpListener:
         """Accept waiting connections, at most as many as the backlog holds."""
         for _ in range(_BACKLOG):
             try:
-                theirs, name = sock.accept()
+                accepted, name = sock.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError as error:
@@ -133,9 +133,9 @@ class RtmpListener:
                 loop.remove_reader(sock)
                 loop.call_later(_ACCEPT_PAUSE_SECONDS, self._start_accepting, sock)
                 return
-            theirs.setblocking(False)
+            accepted.setblocking(False)
             host = str(name[0]).removeprefix("::ffff:")  # IPv4 through a socket of both families
-            self._admit(theirs, host, int(name[1]), self._sockets[sock])
+            self._admit(accepted, host, int(name[1]), self._sockets[sock])
 
     def _admit(self, sock: socket.socket, host: str, port: int, tls: ssl.SSLContext | None) -> None:
         connection = PublisherConnection(self, host, port, secure=tls is not None)
@@ -332,6 +332,6 @@ def _set_socket_options(sock: socket.socket, timeout_seconds: float) -> None:
 
 def _log_suppressed(summaries: Sequence[SuppressedLines]) -> None:
     """Log how many lines were suppressed."""
-    for each in summaries:
-        about = {"cause": each.cause, "count": each.count, "seconds": each.seconds}
-        log.info("%s %d more", each.event, each.count, extra=about)
+    for summary in summaries:
+        about = {"cause": summary.cause, "count": summary.count, "seconds": summary.seconds}
+        log.info("%s %d more", summary.event, summary.count, extra=about)

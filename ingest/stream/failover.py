@@ -41,10 +41,10 @@ class Mode(Enum):
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
     """When to switch, in seconds.
 
-    `detect_seconds`: a source has failed when no media arrived for as long. Encoders send audio or
-    video at least every 100 ms, but a lost packet can hold a network up for half a second.
-    `hold_seconds`: for how long a silent source at least stays on air if its failure would cost
-    viewers something: if the slate, or another run, would replace it.
+    `detect_seconds`: a source has failed when no media arrived for this long. Encoders send audio
+    or video at least every 100 ms, but a lost packet can hold a network up for half a second.
+    `hold_seconds`: the least time for which a silent source stays on air if the slate, or another
+    run, would replace it.
     `return_seconds`: how long the primary must have been healthy before viewers get it back, so
     that an unstable one does not disturb the stream.
     """
@@ -161,7 +161,8 @@ def _primary_or_current(
     """Return the primary when it is time to go back to it, else the healthy slot on air.
 
     A primary without a picture does not replace a source with one; to get the picture back is worth
-    another run. Nor does a primary that still sends overdue media, which viewers have seen.
+    another run. A primary that still sends overdue media, which viewers have seen, does not replace
+    a source either.
     """
     primary = slots.get(PRIMARY)
     if policy.mode is not Mode.PREFER_PRIMARY or primary is None:

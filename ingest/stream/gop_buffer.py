@@ -71,7 +71,7 @@ class GopBuffer:
 
     @property
     def size_bytes(self) -> int:
-        """What the packets held take in memory."""
+        """The memory that the buffered packets take, in bytes."""
         return self._size_bytes
 
     def begin(self, tracks: tuple[Track, ...]) -> None:
@@ -105,7 +105,7 @@ class GopBuffer:
     def append(self, packet: MediaPacket, now: float, due: float | None = None) -> bool:
         """Append a packet; return True if decoding can begin with it.
 
-        `due` is when the packet should have arrived if it was delayed; it counts as of then.
+        `due` is when the packet should have arrived if it was delayed; it counts from then on.
         """
         self._detect_stall(now)
         due = now if due is None else due

@@ -347,7 +347,7 @@ class LiveStream:
     async def _wait_and_update(self) -> None:
         """Wait for a change, a stall or a tick, then choose the source and store the state."""
         stalls_in = self._switcher.seconds_to_stall(self._clock())
-        # A sum of times that falls short by a rounding error would wake it again and again.
+        # A sum of times that falls short by a rounding error would wake the task again and again.
         wait = stalls_in + _ROUNDING_SECONDS if stalls_in else _TICK_SECONDS
         try:
             async with asyncio.timeout(min(wait, _TICK_SECONDS)):

@@ -92,7 +92,7 @@ class StreamOwnership(Protocol):
     ) -> Ownership:
         """Return the stream's owner, which is this host if no other living host owns it.
 
-        Where this host has no room for another stream, it may become another host that has.
+        If this host has no room for another stream, the owner may be another host that has room.
 
         `gone` is a generation whose owner is known to have ended: it does not count as alive.
         `silent` is one whose owner has sent nothing to this host for seconds: it ceases to count as
@@ -133,11 +133,11 @@ class PacketSink(Protocol):
         ...
 
     def slate(self, late: float) -> None:
-        """Show the slate, because no source has been on air for `late` seconds; without `finish`.
+        """Show the slate, since no source has been on air for `late` seconds (instead of `finish`).
 
         From then on viewers get the last picture, then the silent slate, on the wall clock, until
         another source begins or the run ends. In a run that is paused from its start on, a source
-        has begun of which no packet was offered.
+        has begun, but none of its packets was offered.
         """
         ...
 

@@ -326,7 +326,7 @@ class StreamRelay(Protocol):
         owner: Ownership,
         renew: RenewGrant | None,
     ) -> PublisherSession:
-        """Give a publisher its slot at the owner of its stream, or here if that has gone.
+        """Give a publisher its slot at the owner of its stream, or here if that owner is gone.
 
         `renew` looks its key up again; without it, the grant remains as it is.
 

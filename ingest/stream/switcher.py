@@ -144,25 +144,25 @@ class Switcher:
         """
         if self.paused and not self._feed.has_begun:
             self._begin_paused(now)
-        wanted = self._wanted_session(now)
-        if wanted is None and self._drill is not None:
+        session = self._choose_session(now)
+        if session is None and self._drill is not None:
             self._cancel_drill("no other encoder is well any more", now)
-            wanted = self._wanted_session(now)
+            session = self._choose_session(now)
         before = self._on_air
-        if wanted is before:
+        if session is before:
             return
-        if wanted is None:
-            lost = self._lost_reason
-            self._take_off_air("stalled" if lost is None else lost.value, now, slate=slate)
+        if session is None:
+            reason = "stalled" if self._lost_reason is None else self._lost_reason.value
+            self._take_off_air(reason, now, slate=slate)
         elif before is None:
-            if not self._feed.slate_on or wanted is keyframe_of:
-                self._put_on_air(wanted, "begins", now)
+            if not self._feed.slate_on or session is keyframe_of:
+                self._put_on_air(session, "begins", now)
         elif self._is_healthy(before, now):
-            if wanted is keyframe_of:
-                self._put_on_air(wanted, "returned", now)
-        elif wanted is keyframe_of or not self._is_worth_waiting_for(wanted, now):
+            if session is keyframe_of:
+                self._put_on_air(session, "returned", now)
+        elif session is keyframe_of or not self._is_worth_waiting_for(session, now):
             stalled = "stalled" if before.cut_off_at is None else "drill"
-            self._put_on_air(wanted, stalled if self._lost_reason is None else "lost", now)
+            self._put_on_air(session, stalled if self._lost_reason is None else "lost", now)
 
     def _is_worth_waiting_for(self, session: SlotSession, now: float) -> bool:
         """Return whether the next keyframe will be nearer to the end than those in the buffer."""
@@ -194,29 +194,33 @@ class Switcher:
 
     def _begin_paused(self, now: float) -> None:
         """Open a run that is paused from its start on, once there is a source for it."""
-        read = self._lag.read_until(now)
-        wanted = decide(read, None, self._healths(), self._policy, run_begins=True)
-        if wanted is not None:
-            self._feed.begin(self.sessions[wanted].buffer.tracks, now)
+        read_until = self._lag.read_until(now)
+        slot = decide(read_until, None, self._healths(), self._policy, run_begins=True)
+        if slot is not None:
+            self._feed.begin(self.sessions[slot].buffer.tracks, now)
             self._shown_until = now
             self._take_off_air("paused", now)
 
-    def _wanted_session(self, now: float) -> SlotSession | None:
+    def _choose_session(self, now: float) -> SlotSession | None:
         slots = self._healths()
         begins = not self._feed.has_begun
-        here = self._on_air is not None and self.sessions.get(self._on_air.slot) is self._on_air
-        on_air = self.on_air_slot if here else None  # a new session in its slot is another source
-        read = self._lag.read_until(now)
-        wanted = decide(read, on_air, slots, self._policy, paused=self.paused, run_begins=begins)
-        return None if wanted is None else self.sessions[wanted]
+        session = self._on_air
+        # A new session in the slot that is on air is another source.
+        is_attached = session is not None and self.sessions.get(session.slot) is session
+        on_air = self.on_air_slot if is_attached else None
+        read_until = self._lag.read_until(now)
+        slot = decide(
+            read_until, on_air, slots, self._policy, paused=self.paused, run_begins=begins
+        )
+        return None if slot is None else self.sessions[slot]
 
     def _healths(self) -> dict[Slot, Health]:
         tracks = self._feed.tracks
         return {slot: session.health(tracks) for slot, session in self.sessions.items()}
 
     def _is_healthy(self, session: SlotSession, now: float) -> bool:
-        here = self.sessions.get(session.slot) is session
-        health = session.health(self._feed.tracks) if here else None
+        is_attached = self.sessions.get(session.slot) is session
+        health = session.health(self._feed.tracks) if is_attached else None
         return is_healthy(self._lag.read_until(now), health, self._policy)
 
     # -- on and off -------------------------------------------------------------------------------
@@ -227,9 +231,9 @@ class Switcher:
         A source that begins a run is shown from its first keyframe on, one that follows the slate
         from its newest.
         """
-        before, ended, begins = self._on_air, self._shown_until, not self._feed.has_begun
+        before, shown_until, begins = self._on_air, self._shown_until, not self._feed.has_begun
         slate = self._feed.slate_on
-        moment = ended if before is not None else now
+        moment = shown_until if before is not None else now
         since = session.steady_since
         first = since if begins and since is not None else moment
         due, packets, arrived = session.buffer.read_from_nearest(first)
@@ -238,7 +242,7 @@ class Switcher:
         start = due if splice else arrived
         facts: Facts = {"reason": reason}
         if not begins:
-            facts["gap_ms"] = round(1000 * (start - ended))
+            facts["gap_ms"] = round(1000 * (start - shown_until))
         log.info("on air", extra={"stream": self._stream, "slot": str(session.slot), **facts})
         self._on_air, self._lost_reason = session, None
         self._feed.begin(session.buffer.tracks, start, splice=splice)
@@ -348,8 +352,8 @@ class Switcher:
         session.restore(now)
         if not drill.outcome.done():
             drill.outcome.set_exception(DrillRefused(reason))
-        here = self.sessions.get(session.slot) is session
-        if here and session is self._on_air and self._is_healthy(session, now):
+        is_attached = self.sessions.get(session.slot) is session
+        if is_attached and session is self._on_air and self._is_healthy(session, now):
             if session.buffer.has_keyframe:
                 self._put_on_air(session, "begins", now)
             elif session.buffer.tracks:

@@ -60,7 +60,7 @@ class TrackFinder:
         self._lag = LoopLag() if lag is None else lag
         self._video: VideoTrack | None = None
         self._audio: AudioTrack | None = None
-        self._held: list[MediaPacket] = []
+        self._held_packets: list[MediaPacket] = []
         self._held_bytes = 0
         self._since: float | None = None
         self._settled = False
@@ -87,7 +87,7 @@ class TrackFinder:
         if self._settled:
             return [packet]
         self._since = now if self._since is None else self._since
-        self._held.append(packet)
+        self._held_packets.append(packet)
         self._held_bytes += packet.memory_bytes
         return self._settle() if self._held_bytes > HELD_BYTES else self.tick(now)
 
@@ -95,7 +95,7 @@ class TrackFinder:
         """Decide if the patience is over; to be called regularly, even without packets."""
         since = self._since
         over = since is not None and self._lag.elapsed(since, now) >= PATIENCE_SECONDS
-        return self._settle() if not self._settled and over and self._held else []
+        return self._settle() if not self._settled and over and self._held_packets else []
 
     def restart(self) -> list[SourceItem]:
         """Begin the same tracks anew, because the source's clock jumped."""
@@ -103,9 +103,9 @@ class TrackFinder:
 
     def finish(self) -> list[SourceItem]:
         """Decide now, because the source has ended."""
-        return self._settle() if not self._settled and self._held else []
+        return self._settle() if not self._settled and self._held_packets else []
 
     def _settle(self) -> list[SourceItem]:
         self._settled = True
-        held, self._held = self._held, []
-        return [SourceBegun(self.tracks), *held]
+        packets, self._held_packets = self._held_packets, []
+        return [SourceBegun(self.tracks), *packets]

@@ -28,20 +28,21 @@ __all__ = [
 _IDR, _PPS, _DELIMITER = 5, 8, 9  # nal_unit_type, table 7-1
 _FORBIDDEN = 0x80  # forbidden_zero_bit, 7.3.1
 _MAIN, _HIGH = 77, 100
-# A decoder of a later profile decodes the earlier ones too (annex A); of Baseline, what is in use.
+# A decoder of a later profile also decodes the earlier ones (annex A), except for features of
+# Baseline that encoders do not use.
 _PROFILES = (BASELINE, _MAIN, _HIGH, 110, 122, 244)
 _CODECS = re.compile(r"avc1\.([0-9A-Fa-f]{2})([0-9A-Fa-f]{2})([0-9A-Fa-f]{2})")
 
 
-def covering_codecs(one: str, other: str) -> str:
-    """Return the RFC 6381 string of a decoder that decodes both; `other` if either is unknown.
+def covering_codecs(codecs: str, other_codecs: str) -> str:
+    """Return the RFC 6381 string of a decoder that decodes both.
 
-    It has the higher profile and the higher level.
+    It has the higher profile and the higher level. If either is unknown, return `other_codecs`.
     """
-    values = [_CODECS.fullmatch(each) for each in (one, other)]
+    values = [_CODECS.fullmatch(each) for each in (codecs, other_codecs)]
     parsed = [[int(digits, 16) for digits in each.groups()] for each in values if each is not None]
     if len(parsed) < 2 or any(profile not in _PROFILES for profile, _, _ in parsed):
-        return other
+        return other_codecs
     low, high = sorted(parsed, key=lambda each: _PROFILES.index(each[0]))
     constraints = high[1] & low[1] if high[0] == low[0] else high[1]
     return f"avc1.{high[0]:02X}{constraints:02X}{max(high[2], low[2]):02X}"

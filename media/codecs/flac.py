@@ -46,9 +46,9 @@ class FlacInfo(msgspec.Struct, frozen=True, kw_only=True):
         rate = packed >> 44
         if not rate:
             raise FlacError("a rate of 0 Hz")
-        known = (packed >> 36 << 36).to_bytes(8, "big")
+        constant = (packed >> 36 << 36).to_bytes(8, "big")
         return cls(
             rate=rate,
             channels=(packed >> 41 & _MOST_CHANNELS_BITS) + 1,
-            config=data[:4] + bytes(6) + known + bytes(16),
+            config=data[:4] + bytes(6) + constant + bytes(16),
         )

@@ -118,12 +118,12 @@ def first_chunk_bytes(data: bytes) -> int:
     """
     try:
         size, kind = _BOX.unpack_from(data)
-        more, other = _BOX.unpack_from(data, size)
+        next_size, next_kind = _BOX.unpack_from(data, size)
     except struct.error as error:
         raise ValueError("no chunk, or the beginning of one") from error
-    if (kind, other) != (b"moof", b"mdat") or min(size, more) < _BOX.size:
-        raise ValueError(f"{kind!r} and {other!r} instead of a chunk")
-    return int(size + more)
+    if (kind, next_kind) != (b"moof", b"mdat") or min(size, next_size) < _BOX.size:
+        raise ValueError(f"{kind!r} and {next_kind!r} instead of a chunk")
+    return int(size + next_size)
 
 
 # Sizes of the boxes within traf; trun has entries of variable number.
@@ -197,9 +197,9 @@ def _elementary(config: bytes) -> bytes:
 
 
 def _init(
-    handler: bytes, media_header: bytes, entry: bytes, scale: int, shown: tuple[int, int]
+    handler: bytes, media_header: bytes, entry: bytes, scale: int, shown_size: tuple[int, int]
 ) -> bytes:
-    """Return ftyp + moov of one track; `shown` is its presentation size in 16.16."""
+    """Return ftyp + moov of one track; `shown_size` is its presentation size in 16.16."""
     # `cmfc` declares CMAF's structure (23000-19, 7.2), `iso6` the boxes of chunks.
     brands = _box(b"ftyp", b"iso6" + bytes(4) + b"iso6" + b"cmfc" + b"mp41")
     volume = 0x0100 if handler == b"soun" else 0
@@ -211,7 +211,7 @@ def _init(
     track = _full(
         b"tkhd", 0, 7,  # enabled, in the movie, in the preview
         struct.pack(">III4xI8xHHH2x", 0, 0, _TRACK, 0, 0, 0, volume)
-        + _UNITY + struct.pack(">II", *shown),
+        + _UNITY + struct.pack(">II", *shown_size),
     )  # fmt: skip
     name = b"VideoHandler\0" if handler == b"vide" else b"SoundHandler\0"
     media = _box(

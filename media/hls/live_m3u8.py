@@ -195,7 +195,11 @@ class _TimelineParser(MediaParser):
         self.reports: list[RenditionReport] = []
 
     def handle_tag(self, name: str, value: str) -> None:
-        """Handle a tag line."""
+        """Handle a tag line.
+
+        Raises:
+            M3u8Error: its value is invalid, or segments are skipped after the first.
+        """
         match name:
             case "#EXT-X-PART":
                 self.open_parts.append(_part(attributes_of(value)))
@@ -218,7 +222,11 @@ class _TimelineParser(MediaParser):
                 super().handle_tag(name, value)
 
     def handle_uri(self, uri: str) -> None:
-        """Handle a URI line, which completes a segment."""
+        """Handle a URI line, which completes a segment.
+
+        Raises:
+            M3u8Error: as in `MediaParser`.
+        """
         super().handle_uri(uri)
         segment = self._segments[-1]
         if segment.gap and self.open_parts:

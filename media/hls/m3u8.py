@@ -142,7 +142,11 @@ def segment_lines(segment: PlaylistSegment) -> Lines:
 def opening_lines(
     map_uri: str | None, *, discontinuity: bool, wall_us: int | None, after: str = ""
 ) -> Lines:
-    """Render the tags at the beginning of a segment, followed by the text `after`."""
+    """Render the tags at the beginning of a segment, followed by the text `after`.
+
+    Raises:
+        M3u8Error: a playlist cannot contain the URI or the time.
+    """
     lead = "#EXT-X-DISCONTINUITY\n" if discontinuity else ""
     if wall_us is not None:
         after = f"#EXT-X-PROGRAM-DATE-TIME:{utc_text(wall_us)}\n{after}"
@@ -152,7 +156,11 @@ def opening_lines(
 
 
 def closing_text(uri: str, duration: int, *, gap: bool) -> str:
-    """Render the lines at the end of a segment."""
+    """Render the lines at the end of a segment; `duration` is in ticks of 90 000 a second.
+
+    Raises:
+        M3u8Error: the URI contains characters that are invalid in a playlist.
+    """
     lines = f"#EXTINF:{seconds_text(duration)},\n{uri_text(uri)}\n"
     return f"#EXT-X-GAP\n{lines}" if gap else lines
 
@@ -207,13 +215,13 @@ def _multivariant_lines(playlist: MultivariantPlaylist) -> Iterator[str]:
             f'NAME="{_quoted(sound.name)}",AUTOSELECT=YES,DEFAULT={default},'
             f'CHANNELS="{sound.channels}",URI="{uri_text(sound.uri)}"'
         )
-    for each in playlist.subtitles:
-        language = f'LANGUAGE="{_quoted(each.language)}",' if each.language else ""
-        forced = "YES" if each.forced else "NO"
+    for subtitles in playlist.subtitles:
+        language = f'LANGUAGE="{_quoted(subtitles.language)}",' if subtitles.language else ""
+        forced = "YES" if subtitles.forced else "NO"
         yield (
-            f'#EXT-X-MEDIA:TYPE=SUBTITLES,GROUP-ID="{_quoted(each.group)}",'
-            f'NAME="{_quoted(each.name)}",{language}AUTOSELECT=YES,DEFAULT=NO,'
-            f'FORCED={forced},URI="{uri_text(each.uri)}"'
+            f'#EXT-X-MEDIA:TYPE=SUBTITLES,GROUP-ID="{_quoted(subtitles.group)}",'
+            f'NAME="{_quoted(subtitles.name)}",{language}AUTOSELECT=YES,DEFAULT=NO,'
+            f'FORCED={forced},URI="{uri_text(subtitles.uri)}"'
         )
     for variant in playlist.variants:
         yield f"#EXT-X-STREAM-INF:{','.join(_variant_attributes(variant))}"
@@ -338,7 +346,11 @@ class MediaParser:
         )
 
     def handle_tag(self, name: str, value: str) -> None:
-        """Handle a tag line."""
+        """Handle a tag line.
+
+        Raises:
+            M3u8Error: its value is invalid, or byte ranges or skipped segments are used.
+        """
         match name:
             case (
                 "#EXT-X-TARGETDURATION" | "#EXT-X-MEDIA-SEQUENCE" | "#EXT-X-DISCONTINUITY-SEQUENCE"
@@ -365,7 +377,11 @@ class MediaParser:
                 pass
 
     def handle_uri(self, uri: str) -> None:
-        """Handle a URI line, which completes a segment."""
+        """Handle a URI line, which completes a segment.
+
+        Raises:
+            M3u8Error: the segment has no duration.
+        """
         if self._duration is None:
             raise M3u8Error("a segment without a duration")
         self._segments.append(
@@ -454,7 +470,11 @@ def _required(attributes: dict[str, str], name: str) -> str:
 
 
 def attributes_of(text: str) -> dict[str, str]:
-    """Parse an attribute list (4.2); quotes are removed."""
+    """Parse an attribute list (4.2); quotes are removed.
+
+    Raises:
+        M3u8Error: it is malformed, or has an attribute twice.
+    """
     attributes: dict[str, str] = {}
     place = 0
     while place < len(text):
@@ -467,14 +487,22 @@ def attributes_of(text: str) -> dict[str, str]:
 
 
 def integer_of(text: str) -> int:
-    """Parse a decimal number without a sign (4.2)."""
+    """Parse a decimal integer without a sign (4.2).
+
+    Raises:
+        M3u8Error: the text is no such number.
+    """
     if not _INTEGER.fullmatch(text):
         raise M3u8Error("no number")
     return int(text)
 
 
 def decimal_of(text: str, scale: int) -> int:
-    """Parse a decimal number as ticks of `scale`, rounded to the nearest."""
+    """Parse a decimal number as ticks of `scale`, rounded to the nearest.
+
+    Raises:
+        M3u8Error: the text is no decimal number.
+    """
     match = _DECIMAL.fullmatch(text)
     if match is None:
         raise M3u8Error("no decimal number")

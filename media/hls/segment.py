@@ -21,7 +21,7 @@ class InitSection(msgspec.Struct, frozen=True, kw_only=True, tag="init"):
 
 
 class SegmentStart(msgspec.Struct, frozen=True, kw_only=True, tag="segment start", gc=False):
-    """A segment begins, and its first part follows. A gap has none.
+    """The beginning of a segment, reported before its first part; a gap has no such report.
 
     All fields are as in the segment's own report, which comes after its last part.
     """

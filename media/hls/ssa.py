@@ -12,7 +12,7 @@ from media.hls.webvtt import render_runs
 
 __all__ = ["MAX_CHARACTERS", "cue_text"]
 
-# A screen holds a tenth of it; longer text is not a subtitle.
+# Ten times what a screen holds; longer text is not a subtitle.
 MAX_CHARACTERS: Final = 2_000
 _FIELDS: Final = 8  # before the text: number, layer, style, name, three margins, effect
 _BLOCK: Final = re.compile(r"\{([^}]*)\}")

@@ -198,14 +198,15 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
         """Return how many of the oldest segments can leave a window that lists `listed` ticks.
 
         The rest lasts at least `listed`, and at least three target durations (6.2.2). `lost` is the
-        duration of segments that were lost at its end: the segments that left the window because of
-        them are not listed again, because Media Sequence Numbers never decrease.
+        duration of the segments that gaps at the end replace. Viewers may have seen a playlist with
+        those segments, in which as many older ones had left the window: these are not listed again,
+        because Media Sequence Numbers never decrease.
         """
-        wanted = max(listed, self.held) - lost
-        rest = self.duration
+        least = max(listed, self.held) - lost
+        remaining = self.duration
         for number, segment in enumerate(self.segments):
-            rest -= segment.duration
-            if rest < wanted:
+            remaining -= segment.duration
+            if remaining < least:
                 return number
         return 0
 
@@ -377,18 +378,18 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
         while remaining and pages:
             oldest = pages.pop(0)
             if remaining < len(oldest.segments):
-                rest = oldest.without(remaining)
-                pages.insert(0, rest)
-                duration += rest.duration
-                discontinuities -= rest.discontinuities
+                page = oldest.without(remaining)
+                pages.insert(0, page)
+                duration += page.duration
+                discontinuities -= page.discontinuities
                 remaining = 0
             else:
                 remaining -= len(oldest.segments)
             duration -= oldest.duration
             discontinuities += oldest.discontinuities
-        for one in self.recent[:remaining]:
-            duration -= one.segment.duration
-            discontinuities += one.segment.discontinuity
+        for closed in self.recent[:remaining]:
+            duration -= closed.segment.duration
+            discontinuities += closed.segment.discontinuity
         recent = self.recent[remaining:]
         return self._with(
             pages=tuple(pages),
@@ -407,10 +408,10 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
         """Return how many of the oldest segments a delta update omits (6.2.5.1)."""
         boundary = self.skip_boundary
         after, older = 0, self.count
-        for one in reversed(self.recent):
+        for closed in reversed(self.recent):
             if after > boundary:
                 return older
-            after += one.segment.duration
+            after += closed.segment.duration
             older -= 1
         for page in reversed(self.pages):  # if very short segments fill the pages
             if after > boundary:
@@ -431,8 +432,8 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
                 if number >= skipped:
                     yield from page.portions
                 number += len(page.segments)
-        for one in self.recent[max(skipped - paged, 0) :]:
-            yield one.parted if parts and one.parted is not None else one.lines
+        for closed in self.recent[max(skipped - paged, 0) :]:
+            yield closed.parted if parts and closed.parted is not None else closed.lines
         if parts and self.opened is not None and self.opened.parts:
             yield self.opened.lines
 

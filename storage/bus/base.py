@@ -76,7 +76,11 @@ class Bus(Protocol):
     """Carries messages from publishers to the present subscribers of a topic."""
 
     async def publish(self, topic: str, data: bytes) -> None:
-        """Send a message to all present subscribers of the topic."""
+        """Send a message to all present subscribers of the topic.
+
+        Raises:
+            BusUnavailable: the bus cannot be reached.
+        """
         ...
 
     def subscribe(self, *topics: str) -> AbstractAsyncContextManager[Mailbox]:
@@ -85,10 +89,10 @@ class Bus(Protocol):
 
 
 def checked_topic(topic: str) -> str:
-    """Return a text that is a valid topic.
+    """Return a text unchanged if it is a valid topic.
 
     Raises:
-        ValueError: it is not 1 to 200 letters, digits and `_.:-`.
+        ValueError: the text is not 1 to 200 letters, digits and `_.:-`.
     """
     if not _TOPIC.fullmatch(topic):
         raise ValueError(f"no topic: {topic[:40]!r}")

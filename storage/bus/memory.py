@@ -43,7 +43,7 @@ class Topics:
             box.put(BusMessage(topic, data))
 
     def mark_lost(self, topic: str | None = None) -> None:
-        """Mark in the mailboxes of a topic, or in all, that messages may be missing."""
+        """Mark that messages may be missing, in the mailboxes of a topic or (None) in all."""
         topics = self._boxes.values() if topic is None else [self._boxes.get(topic, [])]
         for box in {box for boxes in topics for box in boxes}:
             box.mark_lost()

@@ -6,8 +6,8 @@ connection is watched and reopened with growing pauses when Redis goes away. Eac
 confirms the pattern, all subscribers receive `MessagesLost`, which also covers the silent
 reconnections of redis-py.
 
-Where messages are many, a bus subscribes to the topics that it has subscribers for instead; each
-receives `MessagesLost` once its topic is confirmed.
+Where there are many messages, a bus instead subscribes only to the topics that have subscribers; a
+subscriber receives `MessagesLost` once its topic is confirmed.
 """
 
 import asyncio
@@ -33,8 +33,8 @@ _SECONDS: Final = 5.0  # for each operation of Redis
 _QUIET_SECONDS: Final = 5.0
 _FIRST_PAUSE: Final = 0.05
 _LONGEST_PAUSE: Final = 2.0
-# What redis-py raises if Redis cannot be reached, or refuses; and uvloop, where a connection that
-# has just been closed is written to.
+# What redis-py raises if Redis cannot be reached or refuses, and uvloop (RuntimeError) on a write
+# to a connection that has just been closed.
 REDIS_ERRORS: Final = (RedisError, OSError, TimeoutError, RuntimeError)
 
 
@@ -42,7 +42,7 @@ class RedisBus:
     """Messages over Redis (see `storage.bus.base.Bus`); open it with `open_redis_bus`.
 
     With `every_topic` it receives all messages of the namespace, otherwise those of the topics that
-    it has subscribers for. The log calls it by its `name`.
+    it has subscribers for. The log shows its `name`.
     """
 
     # Any: redis-py annotates its client in part only.
@@ -133,12 +133,12 @@ class RedisBus:
             async with asyncio.timeout(_SECONDS):
                 if self._every_topic:
                     await pubsub.psubscribe(f"{self._prefix}*")
-                else:  # to none yet, so that there is a connection to watch
+                else:  # to an empty topic, so that there is a connection to watch
                     await pubsub.subscribe(self._prefix)
             self._pubsub = pubsub
             pinged = False
             while True:
-                async with asyncio.timeout(_QUIET_SECONDS + _SECONDS):  # it may connect again
+                async with asyncio.timeout(_QUIET_SECONDS + _SECONDS):  # redis-py may reconnect
                     message = await pubsub.get_message(timeout=_QUIET_SECONDS)
                 if message is not None:
                     await self._handle_message(message)
@@ -171,15 +171,15 @@ class RedisBus:
             self._topics.mark_lost(topic)
 
     async def wait_tried(self) -> None:
-        """Wait until the bus receives messages, or could not reach Redis."""
+        """Wait until the first attempt to reach Redis has succeeded or failed."""
         await self._tried.wait()
 
 
 @asynccontextmanager
 async def open_redis_client(url: str) -> AsyncGenerator[Any, None]:  # Any: redis-py's client
-    """Open connections to Redis for the length of the block; Redis need not be there.
+    """Open connections to Redis for the length of the block; Redis need not be available.
 
-    Operations have no limit in time: set one around each, with `asyncio.timeout`.
+    Operations have no time limit: call each under `asyncio.timeout`.
 
     Raises:
         BusUnavailable: the URL is not one of Redis.
@@ -193,8 +193,8 @@ async def open_redis_client(url: str) -> AsyncGenerator[Any, None]:  # Any: redi
             # message that arrives twice does no harm.
             retry=Retry(NoBackoff(), 1),
             socket_connect_timeout=_SECONDS,
-            # Whoever uses the client bounds its operations. redis-py's own limit is `wait_for`,
-            # which before Python 3.12 may lose a cancellation (cpython gh-86296).
+            # The callers bound their operations. redis-py's own limit is `wait_for`, which before
+            # Python 3.12 may lose a cancellation (cpython gh-86296).
             socket_timeout=None,
             **keepalive,
         )
@@ -211,7 +211,7 @@ async def open_redis_client(url: str) -> AsyncGenerator[Any, None]:  # Any: redi
 async def open_redis_bus(url: str, *, namespace: str = "headend") -> AsyncGenerator[RedisBus, None]:
     """Open the bus for the length of the block; services that share a Redis differ in namespace.
 
-    Redis need not be there: the bus looks for it, also after outages.
+    Redis need not be available: the bus tries to connect again, also after outages.
 
     Raises:
         BusUnavailable: the URL is not one of Redis.

@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 AGE_US: Final = 3600 * MICROSECONDS
 _AGAIN_SECONDS: Final = 600.0
 _AT_ONCE: Final = 200
-# Such a disk fails as a whole, and takes 20 s each time.
+# A disk with so many failures fails as a whole, and takes 20 s each time.
 MAX_FAILURES: Final = 20
 _EXPIRED: Final = "upload expired"
 
@@ -53,7 +53,7 @@ class UploadObjects(Protocol):
         ...
 
     async def move(self, source: str, target: str) -> None:
-        """Give an object, or all objects below a folder, other addresses."""
+        """Move an object, or all objects below a folder."""
         ...
 
     async def folder_names(self, prefix: str) -> set[str]:
@@ -127,9 +127,9 @@ class _Failures:
 async def remove_expired_uploads(files: UploadObjects, uploads: UploadCatalog, now_us: int) -> int:
     """Remove expired uploads and bytes of no upload; return how many uploads were removed.
 
-    An object that cannot be removed is passed over: its upload's row goes, and the next calls try
-    the object again as one of no upload. After `MAX_FAILURES` such objects the rest remains for the
-    next call.
+    If an object cannot be removed, its upload's row is still deleted, and the next calls try the
+    object again as one of no upload. After `MAX_FAILURES` such objects the rest remains for the
+    next call, and the result is 0.
 
     Raises:
         StorageError: the catalog failed, or the disk cannot be listed.
@@ -158,10 +158,10 @@ async def _remove(
                     failures.add(error)
     stored = [place.rpartition("/")[2] for place in await files.addresses(addresses.UPLOADS)]
     for start in range(0, len(stored), _AT_ONCE):
-        some = stored[start : start + _AT_ONCE]
-        known = await uploads.find_open(some)
-        for name in some:
-            if name not in known:
+        batch = stored[start : start + _AT_ONCE]
+        open_names = await uploads.find_open(batch)
+        for name in batch:
+            if name not in open_names:
                 try:
                     await _discard_old(files, addresses.upload(name), now_us)
                 except ObjectError as error:

@@ -54,10 +54,9 @@ AGE_US: Final = 3600 * MICROSECONDS
 _AGAIN_SECONDS: Final = 6 * 3600.0
 _DAY_US: Final = 86_400 * MICROSECONDS
 _AT_ONCE: Final = 500
-_MAX_ERRORS: Final = 20  # errors: such a disk fails altogether, and takes 20 s each time
-# A crash leaves what was just being added or deleted: ten are more than it ever leaves, so fewer
-# are not worth an operator's time. One in ten of all is more than any disk error during deletions
-# left.
+_MAX_ERRORS: Final = 20  # a disk with so many fails as a whole, and takes 20 s each time
+# A crash leaves what was just being added or deleted, which is never ten: fewer are not worth an
+# operator's time. Errors of a disk during deletions never left one in ten of all.
 _USUALLY_UNKNOWN: Final = 10
 _USUAL_SHARE: Final = 0.1
 # Other folders belong to the operator or to the file system (`lost+found`).
@@ -85,7 +84,7 @@ class Orphan(msgspec.Struct, frozen=True, kw_only=True):
 class UnknownMedia(msgspec.Struct, frozen=True, kw_only=True):
     """The folders of media whose videos or streams the catalog does not know.
 
-    `unknown` is how many videos and streams that are, of `total` that the store has media of.
+    `unknown` is the number of these videos and streams, `total` that of all that have media.
     """
 
     orphans: tuple[Orphan, ...]
@@ -94,7 +93,7 @@ class UnknownMedia(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_suspicious(self) -> bool:
-        """Whether they are so many that the catalog is more likely an old or a wrong one."""
+        """True if they are so many that the catalog is more likely an old or a wrong one."""
         return self.unknown > max(_USUALLY_UNKNOWN, _USUAL_SHARE * self.total)
 
 
@@ -133,7 +132,7 @@ class RemovableObjects(ReadableObjects, Protocol):
     """Access to the objects, to move them to the trash and to empty that."""
 
     async def move(self, source: str, target: str) -> None:
-        """Give an object, or all objects below a folder, other addresses."""
+        """Move an object, or all objects below a folder."""
         ...
 
     async def delete_tree(self, prefix: str) -> None:
@@ -162,7 +161,7 @@ class ReferenceCatalog(Protocol):
 
 
 async def find_unknown(
-    files: ReadableObjects, known: ReferenceCatalog, now_us: int
+    files: ReadableObjects, references: ReferenceCatalog, now_us: int
 ) -> UnknownMedia:
     """Find the media of videos and streams that the catalog does not know.
 
@@ -176,9 +175,9 @@ async def find_unknown(
     total: set[PublicHash] = set()
     unknown: set[PublicHash] = set()
     for folder, existing, what in (
-        ("sources", known.videos, "file of no video"),
-        ("videos", known.videos, "media of no video"),
-        ("live", known.streams, "media of no stream"),
+        ("sources", references.videos, "file of no video"),
+        ("videos", references.videos, "media of no video"),
+        ("live", references.streams, "media of no stream"),
     ):
         folders = {name: at for name, at in (await files.folders(folder)).items() if is_hash(name)}
         total.update(folders)
@@ -193,7 +192,7 @@ async def find_unknown(
 
 
 async def find_unused(
-    files: ReadableObjects, known: ReferenceCatalog, now_us: int
+    files: ReadableObjects, references: ReferenceCatalog, now_us: int
 ) -> AsyncGenerator[Orphan]:
     """Yield the orphans of streams and videos that the catalog knows (see `find_unknown`).
 
@@ -201,20 +200,20 @@ async def find_unused(
         StorageError: the catalog or the disk failed.
     """
     before_us = now_us - AGE_US
-    async for each in _pictures(files, known, before_us):
-        yield each
-    async for each in _of_videos(files, known, before_us):
-        yield each
+    async for orphan in _unused_pictures(files, references, before_us):
+        yield orphan
+    async for orphan in _unused_media(files, references, before_us):
+        yield orphan
 
 
-async def _pictures(
-    files: ReadableObjects, known: ReferenceCatalog, before_us: int
+async def _unused_pictures(
+    files: ReadableObjects, references: ReferenceCatalog, before_us: int
 ) -> AsyncGenerator[Orphan]:
     """Yield slate pictures that are not in use."""
     owners = [name for name in await files.folders("slates") if _OWNER.fullmatch(name)]
     for batch in _batches(owners):
         pictures = [each for owner in batch for each in await files.addresses(f"slates/{owner}")]
-        named = await known.slates(batch)
+        named = await references.slates(batch)
         for address in pictures:
             if address in named:
                 continue
@@ -223,8 +222,8 @@ async def _pictures(
                 yield Orphan(address=address, kind="object", what="picture of no slate")
 
 
-async def _of_videos(
-    files: ReadableObjects, known: ReferenceCatalog, before_us: int
+async def _unused_media(
+    files: ReadableObjects, references: ReferenceCatalog, before_us: int
 ) -> AsyncGenerator[Orphan]:
     """Yield files and folders that older attempts left in the folders of finished videos."""
     # A video that was only uploaded has no folder below `videos` yet.
@@ -233,9 +232,9 @@ async def _of_videos(
     for batch in _batches(hashes):
         listed = {name: await files.folders(f"videos/{name}") for name in batch}
         # A recording in progress is not a video yet, so it is not among these rows.
-        for row in await known.find_references(batch):
-            async for each in _files(files, row, before_us):
-                yield each
+        for row in await references.find_references(batch):
+            async for orphan in _unused_sources(files, row, before_us):
+                yield orphan
             if row.at_work:
                 continue
             for name in await _unreferenced(
@@ -245,10 +244,10 @@ async def _of_videos(
                 yield Orphan(address=address, kind="folder", what="media of an older attempt")
 
 
-async def _files(
+async def _unused_sources(
     files: ReadableObjects, row: VideoReferences, before_us: int
 ) -> AsyncGenerator[Orphan]:
-    """Yield uploaded files of a video that were replaced, or whose video failed without one."""
+    """Yield uploaded files of a video that its row does not name, such as replaced ones."""
     if row.source is None and (row.at_work or row.state != "failed"):
         return  # the row may be about to reference its first file
     for address in await files.addresses(video_sources(row.hash)):
@@ -297,9 +296,9 @@ def _batches(names: Sequence[T]) -> Iterator[Sequence[T]]:
 
 
 async def remove_orphans(
-    objects: RemovableObjects, known: ReferenceCatalog, now_us: int, *, confirmed: bool = False
+    objects: RemovableObjects, references: ReferenceCatalog, now_us: int, *, confirmed: bool = False
 ) -> int:
-    """Move all orphans to the trash and return how many folders and objects that were.
+    """Move all orphans to the trash and return the number of folders and objects moved.
 
     An orphan that cannot be moved does not stop the others, up to `_MAX_ERRORS`. `confirmed` means
     that an operator knows that many are unknown.
@@ -308,20 +307,20 @@ async def remove_orphans(
         TooManyUnknown: so many are unknown that an operator must confirm; nothing was moved.
         StorageError: the catalog failed, or some orphans could not be moved.
     """
-    unknown = await find_unknown(objects, known, now_us)
+    unknown = await find_unknown(objects, references, now_us)
     if unknown.is_suspicious and not confirmed:
         raise TooManyUnknown(unknown)
     errors: list[ObjectError] = []
-    removed = await _discard(objects, _each(unknown.orphans), now_us, errors)
-    removed += await _discard(objects, find_unused(objects, known, now_us), now_us, errors)
+    removed = await _discard(objects, _as_generator(unknown.orphans), now_us, errors)
+    removed += await _discard(objects, find_unused(objects, references, now_us), now_us, errors)
     if errors:
         raise errors[0]
     return removed
 
 
-async def _each(orphans: Iterable[Orphan]) -> AsyncGenerator[Orphan]:
-    for each in orphans:
-        yield each
+async def _as_generator(orphans: Iterable[Orphan]) -> AsyncGenerator[Orphan]:
+    for orphan in orphans:
+        yield orphan
 
 
 async def _discard(
@@ -333,23 +332,27 @@ async def _discard(
     """Move orphans to the trash and return how many; add what fails to `errors`."""
     removed = 0
     async with aclosing(orphans):
-        async for each in orphans:
+        async for orphan in orphans:
             if len(errors) >= _MAX_ERRORS:
                 break
             try:
-                await discard(objects, each.address, now_us)
+                await discard(objects, orphan.address, now_us)
             except ObjectError as error:
-                log.warning("leftover stays", extra={"address": each.address, "cause": str(error)})
+                log.warning(
+                    "leftover stays", extra={"address": orphan.address, "cause": str(error)}
+                )
                 errors.append(error)
             else:
-                log.debug("leftover removed", extra={"address": each.address, "what": each.what})
+                log.debug(
+                    "leftover removed", extra={"address": orphan.address, "what": orphan.what}
+                )
                 removed += 1
     return removed
 
 
 async def keep_removing_orphans(
     objects: RemovableObjects,
-    known: ReferenceCatalog,
+    references: ReferenceCatalog,
     now_us: Callable[[], int],
     verify: Callable[[], Awaitable[None]],
     *,
@@ -362,7 +365,7 @@ async def keep_removing_orphans(
     while True:
         try:
             await verify()
-            await _clean(objects, known, now_us(), trash_days)
+            await _clean(objects, references, now_us(), trash_days)
         except TooManyUnknown as error:
             log.error("leftovers not removed", extra={"cause": str(error)})  # noqa: TRY400 # one line
         except StorageError as error:
@@ -371,13 +374,13 @@ async def keep_removing_orphans(
 
 
 async def _clean(
-    objects: RemovableObjects, known: ReferenceCatalog, now_us: int, trash_days: int
+    objects: RemovableObjects, references: ReferenceCatalog, now_us: int, trash_days: int
 ) -> None:
     """Move orphans to the trash and empty it, also after orphans that cannot be moved."""
     failed: ObjectError | None = None
     removed = 0
     try:
-        removed = await remove_orphans(objects, known, now_us)
+        removed = await remove_orphans(objects, references, now_us)
     except ObjectError as error:
         failed = error
     await empty_trash(objects, now_us - trash_days * _DAY_US)

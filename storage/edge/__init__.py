@@ -1,7 +1,7 @@
 """The newest parts and playlists, cached in memory for viewers.
 
 Read `base` (the protocol) first, then `memory`, which is all that one process needs. With Redis,
-`publishing` also writes what a process makes, `remote` reads it in processes that serve viewers
-only, and `shared` is both; `changes` is what crosses, `redis` where it is meanwhile. Nothing is
-stored here for good: see `storage.objects`.
+`publishing` also writes to Redis what a process makes, `remote` reads it in processes that only
+serve viewers, and `shared` combines both; `changes` encodes what they exchange, `redis` keeps it.
+Nothing is stored here for good: see `storage.objects`.
 """

@@ -14,8 +14,8 @@ from media.hls.timeline import Timeline
 
 __all__ = ["NORMAL_LATENCY", "CachedPlaylist", "Edge"]
 
-# What follows the address of a live multivariant playlist for players that do not want low latency;
-# it is also the query of the playlists that this one names.
+# Appended to the address of a live multivariant playlist for players that do not want low latency;
+# the playlists that it names have the same query.
 NORMAL_LATENCY: Final = "?latency=normal"
 
 
@@ -60,7 +60,7 @@ class Edge(Protocol):
         """Publish timelines of a live run, by rendition, and wake the requests that wait for them.
 
         `folder` is that of the run. With `low_latency` its playlists have the tags of low latency.
-        `generation` rises with each owner of the stream: other processes get nothing from one whose
+        `generation` rises with each owner of the stream: other processes ignore an owner whose
         generation is over.
         """
         ...
@@ -82,14 +82,14 @@ class Edge(Protocol):
         ...
 
     def knows(self, address: str) -> bool:
-        """Return whether this process has what the edge has of the stream of an address.
+        """Return whether this process is up to date on the stream that an address belongs to.
 
-        If not, `catch_up` may get it.
+        If not, `catch_up` may bring it up to date.
         """
         ...
 
     async def catch_up(self, address: str) -> None:
-        """Get what the edge has of the stream that an address belongs to, as far as possible."""
+        """Bring this process up to date on the stream of an address, as far as possible."""
         ...
 
     def local_part(self, address: str) -> bytes | None:
@@ -101,8 +101,8 @@ class Edge(Protocol):
     ) -> CachedPlaylist | None:
         """Return a playlist, or None if it is not in memory.
 
-        That of a live rendition is rendered with the tags of low latency on request, and with
-        `skip` as a delta update.
+        The playlist of a live rendition has the tags of low latency if `low_latency` is set; with
+        `skip` it is a delta update.
         """
         ...
 
@@ -115,7 +115,7 @@ class Edge(Protocol):
     ) -> Callable[[], None]:
         """Call `ready` once a media playlist lists a part; return what cancels that.
 
-        With `part` None it waits for the whole segment. It is also called when that is not going to
+        With `part` None, wait for the whole segment. `ready` is also called if that will not
         happen: the run has ended or is gone, or three target durations have passed.
         """
         ...

@@ -69,7 +69,7 @@ class _Closed(msgspec.Struct, frozen=True, array_like=True, tag=2):
 
 
 class _Opened(msgspec.Struct, frozen=True, array_like=True):
-    """The open segment; its first `kept` parts are those of the earlier timeline's."""
+    """The open segment; its first `kept` parts are those of the earlier open segment."""
 
     map_uri: str | None
     discontinuity: bool
@@ -114,11 +114,11 @@ class TimelineChange(msgspec.Struct, frozen=True, array_like=True):
         try:
             pages = old.pages
             if self.pages is not None:
-                pages = tuple(page for step in self.pages for page in _made_pages(step, pages))
+                pages = tuple(page for step in self.pages for page in _build_pages(step, pages))
             recent = old.recent
             if self.recent is not None:
-                recent = tuple(one for step in self.recent for one in _made_closed(step, recent))
-            opened = None if self.opened is None else _made_open(self.opened, old.opened)
+                recent = tuple(each for step in self.recent for each in _build_closed(step, recent))
+            opened = None if self.opened is None else _build_open(self.opened, old.opened)
         except (IndexError, M3u8Error) as error:
             raise BadEdgeMessage(f"no change of this timeline: {error}") from error
         if len(recent) + sum(len(page.segments) for page in pages) != self.facts.count:
@@ -142,9 +142,9 @@ class EdgeState(msgspec.Struct, frozen=True, kw_only=True):
         self, folder: str, timelines: Mapping[str, Timeline], *, low_latency: bool
     ) -> "EdgeState":
         """Return the state with some timelines; those of another run replace all there are."""
-        known = self.timelines_of(folder)
+        merged = {**self.timelines_of(folder), **timelines}
         return msgspec.structs.replace(
-            self, folder=folder, low_latency=low_latency, timelines={**known, **timelines}
+            self, folder=folder, low_latency=low_latency, timelines=merged
         )
 
     def timelines_of(self, folder: str) -> Mapping[str, Timeline]:
@@ -172,14 +172,14 @@ class EdgeChange(msgspec.Struct, frozen=True, array_like=True):
     @classmethod
     def between(cls, old: EdgeState, new: EdgeState) -> "EdgeChange":
         """Return the change from `old` to `new`."""
-        known = old.timelines_of(new.folder)
+        old_timelines = old.timelines_of(new.folder)
         return cls(
             new.folder,
             new.low_latency,
             {
-                name: TimelineChange.between(known.get(name, _EMPTY), timeline)
+                name: TimelineChange.between(old_timelines.get(name, _EMPTY), timeline)
                 for name, timeline in new.timelines.items()
-                if known.get(name) is not timeline
+                if old_timelines.get(name) is not timeline
             },
             {
                 address: text
@@ -194,17 +194,18 @@ class EdgeChange(msgspec.Struct, frozen=True, array_like=True):
         Raises:
             BadEdgeMessage: this is not a change of `old`.
         """
-        known = old.timelines_of(self.folder)
+        old_timelines = old.timelines_of(self.folder)
         timelines = {
-            name: change.applied(known.get(name, _EMPTY)) for name, change in self.timelines.items()
+            name: change.applied(old_timelines.get(name, _EMPTY))
+            for name, change in self.timelines.items()
         }
         new = old.with_timelines(self.folder, timelines, low_latency=self.low_latency)
         return new.with_playlists(self.playlists)
 
     def by_rendition(self) -> "Iterator[EdgeChange]":
-        """Yield the changes rendition by rendition, then that of the playlists, to interleave work.
+        """Yield a change for each rendition, then one for the playlists, to interleave other work.
 
-        A window of 12 h takes 0.1 s for each rendition.
+        Applying one takes 0.1 s in a window of 12 h.
         """
         for name, change in self.timelines.items():
             yield EdgeChange(self.folder, self.low_latency, {name: change}, {})
@@ -212,9 +213,9 @@ class EdgeChange(msgspec.Struct, frozen=True, array_like=True):
 
 
 class EdgeMessage(msgspec.Struct, frozen=True, array_like=True):
-    """A change of a stream's state from revision `base` to `revision`; base None: from nothing.
+    """A change of a stream's state from revision `base` (None: from nothing) to `revision`.
 
-    `generation` is that of the process that made it, and of the parts that it lists.
+    `generation` is that of the process that made the change, and of the parts that it lists.
     """
 
     base: int | None
@@ -232,7 +233,7 @@ class EdgeMessage(msgspec.Struct, frozen=True, array_like=True):
         """Decode a message.
 
         Raises:
-            BadEdgeMessage: they are no message of this version.
+            BadEdgeMessage: the bytes are no message of this version.
         """
         try:
             message = _DECODER.decode(data)
@@ -253,20 +254,20 @@ def _steps(
     old: Sequence[_T], new: Iterable[_T], make: Callable[[_T], _Step]
 ) -> Iterator[_Kept | _Step]:
     """Yield ranges of `new` that are in `old`, and the results of `make` for the rest."""
-    places = {id(one): index for index, one in enumerate(old)}
+    indexes = {id(item): number for number, item in enumerate(old)}
     start = count = 0
-    for one in new:
-        place = places.get(id(one))
-        if count and place == start + count:
+    for item in new:
+        index = indexes.get(id(item))
+        if count and index == start + count:
             count += 1
             continue
         if count:
             yield _Kept(start, count)
             count = 0
-        if place is None:
-            yield make(one)
+        if index is None:
+            yield make(item)
         else:
-            start, count = place, 1
+            start, count = index, 1
     if count:
         yield _Kept(start, count)
 
@@ -276,65 +277,65 @@ def _page_step(old: Sequence[SegmentPage], page: SegmentPage) -> _Shortened | _P
 
 
 def _shortened(old: Sequence[SegmentPage], page: SegmentPage) -> _Shortened | None:
-    """Return how a page is one of `old` without its oldest segments, if it is."""
-    for index, each in enumerate(old):
-        gone = len(each.segments) - len(page.segments)
-        if gone > 0 and each.segments[-1] is page.segments[-1] and each.without(gone) == page:
+    """Return a page as one of `old` without its oldest segments; None if it is not."""
+    for index, earlier in enumerate(old):
+        gone = len(earlier.segments) - len(page.segments)
+        if gone > 0 and earlier.segments[-1] is page.segments[-1] and earlier.without(gone) == page:
             return _Shortened(index, gone)
     return None
 
 
-def _recent_step(old: Sequence[ClosedSegment], one: ClosedSegment) -> _Unparted | _Closed:
-    for index, each in enumerate(old):
-        if each.segment is one.segment and each.without_parts() == one:
+def _recent_step(old: Sequence[ClosedSegment], closed: ClosedSegment) -> _Unparted | _Closed:
+    for index, earlier in enumerate(old):
+        if earlier.segment is closed.segment and earlier.without_parts() == closed:
             return _Unparted(index)
-    return _Closed(one.segment, one.parts)
+    return _Closed(closed.segment, closed.parts)
 
 
 def _opened(old: OpenSegment | None, new: OpenSegment) -> _Opened:
     kept = 0
-    for one, other in zip(() if old is None else old.parts, new.parts, strict=False):
-        if one is not other:
+    for old_part, new_part in zip(() if old is None else old.parts, new.parts, strict=False):
+        if old_part is not new_part:
             break
         kept += 1
     return _Opened(new.map_uri, new.discontinuity, new.wall_us, kept, new.parts[kept:])
 
 
-def _made_pages(
+def _build_pages(
     step: _Kept | _Shortened | _Page, old: Sequence[SegmentPage]
 ) -> Sequence[SegmentPage]:
     match step:
         case _Kept():
-            return _run(old, step)
+            return _kept_items(old, step)
         case _Shortened(index, gone):
             return [old[index].without(gone)]
         case _Page(segments, split):
             return [SegmentPage.of([ClosedSegment.of(each) for each in segments], split=split)]
 
 
-def _made_closed(
+def _build_closed(
     step: _Kept | _Unparted | _Closed, old: Sequence[ClosedSegment]
 ) -> Sequence[ClosedSegment]:
     match step:
         case _Kept():
-            return _run(old, step)
+            return _kept_items(old, step)
         case _Unparted(index):
             return [old[index].without_parts()]
         case _Closed(segment, parts):
             return [ClosedSegment.of(segment, parts)]
 
 
-def _made_open(step: _Opened, old: OpenSegment | None) -> OpenSegment:
-    known = () if old is None else old.parts
+def _build_open(step: _Opened, old: OpenSegment | None) -> OpenSegment:
+    old_parts = () if old is None else old.parts
     return OpenSegment.of(
         step.map_uri,
-        (*_run(known, _Kept(0, step.kept)), *step.parts),
+        (*_kept_items(old_parts, _Kept(0, step.kept)), *step.parts),
         discontinuity=step.discontinuity,
         wall_us=step.wall_us,
     )
 
 
-def _run(old: Sequence[_T], kept: _Kept) -> Sequence[_T]:
+def _kept_items(old: Sequence[_T], kept: _Kept) -> Sequence[_T]:
     if not 0 <= kept.start <= kept.start + kept.count <= len(old):
         raise IndexError("it has less")
     return old[kept.start : kept.start + kept.count]

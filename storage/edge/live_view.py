@@ -33,8 +33,8 @@ class LiveView:
             if name not in self._reports:
                 # In one order everywhere, so that all processes render the same texts.
                 names = sorted([*self._reports, name])
-                known = self._reports
-                self._reports = {each: known[each] for each in names if each in known}
+                reports = self._reports
+                self._reports = {each: reports[each] for each in names if each in reports}
             self._reports[name] = timeline.report(f"../{name}/index.m3u8")
         self._low.clear()  # each playlist reports on all renditions
 
@@ -47,7 +47,7 @@ class LiveView:
     ) -> CachedPlaylist | None:
         """Return the playlist of a rendition; with `skip` as a delta update, where that pays.
 
-        None if it lists nothing yet.
+        Return None if it lists nothing yet.
         """
         timeline = self._timelines.get(rendition)
         if timeline is None:
@@ -56,24 +56,24 @@ class LiveView:
             return self._low_latency(rendition, timeline, skip=skip)
         if not timeline.count:
             return None
-        known = self._normal.get(rendition)
-        if known is None or not _lists_the_same(known[0], timeline):
+        cached = self._normal.get(rendition)
+        if cached is None or not _lists_the_same(cached[0], timeline):
             text = render_timeline(timeline, low_latency=False)
-            known = self._normal[rendition] = timeline, CachedPlaylist.from_text(text)
-        return known[1]
+            cached = self._normal[rendition] = timeline, CachedPlaylist.from_text(text)
+        return cached[1]
 
     def _low_latency(
         self, rendition: str, timeline: Timeline, *, skip: bool
     ) -> CachedPlaylist | None:
         if timeline.newest is None:
             return None
-        known = self._low.get((rendition, skip))
-        if known is None:
-            # How far the others are (4.4.5.4).
+        cached = self._low.get((rendition, skip))
+        if cached is None:
+            # The progress of the other renditions (4.4.5.4).
             reports = [report for name, report in self._reports.items() if name != rendition]
             text = render_timeline(timeline, low_latency=True, skip=skip, reports=reports)
-            known = self._low[rendition, skip] = CachedPlaylist.from_text(text)
-        return known
+            cached = self._low[rendition, skip] = CachedPlaylist.from_text(text)
+        return cached
 
 
 def _lists_the_same(one: Timeline, other: Timeline) -> bool:

@@ -2,7 +2,7 @@
 
 Once the parts exceed their limit in bytes, the oldest are dropped. Once there are too many
 playlists, the one unchanged for longest is dropped. A dropped playlist is read from the object
-store; a dropped part is gone, but its segment is there.
+store; a dropped part is gone, but the store has its segment.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -68,7 +68,7 @@ class MemoryEdge:
         timelines: Mapping[str, Timeline],
         *,
         low_latency: bool,
-        generation: int = 0,  # noqa: ARG002  # other processes' matter
+        generation: int = 0,  # noqa: ARG002  # for other processes only
     ) -> None:
         """Publish timelines of a live run, and wake the requests that wait for them."""
         run = self._runs.get(folder)
@@ -126,9 +126,9 @@ class MemoryEdge:
         self, address: str, *, low_latency: bool = False, skip: bool = False
     ) -> CachedPlaylist | None:
         """Return a playlist, or None; this process's memory is the only cache."""
-        known = self._playlists.get(address)
-        if known is not None:
-            return known
+        playlist = self._playlists.get(address)
+        if playlist is not None:
+            return playlist
         run, name = self._find(address)
         return None if run is None else run.playlist(name, low_latency=low_latency, skip=skip)
 

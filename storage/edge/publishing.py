@@ -5,8 +5,8 @@ also queued; a task writes the queue of all streams at once, so that a slow Redi
 larger writes. The queue holds parts up to a size, and drops the oldest ones, and the current state
 of each stream: after an outage of Redis, that state is written, not its history.
 
-A segment consists of its parts, which other processes can join. It is queued only if it is not
-stored after some seconds.
+A segment is not queued at first, since other processes can join its parts. It is queued if the
+object store does not have it after some seconds.
 """
 
 import asyncio
@@ -41,11 +41,11 @@ log = logging.getLogger(__name__)
 MAX_QUEUED_BYTES: Final = 64 << 20
 # Parts of one write: 30 ms of a gigabit link.
 _WRITE_BYTES: Final = 4 << 20
-# The whole is written after so many changes: a process that reads them applies them in 10 ms.
+# After so many changes the whole state is written again; a process applies as many in 10 ms.
 MAX_CHANGES: Final = 256
-# Storing takes a bucket some 100 ms. Parts outlast this time by far.
+# Storing in a bucket takes some 100 ms. Parts are kept for much longer than this.
 _STORED_SECONDS: Final = 5.0
-_LOOK_SECONDS: Final = 1.0
+_CHECK_SECONDS: Final = 1.0
 _FIRST_PAUSE: Final = 0.05
 _LONGEST_PAUSE: Final = 2.0
 
@@ -64,7 +64,7 @@ class _Outgoing:
         self.revision = 0
         self.changes = 0  # since the whole was written
         self.parts: dict[str, bytes] = {}
-        self.segments: dict[str, tuple[float, bytes]] = {}  # not stored, since when
+        self.segments: dict[str, tuple[float, bytes]] = {}  # not stored yet, with their time
         self.kept: set[str] = set()  # segments that Redis has
         self.dropped: set[str] = set()  # of these, the ones that are stored now
         self.is_fenced = False  # another process makes the stream now
@@ -84,7 +84,7 @@ class PublishingEdge(MemoryEdge):
 
     Attributes:
         written_bytes: The size of all parts that were written to Redis.
-        dropped_parts: How many were not, since the queue was full.
+        dropped_parts: The number of parts that were not, since the queue was full.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class PublishingEdge(MemoryEdge):
         self._due: dict[str, None] = {}  # streams with something to write, oldest first
         self._queued_bytes = 0
         self._more = asyncio.Event()
-        self._next_look = 0.0  # at segments that are not stored
+        self._next_check = 0.0  # of segments that are not stored
         self._is_reached = True
         self.written_bytes = 0
         self.dropped_parts = 0
@@ -120,7 +120,7 @@ class PublishingEdge(MemoryEdge):
         return self._queued_bytes
 
     def makes(self, hash_: str) -> bool:
-        """Return whether this process makes a stream, as far as it knows; not once it has ended."""
+        """Return whether this process makes a stream, as far as it knows; False after its end."""
         stream = self._streams.get(hash_)
         return stream is not None and bool(stream.state.folder) and not stream.is_fenced
 
@@ -254,11 +254,11 @@ class PublishingEdge(MemoryEdge):
         if not self._due:
             self._more.clear()
             with suppress(TimeoutError):
-                async with asyncio.timeout(_LOOK_SECONDS):
+                async with asyncio.timeout(_CHECK_SECONDS):
                     await self._more.wait()
 
     async def publish(self) -> None:
-        """Write up to some megabytes of the queue once.
+        """Write up to some megabytes of the queue, the oldest first.
 
         Raises:
             EdgeUnavailable: Redis cannot be reached; the queue is unchanged.
@@ -272,7 +272,7 @@ class PublishingEdge(MemoryEdge):
             del self._due[hash_]
             stream = self._streams[hash_]
             state = stream.state
-            write = _write_of(hash_, stream, self._new_revision, _WRITE_BYTES - size)
+            write = _next_write(hash_, stream, self._new_revision, _WRITE_BYTES - size)
             writes.append((stream, state, write))
             size += sum(len(data) for _, data, _ in write.parts)
         if not writes:
@@ -287,14 +287,14 @@ class PublishingEdge(MemoryEdge):
             raise
         self.written_bytes += size
         for (stream, state, write), outcome in zip(writes, outcomes, strict=True):
-            self._written(stream, state, write, outcome)
+            self._record_outcome(stream, state, write, outcome)
 
     def _queue_unstored(self) -> None:
         """Queue the segments that should have been stored by now."""
         now = self._clock()
-        if now < self._next_look:
+        if now < self._next_check:
             return
-        self._next_look = now + _LOOK_SECONDS
+        self._next_check = now + _CHECK_SECONDS
         latest = now - _STORED_SECONDS
         for hash_, stream in self._streams.items():
             for address, (since, data) in list(stream.segments.items()):
@@ -304,13 +304,13 @@ class PublishingEdge(MemoryEdge):
                 self._queue(stream, address, data)
                 self._due[hash_] = None
 
-    def _written(
+    def _record_outcome(
         self, stream: _Outgoing, state: EdgeState, write: EdgeWrite, outcome: WriteOutcome
     ) -> None:
         """Record the outcome of a write."""
         hash_ = write.stream
         if self._streams.get(hash_) is not stream or write.generation != stream.generation:
-            return  # forgotten, or made anew, meanwhile
+            return  # forgotten meanwhile, or of another generation now
         if outcome is WriteOutcome.FENCED:
             log.warning("stream published by another process", extra={"stream": hash_})
             self._forget(hash_)
@@ -318,7 +318,7 @@ class PublishingEdge(MemoryEdge):
             fenced.generation, fenced.is_fenced = write.generation, True
             return
         for address, data, _ in write.parts:
-            self._written_part(stream, address, data)
+            self._record_part(stream, address, data)
         stream.dropped.difference_update(write.dropped)
         if outcome is WriteOutcome.BEHIND:
             stream.written = None
@@ -330,7 +330,7 @@ class PublishingEdge(MemoryEdge):
         elif state.has_ended and not stream.segments and not stream.kept:
             self._forget(hash_)
 
-    def _written_part(self, stream: _Outgoing, address: str, data: bytes) -> None:
+    def _record_part(self, stream: _Outgoing, address: str, data: bytes) -> None:
         queued = stream.parts.get(address) is data
         if queued:
             self._queued_bytes -= len(stream.parts.pop(address))
@@ -338,10 +338,10 @@ class PublishingEdge(MemoryEdge):
             (stream.kept if queued else stream.dropped).add(address)
 
 
-def _write_of(
+def _next_write(
     hash_: str, stream: _Outgoing, new_revision: Callable[[], int], max_bytes: int
 ) -> EdgeWrite:
-    """Return what to write of a stream now: parts, and the state once all parts are written."""
+    """Return the next write of a stream: parts, and the state if all parts are among them."""
     parts: list[tuple[str, bytes, float]] = []
     for address, data in stream.parts.items():
         if max_bytes <= 0:

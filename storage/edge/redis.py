@@ -1,15 +1,15 @@
 """The edge in Redis: what one process publishes of its streams, and others read.
 
-A stream's state (`storage.edge.changes.EdgeState`) is one value, the whole of some moment, and the
+A stream's state (`storage.edge.changes.EdgeState`) is kept as the whole of some moment and the
 changes since then, in order; each change is also published on the stream's topic. A state has a
-revision, which a change names as the one that it begins with, so none is applied to another state.
-Parts, init sections and segments are values of their own. All of it expires some time after its
+revision, and a change names the revision that it follows, so it is never applied to another state.
+Parts, init sections and segments are values of their own. Everything expires some time after its
 last change.
 
-A write names the generation of its process. Redis remembers the newest of each stream, and a state
-of an older one changes nothing; a part belongs to a generation, and is read for states of that one.
-So a process that was replaced while it was frozen or cut off cannot do harm. A script makes that
-atomic; parts are not written by it, since that would take Redis four times as long.
+A write names the generation of its process. Redis remembers the newest generation of each stream,
+and a state of an older one changes nothing; a part is only read for states of its own generation.
+So a process that was replaced while it was frozen or cut off cannot do harm. A script makes this
+atomic; it does not write the parts, since that would take Redis four times as long.
 
     StorageError
     └── EdgeUnavailable     the world's: Redis cannot be reached, or refuses
@@ -75,11 +75,11 @@ class WriteOutcome(Enum):
 
 
 class EdgeWrite(msgspec.Struct, frozen=True, kw_only=True):
-    """What to write of a stream: first `parts`, then the state that lists them.
+    """A write to a stream: first `parts`, then the state that lists them.
 
-    `parts` are addresses, data and for how many seconds they are kept; `dropped` are addresses.
-    `change` makes the state of `revision` of that of `base`; "" if only parts are written. With
-    `whole` it is written as a whole.
+    `parts` holds the address, data and lifetime in seconds of each; `dropped` are addresses.
+    `change` leads from the revision `base` to `revision`, `whole` is the whole state of `revision`;
+    both are empty if only parts are written.
     """
 
     stream: str
@@ -118,7 +118,7 @@ class RedisEdgeStore:
         for each in writes:
             self._add(pipeline, each)
             places.append(len(pipeline) - 1 if each.change or each.whole else None)
-        results: list[int] = await _done(pipeline.execute(), _WRITE_SECONDS)
+        results: list[int] = await _answer(pipeline.execute(), _WRITE_SECONDS)
         return [
             WriteOutcome.DONE if place is None else WriteOutcome(results[place]) for place in places
         ]
@@ -146,7 +146,7 @@ class RedisEdgeStore:
         pipeline: Any = self._client.pipeline(transaction=True)
         pipeline.hget(self._key("state", stream), "whole")
         pipeline.lrange(self._key("changes", stream), 0, -1)
-        whole, changes = await _done(pipeline.execute(), _READ_SECONDS)
+        whole, changes = await _answer(pipeline.execute(), _READ_SECONDS)
         return None if whole is None else [whole, *changes]
 
     async def read_revision(self, stream: str) -> int | None:
@@ -155,10 +155,10 @@ class RedisEdgeStore:
         Raises:
             EdgeUnavailable: Redis cannot be reached.
         """
-        found: bytes | None = await _done(
+        revision: bytes | None = await _answer(
             self._client.hget(self._key("state", stream), "revision"), _READ_SECONDS
         )
-        return None if found is None else int(found)
+        return None if revision is None else int(revision)
 
     async def read_part(self, address: str, generation: int) -> bytes | None:
         """Return a part, an init section or a segment of a generation, None if there is none.
@@ -166,13 +166,13 @@ class RedisEdgeStore:
         Raises:
             EdgeUnavailable: Redis cannot be reached.
         """
-        return await _done(self._client.get(self._part(generation, address)), _READ_SECONDS)
+        return await _answer(self._client.get(self._part(generation, address)), _READ_SECONDS)
 
     def receive_changes(self) -> AbstractAsyncContextManager[Bus]:
         """Open a bus for the length of the block, whose topics are streams, by hash.
 
         A subscriber gets the changes of a stream's state. `MessagesLost` comes first, and whenever
-        changes may be missing: read the state. A message without data says so too.
+        changes may be missing: read the state. A message without data means the same.
         """
         return running_redis_bus(self._client, self._namespace, every_topic=False, name="edge bus")
 
@@ -183,7 +183,8 @@ class RedisEdgeStore:
         return f"{self._prefix}{kind}:{name}"
 
 
-async def _done(work: Awaitable[_T], seconds: float) -> _T:
+async def _answer(work: Awaitable[_T], seconds: float) -> _T:
+    """Wait for an answer of Redis, and translate its errors."""
     try:
         async with asyncio.timeout(seconds):
             return await work
@@ -195,7 +196,7 @@ async def _done(work: Awaitable[_T], seconds: float) -> _T:
 async def open_edge_store(
     url: str, *, namespace: str, state_seconds: float = STATE_SECONDS
 ) -> AsyncGenerator[RedisEdgeStore, None]:
-    """Open the edge in Redis for the length of the block; Redis need not be there.
+    """Open the edge in Redis for the length of the block; Redis need not be available.
 
     Services that share a Redis differ in namespace.
 

@@ -61,25 +61,25 @@ class _Followed:
     def __init__(self, now: float) -> None:
         self.used = now  # when a viewer last requested something
         self.confirmed = now  # when Redis last had this state
-        self.failed: float | None = None  # when Redis could not be reached, if that was the last
+        self.failed: float | None = None  # when Redis could not be reached; None: it could since
         self.ready = asyncio.Event()  # the state was read, or could not be
-        self.box: Mailbox | None = None  # what is published, once it was read for the first time
+        self.box: Mailbox | None = None  # None before the state was first requested
         self.state = EdgeState()
         self.revision: int | None = None  # None: there is no state
         self.generation = 0  # of the state, and of its parts
-        self.wanted: dict[str, float] = {}  # renditions whose parts are wanted, since when
-        self.guesses = 0  # in the second `guessed`
-        self.guessed = 0
+        self.wanted: dict[str, float] = {}  # when parts were last requested, by rendition
+        self.guesses = 0  # in the second `guess_second`
+        self.guess_second = 0
 
 
 class RemoteEdge(MemoryEdge):
     """The newest media of streams that other processes make; open it with `open_remote_edge`.
 
-    `clock` is in seconds. More than `max_streams` are not followed at the same time.
+    `clock` is in seconds. At most `max_streams` are followed at the same time.
 
     Attributes:
         read_bytes: The size of all parts that were read from Redis.
-        failed_reads: How many could not be read.
+        failed_reads: The number of reads that failed.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class RemoteEdge(MemoryEdge):
     # -- viewers ----------------------------------------------------------------------------------
 
     def knows(self, address: str) -> bool:
-        """Return whether the stream that an address belongs to is followed, or is none."""
+        """Return whether the state of an address's stream is known; True if it is of no stream."""
         hash_ = live_stream_of(address)
         if hash_ is None:
             return True
@@ -132,7 +132,7 @@ class RemoteEdge(MemoryEdge):
     async def catch_up(self, address: str) -> None:
         """Follow the stream that an address belongs to; return once its present state is known.
 
-        It may still be unknown then, if Redis does not answer.
+        It is still unknown then if Redis does not answer, or if too many streams are followed.
         """
         hash_ = live_stream_of(address)
         if hash_ is None:
@@ -168,16 +168,16 @@ class RemoteEdge(MemoryEdge):
 
     async def get_part(self, address: str) -> bytes | None:
         """Return a part, an init section or a segment, read from Redis if need be."""
-        known = self.local_part(address)
-        if known is not None or live_stream_of(address) is None:
-            return known
+        data = self.local_part(address)
+        if data is not None or live_stream_of(address) is None:
+            return data
         await self.catch_up(address)
         followed = self._touch(address)
         if followed is None or followed.revision is None:
             return None
-        known = self._cached(address)
-        if known is not None:
-            return known
+        data = self._cached(address)
+        if data is not None:
+            return data
         rendition = address.split("/")[-2]
         followed.wanted[rendition] = followed.used
         if not self._lists(address) and not self._may_guess(followed):
@@ -223,7 +223,7 @@ class RemoteEdge(MemoryEdge):
         return followed is None or not self._is_stale(followed)
 
     async def drop_folder(self, prefix: str) -> None:
-        """Drop everything below `prefix` here; a stream that is still published comes again."""
+        """Drop everything below `prefix` here; a stream that is still published is read again."""
         await super().drop_folder(prefix)
         followed = self._followed.get(live_stream_of(prefix) or "")
         if followed is not None:
@@ -240,19 +240,20 @@ class RemoteEdge(MemoryEdge):
         if any(part.uri == name for part in timeline.parts):
             return True
         return any(
-            one.parts and (one.segment.uri == name or any(part.uri == name for part in one.parts))
-            for one in reversed(timeline.recent)
+            closed.parts
+            and (closed.segment.uri == name or any(part.uri == name for part in closed.parts))
+            for closed in reversed(timeline.recent)
         )
 
     def _may_guess(self, followed: _Followed) -> bool:
         second = int(followed.used)
-        if second != followed.guessed:
-            followed.guessed, followed.guesses = second, 0
+        if second != followed.guess_second:
+            followed.guess_second, followed.guesses = second, 0
         followed.guesses += 1
         return followed.guesses <= _GUESSES
 
     async def _fetch(self, address: str, generation: int) -> bytes | None:
-        """Return a part or segment, which is read once for all that request it meanwhile."""
+        """Return a part or segment; concurrent requests share one read."""
         return await asyncio.shield(self._reading(address, generation))
 
     def _reading(self, address: str, generation: int) -> asyncio.Task[bytes | None]:
@@ -273,12 +274,12 @@ class RemoteEdge(MemoryEdge):
                 self.failed_reads += 1
                 return None
             self.read_bytes += len(data or b"")
-        if data is not None and self._is_of(address, generation):
+        if data is not None and self._has_generation(address, generation):
             await self.put_part(address, data)
         return data
 
-    def _is_of(self, address: str, generation: int) -> bool:
-        """Return whether a stream is followed by this generation."""
+    def _has_generation(self, address: str, generation: int) -> bool:
+        """Return whether the known state of an address's stream is of this generation."""
         followed = self._followed.get(live_stream_of(address) or "")
         return followed is not None and followed.generation == generation
 
@@ -286,16 +287,17 @@ class RemoteEdge(MemoryEdge):
         """Return a segment joined from its parts, None unless all are there."""
         folder, _, name = address.rpartition("/")
         timeline = super().timeline(f"{folder}/index.m3u8")
-        for one in () if timeline is None else reversed(timeline.recent):
-            if one.segment.uri == name and one.parts and not one.segment.gap:
-                found = [await self._part(f"{folder}/{part.uri}", generation) for part in one.parts]
-                parts = [part for part in found if part is not None]
-                return b"".join(parts) if len(parts) == len(found) else None
+        for closed in () if timeline is None else reversed(timeline.recent):
+            if closed.segment.uri == name and closed.parts and not closed.segment.gap:
+                uris = [part.uri for part in closed.parts]
+                parts = [await self._part(f"{folder}/{uri}", generation) for uri in uris]
+                present = [part for part in parts if part is not None]
+                return b"".join(present) if len(present) == len(parts) else None
         return None
 
     async def _part(self, address: str, generation: int) -> bytes | None:
-        known = self._cached(address)
-        return known if known is not None else await self._fetch(address, generation)
+        data = self._cached(address)
+        return data if data is not None else await self._fetch(address, generation)
 
     def _cached(self, address: str) -> bytes | None:
         """Return a part from memory, without recording a request."""
@@ -304,14 +306,14 @@ class RemoteEdge(MemoryEdge):
     # -- following a stream -----------------------------------------------------------------------
 
     async def _follow(self, hash_: str, followed: _Followed) -> None:
-        """Keep the state of a stream until it was not requested for some time."""
+        """Keep the state of a stream up to date until it was not requested for some time."""
         try:
             async with self._bus.subscribe(hash_) as box:
                 while self._clock() < followed.used + self._linger_seconds:
                     await self._handle_next(hash_, followed, box)
                     followed.box = box
                     followed.ready.set()
-        except Exception:  # the per-stream edge: other streams go on
+        except Exception:  # a failed stream must not stop the others
             log.exception("stream not followed", extra={"stream": hash_})
         finally:
             del self._followed[hash_]
@@ -348,12 +350,12 @@ class RemoteEdge(MemoryEdge):
         Raises:
             EdgeUnavailable: Redis cannot be reached.
         """
-        asked = self._clock()
+        asked_at = self._clock()
         revision = await self._store.read_revision(hash_)
         followed.failed = None
         if revision is None or revision != followed.revision:
             return False
-        followed.confirmed = asked
+        followed.confirmed = asked_at
         return True
 
     async def _load(self, hash_: str, followed: _Followed) -> None:
@@ -363,7 +365,7 @@ class RemoteEdge(MemoryEdge):
             EdgeUnavailable: Redis cannot be reached.
             BadEdgeMessage: the state is not of this form.
         """
-        asked = self._clock()
+        asked_at = self._clock()
         messages = await self._store.read_state(hash_)
         followed.failed = None
         if messages is None:
@@ -380,27 +382,27 @@ class RemoteEdge(MemoryEdge):
                 if whole or message.revision % _AT_ONCE == 0:
                     await asyncio.sleep(0)  # lets other tasks run
             revision = message.revision
-            await self._take_generation(hash_, followed, message.generation)
-        await self._show(followed, state, revision, asked)
+            await self._set_generation(hash_, followed, message.generation)
+        await self._show(followed, state, revision, asked_at)
 
     async def _apply(self, hash_: str, followed: _Followed, message: EdgeMessage) -> None:
-        """Apply a change that was published; read the state if it is not of the known one.
+        """Apply a published change, or read the state if the change does not follow it.
 
         Raises:
             EdgeUnavailable: Redis cannot be reached.
-            BadEdgeMessage: it does not fit.
+            BadEdgeMessage: the change does not fit, or the state is not of this form.
         """
-        known = followed.revision
-        if known is not None and message.base == known:
+        revision = followed.revision
+        if revision is not None and message.base == revision:
             now = self._clock()
             state = message.change.applied(followed.state)
-            await self._take_generation(hash_, followed, message.generation)
+            await self._set_generation(hash_, followed, message.generation)
             await self._show(followed, state, message.revision, now)
-        elif known is None or not 0 <= known - message.revision < _KNOWN_REVISIONS:
+        elif revision is None or not 0 <= revision - message.revision < _KNOWN_REVISIONS:
             await self._load(hash_, followed)
 
-    async def _take_generation(self, hash_: str, followed: _Followed, generation: int) -> None:
-        """Drop the parts of the previous owner, whose names the next one reuses.
+    async def _set_generation(self, hash_: str, followed: _Followed, generation: int) -> None:
+        """Set the generation; drop the previous owner's parts, whose names the next one reuses.
 
         The listed media of the previous owner are stored.
         """
@@ -420,8 +422,8 @@ class RemoteEdge(MemoryEdge):
             for uri in _newest_parts(timeline) - _newest_parts(before.get(name))
             if self._cached(address := f"{state.folder}/{name}/{uri}") is None
         ]
-        for each in reading:
-            await asyncio.shield(each)
+        for task in reading:
+            await asyncio.shield(task)
 
     async def _show(
         self, followed: _Followed, state: EdgeState, revision: int | None, confirmed: float
@@ -435,11 +437,11 @@ class RemoteEdge(MemoryEdge):
         followed.confirmed = confirmed
         if before.folder not in {"", state.folder} and not before.has_ended:
             await super().drop_folder(before.folder)  # its end is stored
-        known = before.timelines_of(state.folder)
+        old_timelines = before.timelines_of(state.folder)
         timelines = {
             name: timeline
             for name, timeline in state.timelines.items()
-            if known.get(name) is not timeline
+            if old_timelines.get(name) is not timeline
         }
         if state.playlists != before.playlists:
             await self.put_playlists(state.playlists)
@@ -447,7 +449,7 @@ class RemoteEdge(MemoryEdge):
             await self.put_timelines(state.folder, timelines, low_latency=state.low_latency)
 
     async def _lose(self, hash_: str, followed: _Followed) -> None:
-        """Drop a state that Redis has lost, unless it had it a moment ago."""
+        """Drop a state that Redis no longer has, unless Redis had it a moment ago."""
         if followed.revision is None:
             return
         if self._clock() >= followed.confirmed + self._silence_seconds:

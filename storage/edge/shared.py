@@ -50,7 +50,7 @@ class SharedEdge:
         await self.own.drop_parts(addresses)
 
     async def drop_folder(self, prefix: str) -> None:
-        """Drop everything below `prefix`; what another process makes comes again."""
+        """Drop everything below `prefix`; what another process publishes is read again."""
         await self.own.drop_folder(prefix)
         await self.remote.drop_folder(prefix)
 
@@ -59,11 +59,11 @@ class SharedEdge:
         return await self._of(address).get_part(address)
 
     def knows(self, address: str) -> bool:
-        """Return whether this process has what the edge has of the stream of an address."""
+        """Return whether this process is up to date on the stream of an address."""
         return self._of(address).knows(address)
 
     async def catch_up(self, address: str) -> None:
-        """Get what the edge has of the stream that an address belongs to."""
+        """Bring this process up to date on the stream of an address."""
         await self._of(address).catch_up(address)
 
     def local_part(self, address: str) -> bytes | None:

@@ -1,8 +1,8 @@
 """Requests that wait for a part or a segment that is not listed yet (blocking reload).
 
 A waiting request costs an entry of a dict: no task, no future, no timer of its own. All requests
-for the same part are grouped; they are called when it is listed, when the run ends or is dropped,
-or when the first of them times out. Of thousands, some hundreds are called at a time, so that the
+for the same part are grouped; they are called back when it is listed, when the run ends or is
+dropped, or when the first of them times out. Some hundreds are called back at a time, so that the
 event loop can send their responses and do other work in between.
 Source: draft-pantos-hls-rfc8216bis, 6.2.5.2.
 """
@@ -41,8 +41,8 @@ class WaitingRequests:
         self._count = 0
 
     def __len__(self) -> int:
-        groups = (each for found in self._groups.values() for each in found.values())
-        return sum(len(each.callbacks) for each in groups)
+        groups = (group for groups in self._groups.values() for group in groups.values())
+        return sum(len(group.callbacks) for group in groups)
 
     def add(
         self, address: str, msn: int, part: int | None, ready: Callable[[], None]
@@ -64,13 +64,13 @@ class WaitingRequests:
         return lambda: callbacks.pop(number, None) and None
 
     def wake(self, address: str, timeline: Timeline) -> None:
-        """Call the requests whose part a playlist lists now; all of them if it has ended."""
+        """Call back the requests whose part a playlist lists now; all of them if it has ended."""
         for group in list(self._groups.get(address, {}).values()):
             if timeline.ended or timeline.has(group.msn, group.part):
                 self._end(address, group.msn, group.part)
 
     def drop(self, prefix: str) -> None:
-        """Call all requests for playlists below `prefix`, which are gone."""
+        """Call back all requests for playlists below `prefix`, which are gone."""
         for address in [each for each in self._groups if each.startswith(prefix)]:
             for group in list(self._groups[address].values()):
                 self._end(address, group.msn, group.part)

@@ -5,7 +5,7 @@ while the playlists on disk cannot be replaced, it has not left them. An init se
 any segment on disk needs it, listed or not. The newest one of a rendition is always kept: a rung
 that returns after a gap continues with it.
 
-Segments are deleted in the order of their numbers, so a number tells what is gone. Init sections
+Segments are deleted in the order of their numbers, so one number says which are gone. Init sections
 are numbered in the order in which segments use them.
 """
 
@@ -46,11 +46,12 @@ class Expiry:
         self.oldest_shown = state.oldest_shown
         self.oldest_inits = dict(state.oldest_inits)
         # When steps left the playlists, and the number of the oldest that did not.
-        self._left: deque[tuple[float, int]] = deque()
+        self._departures: deque[tuple[float, int]] = deque()
         if self.oldest < self.oldest_shown:
-            self._left.append((now, self.oldest_shown))
+            self._departures.append((now, self.oldest_shown))
         self._uses: dict[str, deque[_InitUse]] = {}
-        # The log has what the steps before the listed ones need; until they are gone, nothing goes.
+        # Only the log says what the steps before the listed ones need: until they are gone, nothing
+        # is deleted.
         if self.oldest < state.first:
             for name, number in self.oldest_inits.items():
                 self._uses[name] = deque([_InitUse(number, state.first - 1)])
@@ -58,7 +59,7 @@ class Expiry:
             self.add(step)
 
     def add(self, step: Step) -> None:
-        """Record that a step was listed, whose number is greater than all before."""
+        """Record that a step was listed; its number is greater than all earlier ones."""
         for name, segment in step.segments.items():
             self.oldest_inits.setdefault(name, segment.init)
             if segment.gap:
@@ -73,22 +74,22 @@ class Expiry:
         """Record that the playlists on disk show the step `first` and no older one."""
         if first > self.oldest_shown:
             self.oldest_shown = first
-            self._left.append((now, first))
+            self._departures.append((now, first))
 
     def due(self, now: float) -> range:
         """Return the numbers of the steps that left the playlists long enough ago."""
         end = self.oldest
-        for left_at, number in self._left:
+        for left_at, number in self._departures:
             if now - left_at < self._kept:
                 break
             end = number
         return range(self.oldest, end)
 
     def remove(self, sequence: int) -> None:
-        """Record that a step's segments were deleted, the oldest one's."""
+        """Record that the segments of the oldest step were deleted."""
         self.oldest = sequence + 1
-        while self._left and self._left[0][1] <= self.oldest:
-            self._left.popleft()
+        while self._departures and self._departures[0][1] <= self.oldest:
+            self._departures.popleft()
 
     def unneeded_inits(
         self, *, open_inits: Mapping[str, int], next_inits: Mapping[str, int]

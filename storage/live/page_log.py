@@ -1,6 +1,6 @@
 """A page log: a list that only grows, kept in numbered objects that are never rewritten.
 
-A run's steps and a recording's are kept so: a step is written once, however long the list is. The
+The steps of a run, or of a recording, are kept so: each is written once, however long the list. The
 newest items are in no page yet; the owner of the log keeps them where it can replace them as a
 whole (`storage.live.run_state`), until there are enough for a page.
 
@@ -19,14 +19,14 @@ from storage.objects.base import Objects
 
 __all__ = ["PageLog"]
 
-# Their texts are held together: 100 kB. A window of 12 h has 1350 pages.
+# Pages read at once: texts of 100 kB together. A window of 12 h has 1350 pages.
 _AT_ONCE: Final = 16
 
 P = TypeVar("P")
 
 
 class PageLog(Generic[P]):
-    """The pages of one list; `kind` is the type of a page and `address` that of a page's number."""
+    """The pages of one list, of the type `kind`; `address` returns that of a page by its number."""
 
     def __init__(self, objects: Objects, kind: type[P], address: Callable[[int], str]) -> None:
         self._objects = objects
@@ -37,7 +37,7 @@ class PageLog(Generic[P]):
         """Write a page, unless there is one of that number.
 
         Raises:
-            ObjectChanged: there is one.
+            ObjectChanged: there is one already.
             ObjectError: it could not be written.
         """
         await self._objects.put_if(self._address(number), msgspec.json.encode(page), None)
@@ -65,9 +65,9 @@ class PageLog(Generic[P]):
         Raises:
             ObjectError: the disk failed.
         """
-        wanted = iter(numbers)
-        while some := list(islice(wanted, _AT_ONCE)):
-            for text in await self._objects.get_all([self._address(number) for number in some]):
+        remaining = iter(numbers)
+        while batch := list(islice(remaining, _AT_ONCE)):
+            for text in await self._objects.get_all([self._address(number) for number in batch]):
                 yield self._decoded(text)
 
     def _decoded(self, text: bytes | None) -> P | None:

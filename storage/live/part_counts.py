@@ -16,10 +16,10 @@ from media.ticks import VIDEO_SCALE
 
 __all__ = ["PartCounts"]
 
-# A segment has as many parts as the median of so many: at a switch of encoders one of them is
-# longer or shorter than the others, and an encoder with another frame rate is soon followed.
+# A segment is expected to have as many parts as the median of so many: a longer or shorter one at a
+# switch of encoders does not count, and a new frame rate soon does.
 _COUNTED: Final = 3
-# Less than a frame of sound, by which the end of a segment can be foretold.
+# An announced length is off by less than a frame of audio; so short a remainder is no part.
 _NO_PART: Final = VIDEO_SCALE // 100
 
 
@@ -35,16 +35,16 @@ class PartCounts:
         self._counts.setdefault(name, deque(maxlen=_COUNTED)).append(parts)
 
     def announce_length(self, sequence: int, length: int) -> None:
-        """Expect a segment to be as long as that, in ticks of 90 000 a second.
+        """Expect a segment to last `length` ticks of 90 000 a second.
 
-        0: as long as the others, which is the default.
+        0, the default, means as long as the others.
         """
         self._announced = (sequence, length)
 
     def expected(self, name: str, sequence: int, parts: Sequence[PartialSegment]) -> int:
         """Return how many parts a rendition's open segment will probably have; 0: not known.
 
-        Its `parts` so far, one at least, are as long as those that follow, but for the last one.
+        `parts` are those so far, at least one; those that follow are as long, except for the last.
         """
         number, length = self._announced
         if number == sequence and length:

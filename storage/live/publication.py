@@ -79,7 +79,7 @@ _SegmentKey = tuple[int, str]
 
 
 class _ListedStep(msgspec.Struct, frozen=True):
-    """A complete step, and where the playlists begin that list it."""
+    """A complete step, and the beginning of the playlists that list it (see `RunState`)."""
 
     step: Step
     first: int
@@ -98,10 +98,10 @@ class Publication:
 
     def __init__(
         self,
-        written: RunObjects,
+        run_objects: RunObjects,
         edge: Edge,
         run: StoredRun,
-        known: Sequence[Step] = (),
+        steps: Sequence[Step] = (),
         *,
         window: LiveWindow,
         now_us: int,
@@ -110,7 +110,7 @@ class Publication:
     ) -> None:
         """Continue a stored or new run; callers use `open` or `resume`.
 
-        `known` are the newest steps of a stored run, among them all that its playlists list.
+        `steps` are the newest steps of a stored run, among them all that its playlists list.
         """
         self.hash = run.hash
         self.run = run.run
@@ -122,12 +122,12 @@ class Publication:
         following = max(state.next_sequence, state.opened)
         epoch = state.tail[-1].epoch if state.tail else None
         inits = next_init_numbers(state)
-        if written.fenced:
-            # The host before this one may have stored some for media that were never listed.
+        if run_objects.fenced:
+            # The previous host may have stored some for media that were never listed.
             inits = {name: number + _UNLISTED_INITS for name, number in inits.items()}
         self._steps = StepBuilder(following, inits, epoch, state.announced_codecs)
         self._writer = RunWriter(
-            written, edge, run, self._steps, known, window=window, now_us=now_us, clock=clock
+            run_objects, edge, run, self._steps, steps, window=window, now_us=now_us, clock=clock
         )
         self._end = state.end
         self._listed_ticks = round(window.listed_seconds * VIDEO_SCALE)
@@ -166,13 +166,15 @@ class Publication:
         previous = await newest_run(objects, hash)
         generation = owner.generation_after(previous)
         if previous is not None and not previous.state.ended:
-            claimed = await RunObjects.of_claimed_run(objects, previous, owner)
-            if claimed is not None:
-                left, written = claimed
-                known = await read_steps(objects, left, left.state.first)
-                if await is_complete(objects, left, known, durable=owner.fenced):
-                    old = cls(written, edge, left, known, window=window, now_us=now_us, clock=clock)
-                    await old._restore(known, [])  # an instance of this class
+            claim = await RunObjects.of_claimed_run(objects, previous, owner)
+            if claim is not None:
+                claimed, run_objects = claim
+                steps = await read_steps(objects, claimed, claimed.state.first)
+                if await is_complete(objects, claimed, steps, durable=owner.fenced):
+                    old = cls(
+                        run_objects, edge, claimed, steps, window=window, now_us=now_us, clock=clock
+                    )
+                    await old._restore(steps, [])  # an instance of this class
                     await old.finish()
                 else:  # a power cut: better no playlist than one that names unreadable files
                     await objects.delete(live_variants(hash))
@@ -181,9 +183,9 @@ class Publication:
             await edge.drop_folder(live_run(hash, run))
         state = RunState(generation=generation)
         new = StoredRun(hash=hash, run=next_run_name(now_us, last), state=state)
-        written = await RunObjects.of_new_run(objects, hash, new.run, owner)
+        run_objects = await RunObjects.of_new_run(objects, hash, new.run, owner)
         return cls(
-            written,
+            run_objects,
             edge,
             new,
             window=window,
@@ -216,26 +218,26 @@ class Publication:
             OwnershipLost: a host of a later generation than the `owner` has the stream.
             ObjectError: the store failed.
         """
-        found = await newest_run(objects, hash)
-        if found is None or found.state.ended:
+        run = await newest_run(objects, hash)
+        if run is None or run.state.ended:
             return None
-        if now_us - found.state.written_us > within_seconds * MICROSECONDS:
+        if now_us - run.state.written_us > within_seconds * MICROSECONDS:
             return None
-        claimed = await RunObjects.of_claimed_run(objects, found, owner)
-        if claimed is None:
+        claim = await RunObjects.of_claimed_run(objects, run, owner)
+        if claim is None:
             return None
-        found, written = claimed
-        state = found.state
-        known = await read_steps(objects, found, min(state.first, state.next_sequence - _RECORDED))
-        listed = [step for step in known if step.sequence >= state.first]
-        if not await is_complete(objects, found, listed, durable=owner.fenced):
-            log.warning("run not whole: another begins", extra={"stream": hash, "run": found.run})
+        run, run_objects = claim
+        state = run.state
+        steps = await read_steps(objects, run, min(state.first, state.next_sequence - _RECORDED))
+        listed = [step for step in steps if step.sequence >= state.first]
+        if not await is_complete(objects, run, listed, durable=owner.fenced):
+            log.warning("run not whole: another begins", extra={"stream": hash, "run": run.run})
             return None
         publication = cls(
-            written,
+            run_objects,
             edge,
-            found,
-            known,
+            run,
+            steps,
             window=window,
             now_us=now_us,
             clock=clock,
@@ -257,7 +259,7 @@ class Publication:
                 hint=hint,
             )
             await asyncio.sleep(0)  # each takes 0.1 s in a window of 12 h
-        # Viewers may have seen steps instead of the gaps, and older ones leave for them.
+        # Viewers may have seen media where the gaps are, for which older steps left the playlists.
         durations = (each.duration for step in listed for each in step.segments.values())
         self._drop_surplus(lost=len(gaps) * max(durations, default=0))
         await self._show(self._timelines)
@@ -300,7 +302,7 @@ class Publication:
 
     @property
     def stored_until_us(self) -> int | None:
-        """When the end of what is stored arrived, as its source's packets were stamped.
+        """The wall-clock time of the end of what is stored, by the clock of its source.
 
         In microseconds since the Unix epoch; None before the first step is stored.
         """
@@ -338,13 +340,13 @@ class Publication:
             self._timelines = {}
         self._steps.prepare(epoch, renditions, wall_us)
         self._writer.prepare(renditions, max(self.epochs, epoch + 1), reused)
-        self._queue(None)  # from now on viewers see what a restart must know of
+        self._queue(None)  # a restart must know what viewers see from now on
         for name in names:
-            known = self._timelines.get(name)
+            timeline = self._timelines.get(name)
             self._timelines[name] = (
                 Timeline(part_target=part, sequence=self._steps.following)
-                if known is None
-                else msgspec.structs.replace(known, part_target=max(part, known.part_target))
+                if timeline is None
+                else msgspec.structs.replace(timeline, part_target=max(part, timeline.part_target))
             )
 
     async def append(self, report: InitSection | SegmentStart | Part | Segment) -> None:
@@ -387,7 +389,7 @@ class Publication:
                 self._warn("run not stored", error)
 
     async def finish(self) -> None:
-        """End the run: viewers get the end at once; store the rest, and the end."""
+        """End the run: show the end to viewers at once, then store the rest and the end."""
         await self.close_open()
         ended = {name: timeline.end() for name, timeline in self._timelines.items()}
         if any(timeline.newest is not None for timeline in ended.values()):
@@ -423,7 +425,7 @@ class Publication:
         await self._show({name: timeline})
 
     def expect_length(self, sequence: int, length: int) -> None:
-        """Expect a segment to be as long as that (see `PartCounts.announce_length`)."""
+        """Expect a segment to last `length` ticks (see `PartCounts.announce_length`)."""
         self._part_counts.announce_length(sequence, length)
 
     async def _close(self, closed: FinishedSegment) -> None:
@@ -487,12 +489,12 @@ class Publication:
     # -- storing ----------------------------------------------------------------------------------
 
     async def store_next(self) -> None:
-        """Wait until something is to be stored, and store it."""
+        """Wait until something is queued for storing, and store it."""
         await self._more.wait()
         await self.store_pending()
 
     async def store_pending(self) -> int:
-        """Store all that is to be stored now; return how often that failed."""
+        """Store all that is queued; return the number of failures."""
         async with self._storing:
             return await self._store_pending()
 
@@ -517,12 +519,12 @@ class Publication:
 
     async def _store_segments(self, first: _SegmentKey) -> int:
         """Store a segment, and those queued right behind it; return how many could not be."""
-        together = [first]
-        while len(together) < _AT_ONCE and self._writes:
+        keys = [first]
+        while len(keys) < _AT_ONCE and self._writes:
             key = self._writes[0]
             if not isinstance(key, tuple):
                 break
-            together.append(key)
+            keys.append(key)
             self._writes.popleft()
         failures = 0
 
@@ -534,11 +536,11 @@ class Publication:
                 failures += 1
                 self._warn("segment not stored", error)
 
-        if len(together) == 1:
+        if len(keys) == 1:
             await store(first)
         else:
             async with asyncio.TaskGroup() as group:
-                for key in together:
+                for key in keys:
                     group.create_task(store(key))
         return failures
 

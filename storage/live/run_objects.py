@@ -3,9 +3,9 @@
 A host that was frozen or cut off may wake up in the middle of a write, after another host has taken
 its run over. Where runs are `fenced`, such a write changes nothing: media are only written where
 there are none, and the run's state and playlists only in the place of the version that this host
-knows. Whoever takes a run over writes its generation into the run's state first. A host that finds
-another version than it knows looks there, and writes nothing more if the generation is later than
-its own.
+knows. A host that takes a run over first writes its generation into the run's state. A host that
+finds another version than it knows reads that state, and writes nothing more if the generation is
+later than its own.
 """
 
 import asyncio
@@ -35,11 +35,11 @@ Versions = dict[str, str | None]  # by address; None: there is no such object
 
 
 class RunOwner(msgspec.Struct, frozen=True, kw_only=True):
-    """What a host is to the runs of a stream.
+    """A host as the owner of the runs of a stream.
 
     `generation` rises with each owner of the stream. With `fenced` other hosts may believe that
-    they are the owner and write to the same store. `on_lost` is called once it is found that
-    another host has taken over.
+    they are the owner and write to the same store. `on_lost` is called when another host is
+    found to have taken over.
     """
 
     generation: int = 0
@@ -50,7 +50,7 @@ class RunOwner(msgspec.Struct, frozen=True, kw_only=True):
         """Return the generation of a run that this host begins after the newest one.
 
         Raises:
-            OwnershipLost: a host of a later generation has begun that.
+            OwnershipLost: a host of a later generation has begun that run.
         """
         before = 0 if previous is None else previous.state.generation
         if previous is not None and self.fenced and before > self.generation:
@@ -63,7 +63,7 @@ SOLE_OWNER: Final = RunOwner()
 
 
 class OwnershipLost(ObjectError):
-    """Another host has taken over the run of which this object is."""
+    """Another host has taken over the run that the object belongs to."""
 
     def __init__(self, address: str) -> None:
         super().__init__(address, "another host has taken over the stream")
@@ -117,7 +117,7 @@ class RunObjects:
         The result has the run as that host left it; None if the run has ended meanwhile.
 
         Raises:
-            OwnershipLost: a host of a later generation has it.
+            OwnershipLost: a host of a later generation has it, or another keeps writing it.
             ObjectError: the store failed.
         """
         if not owner.fenced:
@@ -126,10 +126,10 @@ class RunObjects:
             return msgspec.structs.replace(run, state=state), cls(store, run.hash)
         address = live_state(run.hash, run.run)
         names = rendition_names(run.state.renditions)
-        media = [live_playlist(run.hash, run.run, each) for each in names]
+        media = [live_playlist(run.hash, run.run, name) for name in names]
         for _ in range(_ATTEMPTS):
-            # All at once, as viewers wait. What is written of the playlists until the run is
-            # claimed is found as they are replaced.
+            # All at once, as viewers wait. A playlist that another host writes until the run
+            # is claimed is noticed when it is replaced.
             versions = await _versions(store, (address, live_variants(run.hash), *media))
             version = versions[address]
             state = await read_state(store, run.hash, run.run)
@@ -145,8 +145,8 @@ class RunObjects:
                 )
             except ObjectChanged:  # the other host still writes
                 continue
-            written = cls(store, run.hash, owner, {**versions, address: claimed})
-            return msgspec.structs.replace(run, state=state), written
+            run_objects = cls(store, run.hash, owner, {**versions, address: claimed})
+            return msgspec.structs.replace(run, state=state), run_objects
         raise OwnershipLost(address)
 
     async def create(self, address: str, data: bytes) -> None:
@@ -168,7 +168,7 @@ class RunObjects:
                 raise
 
     async def replace(self, objects: Mapping[str, bytes]) -> None:
-        """Write the state or playlists of the run, by address; after a failure, the others.
+        """Write the state or playlists of the run, by address; a failure does not stop the others.
 
         Raises:
             OwnershipLost: another host has taken over the run.
@@ -195,18 +195,18 @@ class RunObjects:
         for _ in range(_ATTEMPTS):
             self._check(address)
             if address not in self._versions:
-                await self._look(address)
+                await self._learn_version(address)
             try:
                 self._versions[address] = await self.store.put_if(
                     address, data, self._versions[address], vital=True
                 )
             except ObjectChanged:
-                await self._look(address)
+                await self._learn_version(address)
             else:
                 return
         raise ObjectChanged(address)
 
-    async def _look(self, address: str) -> None:
+    async def _learn_version(self, address: str) -> None:
         """Learn the present version of an object, unless another host has taken over the run.
 
         In this order: a version that is learned after another host has taken over is never used.
@@ -227,7 +227,7 @@ class RunObjects:
 
 
 async def require_versions(store: Objects) -> None:
-    """Check that a store keeps several hosts apart: it replaces one version of an object only.
+    """Check that several hosts can share a store: it replaces a named version of an object only.
 
     Raises:
         StoreFailed: it does not, or it cannot be reached.
@@ -260,7 +260,7 @@ async def _versions(store: Objects, addresses: tuple[str, ...]) -> Versions:
     tasks: dict[str, asyncio.Task[str | None]] = {}
     try:
         async with asyncio.TaskGroup() as group:
-            tasks = {each: group.create_task(store.version(each)) for each in addresses}
+            tasks = {address: group.create_task(store.version(address)) for address in addresses}
     except* StorageError as errors:
         failed = errors  # raised below: Python 3.11.2 puts what is raised here into a group
     if failed is not None:

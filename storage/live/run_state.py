@@ -53,7 +53,7 @@ class LiveWindow(msgspec.Struct, frozen=True, kw_only=True):
             raise ValueError("segments are kept for longer than a playlist is: `listed` and 4 s")
 
     def reaching_back(self, dvr_seconds: float) -> "LiveWindow":
-        """Return the window in which viewers may go back for so long, or this one if it is longer.
+        """Return the window that lists `dvr_seconds`, or this one if it lists more.
 
         Segments that left its playlists are kept for as long as the standard demands, if that is
         longer than they are kept now.
@@ -97,7 +97,7 @@ class Step(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def end(self) -> int:
-        """The end of its longest rendition."""
+        """The end of its longest rendition, in ticks of the output clock."""
         return max(segment.start + segment.duration for segment in self.segments.values())
 
     @property
@@ -129,7 +129,7 @@ class Step(msgspec.Struct, frozen=True, array_like=True):
 
 
 class StepPage(msgspec.Struct, frozen=True, kw_only=True):
-    """A page of a run's log: its steps with the numbers from `PAGE_STEPS` times the page's on."""
+    """A page of a run's log: of page N, the steps from the number `N * PAGE_STEPS` on."""
 
     form: int = 1
     steps: tuple[Step, ...]
@@ -166,17 +166,17 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def end(self) -> int:
-        """The end of the stored media on the output clock; 0 before the first step."""
+        """The end of the stored media, in ticks of the output clock; 0 before the first step."""
         return self.tail[-1].end if self.tail else 0
 
     @property
     def announced_codecs(self) -> dict[str, str]:
         """The codecs of the renditions in the multivariant playlist."""
-        found: dict[str, str] = {}
+        codecs: dict[str, str] = {}
         for variant in () if self.announced is None else self.announced.variants:
             names = (variant.uri.split("/")[-2], AUDIO_RENDITION)
-            found |= zip(names, variant.codecs, strict=False)
-        return found
+            codecs |= zip(names, variant.codecs, strict=False)
+        return codecs
 
     def with_step(self, step: Step, *, first: int, discontinuities: int) -> "RunState":
         """Return the state with `step` listed; the playlists begin with the step `first` now."""

@@ -1,9 +1,9 @@
 """Finds, checks and deletes the runs of a stream in an object store.
 
 A run exists once its state is saved, which happens with its first step. Its name is its UTC start
-time to the millisecond; the names of a host's runs rise, whatever its clock does. Of several hosts'
-runs the newest is that of the latest generation: one that was frozen or cut off may have begun a
-run of a later name, before it finds out that it is not the owner any more.
+time to the millisecond; the names of a host's runs rise, whatever its clock does. Among the runs of
+several hosts, the newest is that of the latest generation: a host that was frozen or cut off may
+begin a run of a later name before it finds out that it is no longer the owner.
 """
 
 import logging
@@ -43,7 +43,7 @@ __all__ = [
 log = logging.getLogger(__name__)
 
 _NAME: Final = re.compile(r"[0-9]{8}T[0-9]{9}")
-# A minute of them. By default Linux writes what is older than 30 s, and looks for it every 5 s.
+# A minute of steps. By default Linux writes what is older than 30 s, and checks every 5 s.
 _CHECKED_STEPS: Final = 32
 _MILLISECOND: Final = timedelta(milliseconds=1)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -71,17 +71,25 @@ def _name(moment: datetime) -> str:
 
 
 async def newest_run(objects: Objects, hash_: str) -> StoredRun | None:
-    """Return the stream's newest run, or None if none can be read."""
-    found: list[StoredRun] = []
+    """Return the stream's newest run, or None if none can be read.
+
+    Raises:
+        ObjectError: the store failed.
+    """
+    runs: list[StoredRun] = []
     for run in await _runs(objects, hash_):  # two or three
         state = await read_state(objects, hash_, run)
         if state is not None:
-            found.append(StoredRun(hash=hash_, run=run, state=state))
-    return max(found, key=lambda each: (each.state.generation, each.run), default=None)
+            runs.append(StoredRun(hash=hash_, run=run, state=state))
+    return max(runs, key=lambda each: (each.state.generation, each.run), default=None)
 
 
 async def read_state(objects: Objects, hash_: str, run: str) -> RunState | None:
-    """Return the state of a run; None if it cannot be read or the run never listed anything."""
+    """Return the state of a run; None if it is damaged or the run never listed anything.
+
+    Raises:
+        ObjectError: the store failed.
+    """
     try:
         text = await objects.get(live_state(hash_, run))
         return decode_state(text)
@@ -120,8 +128,8 @@ async def is_complete(
     """Return whether a run can be resumed; `listed` are the steps of its playlists that were found.
 
     None may be missing. The newest media must have their full size, since a power cut may leave
-    short files; older ones are not looked at, because the kernel has written them to the disk. In a
-    store that is `durable` nothing is looked at: it has what it acknowledged.
+    short files; older ones are not checked, because the kernel has written them to the disk. In a
+    store that is `durable` no media are checked: it has what it acknowledged.
     """
     state = run.state
     if [step.sequence for step in listed] != list(range(state.first, state.next_sequence)):
@@ -137,8 +145,8 @@ async def is_complete(
             if media is None or media.size != segment.size:
                 return False
             inits.add(live_init(run.hash, run.run, name, segment.init))
-    found = [await objects.stat(init) for init in inits]
-    return bool(listed) and all(init is not None and init.size for init in found)
+    stats = [await objects.stat(address) for address in inits]
+    return bool(listed) and all(stat is not None and stat.size for stat in stats)
 
 
 async def delete_older_runs(objects: Objects, hash_: str, kept_run: str | None) -> list[str]:

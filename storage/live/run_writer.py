@@ -46,7 +46,7 @@ __all__ = ["PublicationObserver", "RunWriter"]
 
 log = logging.getLogger(__name__)
 
-# Steps that an observer hears of at first: two minutes, more than a recording ever lags behind.
+# Steps that a new observer gets first: two minutes, more than a recording ever lags behind.
 _REMEMBERED_STEPS: Final = 64
 
 
@@ -63,28 +63,28 @@ class PublicationObserver(Protocol):
 
 
 class RunWriter:
-    """The stored side of one run; `steps` tells which steps are under way.
+    """The stored side of one run; `steps` has the steps under way.
 
-    `known` are the newest steps of a run that is resumed, among them all that its playlists list.
-    `now_us` is the wall clock, `clock` a monotonic one in seconds. `written` writes what other
-    hosts may believe to own. One task at a time may use it.
+    `stored_steps` are the newest steps of a resumed run, among them all that its playlists list.
+    `now_us` is the wall clock, `clock` a monotonic one in seconds. `run_objects` writes the
+    objects that other hosts may believe to own. One task at a time may use it.
     """
 
     def __init__(
         self,
-        written: RunObjects,
+        run_objects: RunObjects,
         edge: Edge,
         run: StoredRun,
         steps: StepBuilder,
-        known: Sequence[Step],
+        stored_steps: Sequence[Step],
         *,
         window: LiveWindow,
         now_us: int,
         clock: Callable[[], float],
     ) -> None:
         self._hash, self._run = run.hash, run.run
-        self._objects = written.store
-        self._written = written
+        self._objects = run_objects.store
+        self._run_objects = run_objects
         self._edge = edge
         self._steps = steps
         self._window = window
@@ -92,10 +92,10 @@ class RunWriter:
         self._clock_began_us = now_us - round(clock() * MICROSECONDS)
         self.state = run.state
         self.stored_until_us: int | None = None  # by the clock of the newest source
-        self._log = run_log(written.store, run.hash, run.run)
-        listed = [step for step in known if step.sequence >= run.state.first]
+        self._log = run_log(run_objects.store, run.hash, run.run)
+        listed = [step for step in stored_steps if step.sequence >= run.state.first]
         self._tail = _playlist_tail(run.state, listed)
-        self._newest = deque(known, maxlen=_REMEMBERED_STEPS)
+        self._newest = deque(stored_steps, maxlen=_REMEMBERED_STEPS)
         self._unstored: dict[str, InitSection] = {}  # by rendition
         self._gaps: set[tuple[str, int]] = set()  # segments that could not be stored
         self._variants_due = False  # the multivariant playlist must be written
@@ -103,7 +103,7 @@ class RunWriter:
         self._peak_rates: dict[str, int] = {}  # of the renditions whose encoders bound them
         self._expiry = Expiry(run.state, listed, kept_seconds=window.kept_seconds, now=clock())
         self._observer: PublicationObserver | None = None
-        self._skipped = False  # the observer was not told of the step before
+        self._skipped = False  # the step before was not reported to the observer
 
     def add_observer(self, observer: PublicationObserver) -> None:
         """Report each new step to an observer, after the steps that are on disk already."""
@@ -112,7 +112,7 @@ class RunWriter:
             self._report(step, {})
 
     def _report(self, step: Step, codecs: Mapping[str, str]) -> None:
-        """Report a step to the observer; one without media makes a discontinuity of the next."""
+        """Report a step to the observer; one without media makes the next one a discontinuity."""
         if self._observer is None:
             return
         if not step.playable:
@@ -124,7 +124,7 @@ class RunWriter:
         self._observer.on_step_listed(step, self.state, codecs)
 
     def prepare(self, renditions: tuple[Rendition, ...], epochs: int, reused: str | None) -> None:
-        """Take over what a source changes: its rungs, and the number of sources so far."""
+        """Record what a source changes: the rungs, and the number of sources so far."""
         before = self.state.renditions
         self.state = msgspec.structs.replace(self.state, renditions=renditions, epochs=epochs)
         if before != renditions and not self.state.tail:
@@ -159,7 +159,7 @@ class RunWriter:
         if rendition in self._unstored:
             init = self._unstored[rendition]
             address = live_init(self._hash, self._run, rendition, init.number)
-            await self._written.create(address, init.data)
+            await self._run_objects.create(address, init.data)
             self._unstored.pop(rendition, None)  # another segment may have stored it as well
 
     async def store_segment(self, rendition: str, sequence: int, data: bytes) -> None:
@@ -167,7 +167,7 @@ class RunWriter:
         try:
             await self._store_init(rendition)
             address = live_segment(self._hash, self._run, rendition, sequence)
-            await self._written.create(address, data)
+            await self._run_objects.create(address, data)
         except StorageError:
             self.leave_out(rendition, sequence)
             raise
@@ -204,7 +204,7 @@ class RunWriter:
         If the disk refuses that, the next start ends the run on disk.
         """
         try:
-            if self._written.lost:
+            if self._run_objects.lost:
                 return
             if self.state.announced is None:  # nothing could be played
                 await self._objects.delete_tree(live_run(self._hash, self._run))
@@ -255,7 +255,7 @@ class RunWriter:
         self.state = msgspec.structs.replace(state, announced=announced)
 
     async def announce_codecs(self, codecs: Mapping[str, str]) -> None:
-        """Name the codecs that viewers need for what comes, by rendition (4.4.6.2)."""
+        """Announce the codecs that the next media need, by rendition (4.4.6.2)."""
         announced = self.state.announced
         changed = None if announced is None else with_codecs(announced, codecs)
         if changed != announced:
@@ -264,7 +264,7 @@ class RunWriter:
             await self._announce()
 
     async def _announce(self) -> None:
-        """Give the edge the multivariant playlist; no disk is needed for that."""
+        """Put the multivariant playlist at the edge, which needs no disk."""
         announced = self.state.announced
         if announced is not None and announced is not self._announced:
             self._announced = announced
@@ -274,7 +274,7 @@ class RunWriter:
             await self._edge.put_playlists(texts)
 
     async def save(self, *, ahead: int = 1) -> None:
-        """Write the state; viewers may see so many steps beyond the newest before it is replaced.
+        """Write the state; viewers may see `ahead` more steps before it is written again.
 
         Raises:
             ObjectError: it could not be written; the next step writes it.
@@ -283,7 +283,7 @@ class RunWriter:
             await self._write_state(self.state, ahead=ahead)
 
     async def _write_pages(self) -> None:
-        """Move the oldest steps of the state into pages of the log, where the disk takes them."""
+        """Move the oldest steps of the state into pages of the log, if the disk accepts them."""
         try:
             while (due := self.state.next_page()) is not None:
                 number, page = due
@@ -306,7 +306,7 @@ class RunWriter:
             opened=max(self._steps.opened, state.next_sequence) + ahead,
         )
         address = live_state(self._hash, self._run)
-        await self._written.replace({address: msgspec.json.encode(state)})
+        await self._run_objects.replace({address: msgspec.json.encode(state)})
         if state.tail:
             self.stored_until_us = state.tail[-1].wall_us(state.end)
 
@@ -323,11 +323,11 @@ class RunWriter:
             live_playlist(self._hash, self._run, name): text.encode()
             for name, text in texts.items()
         }
-        await self._written.replace(media)
+        await self._run_objects.replace(media)
         self._expiry.mark_published(state.first, self._clock())
         if self._variants_due and state.announced is not None:
             text = render(state.announced)
-            await self._written.replace({live_variants(self._hash): text.encode()})
+            await self._run_objects.replace({live_variants(self._hash): text.encode()})
         self._variants_due = False
 
     # -- trimming ---------------------------------------------------------------------------------
@@ -337,7 +337,7 @@ class RunWriter:
 
         This runs even when steps fail, since nothing else frees room on a full disk.
         """
-        if self._written.lost:
+        if self._run_objects.lost:
             return
         due = self._expiry.due(now)
         names = rendition_names(self.state.renditions)
@@ -358,7 +358,7 @@ class RunWriter:
             await self._delete([live_init(self._hash, self._run, name, number)])
 
     async def _delete(self, addresses: list[str]) -> None:
-        """Delete objects; what cannot be is deleted with its run."""
+        """Delete objects; one that cannot be deleted now is deleted with its run."""
         try:
             await self._objects.delete_all(addresses)
         except StorageError as error:

@@ -21,9 +21,10 @@ from storage.live.run_state import Step, StepSegment, rendition_names
 __all__ = ["FinishedSegment", "PublicationError", "StepBuilder"]
 
 
-# A source may begin again with what was sent of a segment before an engine died. Its date is when
-# it came, which may look earlier than that segment's; dates never go back (RFC 8216bis, 6.2.1).
-# Renditions begin their segments up to a frame of sound and of picture apart.
+# After an engine died, a source may begin again with media that were already sent as a part of a
+# segment. Their date is when they arrived, which may be earlier than the segment's, but dates must
+# never go back (RFC 8216bis, 6.2.1). Renditions begin their segments up to a frame of audio and of
+# video apart.
 _DATE_STEP_US: Final = 100_000
 
 
@@ -85,7 +86,7 @@ class StepBuilder:
         self._to_open = next_sequence
         self._epoch: int | None = epoch  # of the step that was opened last
         self._reached: dict[str, int] = {}  # the next sequence number of each rendition
-        self._least_wall_us = 0  # the date that a further source's first step may have
+        self._least_wall_us = 0  # the earliest date of the next source's first step
 
     @property
     def opened(self) -> int:
@@ -107,11 +108,11 @@ class StepBuilder:
         self._inits.add((init.rendition, init.number))
         before = self.needed_codecs.get(init.rendition, init.codecs)
         self.needed_codecs[init.rendition] = covering_codecs(before, init.codecs)
-        next_sequence = max(self.next_inits.get(init.rendition, 0), init.number + 1)
-        self.next_inits[init.rendition] = next_sequence
+        next_number = max(self.next_inits.get(init.rendition, 0), init.number + 1)
+        self.next_inits[init.rendition] = next_number
 
     def oldest_inits(self) -> dict[str, int]:
-        """Return the oldest init section that steps need which are not stored, by rendition."""
+        """Return the oldest init section that unstored steps need, by rendition."""
         needed = {name: each.start.init for name, each in self._filling.items()}
         for step in (*self._open.values(), *self._completed.values()):
             for name, segment in step.segments.items():
@@ -133,7 +134,7 @@ class StepBuilder:
         self._filling[start.rendition] = _UnlistedSegment(start, [])
 
     def add_part(self, part: Part) -> tuple[SegmentStart, Step]:
-        """Add a part; return what began its segment, and its step.
+        """Add a part; return the start of its segment, and its step.
 
         Raises:
             PublicationError: it is not the next part of its rendition.
@@ -189,7 +190,7 @@ class StepBuilder:
         )
 
     def complete(self) -> Iterator[Step]:
-        """Yield the steps that every rendition has reached, in order; they are open no more."""
+        """Yield the steps that every rendition has reached, in order, which closes them."""
         while (step := self._open.get(self.following)) is not None:
             if set(step.segments) != set(self._names):
                 return
@@ -223,7 +224,7 @@ class StepBuilder:
             return self._close(step, name, gap, b"")
         del self._filling[name]
         data = b"".join(part.data for part in filling.parts)
-        made = StepSegment(
+        segment = StepSegment(
             start=filling.start.start,
             duration=sum(part.duration for part in filling.parts),
             size=len(data),
@@ -231,15 +232,16 @@ class StepBuilder:
             parts=len(filling.parts),
             init=filling.start.init,
         )
-        return self._close(step, name, made, data)
+        return self._close(step, name, segment, data)
 
     def _extent(self, step: Step) -> tuple[int, int]:
         """Return start and duration of the longest segment of a step, complete or not."""
-        found = [(each.duration, each.start) for each in step.segments.values()]
-        for each in self._filling.values():
-            if each.parts and each.start.sequence == step.sequence:
-                found.append((sum(part.duration for part in each.parts), each.start.start))
-        length, start = max(found)
+        extents = [(each.duration, each.start) for each in step.segments.values()]
+        for filling in self._filling.values():
+            if filling.parts and filling.start.sequence == step.sequence:
+                duration = sum(part.duration for part in filling.parts)
+                extents.append((duration, filling.start.start))
+        length, start = max(extents)
         return start, length
 
     def _close(self, step: Step, name: str, segment: StepSegment, data: bytes) -> FinishedSegment:

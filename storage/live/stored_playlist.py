@@ -3,7 +3,7 @@
 A file lists the newest segments only: those whose steps are in the state of the run and not yet in
 its log, half a minute at least. So the bytes that a step costs do not depend on the length of the
 window. Where the window is longer, a comment says where it begins, and `StoredPlaylists.read` adds
-the segments before from the log. Without them the file is a correct playlist of a shorter window.
+the older segments from the log. Without them the file is a correct playlist of a shorter window.
 
 Source: draft-pantos-hls-rfc8216bis, 4.1 (comments) and 6.2.2 (live playlists).
 """
@@ -85,7 +85,7 @@ class PlaylistTail:
 class StoredPlaylists:
     """Reads playlists from disk, whole: windows are put together and remembered.
 
-    `read` costs one file if nothing of the window was added or removed but its newest segments.
+    `read` reads one file if nothing changed since the last time but the newest segments.
     """
 
     def __init__(self, objects: Objects) -> None:
@@ -119,16 +119,18 @@ class StoredPlaylists:
         _, hash_, run = folder.split("/")
         whole = -(-first // PAGE_STEPS)  # the first page that is listed as a whole
         numbers = range(first // PAGE_STEPS, -(-start // PAGE_STEPS))
-        known = self._pages.pop(address, {})
-        pages = {number: known[number] for number in numbers if number in known and number >= whole}
+        cached = self._pages.pop(address, {})
+        pages = {
+            number: cached[number] for number in numbers if number in cached and number >= whole
+        }
         missing = [number for number in numbers if number not in pages]
-        found = run_log(self._objects, hash_, run).read_all(missing)
+        log_pages = run_log(self._objects, hash_, run).read_all(missing)
         count = sum(PAGE_STEPS for _ in pages)
-        number = iter(missing)
-        async for page in found:
+        missing_numbers = iter(missing)
+        async for page in log_pages:
             listed = _listed(page, first, start)
             count += len(listed)
-            pages[next(number)] = merge_lines(
+            pages[next(missing_numbers)] = merge_lines(
                 segment_lines(step.playlist_entry(name)) for step in listed
             )
         if count != start - first:
@@ -140,4 +142,4 @@ class StoredPlaylists:
 
 
 def _listed(page: StepPage | None, first: int, start: int) -> list[Step]:
-    return [] if page is None else [one for one in page.steps if first <= one.sequence < start]
+    return [] if page is None else [step for step in page.steps if first <= step.sequence < start]

@@ -3,7 +3,7 @@
 Pure. Source: draft-pantos-hls-rfc8216bis, 4.4.6.2 (BANDWIDTH, AVERAGE-BANDWIDTH, FRAME-RATE) and
 3 (the peak segment bit rate). Durations are ticks of 90 000 a second.
 
-BANDWIDTH must be an upper bound of what is still to come, too. In a live run it is that of the
+BANDWIDTH must be an upper bound of the media still to come, too. In a live run it is that of the
 encoder; a source's own packets have no bound, so it is the measured peak with a margin.
 
 The playlist is replaced only when it would mislead: when a variant, its codecs, size or frame rate
@@ -130,11 +130,11 @@ def build_multivariant(
     The variant whose encoder's ceiling is nearest to 2 Mbit/s comes first, then the others from the
     largest down. In a run without video the audio is the only variant; a video without sound has no
     audio rendition, and no measure of one. Renditions that are `gaps` now are left out, so that no
-    player begins with one. If all video rungs are gaps, the result is `previous`, which is then
-    needed.
+    player begins with one. If all video rungs are gaps, the result is `previous`, which must
+    then be given.
 
     `bounds` holds the peak rates of renditions whose encoders bound them, in bit/s, while the run
-    goes on. None: it is over, and the measured peaks are final.
+    lasts. None: it is over, and the measured peaks are final.
     """
     present = tuple(rung for rung in renditions if rung.name not in gaps)
     if renditions and not present and previous is not None:
@@ -162,13 +162,13 @@ def build_multivariant(
 
 
 def with_codecs(playlist: MultivariantPlaylist, codecs: Mapping[str, str]) -> MultivariantPlaylist:
-    """Return the playlist with codecs by rendition; those of others stay."""
+    """Return the playlist with new codecs, by rendition; other renditions keep theirs."""
     variants: list[Variant] = []
     for variant in playlist.variants:
         names = (variant.uri.split("/")[-2], AUDIO_RENDITION)
-        known = zip(names, variant.codecs, strict=False)
-        now = tuple(codecs.get(name, before) for name, before in known)
-        variants.append(msgspec.structs.replace(variant, codecs=now))
+        pairs = zip(names, variant.codecs, strict=False)
+        changed = tuple(codecs.get(name, before) for name, before in pairs)
+        variants.append(msgspec.structs.replace(variant, codecs=changed))
     return msgspec.structs.replace(playlist, variants=tuple(variants))
 
 
@@ -202,8 +202,8 @@ def _peak(name: str, measure: RenditionMeasure, bounds: Mapping[str, int] | None
         return measured
     if name in bounds:
         return max(measured, bounds[name])
-    times, by = _MARGIN
-    return measured * times // by
+    numerator, denominator = _MARGIN
+    return measured * numerator // denominator
 
 
 def _rounded(rate: int, *, up: bool = False) -> int:

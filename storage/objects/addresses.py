@@ -2,7 +2,7 @@
 
 An address is a relative path of ASCII parts separated by slashes. A part never begins with a dot,
 so neither `..` nor a store's temporary files can be addressed. No part is empty, so an address is
-never an absolute path.
+never an absolute path. "Return a segment" is short for "return the address of a segment".
 """
 
 import re
@@ -70,7 +70,7 @@ _ADDRESS: Final = re.compile(rf"{_PART}(?:/{_PART}){{0,7}}")
 _LONGEST: Final = 400
 # The key of the installation that the store belongs to (`storage.installation_key`).
 INSTALLATION: Final = "installation"
-# The same key in a store that media are being copied to; gone when all of them are there.
+# The same key in a store that media are being copied to; removed when all of them are there.
 COPYING: Final = "installation.copying"
 # The folder of what cleanups took away (`storage.objects.trash`).
 TRASH: Final = "trash"
@@ -88,10 +88,10 @@ class BadAddress(StorageError):
 
 
 def checked(address: str) -> str:
-    """Return a text that is a valid address.
+    """Return a text unchanged if it is a valid address.
 
     Raises:
-        BadAddress: it is not.
+        BadAddress: the text is no address.
     """
     if not is_address(address):
         raise BadAddress(address)
@@ -115,7 +115,7 @@ def live_stream(hash_: str) -> str:
 
 
 def live_stream_of(address: str) -> str | None:
-    """Return the hash of the live stream that an address belongs to; None if it is of none."""
+    """Return the hash of the live stream that an address belongs to; None if there is none."""
     room, _, rest = address.partition("/")
     return rest.partition("/")[0] if room == "live" else None
 
@@ -237,7 +237,7 @@ def video_source(hash_: str, generation: int) -> str:
 def partial_import(hash_: str, attempt: int | None = None) -> str:
     """Return the file of a video's import that is under way, which is never served.
 
-    Attempts continue it; one that finds it locked has a file of its own, by its number.
+    Each attempt continues it, or if it is locked, writes a file of its own, by its number.
     """
     return f"sources/{hash_}/import" if attempt is None else f"sources/{hash_}/import-{attempt}"
 

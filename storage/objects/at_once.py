@@ -14,16 +14,16 @@ T = TypeVar("T")
 async def do_each(
     items: Collection[T], work: Callable[[T], Awaitable[None]], *, at_once: int
 ) -> None:
-    """Do the same for each item, `at_once` at a time.
+    """Call `work` for each item, `at_once` at a time.
 
     A `StorageError` does not stop the others; the last one is raised when all are done. Any other
-    error ends them, and is raised as it is.
+    error cancels them, and is raised unchanged.
     """
     failures: list[StorageError] = []
-    left = iter(items)
+    remaining = iter(items)
 
     async def do_next() -> None:
-        for item in left:
+        for item in remaining:
             try:
                 await work(item)
             except StorageError as error:

@@ -2,8 +2,8 @@
 
     StorageError
     └── ObjectError             an object store could not do what was asked
-        ├── ObjectMissing       nobody's: there is no such object
-        ├── ObjectChanged       nobody's: another writer was faster
+        ├── ObjectMissing       no fault: there is no such object
+        ├── ObjectChanged       no fault: another writer was faster
         ├── StoreFull           the operator's: no room (ENOSPC, EDQUOT)
         └── StoreFailed         the world's: the disk or the network failed (EIO and all else)
 
@@ -73,31 +73,31 @@ class Objects(Protocol):
     async def put(self, address: str, data: bytes, *, vital: bool = False) -> None:
         """Write an object and replace any that has the address.
 
-        A `vital` object is small and leads to others; it may use the room reserved for such.
+        A `vital` object is small and leads to others; it may use the room reserved for these.
         """
         ...
 
     async def put_all(self, objects: Mapping[str, bytes], *, vital: bool = False) -> None:
         """Write objects by address, in any order, as `put` does.
 
-        After a failure the others are still written; the last one is raised.
+        After a failure the others are still written; the last error is raised.
         """
         ...
 
     async def version(self, address: str) -> str | None:
-        """Return what names the present version of an object, or None if there is none."""
+        """Return an identifier of an object's present version, or None if there is no object."""
         ...
 
     async def put_if(
         self, address: str, data: bytes, version: str | None, *, vital: bool = False
     ) -> str:
-        """Write an object in the place of one version of it, and return the new version.
+        """Replace one version of an object, and return the new version.
 
-        With `version` None there must be no such object. Of several writers that know the same
-        version one succeeds. After `StoreFailed` it may have been written all the same.
+        With `version` None there must be no such object. Of several writers that replace the same
+        version, one succeeds. After `StoreFailed` the object may still have been written.
 
         Raises:
-            ObjectChanged: another version is there.
+            ObjectChanged: the object has another version.
         """
         ...
 
@@ -110,16 +110,16 @@ class Objects(Protocol):
         ...
 
     async def move(self, source: str, target: str) -> None:
-        """Give an object, or all objects below a folder, other addresses; nothing without any.
+        """Move an object, or all objects below a folder; do nothing if there is none.
 
-        There must be no objects at `target`. Stores that cannot move copy first and delete then.
+        There must be no objects at `target`. Stores that cannot move copy first, then delete.
         """
         ...
 
     async def make_durable(self, address: str) -> None:
         """Have an object, or all objects below a folder, survive a power cut.
 
-        To be called before a row that names it is committed; slow, as it waits for the disk. Raises
+        Call it before a row that names the object is committed; it waits for the disk. Raises
         `ObjectMissing` if there is nothing.
         """
         ...
@@ -141,7 +141,7 @@ class Objects(Protocol):
         ...
 
     async def delete_all(self, addresses: Collection[str]) -> None:
-        """Delete objects that exist, as many as can be; the last failure is raised."""
+        """Delete objects that exist, as many as possible; the last error is raised."""
         ...
 
     async def addresses(self, prefix: str) -> list[str]:

@@ -4,8 +4,8 @@ Files that are being received stay behind, and so does the installation key: it 
 the rest is there (`storage.installation_key`). Nothing is removed, neither here nor there.
 
 A copy that was interrupted is repeated: objects that the target has with the same size are left
-out. Sources and segments never change under their address; of all others, which are small, the
-bytes are compared too. When all are copied, both stores are listed again, until a pass has nothing
+out. Sources and segments never change under their address; all others are small, and their bytes
+are compared too. When all are copied, both stores are listed again, until a pass has nothing
 left to copy: objects that were added or deleted meanwhile cost another pass.
 """
 
@@ -32,7 +32,7 @@ _ROOMS: Final = ("slates", _SOURCES, "videos", "live", TRASH)
 # Each may hold an object of `PIECE_BYTES` in memory; segments have 1 to 4 MB.
 _AT_ONCE: Final = 8
 _LARGE_AT_ONCE: Final = 2  # of larger ones; each is sent in pieces, two at a time
-# The first copies, the second finds nothing left unless API processes went on receiving files.
+# The first copies, the second finds nothing left unless API processes received more files.
 _PASSES: Final = 5
 # Written through now and then: syncing all of a large installation at once would take minutes.
 _SYNC_BYTES: Final = 1 << 30
@@ -49,7 +49,7 @@ class CopyProgress(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ObjectsCopy(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of a copy: objects in both stores, copied ones, and those of the target only."""
+    """The result of a copy: objects in both stores, copied ones, and `more` in the target only."""
 
     objects: int
     bytes: int
@@ -88,16 +88,20 @@ class CopyWay(Protocol):
         ...
 
     async def copy(self, address: str, size: int) -> None:
-        """Copy an object, and replace any that has the address.
+        """Copy an object of `size` bytes, and replace any that has the address.
 
         Raises:
-            ObjectMissing: it is gone.
+            ObjectMissing: the object is gone.
             StoreFull, StoreFailed: one of the stores failed.
         """
         ...
 
     async def settle(self) -> None:
-        """Make all copied objects survive a power cut."""
+        """Make all copied objects survive a power cut.
+
+        Raises:
+            StoreFailed: the disk failed.
+        """
         ...
 
 
@@ -158,7 +162,7 @@ async def copy_objects(
 ) -> ObjectsCopy:
     """Copy all objects that the target of a way lacks; `report` is called after each object.
 
-    Nothing but API processes may use the source meanwhile, and nothing at all the target.
+    Meanwhile only API processes may use the source, and nothing may use the target.
 
     Raises:
         StoreFull, StoreFailed: a store failed, or the source goes on changing. What was copied
@@ -166,18 +170,18 @@ async def copy_objects(
     """
     copied = copied_bytes = 0
     for number in range(_PASSES):
-        done = _Pass(way, report, compares=number == 0)
-        await done.run()
+        copy_pass = _Pass(way, report, compares=number == 0)
+        await copy_pass.run()
         await way.settle()
-        copied += done.copied
-        copied_bytes += done.copied_bytes
-        if not done.copied:
+        copied += copy_pass.copied
+        copied_bytes += copy_pass.copied_bytes
+        if not copy_pass.copied:
             return ObjectsCopy(
-                objects=done.objects,
-                bytes=done.bytes,
+                objects=copy_pass.objects,
+                bytes=copy_pass.bytes,
                 copied=copied,
                 copied_bytes=copied_bytes,
-                more=done.more,
+                more=copy_pass.more,
             )
     raise StoreFailed("the media", "they change faster than they can be copied")
 
@@ -191,8 +195,8 @@ class _Pass:
         self._way = way
         self._report = report
         self._compares = compares
-        self._found = self._find()
-        self._finding = asyncio.Lock()
+        self._entries = self._list_entries()
+        self._entries_lock = asyncio.Lock()
         self._large = asyncio.Semaphore(_LARGE_AT_ONCE)
         self._failures: list[StorageError] = []
         self._folders = self._of_folders = 0
@@ -200,7 +204,7 @@ class _Pass:
 
     async def run(self) -> None:
         """Copy; after a failure, finish the copies in progress and start no others."""
-        async with aclosing(self._found), asyncio.TaskGroup() as group:
+        async with aclosing(self._entries), asyncio.TaskGroup() as group:
             for _ in range(_AT_ONCE):
                 group.create_task(self._work())
         if self._failures:
@@ -209,17 +213,17 @@ class _Pass:
     async def _work(self) -> None:
         try:
             while not self._failures:
-                async with self._finding:
-                    found = await anext(self._found, None)
-                if found is None:
+                async with self._entries_lock:
+                    entry = await anext(self._entries, None)
+                if entry is None:
                     return
-                await self._carry(*found)
+                await self._copy(*entry)
         except StorageError as error:
             self._failures.append(error)
 
-    async def _carry(self, address: str, size: int, there: int | None) -> None:
+    async def _copy(self, address: str, size: int, target_size: int | None) -> None:
         try:
-            if size != there or not await self._is_same(address, size):
+            if size != target_size or not await self._is_same(address, size):
                 if size > PIECE_BYTES:
                     async with self._large:
                         await self._way.copy(address, size)
@@ -247,10 +251,10 @@ class _Pass:
             return True
         return await self._way.source.get(address) == await self._way.target.get(address)
 
-    async def _find(self) -> AsyncGenerator[tuple[str, int, int | None], None]:
-        """Yield the source's objects with their sizes, and those of the target's.
+    async def _list_entries(self) -> AsyncGenerator[tuple[str, int, int | None], None]:
+        """Yield each object of the source: its address, its size, and its size in the target.
 
-        One folder's are in memory at a time, of a video or of all runs of a stream.
+        Only one folder's are in memory at a time: those of a video, or of all runs of a stream.
         """
         source, target = self._way.source, self._way.target
         folders: list[str] = []
@@ -259,10 +263,12 @@ class _Pass:
             folders += [each for name in sorted(names) if is_address(each := f"{room}/{name}")]
         self._of_folders = len(folders)
         for folder in folders:
-            wanted = await source.sizes(folder)
-            there = await target.sizes(folder)
-            for address, size in wanted.items():
+            source_sizes = await source.sizes(folder)
+            target_sizes = await target.sizes(folder)
+            for address, size in source_sizes.items():
                 if not is_arriving(address):
-                    yield address, size, there.get(address)
-            self.more += sum(1 for each in there if each not in wanted and not is_arriving(each))
+                    yield address, size, target_sizes.get(address)
+            self.more += sum(
+                1 for each in target_sizes if each not in source_sizes and not is_arriving(each)
+            )
             self._folders += 1

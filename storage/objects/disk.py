@@ -4,7 +4,7 @@ A write goes to a temporary file of this process and is renamed into place, so a
 partial object. A written object survives the death of the process (the kernel holds it) but not
 always a power cut, after which a file may be short or empty, unless `make_durable` was called. That
 is for objects that a row is about to name: uploaded files, the media of videos, pictures of owners.
-Of a live run nothing is synced: its state alone is worthless without the segments that it names,
+Nothing of a live run is synced: its state alone is worthless without the segments that it names,
 and syncing these would make every step wait for the disk. Code that reads a run back after a start
 compares sizes.
 
@@ -75,7 +75,7 @@ class DiskObjects:
         self._own, self._lock = self._claim()
         self._numbers = count()
         self._reserve = Reserve(self._own / "reserve", reserve_bytes)
-        self._comparing = threading.Lock()  # from a look at a version to its replacement
+        self._comparing = threading.Lock()  # from reading a version to replacing it
         self.threads = FILES
 
     def using(self, threads: DiskThreads) -> "DiskObjects":
@@ -103,7 +103,7 @@ class DiskObjects:
         return self.root / checked(address)
 
     def temporary(self) -> Path:
-        """Return a new path for a temporary file, which goes with this process."""
+        """Return a new path for a temporary file, which is deleted with this process."""
         return self._own / str(next(self._numbers))
 
     # -- files (see `storage.objects.store.MediaStore`) -------------------------------------------
@@ -124,7 +124,7 @@ class DiskObjects:
         return str(self.root)
 
     def placing(self, address: str) -> Callable[[int, Path], Path]:
-        """Return what renames a received file to its object, and returns its path."""
+        """Return a function that renames a received file to its object, and returns its path."""
         target = self.path(address)
 
         def place(file: int, path: Path) -> Path:
@@ -134,7 +134,7 @@ class DiskObjects:
         return place
 
     async def send(self, path: Path, address: str) -> None:
-        """Make a file's bytes an object, without a copy of them where the disk has links."""
+        """Make a file an object: by a hard link, or by a copy if the disk has no links."""
         target = self.path(address)
         link = partial(self._link, path, target, threading.Event())
         await self._run(address, link)
@@ -151,12 +151,12 @@ class DiskObjects:
         yield self.path(address)
 
     def is_unchanged(self, address: str, stat: ObjectStat) -> bool:
-        """Return whether an object's file is as `stat` said."""
+        """Return whether an object's file still matches `stat`."""
         try:
-            found = self.path(address).stat()
+            file_stat = self.path(address).stat()
         except (FileNotFoundError, NotADirectoryError):
             return False
-        return _stat(found) == stat
+        return _stat(file_stat) == stat
 
     # -- objects ----------------------------------------------------------------------------------
 
@@ -165,7 +165,7 @@ class DiskObjects:
         await self.put_all({address: data}, vital=vital)
 
     async def put_all(self, objects: Mapping[str, bytes], *, vital: bool = False) -> None:
-        """Write objects by address, one after the other, as many as can be (see `Objects`)."""
+        """Write objects by address, one after the other, as many as possible (see `Objects`)."""
         # A write that timed out must not finish later and replace a newer one.
         given_up = threading.Event()
 
@@ -179,16 +179,16 @@ class DiskObjects:
             raise
 
     async def version(self, address: str) -> str | None:
-        """Return what names the present version of an object, or None if there is none."""
+        """Return an identifier of an object's present version, or None if there is no object."""
         return await self._run(address, partial(_version, self.path(address)))
 
     async def put_if(
         self, address: str, data: bytes, version: str | None, *, vital: bool = False
     ) -> str:
-        """Write an object in the place of one version of it (see `Objects`).
+        """Replace one version of an object (see `Objects`).
 
-        Writers of other processes are not noticed between the look and the write: one process
-        writes runs to a folder.
+        A write of another process between the comparison and the write goes unnoticed: only one
+        process writes runs to a folder.
         """
         path = self.path(address)
         given_up = threading.Event()
@@ -201,13 +201,13 @@ class DiskObjects:
                 return _version(path)
 
         try:
-            written = await self._run(address, put)
+            new_version = await self._run(address, put)
         except BaseException:
             given_up.set()
             raise
-        if written is None:
+        if new_version is None:
             raise ObjectChanged(address)
-        return written
+        return new_version
 
     async def link(self, source: str, target: str) -> None:
         """Give an object a second address, replacing any object there (see `Objects`)."""
@@ -220,7 +220,7 @@ class DiskObjects:
             raise
 
     async def move(self, source: str, target: str) -> None:
-        """Give an object, or all objects below a folder, other addresses (see `Objects`)."""
+        """Move an object, or all objects below a folder (see `Objects`)."""
         await self._run(source, partial(_move, self.path(source), self.path(target)))
 
     async def make_durable(self, address: str) -> None:
@@ -250,17 +250,17 @@ class DiskObjects:
     async def stat(self, address: str) -> ObjectStat | None:
         """Return the size and age of an object, or None if there is none."""
         try:
-            found = await self._run(address, self.path(address).stat)
+            file_stat = await self._run(address, self.path(address).stat)
         except ObjectMissing:
             return None
-        return _stat(found)
+        return _stat(file_stat)
 
     async def delete(self, address: str) -> None:
         """Delete an object, if it exists."""
         await self.delete_all((address,))
 
     async def delete_all(self, addresses: Collection[str]) -> None:
-        """Delete objects that exist, as many as can be (see `Objects`)."""
+        """Delete objects that exist, as many as possible (see `Objects`)."""
         await self._run_all(addresses, lambda address: self.path(address).unlink(missing_ok=True))
 
     async def addresses(self, prefix: str) -> list[str]:
@@ -290,7 +290,7 @@ class DiskObjects:
         await self._run(prefix, partial(_remove_tree, self.path(prefix)))
 
     async def check(self, *, min_free_bytes: int = 0, thorough: bool = False) -> None:
-        """Check that the disk is there and has room, or (`thorough`) can be written and read.
+        """Check that the disk is there and has room, and (`thorough`) can be written and read.
 
         Raises:
             StoreFull: less than `min_free_bytes` are free.
@@ -380,19 +380,19 @@ class DiskObjects:
                 temporary.unlink(missing_ok=True)
 
     def _addresses(self, folder: Path) -> list[str]:
-        found: list[str] = []
+        addresses: list[str] = []
         for place, _, names in os.walk(folder):
             below = Path(place).relative_to(self.root).as_posix()
-            found += [f"{below}/{name}" for name in names]
-        return sorted(found)
+            addresses += [f"{below}/{name}" for name in names]
+        return sorted(addresses)
 
     def _sizes(self, folder: Path) -> dict[str, int]:
-        found: dict[str, int] = {}
+        sizes: dict[str, int] = {}
         for address in self._addresses(folder):
             with contextlib.suppress(FileNotFoundError):  # it was deleted just now
                 if is_address(address):
-                    found[address] = (self.root / address).stat().st_size
-        return found
+                    sizes[address] = (self.root / address).stat().st_size
+        return sizes
 
     def _remove_abandoned(self) -> None:
         for folder in (self.root / _TEMPORARIES).iterdir():
@@ -416,16 +416,16 @@ class DiskObjects:
             os.close(lock)
 
 
-def _stat(found: os.stat_result) -> ObjectStat:
-    return ObjectStat(size=found.st_size, modified_us=found.st_mtime_ns // 1000)
+def _stat(file_stat: os.stat_result) -> ObjectStat:
+    return ObjectStat(size=file_stat.st_size, modified_us=file_stat.st_mtime_ns // 1000)
 
 
 def _version(path: Path) -> str | None:
     try:
-        found = path.stat()
+        file_stat = path.stat()
     except (FileNotFoundError, NotADirectoryError):
         return None
-    return f"{found.st_ino}-{found.st_mtime_ns}"
+    return f"{file_stat.st_ino}-{file_stat.st_mtime_ns}"
 
 
 def _read(path: Path) -> bytes | None:

@@ -1,8 +1,8 @@
 """Files that survive a power cut: written through to the disk before a row names them.
 
 A rename is on the disk once the directory is, and a file's bytes once the file is; without either,
-a row that was committed may name a file that is missing, empty or short after a power cut. What is
-committed first and what survives is the file system's choice otherwise.
+a row that was committed may name a file that is missing, empty or short after a power cut. The file
+system chooses the order of writes that are not synced.
 
 Only callers that are about to commit a row use this. Live segments are not synced one by one: each
 would make its step wait for the disk. A power cut costs a run what the kernel had not written yet,
@@ -24,7 +24,7 @@ _LIBC: Final = ctypes.CDLL(None, use_errno=True)
 def place_file(file: int, source: Path, target: Path, root: Path) -> None:
     """Move the open file at `source` to `target` below `root`; then it survives a power cut.
 
-    Its bytes are synced before the rename: no moment has a short file at the new place.
+    `file` is its descriptor. Its bytes are synced before the rename, so `target` is never short.
 
     Raises:
         OSError: the disk failed.
@@ -48,7 +48,7 @@ def sync_file(path: Path, root: Path) -> None:
 def sync_tree(root: Path) -> None:
     """Have all that was written to the file system of `root` survive a power cut.
 
-    For many files: their folders, too, take one pass instead of one for each file.
+    For many files: one call syncs them and their folders, instead of one for each file.
 
     Raises:
         OSError: the disk failed.

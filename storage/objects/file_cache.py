@@ -22,15 +22,15 @@ __all__ = ["FileCache", "MakeRoom"]
 _CHANGING_SECONDS: Final = 2.0
 
 MakeRoom = Callable[[int], Awaitable[None]]
-"""Deletes copies so that one of so many bytes fits."""
+"""Deletes copies so that one more of so many bytes fits."""
 
 
 class FileCache:
     """The copies below `root`, of at most `most_bytes`, which `threads` delete.
 
-    `copy` writes an object to a path, replacing any file there, and returns its size; before that
-    it asks for room. It raises what its store raises. Copies of objects that `may_change` are made
-    anew after 2 s.
+    `copy` writes an object to a path, replacing any file there, and returns its size in bytes; it
+    calls its `MakeRoom` before that. It raises what its store raises. Copies of objects that
+    `may_change` are made again after 2 s.
     """
 
     def __init__(
@@ -56,7 +56,11 @@ class FileCache:
 
     @asynccontextmanager
     async def lend(self, address: str) -> AsyncGenerator[Path, None]:
-        """Return a context with an object's copy, made now if there is none, which stays."""
+        """Return a context with an object's copy, made now if there is none, and not displaced.
+
+        Raises:
+            StorageError: on entry; the object cannot be copied.
+        """
         self._lent[address] += 1
         try:
             await self._fetch(address)
@@ -69,7 +73,7 @@ class FileCache:
     async def add(self, address: str, path: Path) -> None:
         """Make the file at `path`, of the same file system, the copy of an object as well.
 
-        A file of more than a quarter of the bound is not taken: it would cost too many others.
+        A file of more than a quarter of the bound is not added: it would displace too many others.
 
         Raises:
             OSError: the file system has no links, or failed.
@@ -89,8 +93,8 @@ class FileCache:
 
     async def drop_tree(self, prefix: str) -> None:
         """Delete the copies of all objects below a folder's address."""
-        known = (*self._sizes, *self._copying)
-        await self.drop([each for each in known if each.startswith(f"{prefix}/")])
+        addresses = (*self._sizes, *self._copying)
+        await self.drop([each for each in addresses if each.startswith(f"{prefix}/")])
 
     async def _fetch(self, address: str) -> None:
         while address not in self._sizes:
@@ -104,13 +108,13 @@ class FileCache:
 
     async def _make(self, address: str) -> None:
         """Make a copy; waiting callers get its error, or retry if this caller is cancelled."""
-        made = self._copying[address] = asyncio.get_running_loop().create_future()
+        copying = self._copying[address] = asyncio.get_running_loop().create_future()
         size: int | None = None
         try:
             size = await self._copy(address, self.root / address, self._make_room)
         except StorageError as error:
-            made.set_exception(error)
-            made.exception()  # marks it as retrieved: there may be no waiter
+            copying.set_exception(error)
+            copying.exception()  # marks it as retrieved: there may be no waiter
             raise
         finally:
             del self._copying[address]
@@ -119,19 +123,19 @@ class FileCache:
             else:
                 self._remember(address, size)
             self._outdated.discard(address)
-            if not made.done():
-                made.set_result(None)
+            if not copying.done():
+                copying.set_result(None)
 
     async def _make_room(self, size: int) -> None:
         """Delete the oldest copies that are not lent, to make room for `size` bytes."""
         surplus: list[str] = []
-        left = self._bytes + size
-        for each, its_size in self._sizes.items():
-            if left <= self._most:
+        total = self._bytes + size
+        for address, copy_size in self._sizes.items():
+            if total <= self._most:
                 break
-            if each not in self._lent:
-                surplus.append(each)
-                left -= its_size
+            if address not in self._lent:
+                surplus.append(address)
+                total -= copy_size
         await self._delete(surplus)
 
     def _remember(self, address: str, size: int) -> None:
@@ -147,19 +151,19 @@ class FileCache:
 
     def _begin_delete(self, addresses: Collection[str]) -> "asyncio.Future[None]":
         """Forget copies and delete their files; a new copy waits until the old file is deleted."""
-        for each in addresses:
-            self._bytes -= self._sizes.pop(each, 0)
-        paths = [self.root / each for each in addresses]
+        for address in addresses:
+            self._bytes -= self._sizes.pop(address, 0)
+        paths = [self.root / address for address in addresses]
         deleting = self._threads.submit(partial(_unlink, paths))
-        for each in addresses:
-            self._deleting[each] = deleting
-        deleting.add_done_callback(partial(self._deleted, addresses))
+        for address in addresses:
+            self._deleting[address] = deleting
+        deleting.add_done_callback(partial(self._on_deleted, addresses))
         return deleting
 
-    def _deleted(self, addresses: Collection[str], deleting: "asyncio.Future[None]") -> None:
-        for each in addresses:
-            if self._deleting.get(each) is deleting:
-                del self._deleting[each]
+    def _on_deleted(self, addresses: Collection[str], deleting: "asyncio.Future[None]") -> None:
+        for address in addresses:
+            if self._deleting.get(address) is deleting:
+                del self._deleting[address]
         if not deleting.cancelled():
             deleting.exception()  # such a file is replaced by the next copy
 

@@ -112,7 +112,7 @@ class IncomingFile:
     async def keep(self, address: str) -> None:
         """Turn the file into the object at `address`, which must not exist.
 
-        Then it survives a power cut.
+        The object survives a power cut.
 
         Raises:
             StoreFull: as in `write`.

@@ -20,7 +20,10 @@ T = TypeVar("T")
 
 
 class ReadOnlyObjects:
-    """The objects below `root`, as `storage.objects.disk` stores them."""
+    """The objects below `root`, as `storage.objects.disk` stores them.
+
+    Every call may raise `BadAddress` and `StoreFailed`.
+    """
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -43,10 +46,10 @@ class ReadOnlyObjects:
 
     async def get(self, address: str) -> bytes:
         """Return the bytes of an object, or raise `ObjectMissing`."""
-        found = await self._run(address, Path.read_bytes, None)
-        if found is None:
+        data = await self._run(address, Path.read_bytes, None)
+        if data is None:
             raise ObjectMissing(address)
-        return found
+        return data
 
     async def size(self, prefix: str) -> int:
         """Return the size in bytes of an object or a folder; hard links count in full."""
@@ -82,8 +85,8 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _stat(path: Path) -> ObjectStat:
-    found = path.stat()
-    return ObjectStat(size=found.st_size, modified_us=found.st_mtime_ns // 1000)
+    file_stat = path.stat()
+    return ObjectStat(size=file_stat.st_size, modified_us=file_stat.st_mtime_ns // 1000)
 
 
 def _size(path: Path) -> int:

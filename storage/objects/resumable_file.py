@@ -54,9 +54,9 @@ class ResumableFile:
     `position` is the offset of the next byte.
     """
 
-    # The catalog learns so often how many bytes are safe: a sync each, and a progress message.
+    # How often the catalog records how many bytes are safe, which takes a sync.
     save_seconds: Final = 1.0
-    # Of an upload in pieces (`storage.objects.upload_pieces`).
+    # Only an upload in pieces has any (`storage.objects.upload_pieces`).
     unrecorded: Final = ()
 
     def __init__(
@@ -114,11 +114,11 @@ class ResumableFile:
 
     @property
     def written(self) -> int:
-        """The bytes that are in the file, without those still in memory."""
+        """The number of bytes that are in the file, without those still in memory."""
         return self._written
 
     async def sync(self) -> int:
-        """Make the written bytes survive a power cut; return how many they are.
+        """Make the written bytes survive a power cut; return their number.
 
         Raises:
             StoreFailed: the disk failed.
@@ -129,7 +129,7 @@ class ResumableFile:
         """Do nothing: there are no pieces that rows name."""
 
     async def gather(self) -> int:
-        """Return the size of the file: all its bytes are in it."""
+        """Return the size of the file in bytes: all of them are in it already."""
         return self.size()
 
     async def keep(self, address: str) -> None:
@@ -147,7 +147,7 @@ class ResumableFile:
             await self._objects.send(self.path, address)
 
     async def remove_remains(self) -> None:
-        """Delete the file where it was kept as an object elsewhere, and a row names that.
+        """Delete the file if `keep` stored a copy of it elsewhere, once a row names that copy.
 
         Raises:
             StoreFailed: the disk failed.
@@ -225,7 +225,7 @@ class ResumableFile:
 def _lock(home: Path, final: Path) -> tuple[Path, int] | None:
     """Open and lock the file at either path; create it if there is none.
 
-    Return None if another writer holds it, or if it was moved meanwhile.
+    Return None if another writer holds the lock, or if the file was moved meanwhile.
     """
     home.parent.mkdir(parents=True, exist_ok=True)
     moved = not home.exists() and final.exists()
@@ -234,17 +234,17 @@ def _lock(home: Path, final: Path) -> tuple[Path, int] | None:
         file = os.open(place, os.O_RDWR | os.O_CLOEXEC | (0 if moved else os.O_CREAT), 0o600)
     except FileNotFoundError:
         return None
-    held = False
+    is_locked = False
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        found = os.fstat(file)
-        held = os.path.samestat(found, place.stat())
+        file_stat = os.fstat(file)
+        is_locked = os.path.samestat(file_stat, place.stat())
     except (BlockingIOError, FileNotFoundError):
-        held = False
+        is_locked = False
     finally:
-        if not held:
+        if not is_locked:
             os.close(file)
-    return (place, file) if held else None
+    return (place, file) if is_locked else None
 
 
 @asynccontextmanager
@@ -268,13 +268,13 @@ async def open_resumable_file(
     home, final = objects.scratch.path(address), objects.scratch.path(final_address)
     clock = asyncio.get_running_loop().time
     until = clock() + wait_seconds
-    while (found := await in_thread(lambda: _lock(home, final), _SECONDS)) is None:
+    while (locked := await in_thread(lambda: _lock(home, final), _SECONDS)) is None:
         if clock() >= until:
             raise FileStillLocked
         await asyncio.sleep(_RETRY_SECONDS)
-    path, file = found
-    held = ResumableFile(objects, path, home, file, min_free_bytes=min_free_bytes)
+    path, file = locked
+    resumable = ResumableFile(objects, path, home, file, min_free_bytes=min_free_bytes)
     try:
-        yield held
+        yield resumable
     finally:
-        await held.close()
+        await resumable.close()

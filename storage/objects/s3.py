@@ -28,7 +28,7 @@ __all__ = ["S3Objects", "fetch_file"]
 log = logging.getLogger(__name__)
 
 _SOURCES: Final = "sources"
-# A poster that is not there is not asked for again for so long, as one that is.
+# How long an absent poster is not requested again: as long as a present one is cached.
 _ABSENT_SECONDS: Final = 2.0
 _MOST_ABSENT: Final = 10_000  # addresses of 60 bytes
 
@@ -59,7 +59,7 @@ class S3Objects(S3Bucket):
             threads=VIEWERS,
             may_change=_may_change,
         )
-        # Apart, so that a film that is being transcoded takes no room from viewers.
+        # Separate, so that a file that is being transcoded takes no room from viewers.
         self._lent = FileCache(
             scratch.temporary(), partial(self._copy, FILES), most_bytes=cache_bytes, threads=FILES
         )
@@ -86,10 +86,10 @@ class S3Objects(S3Bucket):
     async def put_if(
         self, address: str, data: bytes, version: str | None, *, vital: bool = False
     ) -> str:
-        """Write an object in the place of one version of it (see `Objects`)."""
-        written = await super().put_if(address, data, version, vital=vital)
+        """Replace one version of an object (see `Objects`)."""
+        new_version = await super().put_if(address, data, version, vital=vital)
         await self._drop([address])
-        return written
+        return new_version
 
     async def link(self, source: str, target: str) -> None:
         """Make a copy of an object, within the bucket (see `Objects`)."""
@@ -97,7 +97,7 @@ class S3Objects(S3Bucket):
         await self._drop([target])
 
     async def move(self, source: str, target: str) -> None:
-        """Copy an object or a folder to another address, and delete it then (see `Objects`).
+        """Copy an object or a folder to another address, then delete it (see `Objects`).
 
         Files that are being received are of no use elsewhere: they are deleted.
         """
@@ -123,24 +123,24 @@ class S3Objects(S3Bucket):
 
     async def addresses(self, prefix: str) -> list[str]:
         """Return the sorted addresses of all objects below `prefix`."""
-        found = await super().addresses(prefix)
+        addresses = await super().addresses(prefix)
         if not _may_arrive(prefix):
-            return found
+            return addresses
         arriving = [each for each in await self.scratch.addresses(prefix) if is_arriving(each)]
-        return sorted({*found, *arriving})
+        return sorted({*addresses, *arriving})
 
     async def folders(self, prefix: str) -> dict[str, int]:
         """Return the names of the folders below `prefix` with their last change."""
-        found = await super().folders(prefix)
+        folders = await super().folders(prefix)
         if _may_arrive(prefix):
             for name, changed_us in (await self.scratch.folders(prefix)).items():
-                found[name] = max(found.get(name, 0), changed_us)
-        return found
+                folders[name] = max(folders.get(name, 0), changed_us)
+        return folders
 
     async def folder_names(self, prefix: str) -> set[str]:
         """Return the names of the folders below `prefix`."""
-        found = await super().folder_names(prefix)
-        return found | (await self.scratch.folder_names(prefix) if _may_arrive(prefix) else set())
+        names = await super().folder_names(prefix)
+        return names | (await self.scratch.folder_names(prefix) if _may_arrive(prefix) else set())
 
     async def delete_tree(self, prefix: str) -> None:
         """Delete all objects below `prefix`."""
@@ -158,14 +158,14 @@ class S3Objects(S3Bucket):
     # -- files ------------------------------------------------------------------------------------
 
     def placing(self, address: str) -> None:
-        """Return None: a bucket is sent its objects."""
+        """Return None: objects are sent to a bucket."""
         checked(address)
 
     async def send(self, path: Path, address: str) -> None:
         """Send a received file to the bucket (see `MediaStore`)."""
         await super().send(path, address)
         try:
-            # Whoever transcodes it is most likely on this machine.
+            # It is most likely transcoded on this machine.
             await self._lent.add(address, path)
         except OSError as error:
             log.info("file not kept as a copy", extra={"cause": error.strerror})
@@ -234,7 +234,7 @@ async def fetch_file(
 ) -> int:
     """Write an object to a file, which gets the time of the object's last change; return its size.
 
-    It is written as `temporary`, which is there when `begin` learns the size, and renamed then.
+    The file is `temporary` until it is complete. `begin` gets the size once that file exists.
 
     Raises:
         ObjectMissing: there is no such object.
@@ -244,13 +244,13 @@ async def fetch_file(
     await on_disk(partial(_create, temporary))
     try:
 
-        async def learn(found: ObjectStat) -> None:
-            await begin(found.size)
+        async def begin_file(object_stat: ObjectStat) -> None:
+            await begin(object_stat.size)
 
         async def write(start: int, data: memoryview) -> None:
             await on_disk(partial(write_at, temporary, data, start))
 
-        stat = await bucket.receive(address, learn, write)
+        stat = await bucket.receive(address, begin_file, write)
         await on_disk(partial(_place, temporary, path, stat.modified_us))
     except BaseException:
         threads.submit(partial(temporary.unlink, missing_ok=True))

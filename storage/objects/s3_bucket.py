@@ -61,7 +61,7 @@ COPY_BYTES: Final = 5 << 30
 _PIECES_AT_ONCE: Final = 2
 _CHECK_BYTES: Final = 64
 _REGION: Final = "us-east-1"  # the client's default
-# What viewers get right from the bucket, by the ending of the name.
+# The media types that viewers get directly from the bucket, by the ending of the name.
 _TYPES: Final = {
     "m4s": "video/mp4",
     "mp4": "video/mp4",
@@ -118,7 +118,7 @@ class S3Bucket:
         self.origin = location.origin
         self._prefix = f"{location.prefix}/" if location.prefix else ""
         self._store = _open(location)
-        self._has_bare_tags = False  # what the server was found to understand last
+        self._has_bare_tags = False  # the form of tags that the server accepted last
         self._copy_bytes = copy_bytes
 
     async def put(self, address: str, data: bytes, *, vital: bool = False) -> None:
@@ -130,7 +130,7 @@ class S3Bucket:
         del vital  # a bucket keeps no reserve
 
         async def put(address: str) -> None:
-            sent = obstore.put_async(
+            request = obstore.put_async(
                 self._store,
                 self._key(address),
                 objects[address],
@@ -138,7 +138,7 @@ class S3Bucket:
                 chunk_size=PIECE_BYTES,
             )
             try:
-                await _answer(address, sent)
+                await _answer(address, request)
             except ObjectMissing as error:
                 raise StoreFailed(address, "there is no such bucket") from error
 
@@ -146,31 +146,31 @@ class S3Bucket:
 
     async def version(self, address: str) -> str | None:
         """Return the entity tag of an object, or None if there is none."""
-        found = await self._head(address)
-        return None if found is None else _tag(address, found["e_tag"])
+        meta = await self._head(address)
+        return None if meta is None else _tag(address, meta["e_tag"])
 
     async def put_if(
         self, address: str, data: bytes, version: str | None, *, vital: bool = False
     ) -> str:
-        """Write an object in the place of one version of it (see `Objects`)."""
+        """Replace one version of an object (see `Objects`)."""
         del vital  # a bucket keeps no reserve
         if version is None:
             return await self._put_if(address, data, "create")
-        # Ceph, and services made of it, know a tag only without its quotes.
+        # Ceph, and services built on it, accept a tag only without its quotes.
         forms = version, version.strip('"')
-        usual = self._has_bare_tags
+        is_bare = self._has_bare_tags
         try:
-            return await self._put_if(address, data, {"e_tag": forms[usual]})
+            return await self._put_if(address, data, {"e_tag": forms[is_bare]})
         except ObjectChanged:
             if await self.version(address) != version:
                 raise
         # It may be another server by now.
-        written = await self._put_if(address, data, {"e_tag": forms[not usual]})
-        self._has_bare_tags = not usual
-        return written
+        new_version = await self._put_if(address, data, {"e_tag": forms[not is_bare]})
+        self._has_bare_tags = not is_bare
+        return new_version
 
     async def _put_if(self, address: str, data: bytes, mode: "PutMode") -> str:
-        sent = obstore.put_async(
+        request = obstore.put_async(
             self._store,
             self._key(address),
             data,
@@ -179,7 +179,7 @@ class S3Bucket:
             use_multipart=False,
         )
         try:
-            return _tag(address, (await _answer(address, sent))["e_tag"])
+            return _tag(address, (await _answer(address, request))["e_tag"])
         except ObjectMissing as error:
             if mode != "create":  # it was deleted
                 raise ObjectChanged(address) from error
@@ -187,23 +187,23 @@ class S3Bucket:
 
     async def link(self, source: str, target: str) -> None:
         """Make a copy of an object, within the bucket (see `Objects`)."""
-        copied = obstore.copy_async(self._store, self._key(source), self._key(target))
-        await _answer(source, copied)
+        request = obstore.copy_async(self._store, self._key(source), self._key(target))
+        await _answer(source, request)
 
     async def move(self, source: str, target: str) -> None:
-        """Copy an object or a folder to another address, and delete it then (see `Objects`)."""
+        """Copy an object or a folder to another address, then delete it (see `Objects`)."""
         checked(target)
         stat = await self.stat(source)
-        found = await self.sizes(source) if stat is None else {source: stat.size}
+        sizes = await self.sizes(source) if stat is None else {source: stat.size}
 
-        async def copy_one(address: str) -> None:
+        async def copy_object(address: str) -> None:
             await self.link(address, target + address.removeprefix(source))
 
-        large = [each for each, size in found.items() if size > self._copy_bytes]
-        await do_each([each for each in found if each not in large], copy_one, at_once=_AT_ONCE)
+        large = [each for each, size in sizes.items() if size > self._copy_bytes]
+        await do_each([each for each in sizes if each not in large], copy_object, at_once=_AT_ONCE)
         for address in large:
-            await self._copy_large(address, target + address.removeprefix(source), found[address])
-        await self.delete_all(found)
+            await self._copy_large(address, target + address.removeprefix(source), sizes[address])
+        await self.delete_all(sizes)
 
     async def make_durable(self, address: str) -> None:
         """Check that an object or a folder exists: what was acknowledged is durable."""
@@ -214,28 +214,28 @@ class S3Bucket:
         """Return the bytes of an object, or raise `ObjectMissing`."""
 
         async def read() -> bytes:
-            found = await obstore.get_async(self._store, self._key(address))
-            return bytes(await found.bytes_async())
+            response = await obstore.get_async(self._store, self._key(address))
+            return bytes(await response.bytes_async())
 
         return await _answer(address, read())
 
     async def get_all(self, addresses: Collection[str]) -> list[bytes | None]:
         """Return the bytes of objects, None for those that do not exist."""
-        found: dict[str, bytes] = {}
+        data: dict[str, bytes] = {}
 
         async def read(address: str) -> None:
             try:
-                found[address] = await self.get(address)
+                data[address] = await self.get(address)
             except ObjectMissing:
                 return
 
         await do_each(addresses, read, at_once=_AT_ONCE)
-        return [found.get(address) for address in addresses]
+        return [data.get(address) for address in addresses]
 
     async def stat(self, address: str) -> ObjectStat | None:
         """Return the size and age of an object, or None if there is none."""
-        found = await self._head(address)
-        return None if found is None else _stat(found)
+        meta = await self._head(address)
+        return None if meta is None else _stat(meta)
 
     async def delete(self, address: str) -> None:
         """Delete an object, if it exists."""
@@ -246,8 +246,8 @@ class S3Bucket:
         if addresses:
             keys = [self._key(address) for address in addresses]
             # Deleting what is not there is no error in S3.
-            deleted = obstore.delete_async(self._store, keys)
-            await _answer(next(iter(addresses)), deleted, _MANY_SECONDS)
+            request = obstore.delete_async(self._store, keys)
+            await _answer(next(iter(addresses)), request, _MANY_SECONDS)
 
     async def addresses(self, prefix: str) -> list[str]:
         """Return the sorted addresses of all objects below `prefix`."""
@@ -263,27 +263,27 @@ class S3Bucket:
         That is the time of the newest object below the folder, in microseconds since the Unix
         epoch. All objects below `prefix` are listed.
         """
-        found: dict[str, int] = {}
+        changed_us: dict[str, int] = {}
         begin = len(prefix) + 1
         for each in await self._walk(prefix):
             name, slash, _ = each.address[begin:].partition("/")
             if slash:
-                found[name] = max(found.get(name, 0), each.modified_us)
-        return found
+                changed_us[name] = max(changed_us.get(name, 0), each.modified_us)
+        return changed_us
 
     async def folder_names(self, prefix: str) -> set[str]:
         """Return the names of the folders below `prefix`, which the server tells apart."""
-        listed = obstore.list_with_delimiter_async(  # pyright: ignore[reportUnknownMemberType]  # for tables, not used
+        request = obstore.list_with_delimiter_async(  # pyright: ignore[reportUnknownMemberType]  # for tables, not used
             self._store, f"{self._key(prefix)}/"
         )
-        found = await _answer(prefix, listed, _MANY_SECONDS)
-        return {each.rstrip("/").rpartition("/")[2] for each in found["common_prefixes"]}
+        listing = await _answer(prefix, request, _MANY_SECONDS)
+        return {each.rstrip("/").rpartition("/")[2] for each in listing["common_prefixes"]}
 
     async def size(self, prefix: str) -> int:
         """Return the size in bytes of an object or a folder."""
-        found = await self.stat(prefix)
-        if found is not None:
-            return found.size
+        stat = await self.stat(prefix)
+        if stat is not None:
+            return stat.size
         return sum(each.size for each in await self._walk(prefix))
 
     async def delete_tree(self, prefix: str) -> None:
@@ -291,10 +291,10 @@ class S3Bucket:
         await self.delete_all(await self.addresses(prefix))
 
     async def check(self, *, min_free_bytes: int = 0, thorough: bool = False) -> None:
-        """Check that the bucket answers, or (`thorough`) can be written; it is never full.
+        """Check that the bucket answers, and (`thorough`) can be written; it is never full.
 
         Raises:
-            StoreFailed: it does not, or cannot.
+            StoreFailed: it does not or cannot, or it has no installation key.
         """
         del min_free_bytes
         if await self.stat(INSTALLATION) is None:
@@ -310,14 +310,14 @@ class S3Bucket:
             await self.delete(address)
 
     async def send(self, path: Path, address: str) -> None:
-        """Write an object from a file, however large; it takes what the network takes.
+        """Write an object from a file of any size, without a limit of time.
 
         Raises:
             StoreFailed: the bucket or the disk failed.
         """
 
         async def put() -> None:
-            # It opens the file before there is anything to wait for.
+            # The call itself opens the file, before its result is awaited.
             await obstore.put_async(
                 self._store,
                 self._key(address),
@@ -338,58 +338,60 @@ class S3Bucket:
         begin: Callable[[ObjectStat], Awaitable[None]],
         write: Callable[[int, memoryview], Awaitable[None]],
     ) -> ObjectStat:
-        """Read an object, in pieces if it is large; `write` gets each with its offset.
+        """Read an object, in pieces if it is large; `write` gets each piece with its offset.
 
-        `begin` learns before that how large it is.
+        `begin` is called first, with the object's size and age.
 
         Raises:
             ObjectMissing: there is no such object.
             StoreFailed: the bucket failed.
         """
         key = self._key(address)
-        found = await _answer(address, obstore.get_async(self._store, key))
-        stat = _stat(found.meta)
+        response = await _answer(address, obstore.get_async(self._store, key))
+        stat = _stat(response.meta)
         await begin(stat)
 
-        async def piece(start: int) -> None:
+        async def fetch_piece(start: int) -> None:
             # A request's time-out counts until its last byte: a large object takes several.
             end = min(start + PIECE_BYTES, stat.size)
-            got = obstore.get_range_async(self._store, key, start=start, end=end)
-            await write(start, memoryview(await _answer(address, got, _PIECE_SECONDS)))
+            request = obstore.get_range_async(self._store, key, start=start, end=end)
+            await write(start, memoryview(await _answer(address, request, _PIECE_SECONDS)))
 
         if stat.size > PIECE_BYTES:
-            pieces = range(0, stat.size, PIECE_BYTES)
-            await do_each(pieces, piece, at_once=_PIECES_AT_ONCE)
+            starts = range(0, stat.size, PIECE_BYTES)
+            await do_each(starts, fetch_piece, at_once=_PIECES_AT_ONCE)
         else:
-            await write(0, memoryview(await _answer(address, found.bytes_async(), _PIECE_SECONDS)))
+            await write(
+                0, memoryview(await _answer(address, response.bytes_async(), _PIECE_SECONDS))
+            )
         return stat
 
     async def sign(self, address: str, method: Literal["GET", "HEAD"], seconds: float) -> str:
-        """Return an address by which anyone gets an object for so long, whether it exists or not.
+        """Return a URL at which anyone can get an object for some time; it need not exist yet.
 
         Raises:
-            StoreFailed: the credentials are not to be had.
+            StoreFailed: there are no credentials.
         """
         lifetime = timedelta(seconds=seconds)
-        signed = obstore.sign_async(self._store, method, self._key(address), lifetime)
-        return await _answer(address, signed)
+        request = obstore.sign_async(self._store, method, self._key(address), lifetime)
+        return await _answer(address, request)
 
     # -- helpers ----------------------------------------------------------------------------------
 
     async def _copy_large(self, source: str, target: str, size: int) -> None:
-        """Copy an object of `size` bytes through this process, a piece after the other.
+        """Copy an object of `size` bytes through this process, piece by piece.
 
-        The client has no call for a copy in parts within the bucket.
+        The client cannot copy in parts within the bucket.
         """
         key = self._key(source)
 
         async def pieces() -> AsyncGenerator[bytes]:
             for start in range(0, size, PIECE_BYTES):
                 end = min(start + PIECE_BYTES, size)
-                got = obstore.get_range_async(self._store, key, start=start, end=end)
-                yield bytes(await _answer(source, got, _PIECE_SECONDS))
+                request = obstore.get_range_async(self._store, key, start=start, end=end)
+                yield bytes(await _answer(source, request, _PIECE_SECONDS))
 
-        copied = obstore.put_async(
+        request = obstore.put_async(
             self._store,
             self._key(target),
             pieces(),
@@ -397,9 +399,9 @@ class S3Bucket:
             chunk_size=PIECE_BYTES,
             max_concurrency=_PIECES_AT_ONCE,
         )
-        await _answer(source, copied, None)
-        found = await self.stat(target)
-        if found is None or found.size != size:
+        await _answer(source, request, None)
+        stat = await self.stat(target)
+        if stat is None or stat.size != size:
             raise StoreFailed(target, "the copy has another size")
 
     async def _head(self, address: str) -> "ObjectMeta | None":
@@ -416,10 +418,10 @@ class S3Bucket:
         begin = len(self._prefix)
 
         async def walk() -> list[_Listed]:
-            found: list[_Listed] = []
-            async for some in self._list(prefix, _LISTED):
-                found += [_listed(each, begin) for each in some]
-            return found
+            listed: list[_Listed] = []
+            async for batch in self._list(prefix, _LISTED):
+                listed += [_listed(each, begin) for each in batch]
+            return listed
 
         return await _answer(prefix, walk(), _MANY_SECONDS)
 
@@ -429,12 +431,12 @@ class S3Bucket:
         )
 
     async def _has_any(self, prefix: str) -> bool:
-        async def first() -> bool:
-            async for some in self._list(prefix, 1):
-                return bool(some)
+        async def has_first() -> bool:
+            async for batch in self._list(prefix, 1):
+                return bool(batch)
             return False
 
-        return await _answer(prefix, first())
+        return await _answer(prefix, has_first())
 
 
 class _Listed(msgspec.Struct, frozen=True, gc=False):
@@ -484,7 +486,7 @@ def _attributes(address: str) -> "Attributes":
 
 
 def _reason(error: Exception) -> str:
-    """Return what happened, in a line: the client's text has dozens, with addresses."""
+    """Return the cause in one line: the client's text has dozens, and shows addresses."""
     if isinstance(error, PermissionDeniedError | UnauthenticatedError | PermissionError):
         return "the credentials do not allow it"
     status = _STATUS.search(str(error))

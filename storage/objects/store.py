@@ -28,7 +28,7 @@ class Scratch(Protocol):
         ...
 
     def temporary(self) -> Path:
-        """Return a new path for a temporary file, which goes with this process."""
+        """Return a new path for a temporary file, which is deleted with this process."""
         ...
 
 
@@ -42,7 +42,7 @@ class MediaStore(Objects, Protocol):
 
     @property
     def files(self) -> Path:
-        """The folder below which an object's file is, by its address, where there is one."""
+        """The folder below which the files of objects are, by address, as far as they exist."""
         ...
 
     @property
@@ -51,10 +51,10 @@ class MediaStore(Objects, Protocol):
         ...
 
     def placing(self, address: str) -> Callable[[int, Path], Path] | None:
-        """Return what makes a received file an object, or None: `send` does.
+        """Return a function that makes a received file an object; None if `send` must be used.
 
         It blocks, gets the file's descriptor and path, and returns its new path. The object
-        survives a power cut. It raises `OSError`; the file is where it was then.
+        survives a power cut. If it raises `OSError`, the file is at either path.
         """
         ...
 
@@ -67,28 +67,28 @@ class MediaStore(Objects, Protocol):
         ...
 
     def holding(self, address: str) -> AbstractAsyncContextManager[bool]:
-        """Return a context in which a copy of an object is below `files`; False without one.
+        """Return a context in which a copy of an object is below `files`; its value says if so.
 
-        A store whose files are the objects makes none. Entering it raises:
+        A store whose files are the objects makes no copy, and yields False.
 
         Raises:
-            StoreFull, StoreFailed: the object cannot be fetched.
+            StoreFull, StoreFailed: on entry; the object cannot be fetched.
         """
         ...
 
     def lend(self, address: str) -> AbstractAsyncContextManager[Path]:
         """Return a context with a file that has the bytes of an object, not to be changed.
 
-        A disk store does not look whether there is one. Entering it raises:
+        A disk store does not check that the object exists.
 
         Raises:
-            ObjectMissing: there is no such object.
-            StoreFull, StoreFailed: it cannot be fetched.
+            ObjectMissing: on entry; there is no such object.
+            StoreFull, StoreFailed: on entry; it cannot be fetched.
         """
         ...
 
     def is_unchanged(self, address: str, stat: ObjectStat) -> bool:
-        """Return whether an object is as `stat` said less than a second ago, as far as is known.
+        """Return whether an object still matches a `stat` from the last second, as far as is known.
 
         Raises:
             OSError: the disk failed.
@@ -100,7 +100,7 @@ class MediaStore(Objects, Protocol):
         ...
 
     async def check(self, *, min_free_bytes: int = 0, thorough: bool = False) -> None:
-        """Check that the store can be reached, or (`thorough`) written and read.
+        """Check that the store can be reached, and (`thorough`) written and read.
 
         Raises:
             StoreFull: less than `min_free_bytes` of this machine's disk are free.

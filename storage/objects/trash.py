@@ -1,6 +1,6 @@
 """The trash: objects that a cleanup took away, kept for some days so that they can be put back.
 
-`trash/20261122T161357Z/videos/HASH` is what lay at `videos/HASH` until the cleanup of that second
+`trash/20261122T161357Z/videos/HASH` is what was at `videos/HASH` until the cleanup of that second
 (UTC). A database that was restored from a backup has no rows of newer media, and a cleanup cannot
 distinguish these from orphans; an operator can, for some days. The owner's deletions and expired
 media do not go through the trash: owners rely on their removal.
@@ -24,7 +24,7 @@ class MovableObjects(Protocol):
     """A store whose objects can be moved."""
 
     async def move(self, source: str, target: str) -> None:
-        """Give an object, or all objects below a folder, other addresses."""
+        """Move an object, or all objects below a folder."""
         ...
 
 
@@ -45,7 +45,7 @@ class TrashStore(TrashFolders, Protocol):
 
 
 async def discard(objects: MovableObjects, address: str, now_us: int) -> None:
-    """Move an object, or all objects below a folder, to the trash; nothing happens without any.
+    """Move an object, or all objects below a folder, to the trash; do nothing if there is none.
 
     Raises:
         ObjectError: the store failed; the objects are where they were.
@@ -54,7 +54,7 @@ async def discard(objects: MovableObjects, address: str, now_us: int) -> None:
 
 
 async def find_trash(objects: TrashFolders) -> list[str]:
-    """Return the folders of the trash, oldest first; others below it are an operator's.
+    """Return the folders of cleanups in the trash, oldest first; other folders are left out.
 
     Raises:
         ObjectError: the store failed.
@@ -64,7 +64,7 @@ async def find_trash(objects: TrashFolders) -> list[str]:
 
 
 async def empty_trash(objects: TrashStore, until_us: int) -> int:
-    """Delete what was moved to the trash up to a time; return how many cleanups had moved it.
+    """Delete what was moved to the trash up to a time; return the number of deleted folders.
 
     What cannot be deleted does not stop the rest.
 

@@ -1,11 +1,12 @@
-"""Uploads of which any of several hosts takes the next bytes: each piece is an object of its own.
+"""Uploads that any of several hosts may continue: each piece is an object of its own.
 
 A piece is written once, under a random name; which pieces make up an upload is in the catalog. So a
-host that lost an upload to another, and does not know it yet, changes nothing: its pieces are in no
-row, and go with the upload. What a host had in memory when it died, the client sends again.
+host that lost an upload to another, and does not know it yet, changes nothing: no row names its
+pieces, and they are deleted with the upload. If a host dies, the client sends again what it had in
+memory.
 
-The process also keeps what passes through it in a file, so that it does not fetch it again when all
-has arrived. Nothing depends on that file: it goes with the process, or when the disk is nearly
+The process also keeps what passes through it in a file, so that it need not fetch it when all has
+arrived. Nothing depends on that file: it is deleted with the process, or when the disk is nearly
 full.
 """
 
@@ -46,7 +47,7 @@ log = logging.getLogger(__name__)
 # this host and on to the bucket, an upload gets 240 Mbit/s.
 PIECE_BYTES: Final = 8 << 20
 _FETCHED_AT_ONCE: Final = 4
-# A client that went away for longer has most likely gone on at another host, or gave up.
+# A client that went away for longer has most likely continued at another host, or given up.
 _IDLE_SECONDS: Final = 3600.0
 _TOKEN_BYTES: Final = 8
 
@@ -65,7 +66,7 @@ class UploadPiece(msgspec.Struct, frozen=True):
 
 
 class PieceRows(Protocol):
-    """What the catalog knows of the pieces (`storage.catalog.uploads.repository.Uploads`)."""
+    """The pieces in the catalog (`storage.catalog.uploads.repository.Uploads`)."""
 
     async def find_pieces(self, name: str) -> Sequence[UploadPiece]:
         """Return the pieces of an upload in their order."""
@@ -99,7 +100,7 @@ async def remove_upload(objects: DeletableObjects, name: str) -> None:
 
 
 class _LocalCopy:
-    """What of an upload passed through this process: the tokens of its pieces by their starts."""
+    """A file with those pieces of an upload that passed here; `tokens` are theirs, by start."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -108,9 +109,9 @@ class _LocalCopy:
         self.used = 0.0
 
     def forget(self, start: int = 0) -> None:
-        """Count the bytes from `start` on as not there."""
-        for each in [each for each in self.tokens if each >= start]:
-            del self.tokens[each]
+        """Forget the pieces from `start` on."""
+        for piece_start in [each for each in self.tokens if each >= start]:
+            del self.tokens[piece_start]
 
 
 class PiecewiseFile:
@@ -120,9 +121,9 @@ class PiecewiseFile:
     row yet. `path` has all bytes after `gather`.
     """
 
-    # Each piece costs a request: a host that dies loses as much.
+    # How often a piece is stored, which takes a request; a host that dies loses as much.
     save_seconds: Final = 2.0
-    # It has no address of its own, where an earlier process could have moved it.
+    # No earlier process can have moved it: it has no address of its own.
     is_relocated: Final = False
 
     def __init__(
@@ -150,11 +151,11 @@ class PiecewiseFile:
 
     @property
     def path(self) -> Path:
-        """Where the bytes are, after `gather`."""
+        """The file that has all bytes after `gather`."""
         return self._copy.path
 
     async def truncate(self, size: int, digest: Digest | None = None) -> int:
-        """Go on after `size` bytes, less if fewer are in rows; return how many.
+        """Continue after `size` bytes, less if fewer are in rows; return how many.
 
         Bytes written from now on are added to `digest`. Pieces without a row are given up.
 
@@ -207,22 +208,23 @@ class PiecewiseFile:
         self.unrecorded = ()
 
     async def gather(self) -> int:
-        """Have all recorded bytes in the file at `path`; return how many.
+        """Bring all recorded bytes into the file at `path`; return how many.
 
         What other hosts received is fetched.
 
         Raises:
             CatalogError: the catalog failed.
+            ObjectMissing: a piece is gone.
             StoreFull, StoreFailed: the bucket or this machine's disk failed.
         """
-        copy, known = self._copy, self._copy.tokens
+        copy, tokens = self._copy, self._copy.tokens
         pieces = await self._rows.find_pieces(self._name)
         size = 0
         for piece in pieces:
             if piece.start != size:
                 raise StoreFailed(upload(self._name), f"there is no piece at {size}")
             size = piece.end
-        missing = [each for each in pieces if known.get(each.start) != each.token]
+        missing = [each for each in pieces if tokens.get(each.start) != each.token]
         least = self._min_free_bytes and self._min_free_bytes + sum(each.size for each in missing)
         await in_thread(partial(_resize, copy.path, size, least))
         await do_each(missing, self._fetch, at_once=_FETCHED_AT_ONCE)
@@ -295,7 +297,7 @@ class UploadPieces:
     async def open(
         self, rows: PieceRows, name: str, *, wait_seconds: float
     ) -> AsyncGenerator[PiecewiseFile]:
-        """Open an upload for the length of the block, of which this process has one at a time.
+        """Open an upload for the length of the block; a process has it open once at a time.
 
         Raises:
             FileStillLocked: an earlier request of this process did not end within `wait_seconds`.
@@ -329,7 +331,7 @@ class UploadPieces:
         return self._objects.scratch
 
     async def _forget_idle(self, since: float) -> None:
-        """Delete local copies that were not used since a time."""
+        """Delete local copies that were not used since a time of the loop's clock."""
         idle = [
             name
             for name, copy in self._copies.items()
@@ -341,7 +343,7 @@ class UploadPieces:
 
 
 def _resize(path: Path, size: int, min_free_bytes: int) -> None:
-    """Give a file its size, if so much of the disk is free before; it is created if needed."""
+    """Set the size of a file, created if needed; raise ENOSPC if less of the disk is free."""
     check_free(path.parent, min_free_bytes)
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:

@@ -49,7 +49,7 @@ _TOLERANCE_US: Final = 1000
 
 
 class NotAvailable(StorageError):
-    """There are no media of a requested time; `available` are the times that there are media of.
+    """There are no media of a requested time; `available` holds the times that have media.
 
     These are times of recordings and of the live window, the newest first.
     """
@@ -102,7 +102,7 @@ async def find_source(
     """Return what a clip of the stream `hash_`, whose number is `stream`, is cut out of.
 
     Raises:
-        NotAvailable: no recording, and no live window, has all of the time.
+        NotAvailable: no recording, and no live window, covers the whole time.
         StorageError: the disk or the catalog failed.
     """
     # In this order: a recording that becomes a video meanwhile is found either way.
@@ -110,13 +110,13 @@ async def find_source(
         stream, wanted.from_us + _TOLERANCE_US, wanted.to_us - _TOLERANCE_US
     )
     if sources.recorded is not None:
-        source = await _of_video(objects, sources.recorded, wanted)
+        source = await _find_in_video(objects, sources.recorded, wanted)
         if source is not None:
             return source
     run = await newest_run(objects, hash_)
     available: list[TimeRange] = []
     if run is not None:
-        source, time = await _of_run(objects, run, sources.recording.get(run.run), wanted)
+        source, time = await _find_in_run(objects, run, sources.recording.get(run.run), wanted)
         if source is not None:
             return source
         available += [time] if time is not None else []
@@ -124,12 +124,12 @@ async def find_source(
     raise NotAvailable(available)
 
 
-async def _of_video(
+async def _find_in_video(
     objects: Objects, recorded: RecordedTime, wanted: TimeRange
 ) -> ClipSource | None:
     store = await RecordingStore.load(objects, recorded.hash)
     candidates = await store.find_steps(wanted)
-    steps = await FILES.run(partial(_overlapping, candidates, wanted))  # as in `_of_run`
+    steps = await FILES.run(partial(_overlapping, candidates, wanted))  # as in `_find_in_run`
     folder = video_media(recorded.hash, MEDIA)
     posters = recorded.posters
     if not steps:
@@ -144,16 +144,16 @@ async def _of_video(
     )
 
 
-async def _of_run(
+async def _find_in_run(
     objects: Objects, run: StoredRun, recording: PublicHash | None, wanted: TimeRange
 ) -> tuple[ClipSource | None, TimeRange | None]:
-    """Return the part of a run, and the time that there is of it; None where there is nothing.
+    """Return what to cut out of a run, None if it lacks the time; and the time that it has.
 
-    `recording` is the hash of its recording, if it is recorded: that has more than the live window.
+    `recording` is the hash of its recording, if any, which has more than the live window.
     """
     live = live_run(run.hash, run.run)
     if recording is None:
-        older = await _of_window(objects, run, wanted)
+        older = await _steps_of_window(objects, run, wanted)
         newest: Sequence[Step] = run.state.tail
         folders: tuple[str, ...] = (live,)
     else:
@@ -173,7 +173,7 @@ async def _of_run(
 class _OlderSteps(msgspec.Struct, frozen=True, kw_only=True):
     """The content of a log's pages: when they begin, and the steps around the requested time.
 
-    `since` is the number of the oldest step that may be part of a clip, `folders` have their media.
+    `since` is the number of the oldest step that may be part of a clip. `folders` have the media.
     """
 
     begin_us: int | None
@@ -182,7 +182,7 @@ class _OlderSteps(msgspec.Struct, frozen=True, kw_only=True):
     since: int = 0
 
 
-async def _of_window(objects: Objects, run: StoredRun, wanted: TimeRange) -> _OlderSteps:
+async def _steps_of_window(objects: Objects, run: StoredRun, wanted: TimeRange) -> _OlderSteps:
     """Return the steps in the live window of a run's log; media outside may be deleted soon."""
     state, log = run.state, run_log(objects, run.hash, run.run)
     newest = state.tail[0].sequence if state.tail else state.first
@@ -203,7 +203,7 @@ def _cut(
     folders: tuple[str, ...],
     wanted: TimeRange,
 ) -> tuple[ClipSource | None, TimeRange | None]:
-    """See `_of_run`; the media of the `newest` steps are in `folders`."""
+    """See `_find_in_run`; the media of the `newest` steps are in `folders`."""
     steps = (*older.steps, *newest)
     if not steps:
         return None, None
@@ -227,7 +227,7 @@ def _cut(
 
 
 def _overlapping(steps: Sequence[Step], wanted: TimeRange) -> tuple[Step, ...]:
-    """Return the steps from the first that ends after a time begins to the last before its end."""
+    """Return the steps from the first to the last that overlap a time."""
     times = [time_of(step) for step in steps]
     first = next(
         (n for n, time in enumerate(times) if time.to_us > wanted.from_us + _TOLERANCE_US),

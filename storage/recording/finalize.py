@@ -1,6 +1,6 @@
 """Turns the recording of an ended run into a video: playlists, posters, a row in the catalog.
 
-What clips share with it is here, too.
+`describe` and `link_posters` serve clips, too.
 """
 
 import logging
@@ -28,7 +28,7 @@ __all__ = ["MIN_TICKS", "RecordingFinisher", "describe", "finalize", "link_poste
 
 log = logging.getLogger(__name__)
 
-# Less than one usual segment is no programme, but the test of an encoder.
+# Less than one usual segment is the test of an encoder, not a programme.
 MIN_TICKS: Final = 2 * VIDEO_SCALE
 _POSTERS: Final = f"poster-{MEDIA}"
 
@@ -64,7 +64,7 @@ async def finalize(
 
     `run` is the run, if it still exists: its log has the steps that are in no page yet. A call
     that is interrupted can be repeated. What is dropped goes to the trash: a catalog from a backup
-    may have the recording of what has become a video since.
+    may still have a recording that has become a video since.
 
     Raises:
         StorageError: the disk or the catalog failed; the recording is unchanged.
@@ -88,9 +88,9 @@ async def finalize(
         return False
     playlists = await store.write_playlists()
     labels = await link_posters(objects, live_posters(row.stream), row.hash, _POSTERS)
-    made = describe(store, playlists, _POSTERS, labels)
+    description = describe(store, playlists, _POSTERS, labels)
     await objects.make_durable(video(row.hash))
-    if await catalog.finish(row, made, now_us(), name_of) is None:
+    if await catalog.finish(row, description, now_us(), name_of) is None:
         await objects.delete_tree(video(row.hash))
         return False
     return True

@@ -44,7 +44,7 @@ class TimeRange(msgspec.Struct, frozen=True, order=True):
 
 
 def time_of(step: Step) -> TimeRange:
-    """Return the time that a step shows: that of its longest picture, or of its sound alone."""
+    """Return the time that a step shows: that of its longest video, or of its audio alone."""
     rungs = [segment for name, segment in step.segments.items() if name != AUDIO_RENDITION]
     shown = max(rungs or step.segments.values(), key=lambda segment: segment.duration)
     return TimeRange(step.wall_us(shown.start), step.wall_us(shown.start + shown.duration))
@@ -70,7 +70,7 @@ class RecordingTotals(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def ticks(self) -> int:
-        """The length of the recording."""
+        """The length of the recording, in ticks."""
         return max(self.spans.values(), default=0)
 
     @property

@@ -353,12 +353,12 @@ class Recorder:
     async def _has_ended(self, row: RecordingRow, state: RunState | None, *, begun: bool) -> bool:
         """Return whether a run is over: it ended, was deleted, or a newer one began.
 
-        `begun`: something of it was recorded.
+        `begun` is True if any of it was recorded.
         """
         if state is not None and state.ended:
             return True
         newest = await newest_run(self._objects, row.stream)
         if newest is not None and newest.run != row.run:
             return state is not None or newest.run > row.run
-        # Without a state, another host may have just begun it, and stores its first one.
+        # Without a state, another host may have just begun the run, and not stored a state yet.
         return state is None and (begun or self._now_us() - row.created_us >= _BEGINNING_US)

@@ -48,7 +48,7 @@ __all__ = [
     "find_steps",
 ]
 
-# How often another host may write a page while this one does, which writes one in half a minute.
+# How many pages another host may write while this host writes one; both write one in half a minute.
 _ATTEMPTS: Final = 4
 # A bucket copies an object in a network's round trip, so that six hours of five renditions take
 # minutes instead of hours.
@@ -58,7 +58,7 @@ MEDIA: Final = "1-1"  # the folder below the video's: generation 1, attempt 1
 
 
 class ListedStep(msgspec.Struct, frozen=True, kw_only=True):
-    """A listed step, with the rungs of its run and the codecs that are known by rendition.
+    """A listed step, with the rungs of its run, and the known codecs by rendition.
 
     `folders` may have its media; the first one that has an object is used.
     """
@@ -86,7 +86,7 @@ class RecordingStore:
         self._objects = objects
         self._log = PageLog(objects, RecordingPage, lambda number: video_page(hash_, MEDIA, number))
         self._pages = 0
-        # Each as it is recorded, and as it was listed.
+        # Each step as it is recorded, and as it was listed.
         self._unwritten: list[tuple[Step, ListedStep]] = []
 
     @classmethod
@@ -101,14 +101,14 @@ class RecordingStore:
         return store
 
     async def _read_pages(self) -> None:
-        self.totals, self.closed, self._pages = RecordingTotals(), False, await self._count()
+        self.totals, self.closed, self._pages = RecordingTotals(), False, await self._count_pages()
         for number in reversed(range(self._pages)):
             page = await self._log.read(number)
             if page is not None:
                 self.totals, self.closed = page.totals, page.closed
                 break
 
-    async def _count(self) -> int:
+    async def _count_pages(self) -> int:
         """Return the number of pages; they are numbered from 0."""
         pages = await self._objects.addresses(video_pages(self.hash, MEDIA))
         numbers = [address.rpartition("/")[2].removesuffix(".json") for address in pages]
@@ -137,7 +137,7 @@ class RecordingStore:
         return await self.append_all((listed,))
 
     async def append_all(self, steps: Sequence[ListedStep]) -> StorageError | None:
-        """Link the media of steps that follow each other, some at a time (see `append`)."""
+        """Link the media of steps in their order, several at a time (see `append`)."""
         first: StorageError | None = None
         for start in range(0, len(steps), _STEPS_AT_ONCE):
             new = [
@@ -160,7 +160,7 @@ class RecordingStore:
         for name, segment in listed.step.segments.items():
             if segment.gap:
                 continue
-            error = errors.get(self._segment(listed, name))
+            error = errors.get(self._segment_address(listed, name))
             if error is not None:
                 lost[name] = error
             elif self.totals.inits.get(name) != segment.init:
@@ -178,25 +178,25 @@ class RecordingStore:
         """Link the segments of steps; return the errors by the addresses in the recording."""
         errors: dict[str, StorageError] = {}
 
-        async def link(wanted: tuple[ListedStep, str]) -> None:
-            listed, name = wanted
-            sequence, target = listed.step.sequence, self._segment(listed, name)
+        async def link(entry: tuple[ListedStep, str]) -> None:
+            listed, name = entry
+            sequence, target = listed.step.sequence, self._segment_address(listed, name)
             sources = [media_segment(folder, name, sequence) for folder in listed.folders]
             try:
                 await self._link_first(sources, target)
             except StorageError as error:
                 errors[target] = error
 
-        wanted = [
+        entries = [
             (listed, name)
             for listed in steps
             for name, segment in listed.step.segments.items()
             if not segment.gap
         ]
-        await do_each(wanted, link, at_once=_LINKS_AT_ONCE)
+        await do_each(entries, link, at_once=_LINKS_AT_ONCE)
         return errors
 
-    def _segment(self, listed: ListedStep, name: str) -> str:
+    def _segment_address(self, listed: ListedStep, name: str) -> str:
         return video_segment(self.hash, MEDIA, name, listed.step.sequence)
 
     async def _link_init(self, listed: ListedStep, name: str, init: int) -> int:
@@ -312,7 +312,7 @@ async def find_steps(
 ) -> list[Step]:
     """Return the steps of a log that overlap a time, and a few before and after.
 
-    `numbers` are those of the pages; not all are read.
+    `numbers` are those of its pages, of which only some are read.
 
     Raises:
         ObjectError: the disk failed.
@@ -337,7 +337,7 @@ async def _first_page(
         page = await log.read(middle)
         if page is not None and page.steps and time_of(page.steps[-1]).to_us <= from_us:
             low = middle + 1
-        else:  # one that cannot be read may as well be after it
+        else:  # a page that cannot be read counts as later
             high = middle
     return low
 
@@ -347,7 +347,7 @@ async def find_begin_us(
 ) -> int | None:
     """Return the wall-clock time at which the first step from the number `since` on begins.
 
-    None if no page has any.
+    None if no page has one.
 
     Raises:
         ObjectError: the disk failed.

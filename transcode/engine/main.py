@@ -155,11 +155,11 @@ def _enter_sandbox(limits: _Sandbox, input_bytes: int) -> None:
         deny_openings()
 
 
-def _read(kind: str, wanted: list[str], reports: ReportWriter) -> int:
+def _read(kind: str, orders: list[str], reports: ReportWriter) -> int:
     """Carry out an order for the file on standard input."""
     try:
         order_type = _ORDERS.get(kind, FileOrder)
-        make = msgspec.json.decode(wanted[0], type=order_type) if wanted else None
+        make = msgspec.json.decode(orders[0], type=order_type) if orders else None
         return _make(kind, make, sys.stdin.fileno(), reports)
     except (msgspec.MsgspecError, WireError) as error:
         sys.stderr.write(f"invalid order: {error}\n")

@@ -266,8 +266,8 @@ def _validator(headers: Mapping[str, str]) -> str | None:
     tag = headers.get("etag", "")
     if _STRONG_TAG.fullmatch(tag):
         return tag
-    changed, given = _parse_date(headers.get("last-modified")), _parse_date(headers.get("date"))
-    if changed is None or given is None or given - changed < _OLD_ENOUGH:
+    modified, sent = _parse_date(headers.get("last-modified")), _parse_date(headers.get("date"))
+    if modified is None or sent is None or sent - modified < _OLD_ENOUGH:
         return None
     return headers["last-modified"]
 

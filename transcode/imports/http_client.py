@@ -49,7 +49,7 @@ async def resolve_host(host: str, port: int) -> Sequence[str]:
     """
     loop = asyncio.get_running_loop()
     results = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return [str(place[0]) for *_, place in results]
+    return [str(sockaddr[0]) for *_, sockaddr in results]
 
 
 class _CheckedBackend(httpcore.AsyncNetworkBackend):
@@ -94,9 +94,8 @@ class _CheckedBackend(httpcore.AsyncNetworkBackend):
 class ImportClient:
     """An HTTP client for untrusted servers.
 
-    `allowed` are private networks that may be connected to all the same; `tls` verifies
-    certificates (None: with the system's authorities). A server must begin its response within
-    `answer_seconds`.
+    `allowed` are the private networks that may be connected to; `tls` verifies certificates (None:
+    with the system's authorities). A server must begin its response within `answer_seconds`.
     """
 
     def __init__(
@@ -162,8 +161,8 @@ class ImportClient:
     async def _verification(self) -> ssl.SSLContext:
         """Return what verifies certificates.
 
-        To load the system's authorities takes 20 ms of CPU, which most starts of a service are
-        spared.
+        Loading the system's authorities takes 20 ms of CPU, so it is done at the first HTTPS
+        request.
         """
         if self._tls is None:
             self._tls = await asyncio.to_thread(ssl.create_default_context)

@@ -1,7 +1,7 @@
 """Files fetched from addresses, as jobs: each becomes the source of its video.
 
 A file is downloaded to a partial file, which later attempts continue, and probed in a sandbox when
-it is whole, as an upload is. Then it is renamed to an address of the attempt's own, and one
+it is whole, as an upload is. Then it is renamed to an address that only this attempt uses, and one
 transaction gives it to the video. An attempt that lost its lease changes nothing, and removes what
 it put there.
 """
@@ -79,11 +79,12 @@ class _Idle(msgspec.Struct, frozen=True):
 class Importer:
     """Leases and does the jobs that fetch files.
 
-    At most `places` run at once, of one project as many as are free for others: one project's
-    imports leave places for those of another. `least_free` bytes of the disk stay free; `clock` is
-    monotonic, in seconds; leases last `lease_us` unless they are extended. An attempt that breaks
-    off while the store is not well by `health` does not count. `refuse_file` checks the quotas of a
-    project: before a download, when its size is known, and when the file has arrived.
+    At most `places` run at once, and of one project no more than are then free for others: one
+    project's imports leave places for those of another. `least_free` bytes of the disk stay free;
+    `clock` is monotonic, in seconds; leases last `lease_us` unless they are extended. An attempt
+    that breaks off while the store is not well according to `health` does not count. `refuse_file`
+    checks the quotas of a project: before a download, when its size is known, and when the file has
+    arrived.
     """
 
     def __init__(  # noqa: PLR0913  # the catalog's repositories and the environment, each by name
@@ -138,7 +139,7 @@ class Importer:
             now = context.clock()
             if busy and busy == self._idle.busy and now < self._idle.until:
                 return None
-            held = await context.jobs.lease(
+            job = await context.jobs.lease(
                 owner,
                 context.now_us(),
                 IMPORT,
@@ -146,12 +147,12 @@ class Importer:
                 after=self._last_project,
                 busy=busy,
             )
-            if held is None:
+            if job is None:
                 self._idle = _Idle(busy, now + _BUSY_PAUSE_SECONDS)
                 return None
-            self._last_project = held.project
-            self._running[held.project] += 1
-            return held
+            self._last_project = job.project
+            self._running[job.project] += 1
+            return job
 
     async def do(self, held: HeldJob) -> None:
         """Do a job that was leased here to its end (see `LeasedTask.run`), and free its place.
@@ -187,13 +188,13 @@ class ImportJob(LeasedTask[HeldJob, VideoFile]):
     )
     spent_reason: ClassVar = "The import broke off {} times and was given up."
 
-    def __init__(self, context: ImportContext, work: ImportWork, held: HeldJob) -> None:
-        facts = {"video": work.hash, "job": held.id, "attempt": held.attempt}
-        super().__init__(held, facts, context.clock, context.health)
+    def __init__(self, context: ImportContext, work: ImportWork, job: HeldJob) -> None:
+        facts = {"video": work.hash, "job": job.id, "attempt": job.attempt}
+        super().__init__(job, facts, context.clock, context.health)
         self._context = context
         self._work = work
-        self._source = addresses.imported_source(work.hash, held.attempt)
-        self._kept: str | None = None
+        self._source = addresses.imported_source(work.hash, job.attempt)
+        self._stored_source: str | None = None
         self._progress_recorded: float | None = None
         self._is_size_recorded = False
 
@@ -264,7 +265,7 @@ class ImportJob(LeasedTask[HeldJob, VideoFile]):
         """Give the file to the video; see `LeasedTask.finish`."""
         await self._context.imports.complete(self.held, outcome, self._context.now_us())
         log.info("imported", extra={**self.facts, "bytes": outcome.size})
-        self._kept = self._source
+        self._stored_source = self._source
 
     async def fail(self, reason: str) -> None:
         """See `LeasedTask.fail`."""
@@ -277,7 +278,7 @@ class ImportJob(LeasedTask[HeldJob, VideoFile]):
         hash_ = self._work.hash
         sources = {addresses.imported_source(hash_, each) for each in attempts}
         sources |= {addresses.partial_import(hash_, each) for each in (None, *attempts)}
-        await self._remove(sources - {self._kept})
+        await self._remove(sources - {self._stored_source})
 
     async def put_back(self, *, failed: bool) -> None:
         """See `LeasedTask.put_back`."""
@@ -312,9 +313,9 @@ class ImportJob(LeasedTask[HeldJob, VideoFile]):
             return
         self._progress_recorded = now
         try:
-            safe = await inflow.sync()
+            safe_bytes = await inflow.sync()
             await self._context.imports.progress(
-                self.held, safe, size, self._context.now_us(), validator=version.validator
+                self.held, safe_bytes, size, self._context.now_us(), validator=version.validator
             )
         except CatalogError as error:
             log.warning("progress not written", extra={**self.facts, "cause": str(error)})

@@ -93,8 +93,8 @@ async def open_partial_file(
 ) -> AsyncGenerator[PartialFile]:
     """Open the file of a video's import for the length of the block, with up to `received` bytes.
 
-    If a worker that lost its lease still holds it after `wait_seconds`, the attempt begins a file
-    of its own. The file stays when the block ends. `min_free_bytes` of the disk stay free.
+    If a worker that lost its lease still holds it after `wait_seconds`, the attempt begins a
+    separate file. The file stays when the block ends. `min_free_bytes` of the disk stay free.
 
     Raises:
         FileStillLocked: the attempt's own file is held, too.
@@ -111,8 +111,8 @@ async def open_partial_file(
         try:
             file = await stack.enter_async_context(open_file(addresses.partial_import(hash_)))
         except FileStillLocked:
-            own = addresses.partial_import(hash_, attempt)
-            file = await stack.enter_async_context(open_file(own))
+            own_address = addresses.partial_import(hash_, attempt)
+            file = await stack.enter_async_context(open_file(own_address))
             received = 0
         await file.truncate(received)
         yield PartialFile(file, max_bytes)

@@ -17,6 +17,6 @@ _slots: WeakKeyDictionary[AbstractEventLoop, asyncio.Semaphore] = WeakKeyDiction
 @asynccontextmanager
 async def probe_slot() -> AsyncGenerator[None, None]:
     """Wait for one of this event loop's `MAX_PROBES` slots and hold it within the block."""
-    places = _slots.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(MAX_PROBES))
-    async with places:
+    slots = _slots.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(MAX_PROBES))
+    async with slots:
         yield

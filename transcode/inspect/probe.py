@@ -1,7 +1,8 @@
 """Probes an uploaded file in a sandboxed engine.
 
-The probe of an upload gets a few seconds, and as many before that to wait for a slot. That of a
-worker may take as long as it reads: a recording of 20 GB that was never closed is read to its end.
+The probe of an upload gets a few seconds, and as many before that to wait for a slot. The probe of
+a worker may take as long as it reads: a recording of 20 GB that was never closed is read to its
+end.
 """
 
 import asyncio
@@ -59,11 +60,11 @@ async def probe(
     """
     file = await asyncio.to_thread(os.open, path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        async with AsyncExitStack() as held:
+        async with AsyncExitStack() as stack:
             # A file that gets no slot in time is probed again when it is transcoded.
             if seconds is not None:
                 async with asyncio.timeout(seconds):
-                    await held.enter_async_context(probe_slot())
+                    await stack.enter_async_context(probe_slot())
             async with asyncio.timeout(seconds):
                 return await _run_engine(file, silent_seconds)
     except TimeoutError as error:
@@ -97,9 +98,8 @@ async def _run_engine(file: int, silent_seconds: float) -> Probed:
         raise NotMedia(result.reason)
     if silent:
         raise ProbeTimeout(f"nothing was read for {silent_seconds:g} s")
-    if (
-        broken or status < 0
-    ):  # a signal: the file made it crash, or exceed the limits of its sandbox
+    # A negative status is a signal: the file made it crash, or exceed the limits of its sandbox.
+    if broken or status < 0:
         log.warning("probe died", extra={"status": status})
         raise NotMedia(_BROKE_IT)
     log.error("probe failed", extra={"status": status})

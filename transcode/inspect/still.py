@@ -68,7 +68,7 @@ async def _make(path: Path, ladder: Ladder | None) -> dict[str, bytes]:
 
 
 async def _run_engine(file: int, make: FileOrder) -> dict[str, bytes]:
-    made: dict[str, bytes] = {}
+    posters: dict[str, bytes] = {}
     refused: Refused | None = None
     broken = False
     async with spawn_engine(
@@ -77,7 +77,7 @@ async def _run_engine(file: int, make: FileOrder) -> dict[str, bytes]:
         try:
             async for report in child.reports():
                 if isinstance(report, Poster):
-                    made[report.label] = report.data
+                    posters[report.label] = report.data
                 elif isinstance(report, Refused):
                     refused = report
         except WireError:
@@ -86,7 +86,7 @@ async def _run_engine(file: int, make: FileOrder) -> dict[str, bytes]:
         status = await child.wait()
     if refused is not None:
         raise NotImage(refused.reason)
-    if broken or status or not made:
+    if broken or status or not posters:
         log.warning("still died", extra={"status": status})
         raise NotImage(_BROKE_IT)
-    return made
+    return posters

@@ -51,7 +51,7 @@ async def until_answered(
         CatalogError: the last failure, when the time is up or the write was refused too often.
         JobLost, SpanLost: raised by `write` or `before_retry`.
     """
-    begun, pause, failures, refusals = clock(), _FIRST_PAUSE, 0, 0
+    started, pause, failures, refusals = clock(), _FIRST_PAUSE, 0, 0
     while True:
         try:
             if failures:
@@ -60,7 +60,7 @@ async def until_answered(
         except CatalogError as error:
             failures += 1
             refusals += not isinstance(error, CatalogBusy | CatalogUnavailable)
-            if clock() - begun >= within or refusals >= _MOST_REFUSALS:
+            if clock() - started >= within or refusals >= _MOST_REFUSALS:
                 raise
             if failures == 1:
                 log.warning("catalog not written yet", extra={**facts, "cause": str(error)})

@@ -118,7 +118,7 @@ class LeasedTask(ABC, Generic[HeldT, OutcomeT]):
     async def fail(self, reason: str) -> None:
         """Record that the work failed for good, and nothing else."""
 
-    async def clean_up(self) -> None:  # not every task leaves something
+    async def clean_up(self) -> None:  # not every task leaves something behind
         """Remove what the recorded outcome or failure leaves behind; the lease is over."""
 
     @abstractmethod

@@ -9,10 +9,10 @@ __all__ = ["PatientObjects"]
 
 
 class PatientObjects:
-    """`objects` (see `storage.objects.base.Objects`), written to while `health` finds it well.
+    """`objects` (see `storage.objects.base.Objects`), written to only while `health` is well.
 
-    A write that fails because the store is not well is repeated when it is; work under way then
-    loses time and nothing else. What reads and removes is not delayed.
+    A write that fails because the store is not well is repeated when it is well again; work under
+    way only loses time. Reading and removing are not delayed.
     """
 
     def __init__(self, objects: Objects, health: StoreHealth) -> None:

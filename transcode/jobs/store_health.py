@@ -1,8 +1,8 @@
 """Whether the store is well: the disk or object store of the media, and the catalog's database.
 
-While it is not, nothing is leased, what is under way waits before its next write, and an attempt
-that breaks off does not count as failed. The log has one line when that begins and one when it
-ends. One event loop; all pools of a process share one.
+While it is not, nothing is leased, work under way waits before its next write, and an attempt that
+breaks off does not count as failed. The log has one line when that begins and one when it ends. For
+one event loop; all pools of a process share one `StoreHealth`.
 """
 
 import asyncio
@@ -74,7 +74,7 @@ class StoreHealth:
         return self._ill_since is None
 
     async def check_thoroughly(self) -> bool:
-        """Check the store thoroughly, now, and return its state: something has failed."""
+        """Check the store thoroughly now, because something has failed; return its state."""
         async with self._checking:
             await self._examine(thorough=True)
         return self._ill_since is None

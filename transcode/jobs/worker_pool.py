@@ -78,10 +78,10 @@ class WorkerPool(Generic[HeldT]):
         while True:
             async with AsyncExitStack() as slot:
                 await self._do(await self._find_work(slot))
-            self.nudge()  # what its end makes way for
+            self.nudge()  # its end may allow other work to be leased
 
     async def _find_work(self, slot: AsyncExitStack) -> HeldT:
-        """Return what was leased; `slot` holds the slot to do it in.
+        """Return what was leased; `slot` then holds the slot for doing it.
 
         Of all workers without work one looks for some, and the others wait for their turn.
         """

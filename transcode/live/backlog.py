@@ -20,8 +20,8 @@ from transcode.protocol.messages import Finish, LeaveOut, Packet
 
 __all__ = ["QUEUE_BYTES", "QUEUE_SECONDS", "Backlog", "NoSource", "QueueItem", "SourceStart"]
 
-# A backup's GOP buffer (24 MiB at most) comes in at once; 4 s at 32 Mbit/s besides, far more than
-# comes in during an engine's start.
+# A backup's GOP buffer (24 MiB at most), which comes in at once, and 4 s at 32 Mbit/s: far more
+# than comes in during an engine's start.
 QUEUE_BYTES: Final = 40 << 20
 # Older media are better skipped than shown: players are 12 s behind the live edge.
 QUEUE_SECONDS: Final = 10.0

@@ -28,15 +28,15 @@ class IdleMeter:
 
     def idle(self, seconds: float) -> float:
         """Return the cores that were idle in the `seconds` since the last call."""
-        before, self._ticks = self._ticks, _ticks()
+        ticks_before, self._ticks = self._ticks, _ticks()
         used_before, self._used = self._used, _group_used()
-        if before is None or self._ticks is None or seconds <= 0:
+        if ticks_before is None or self._ticks is None or seconds <= 0:
             return 0.0
-        passed = [new - old for new, old in zip(self._ticks, before, strict=True)]
-        total = sum(passed)
+        elapsed = [new - old for new, old in zip(self._ticks, ticks_before, strict=True)]
+        total = sum(elapsed)
         if total <= 0:
             return 0.0
-        idle = (passed[_IDLE] + passed[_IOWAIT]) / total * (os.cpu_count() or 1)
+        idle = (elapsed[_IDLE] + elapsed[_IOWAIT]) / total * (os.cpu_count() or 1)
         quota = _group_quota()
         if quota is None or used_before is None or self._used is None:
             return idle

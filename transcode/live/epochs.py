@@ -54,9 +54,9 @@ class Epochs:
             ladder = ladder_for(video.width, video.height, self._active)
             self.renditions = ladder.renditions
             return ladder
-        top, *others = self.renditions
+        top, *lower = self.renditions
         same = (top.width, top.height) == (video.width, video.height)
-        return Ladder((msgspec.structs.replace(top, source_size=same), *others))
+        return Ladder((msgspec.structs.replace(top, source_size=same), *lower))
 
     def is_newest(self, number: int) -> bool:
         """Return whether `number` is the epoch that was requested last."""

@@ -210,14 +210,14 @@ class LiveRun:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._deaths.pause(self._clock())):
                     await self._closing.wait()
-            began, lost = self._clock(), None
+            started, lost = self._clock(), None
             try:
                 async with self._services.engine(self.stream) as child:
                     await self._run_engine(child)
             except* (EngineLost, StorageError, WireError) as errors:
                 lost = errors
             if lost is not None:  # here: Python 3.11.2 puts what is raised above into a group
-                await self._engine_lost(lost, began)
+                await self._engine_lost(lost, started)
 
     async def end_publication(self) -> None:
         """Store what is left, and end the publication if the run is over; `serve` does so."""
@@ -281,33 +281,33 @@ class LiveRun:
             if self._slate_since is not None and not self.backlog:
                 await self._extend_slate(child, self._slate_since)
 
-    async def _send(self, child: EngineProcess, waiting: QueueItem) -> None:
+    async def _send(self, child: EngineProcess, item: QueueItem) -> None:
         """Send the engine the oldest item of the backlog."""
-        match waiting:
+        match item:
             case SourceStart():
                 if self._slate_since is not None:
                     # Up to the source's first packet, so that media time follows the wall clock.
-                    late_us = max(0, self._services.wall_us() - waiting.wall_us)
+                    late_us = max(0, self._services.wall_us() - item.wall_us)
                     await self._extend_slate(child, self._slate_since + late_us / MICROSECONDS)
                 self._slate_since = None
                 self._engine_has_source = False  # while waiting for the disk
-                await child.send(await self._begin_message(waiting))
+                await child.send(await self._begin_message(item))
                 self._engine_has_source = True
             case NoSource():
-                self._slate_since = waiting.since
+                self._slate_since = item.since
                 address = self._slate
                 picture = (
                     await self._services.read_slate_image(self.stream, address) if address else None
                 )
                 self._log("slate")
                 await child.send(ShowSlate(picture=picture))
-                await self._extend_slate(child, waiting.since)
+                await self._extend_slate(child, item.since)
             case Finish():
                 self._source = self._slate_since = None
                 self._engine_has_source = False
-                await child.send(waiting)
+                await child.send(item)
             case Packet() | LeaveOut():
-                await child.send(waiting)
+                await child.send(item)
 
     async def _extend_slate(self, child: EngineProcess, since: float) -> None:
         """Extend the slate up to now; `since` is when it began."""

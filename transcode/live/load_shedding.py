@@ -84,12 +84,12 @@ class LoadShedder:
         self, now: float, runs: Sequence[RunLoad], idle_cores: float
     ) -> dict[str, frozenset[str]]:
         """Return the rungs to turn off, by stream, for the runs for which they change."""
-        known = {run.stream for run in runs}
-        for gone in set(self._histories) - known:
-            del self._histories[gone]
+        streams = {run.stream for run in runs}
+        for stream in set(self._histories) - streams:
+            del self._histories[stream]
         changes = {run.stream: off for run in runs if (off := self._shed(now, run)) is not None}
-        others = [run for run in runs if run.stream not in changes]
-        return changes | self._return(now, others, idle_cores)
+        unchanged = [run for run in runs if run.stream not in changes]
+        return changes | self._return(now, unchanged, idle_cores)
 
     def _shed(self, now: float, run: RunLoad) -> frozenset[str] | None:
         on = sorted(

@@ -92,17 +92,17 @@ class RunMetrics:
 
     def update(self, progress: Progress, now: float, *, current: bool) -> None:
         """Update from an engine's report; `current` if it is about the newest source."""
-        before, self._last_report = self._last_report, (now, progress)
+        previous, self._last_report = self._last_report, (now, progress)
         self.memory_bytes = progress.memory_bytes
         if current and self._first is not None:
             # What was made before a jump of the source's clock does not count for the time after
             # it.
-            made = max(progress.made, self._first) if progress.made else self._first
-            self.lag = max(0.0, (self._newest - made) / 1000)
+            made_ms = max(progress.made, self._first) if progress.made else self._first
+            self.lag = max(0.0, (self._newest - made_ms) / 1000)
         old = Progress(epoch=-1, taken=0, made=0, frames=0, cpu_ms=0, memory_bytes=0)
         seconds = 0.0
-        if before is not None:
-            seconds, old = now - before[0], before[1]
+        if previous is not None:
+            seconds, old = now - previous[0], previous[1]
         self._count_cpu(progress, old)
         if seconds >= _MIN_SECONDS:
             received = self.bytes_in - self._bytes_before

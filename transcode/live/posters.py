@@ -74,9 +74,9 @@ class LivePosters:
 
     async def _store(self, stream: PublicHash, posters: Posters) -> None:
         folder = live_posters(stream)
-        stored = await self._objects.addresses(folder)
+        old_addresses = await self._objects.addresses(folder)
         if posters.poor:
-            if stored and stream not in self._replaceable:
+            if old_addresses and stream not in self._replaceable:
                 return  # the poster of an earlier run shows more
             self._replaceable.add(stream)
         else:
@@ -87,13 +87,13 @@ class LivePosters:
         # Smallest first, as for videos.
         labels = [poster.label for poster in reversed(posters.posters)]
         async with asyncio.timeout(_RECORD_SECONDS):
-            known = await self._record(stream, labels, (largest.width, largest.height))
-        if not known:
+            exists = await self._record(stream, labels, (largest.width, largest.height))
+        if not exists:
             # The stream was deleted since the engine made the poster.
             self._replaceable.discard(stream)
             await self._objects.delete_tree(folder)
             return
-        kept = {live_poster(stream, label) for label in labels}
-        for address in stored:
-            if address not in kept:  # a label of another ladder
+        new_addresses = {live_poster(stream, label) for label in labels}
+        for address in old_addresses:
+            if address not in new_addresses:  # a label of another ladder
                 await self._objects.delete(address)

@@ -115,11 +115,11 @@ class LiveTranscoding:
     async def shed_load(self) -> None:
         """Shed rungs of runs that fall behind and let them return, until cancelled."""
         shedder, meter = LoadShedder(), IdleMeter()
-        before = time.monotonic()
+        measured = time.monotonic()
         while True:
             await asyncio.sleep(_SHEDDING_SECONDS)
             now = time.monotonic()
-            idle, before = meter.idle(now - before), now
+            idle, measured = meter.idle(now - measured), now
             loads = [load for run in self.runs.values() if (load := run.load()) is not None]
             self.room.note(loads, idle)
             for stream, off in shedder.decide(now, loads, idle).items():
@@ -172,8 +172,8 @@ class LiveTranscoding:
     async def end_older(self, streams: Collection[str], window: float) -> None:
         """End the runs that a stop interrupted more than `window` seconds ago.
 
-        Viewers get the younger ones as they knew them. Playlists must not be served before this
-        returns, since those that are stored have normal latency.
+        Younger runs continue unchanged for their viewers. No playlist must be served before this
+        returns, since stored playlists have normal latency.
         """
         for stream in streams:
             await self._end_if_older(stream, window)
@@ -183,10 +183,10 @@ class LiveTranscoding:
 
         Players would otherwise wait for ever in a playlist without an end.
         """
-        began = time.monotonic()
+        started = time.monotonic()
         # Encoders could not connect while the loop was held up.
-        while (passed := self.lag.elapsed(began, time.monotonic())) < window:  # noqa: ASYNC110  # a clock
-            await asyncio.sleep(window - passed)
+        while (elapsed := self.lag.elapsed(started, time.monotonic())) < window:  # noqa: ASYNC110  # a clock
+            await asyncio.sleep(window - elapsed)
         for stream in streams:
             await self._end_if_older(stream, 0.0)
 
@@ -298,9 +298,9 @@ class LiveTranscoding:
     def engine_deaths(self, stream: str) -> EngineDeaths:
         """Return the recent deaths of a stream's engines, also those of its previous run."""
         now = time.monotonic()
-        for each in [name for name, deaths in self._deaths.items() if deaths.is_over(now)]:
-            if each not in self.runs:
-                del self._deaths[each]
+        for name in [name for name, deaths in self._deaths.items() if deaths.is_over(now)]:
+            if name not in self.runs:
+                del self._deaths[name]
         return self._deaths.setdefault(stream, EngineDeaths())
 
     @asynccontextmanager

@@ -68,9 +68,8 @@ __all__ = [
     "pack",
 ]
 
-MAX_FRAME: Final = (
-    64 << 20
-)  # a segment's part at 160 Mbit/s for 3 s; RTMP messages are below 16 MiB
+# A segment's part at 160 Mbit/s for 3 s; RTMP messages are below 16 MiB.
+MAX_FRAME: Final = 64 << 20
 _LENGTH: Final = struct.Struct(">I")
 
 
@@ -378,19 +377,19 @@ class WireReader(Generic[M]):
         """
         self._buffer += data
         messages: list[M] = []
-        place = 0
+        start = 0
         with memoryview(self._buffer) as view:
-            while place + _LENGTH.size <= len(view):
-                (length,) = _LENGTH.unpack_from(view, place)
+            while start + _LENGTH.size <= len(view):
+                (length,) = _LENGTH.unpack_from(view, start)
                 if length > MAX_FRAME:
                     raise WireError(f"a frame of {length} bytes")
-                end = place + _LENGTH.size + length
+                end = start + _LENGTH.size + length
                 if end > len(view):
                     break
                 try:
-                    messages.append(self._decoder.decode(view[place + _LENGTH.size : end]))
+                    messages.append(self._decoder.decode(view[start + _LENGTH.size : end]))
                 except msgspec.MsgspecError as error:
                     raise WireError(str(error)) from error
-                place = end
-        del self._buffer[:place]
+                start = end
+        del self._buffer[:start]
         return messages

@@ -83,8 +83,8 @@ def hide_files(readable: Iterable[Path] = ()) -> int:
     try:
         for path in readable:
             _allow(rules, path)
-        answer, number = _call(_RESTRICT_SELF, rules, 0)
-        if answer < 0:
+        result, number = _call(_RESTRICT_SELF, rules, 0)
+        if result < 0:
             raise _cannot("hide files", number)
     finally:
         os.close(rules)
@@ -107,27 +107,27 @@ def _ruleset(abi: int) -> int:
 
 def _allow(rules: int, path: Path) -> None:
     try:
-        place = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except OSError as error:
         raise SandboxError(
             error.errno, f"cannot leave {path} readable: {error.strerror}"
         ) from error
     try:
-        rule = struct.pack("=Qi", _READ_FILE, place)
-        answer, number = _call(_ADD_RULE, rules, _RULE_PATH, rule, 0)
-        if answer < 0:
+        rule = struct.pack("=Qi", _READ_FILE, descriptor)
+        result, number = _call(_ADD_RULE, rules, _RULE_PATH, rule, 0)
+        if result < 0:
             raise _cannot(f"leave {path} readable", number)
     finally:
-        os.close(place)
+        os.close(descriptor)
 
 
 def _call(number: int, *arguments: int | bytes | None) -> tuple[int, int]:
     """Return a system call's result and, if that is -1, its errno."""
     libc = ctypes.CDLL(None, use_errno=True)
     libc.syscall.restype = ctypes.c_long
-    given = [ctypes.c_long(each) if isinstance(each, int) else each for each in arguments]
-    answer = int(libc.syscall(ctypes.c_long(number), *given))
-    return answer, ctypes.get_errno() if answer < 0 else 0
+    converted = [ctypes.c_long(each) if isinstance(each, int) else each for each in arguments]
+    result = int(libc.syscall(ctypes.c_long(number), *converted))
+    return result, ctypes.get_errno() if result < 0 else 0
 
 
 def _cannot(what: str, number: int) -> SandboxError:

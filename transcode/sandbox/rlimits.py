@@ -61,8 +61,8 @@ def set_limits(
     """
     limits = {
         # RLIMIT_DATA and not RLIMIT_AS alone: each thread reserves 64 MiB of addresses for its
-        # heap and 8 MiB for its stack without using them. The addresses stay bounded all the same,
-        # since shared mappings are not counted as data.
+        # heap and 8 MiB for its stack without using them. The addresses are bounded as well,
+        # since shared mappings do not count as data.
         resource.RLIMIT_DATA: memory_bytes,
         resource.RLIMIT_AS: memory_bytes + (4 << 30),
         resource.RLIMIT_NOFILE: files,
@@ -72,10 +72,10 @@ def set_limits(
     if cpu_seconds is not None:
         limits[resource.RLIMIT_CPU] = cpu_seconds
     try:
-        for kind, most in limits.items():
+        for kind, limit in limits.items():
             _, hard = resource.getrlimit(kind)
-            most = most if hard == resource.RLIM_INFINITY else min(most, hard)
-            resource.setrlimit(kind, (most, most))
+            limit = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
+            resource.setrlimit(kind, (limit, limit))
         if nice:
             os.nice(nice)
         if batch:
@@ -93,12 +93,12 @@ def limit_cpu(seconds: float) -> None:
         SandboxError: the limit cannot be set.
     """
     usage = resource.getrusage(resource.RUSAGE_SELF)
-    most = math.ceil(usage.ru_utime + usage.ru_stime + seconds)
+    limit = math.ceil(usage.ru_utime + usage.ru_stime + seconds)
     _, hard = resource.getrlimit(resource.RLIMIT_CPU)
     if hard != resource.RLIM_INFINITY:
-        most = min(most, hard)
+        limit = min(limit, hard)
     try:
-        resource.setrlimit(resource.RLIMIT_CPU, (most, hard))
+        resource.setrlimit(resource.RLIMIT_CPU, (limit, hard))
     except (OSError, ValueError) as error:
         raise SandboxError(errno.EPERM, f"cannot limit processor time: {error}") from error
 
@@ -113,9 +113,9 @@ def die_with_parent(parent: int | None = None) -> None:
     Raises:
         SandboxError: the kernel refuses.
     """
-    before = os.getppid() if parent is None else parent
+    expected = os.getppid() if parent is None else parent
     prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, "follow the parent")
-    if os.getppid() != before:
+    if os.getppid() != expected:
         os.kill(os.getpid(), signal.SIGKILL)
 
 

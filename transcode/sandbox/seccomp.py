@@ -196,8 +196,12 @@ def network_filter(machine: str, process: int) -> bytes:
     itself = (_step(_IF_EQUAL, 0, 2, 0), _step(_IF_EQUAL, process, 1, 0))
     steps += _check_argument(_PRLIMIT, column, 0, *itself)
     # An engine lowers its own priority: of a process (0), this one (0).
-    own = _step(_IF_EQUAL, 0, 0, 2), _step(_LOAD, _ARGUMENTS + 8), _step(_IF_EQUAL, 0, 1, 0)
-    steps += _check_argument(_SETPRIORITY, column, 0, *own)
+    own_priority = (
+        _step(_IF_EQUAL, 0, 0, 2),
+        _step(_LOAD, _ARGUMENTS + 8),
+        _step(_IF_EQUAL, 0, 1, 0),
+    )
+    steps += _check_argument(_SETPRIORITY, column, 0, *own_priority)
     for call, argument, values in _PARTLY.values():
         steps += _check_argument(call, column, argument, *_none_of(values))
     return b"".join((*steps, _PERMIT))
@@ -288,16 +292,16 @@ def _install(code: bytes) -> None:
     program = _Program(len(code) // 8, code)
     forbid_new_privileges()
     libc = ctypes.CDLL(None, use_errno=True)
-    answer = libc.syscall(
+    result = libc.syscall(
         ctypes.c_long(_SECCOMP[_MACHINES[platform.machine()][1]]),
         ctypes.c_long(_SECCOMP_SET_MODE_FILTER),
         ctypes.c_long(_SECCOMP_FILTER_FLAG_TSYNC),
         ctypes.byref(program),
     )
-    if answer == 0:
+    if result == 0:
         return
-    if answer > 0:
-        raise SandboxError(errno.EBUSY, f"thread {answer} cannot be confined")
+    if result > 0:
+        raise SandboxError(errno.EBUSY, f"thread {result} cannot be confined")
     number = ctypes.get_errno()
     alone = len(list(Path("/proc/self/task").glob("*"))) == 1
     if number in (errno.ENOSYS, errno.EINVAL) and alone:

@@ -44,7 +44,7 @@ class VideoAssembler:
         self.may_have_recorded = False
         """True once what this attempt made may be recorded for others to assemble."""
 
-    async def make(self, work: VideoWork, held: HeldJob) -> Assembled | None:
+    async def make(self, work: VideoWork, job: HeldJob) -> Assembled | None:
         """Return the assembled video, or None while some of its spans are still to be made.
 
         Nothing is published yet, except what plays early (see `AssetAttempt`).
@@ -55,7 +55,7 @@ class VideoAssembler:
             JobLost: another worker holds the job now.
         """
         try:
-            return await self._make(work, held)
+            return await self._make(work, job)
         except ProbeTimeout as error:
             raise AttemptFailed("The file could not be examined in time.") from error
         except (OSError, ObjectError) as error:
@@ -69,33 +69,33 @@ class VideoAssembler:
         except CatalogError as error:
             raise AttemptFailed("The catalog could not be written.") from error
 
-    async def _make(self, work: VideoWork, held: HeldJob) -> Assembled | None:
+    async def _make(self, work: VideoWork, job: HeldJob) -> Assembled | None:
         spans = self._context.spans
-        made = await spans.outcomes(held)
-        if not made or made[0] is None:
-            attempt = AssetAttempt(self._context, work, held)
+        outcomes = await spans.outcomes(job)
+        if not outcomes or outcomes[0] is None:
+            attempt = AssetAttempt(self._context, work, job)
             original = await attempt.make()
             if not attempt.is_planned:
-                return await self._assemble(work, held, original, ())
+                return await self._assemble(work, job, original, ())
             outcome = msgspec.json.encode(original).decode()
             await self._context.objects.make_durable(video(work.hash))
             self.may_have_recorded = True
             if not await self._context.retry_write(
-                lambda: spans.finish_original(held, outcome, self._context.now_us()), held
+                lambda: spans.finish_original(job, outcome, self._context.now_us()), job
             ):
                 return None
-            made = await spans.outcomes(held)
-        original = msgspec.json.decode(made[0] or "", type=Original)
-        pieces = [msgspec.json.decode(each, type=MadePiece) for each in made[1:] if each]
-        return await self._assemble(work, held, original, pieces)
+            outcomes = await spans.outcomes(job)
+        original = msgspec.json.decode(outcomes[0] or "", type=Original)
+        pieces = [msgspec.json.decode(each, type=MadePiece) for each in outcomes[1:] if each]
+        return await self._assemble(work, job, original, pieces)
 
     async def _assemble(
-        self, work: VideoWork, held: HeldJob, original: Original, others: Sequence[MadePiece]
+        self, work: VideoWork, job: HeldJob, original: Original, span_pieces: Sequence[MadePiece]
     ) -> Assembled:
         """Write the playlists that list all pieces."""
-        media, *_ = attempt_folders(work, held)
-        pieces = (original.piece, *others)
-        made, lists = await write_playlists(
+        media, *_ = attempt_folders(work, job)
+        pieces = (original.piece, *span_pieces)
+        playlists, list_sizes = await write_playlists(
             self._context.objects,
             work.hash,
             media,
@@ -105,13 +105,14 @@ class VideoAssembler:
             channels=1 if original.mono else 2,
             subtitles=original.subtitles,
         )
-        if made.discontinuities and others:
+        if playlists.discontinuities and span_pieces:
             log.warning(
-                "spans differ", extra={"video": work.hash, "seams": sorted(made.discontinuities)}
+                "spans differ",
+                extra={"video": work.hash, "seams": sorted(playlists.discontinuities)},
             )
         await self._context.objects.make_durable(video(work.hash))
-        length_us, short = length_and_warnings(original.length_us, made.length)
-        size = sum(piece.size for piece in pieces) + sum(lists.values())
+        length_us, short = length_and_warnings(original.length_us, playlists.length)
+        size = sum(piece.size for piece in pieces) + sum(list_sizes.values())
         size += original.poster_size + original.preview_size
         size += sum(each.size for each in original.subtitles)
         if original.piece.folder != media:
@@ -124,7 +125,7 @@ class VideoAssembler:
             media=media,
             size=size,
             length_us=length_us,
-            rungs=_rungs(original, pieces, made, lists),
+            rungs=_rungs(original, pieces, playlists, list_sizes),
             posters=original.posters,
             poster_labels=original.poster_labels,
             previews=original.previews,
@@ -135,12 +136,15 @@ class VideoAssembler:
 
 
 def _rungs(
-    original: Original, pieces: Sequence[MadePiece], made: VodPlaylists, lists: dict[str, int]
+    original: Original,
+    pieces: Sequence[MadePiece],
+    playlists: VodPlaylists,
+    list_sizes: dict[str, int],
 ) -> tuple[MadeRung, ...]:
     return tuple(
         MadeRung(
             number=BOX_NUMBERS[rung.name],
-            size=made.sizes[rung.name] + lists[rung.name],
+            size=playlists.sizes[rung.name] + list_sizes[rung.name],
             seconds=_seconds(original, pieces, rung.name),
         )
         for rung in original.rungs

@@ -69,8 +69,8 @@ class TranscodeContext(msgspec.Struct, frozen=True, kw_only=True):
     """What jobs and spans are transcoded with.
 
     `lend` gives a file with an object's bytes (see `MediaStore`); `clock` is monotonic, in seconds;
-    `objects` are written to while the store is well by `health`; `on_work_queued` is called when
-    spans or a job were queued.
+    `objects` are written to while the store is well according to `health`; `on_work_queued` is
+    called when spans or a job were queued.
     """
 
     jobs: Jobs
@@ -84,22 +84,22 @@ class TranscodeContext(msgspec.Struct, frozen=True, kw_only=True):
     clock: Callable[[], float]
     on_work_queued: Callable[[], None]
 
-    async def retry_write(self, write: Callable[[], Awaitable[T]], held: HeldJob) -> T:
+    async def retry_write(self, write: Callable[[], Awaitable[T]], job: HeldJob) -> T:
         """Write to the catalog until it answers (see `until_answered`), while the job is held."""
-        facts = {"job": held.id, "attempt": held.attempt}
-        within = longest_wait(held.lease_us)
+        facts = {"job": job.id, "attempt": job.attempt}
+        within = longest_wait(job.lease_us)
         return await until_answered(write, within=within, facts=facts, clock=self.clock)
 
 
 class AssetAttempt:
     """One attempt; after `make`, `is_planned` is True if there are spans to wait for."""
 
-    def __init__(self, context: TranscodeContext, work: VideoWork, held: HeldJob) -> None:
+    def __init__(self, context: TranscodeContext, work: VideoWork, job: HeldJob) -> None:
         self.is_planned = False
         self._context = context
         self._work = work
-        self._held = held
-        self._media_folder, self._poster_folder, self._preview_folder = attempt_folders(work, held)
+        self._job = job
+        self._media_folder, self._poster_folder, self._preview_folder = attempt_folders(work, job)
         self._surveyed = Surveyed()
         self._mono = False
         self._early_playlist_bytes = 0
@@ -157,14 +157,14 @@ class AssetAttempt:
         ]
         await self._context.retry_write(
             lambda: self._context.transcoding.plan(
-                self._held,
+                self._job,
                 planned,
                 self._context.now_us(),
                 length_us=probed.length_us,
                 width=probed.width,
                 height=probed.height,
             ),
-            self._held,
+            self._job,
         )
 
     async def _encode(self, path: Path, order: AssetOrder, probed: Probed) -> EngineOutcome:
@@ -175,18 +175,18 @@ class AssetAttempt:
         self._progress = AssetProgress(probed.length_us, self._context.clock())
         waiting = await self._context.jobs.has_due(self._context.now_us())
         self._is_short = probed.length_us <= _SHORT_US
-        most = _MOST_EXTRA_CORES if self._is_short else _EXTRA_CORES_OF_LONG
-        async with self._extra_cores as held:
-            idle_cores = self._context.cores.idle_ones(0 if waiting else most)
-            extra = await held.enter_async_context(idle_cores)
+        most_extra = _MOST_EXTRA_CORES if self._is_short else _EXTRA_CORES_OF_LONG
+        async with self._extra_cores as stack:
+            idle_cores = self._context.cores.idle_ones(0 if waiting else most_extra)
+            extra = await stack.enter_async_context(idle_cores)
             order = msgspec.structs.replace(order, threads=1 + extra if self._is_short else 1)
             return await run_engine("asset", self._work.hash, order, path, self._handle)
 
     def _piece(self, outcome: EngineOutcome) -> MadePiece:
-        made = self._renditions.made() if self._renditions is not None else ()
+        stored = self._renditions.made() if self._renditions is not None else ()
         return MadePiece(
             folder=self._media_folder,
-            renditions=tuple(each for each in made if each.segments),
+            renditions=tuple(each for each in stored if each.segments),
             cpu_ms=outcome.cpu_ms,
             warnings=outcome.warnings,
         )
@@ -219,8 +219,8 @@ class AssetAttempt:
             self.is_planned = True
             spans = planned_spans(survey.spans)
             await self._context.retry_write(
-                lambda: self._context.spans.plan(self._held, spans, self._context.now_us()),
-                self._held,
+                lambda: self._context.spans.plan(self._job, spans, self._context.now_us()),
+                self._job,
             )
             self._context.on_work_queued()
 
@@ -232,31 +232,31 @@ class AssetAttempt:
         if shown is not None and not shown.startswith(f"{self._work.generation}-"):
             return
         rungs = self._ladder.renditions if self._ladder is not None else ()
-        own = tuple(rung for rung in rungs if rung.name in names)
-        if not own or len(own) == len(rungs) or self._renditions is None:
+        playable = tuple(rung for rung in rungs if rung.name in names)
+        if not playable or len(playable) == len(rungs) or self._renditions is None:
             return
         piece = MadePiece(folder=self._media_folder, renditions=self._renditions.made(names))
-        made, lists = await write_playlists(
+        playlists, list_sizes = await write_playlists(
             self._context.objects,
             self._work.hash,
             self._media_folder,
-            own,
+            playable,
             (piece,),
             audible=self._surveyed.audible,
             channels=1 if self._mono else 2,
         )
-        self._early_playlist_bytes = sum(lists.values())
+        self._early_playlist_bytes = sum(list_sizes.values())
         early = MadeVideo(
             media=self._media_folder,
             size=piece.size + self._early_playlist_bytes,
-            length_us=length_and_warnings(self._claimed_us, made.length)[0],
+            length_us=length_and_warnings(self._claimed_us, playlists.length)[0],
             rungs=tuple(
                 MadeRung(
                     number=BOX_NUMBERS[rung.name],
-                    size=made.sizes[rung.name] + lists[rung.name],
+                    size=playlists.sizes[rung.name] + list_sizes[rung.name],
                     seconds=0,
                 )
-                for rung in own
+                for rung in playable
             ),
             posters=None,
             poster_labels=(),
@@ -271,20 +271,20 @@ class AssetAttempt:
         await self._context.objects.make_durable(video(self._work.hash))
         await self._context.retry_write(
             lambda: self._context.transcoding.publish_partial(
-                self._held, early, self._context.now_us()
+                self._job, early, self._context.now_us()
             ),
-            self._held,
+            self._job,
         )
-        log.info("video plays", extra={"video": self._work.hash, "job": self._held.id})
+        log.info("video plays", extra={"video": self._work.hash, "job": self._job.id})
 
     async def _record_progress(self, made_ms: int) -> None:
         update = self._progress.update(made_ms, self._context.clock())
         if update is None or self.is_planned:
             return
         try:
-            await self._context.transcoding.progress(self._held, *update, self._context.now_us())
+            await self._context.transcoding.progress(self._job, *update, self._context.now_us())
         except CatalogError as error:
-            log.warning("progress not written", extra={"job": self._held.id, "cause": str(error)})
+            log.warning("progress not written", extra={"job": self._job.id, "cause": str(error)})
 
     async def _posters(self, path: Path, outcome: EngineOutcome) -> VodImages:
         try:

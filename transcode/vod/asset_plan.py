@@ -97,15 +97,15 @@ def seconds_left(done: float, elapsed: float, left: float) -> int:
     return round(elapsed * left / done) if done > 0 and left > 0 else 0
 
 
-def attempt_folders(work: VideoWork, held: HeldJob) -> tuple[str, str, str]:
+def attempt_folders(work: VideoWork, job: HeldJob) -> tuple[str, str, str]:
     """Return the folders of an attempt's media, posters and previews, below the video's folder."""
-    attempt = f"{work.generation}-{held.attempt}"
+    attempt = f"{work.generation}-{job.attempt}"
     return attempt, f"poster-{attempt}", f"previews-{attempt}"
 
 
-def span_folder(held: HeldSpan) -> str:
+def span_folder(span: HeldSpan) -> str:
     """Return the folder of an attempt at a span, below the video's folder."""
-    return f"{held.generation}-s{held.job}-{held.number}-{held.attempt}"
+    return f"{span.generation}-s{span.job}-{span.number}-{span.attempt}"
 
 
 def order_for(probed: Probed) -> AssetOrder:
@@ -122,10 +122,10 @@ def order_for(probed: Probed) -> AssetOrder:
 def planned_spans(spans: tuple[SpanOrder, ...]) -> list[PlannedSpan]:
     """Return the spans to queue for a job; their costs are counted in frames."""
     planned: list[PlannedSpan] = []
-    for number, each in enumerate(spans, 1):
-        early = max(0, each.cuts[0] - each.key) * each.rate // (VIDEO_SCALE * 1000)
-        cost = each.pictures + early // _DECODED_PER_ENCODED
-        facts = msgspec.json.encode(each).decode()
+    for number, span in enumerate(spans, 1):
+        frames_before = max(0, span.cuts[0] - span.key) * span.rate // (VIDEO_SCALE * 1000)
+        cost = span.pictures + frames_before // _DECODED_PER_ENCODED
+        facts = msgspec.json.encode(span).decode()
         planned.append(PlannedSpan(number=number, cost=max(1, cost), facts=facts))
     return planned
 

@@ -43,13 +43,13 @@ async def remove_old_attempts(
     replaced. A folder that cannot be removed only takes up space.
     """
     try:
-        found = await objects.addresses(video(hash_))
+        addresses = await objects.addresses(video(hash_))
     except ObjectError as error:
         log.warning("leftovers not found", extra={"video": hash_, "cause": str(error)})
         return
-    folders = {address.split("/")[2] for address in found if address.count("/") > 1}
+    folders = {address.split("/")[2] for address in addresses if address.count("/") > 1}
     older: list[str] = []
-    marked = {name for name in folders if video_replaced_mark(hash_, name) in found}
+    marked = {name for name in folders if video_replaced_mark(hash_, name) in addresses}
     for name in sorted(folders.difference(keep, marked)):
         for pattern, last in ((_ATTEMPT_FOLDER, attempt), (_SPAN_FOLDER, job)):
             match = pattern.fullmatch(name)
@@ -64,21 +64,26 @@ async def mark_replaced(
     """Mark what plays from the folder `media` as replaced by the folders `by` of a generation.
 
     Media of an older generation may be in all of its folders; those of an older attempt, which
-    played early, are in its own. Viewers can go on watching them: `storage.cleanup.orphans` removes
-    a folder once its newest object, the mark, is old. A folder that cannot be marked is removed
-    sooner.
+    played early, are in its own. Viewers can continue to watch them: `storage.cleanup.orphans`
+    removes a folder once its newest object, the mark, is old. A folder that cannot be marked is
+    removed sooner.
     """
-    older = (media or "").partition("-")[0]
-    if media is None or media in by or not older.isdecimal() or int(older) > generation:
+    old_generation = (media or "").partition("-")[0]
+    if (
+        media is None
+        or media in by
+        or not old_generation.isdecimal()
+        or int(old_generation) > generation
+    ):
         return
     try:
         folders = {media}
-        if int(older) < generation:
-            found = await objects.addresses(video(hash_))
-            folders = {address.split("/")[2] for address in found if address.count("/") > 1}
+        if int(old_generation) < generation:
+            addresses = await objects.addresses(video(hash_))
+            folders = {address.split("/")[2] for address in addresses if address.count("/") > 1}
         for name in sorted(folders):
             match = _ATTEMPT_FOLDER.fullmatch(name) or _SPAN_FOLDER.fullmatch(name)
-            if match and match[1] == older:
+            if match and match[1] == old_generation:
                 await objects.put(video_replaced_mark(hash_, name), b"")
     except ObjectError as error:
         log.warning("replaced media not marked", extra={"video": hash_, "cause": str(error)})
@@ -93,12 +98,12 @@ async def remove_unlisted(objects: Objects, hash_: str, media: str | None) -> No
         return
     folder = video_media(hash_, media)
     try:
-        found = [each.removeprefix(f"{folder}/") for each in await objects.addresses(folder)]
+        names = [each.removeprefix(f"{folder}/") for each in await objects.addresses(folder)]
     except ObjectError as error:
         log.warning("leftovers not found", extra={"video": hash_, "cause": str(error)})
         return
-    renditions = {each.partition("/")[0] for each in found if "/" in each}
-    unlisted = [name for name in sorted(renditions) if f"{name}/{_INDEX}" not in found]
+    renditions = {each.partition("/")[0] for each in names if "/" in each}
+    unlisted = [name for name in sorted(renditions) if f"{name}/{_INDEX}" not in names]
     await remove_folders(objects, hash_, [f"{media}/{name}" for name in unlisted])
 
 
@@ -106,14 +111,14 @@ async def remove_attempt(objects: Objects, hash_: str, folders: Sequence[str]) -
     """Remove folders of an attempt that lost its job, except those that are marked as replaced.
 
     It may have been suspended after its early media played, until another attempt made the video:
-    viewers can go on watching those media.
+    viewers can continue to watch those media.
     """
     try:
-        found = set(await objects.addresses(video(hash_)))
+        addresses = set(await objects.addresses(video(hash_)))
     except ObjectError as error:
         log.warning("leftovers not found", extra={"video": hash_, "cause": str(error)})
         return
-    unmarked = [name for name in folders if video_replaced_mark(hash_, name) not in found]
+    unmarked = [name for name in folders if video_replaced_mark(hash_, name) not in addresses]
     await remove_folders(objects, hash_, unmarked)
 
 

@@ -36,14 +36,14 @@ class CoreBudget:
     @asynccontextmanager
     async def idle_ones(self, most: int) -> AsyncGenerator[int, None]:
         """Hold up to `most` idle cores without waiting; yield their number."""
-        taken = 0
-        while taken < most and not self._cores.locked():
+        count = 0
+        while count < most and not self._cores.locked():
             await self._cores.acquire()
-            taken += 1
-        self._used += taken
+            count += 1
+        self._used += count
         try:
-            yield taken
+            yield count
         finally:
-            self._used -= taken
-            for _ in range(taken):
+            self._used -= count
+            for _ in range(count):
                 self._cores.release()

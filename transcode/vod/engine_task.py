@@ -96,8 +96,8 @@ async def run_engine(
     failure: Exception | None = None
     file = await asyncio.to_thread(os.open, path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        wanted = msgspec.json.encode(order).decode()
-        async with spawn_engine(kind, name, wanted, file=file) as child:
+        order_json = msgspec.json.encode(order).decode()
+        async with spawn_engine(kind, name, order_json, file=file) as child:
             try:
                 async for report in child.reports(silent_seconds=silent_seconds):
                     _update(outcome, report)

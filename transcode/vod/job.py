@@ -54,8 +54,8 @@ class VideoTranscoder:
 
     `lend` gives a file with an object's bytes (see `MediaStore`); `clock` is monotonic, in seconds;
     `cores` is the budget of all its engines together; leases last `lease_us` unless they are
-    extended. What is made is stored while the store is well by `health`. `on_work_queued` is called
-    when more can be leased.
+    extended. What is made is stored while the store is well according to `health`. `on_work_queued`
+    is called when more can be leased.
     """
 
     def __init__(  # noqa: PLR0913  # the catalog's repositories and the environment, each by name
@@ -105,28 +105,28 @@ class VideoTranscoder:
         return await self._lease_span(owner) or await self._lease_job(owner)
 
     async def _lease_job(self, owner: str) -> HeldJob | None:
-        held = await self._context.jobs.lease(
+        job = await self._context.jobs.lease(
             owner,
             self._context.now_us(),
             lease_us=self._lease_us,
             after=self._last_project.get(HeldJob, 0),
         )
-        if held is not None:
-            self._last_project[HeldJob] = held.project
+        if job is not None:
+            self._last_project[HeldJob] = job.project
             self._jobs_in_a_row += 1
-        return held
+        return job
 
     async def _lease_span(self, owner: str) -> HeldSpan | None:
-        held = await self._context.spans.lease(
+        span = await self._context.spans.lease(
             owner,
             self._context.now_us(),
             lease_us=self._lease_us,
             after=self._last_project.get(HeldSpan, 0),
         )
-        if held is not None:
-            self._last_project[HeldSpan] = held.project
+        if span is not None:
+            self._last_project[HeldSpan] = span.project
             self._jobs_in_a_row = 0
-        return held
+        return span
 
     async def do(self, held: HeldJob | HeldSpan) -> None:
         """Do a job or a span to its end (see `LeasedTask.run`).
@@ -163,9 +163,9 @@ class VideoJob(LeasedTask[HeldJob, Assembled | None]):
     )
     spent_reason: ClassVar = SPENT_REASON
 
-    def __init__(self, context: TranscodeContext, work: VideoWork, held: HeldJob) -> None:
-        facts = {"video": work.hash, "job": held.id, "attempt": held.attempt}
-        super().__init__(held, facts, context.clock, context.health)
+    def __init__(self, context: TranscodeContext, work: VideoWork, job: HeldJob) -> None:
+        facts = {"video": work.hash, "job": job.id, "attempt": job.attempt}
+        super().__init__(job, facts, context.clock, context.health)
         self._context = context
         self._work = work
         self._assembler = VideoAssembler(context)
@@ -178,17 +178,17 @@ class VideoJob(LeasedTask[HeldJob, Assembled | None]):
 
     async def make(self) -> Assembled | None:
         """Make the video, or None if its spans are still to be made (see `VideoAssembler.make`)."""
-        work, held = self._work, self.held
+        work, job = self._work, self.held
         # The rows of a job that is over are gone: without this check, a worker that slept until
         # then would treat the folders that the video was made of as orphans.
         await self.extend_lease()
         if await self._original() is None:
             # Folders of workers that were killed; one that was only suspended removes its own.
             await self._remove_old(
-                (work.media, work.posters, work.previews), held.attempt - 1, held.id - 1
+                (work.media, work.posters, work.previews), job.attempt - 1, job.id - 1
             )
         try:
-            assembled = await self._assembler.make(work, held)
+            assembled = await self._assembler.make(work, job)
         except NotMedia as error:
             raise InputRefused(error.reason) from error
         if assembled is not None:
@@ -208,10 +208,12 @@ class VideoJob(LeasedTask[HeldJob, Assembled | None]):
             self._waits_for_spans = True
             self._context.on_work_queued()
             return
-        made, work = outcome.video, self._work
-        replaced = await self._context.transcoding.complete(self.held, made, self._context.now_us())
-        log.info("video completed", extra={**self.facts, "bytes": made.size})
-        kept = {*outcome.folders, made.posters, work.posters, made.previews}
+        made_video, work = outcome.video, self._work
+        replaced = await self._context.transcoding.complete(
+            self.held, made_video, self._context.now_us()
+        )
+        log.info("video completed", extra={**self.facts, "bytes": made_video.size})
+        kept = {*outcome.folders, made_video.posters, work.posters, made_video.previews}
         self._kept = kept - set(replaced.folders).difference(outcome.folders)
 
     async def fail(self, reason: str) -> None:
@@ -250,16 +252,16 @@ class VideoJob(LeasedTask[HeldJob, Assembled | None]):
         if original is not None:
             keep |= {original.piece.folder, original.posters, original.previews}
         elif keep and self._assembler.may_have_recorded:
-            # Its job is over: other workers may have made the video of it. What is not in use is
-            # removed with the orphans.
+            # The job is over: other workers may have made the video from these folders. Folders
+            # that are not in use are removed with the orphans.
             return
         folders = [name for name in attempt_folders(self._work, self.held) if name not in keep]
         await remove_attempt(self._context.objects, self._work.hash, folders)
 
     async def _original(self) -> Original | None:
         """Return what this attempt or an older one made in one piece for the job, if recorded."""
-        made = await self._context.spans.outcomes(self.held)
-        return msgspec.json.decode(made[0], type=Original) if made and made[0] else None
+        outcomes = await self._context.spans.outcomes(self.held)
+        return msgspec.json.decode(outcomes[0], type=Original) if outcomes and outcomes[0] else None
 
     async def _remove_old(self, keep: Collection[str | None], attempt: int, job: int) -> None:
         """Remove folders of this generation; media of an older file stay for its viewers."""

@@ -76,16 +76,16 @@ def vod_playlists(
     """
     names = (*(rung.name for rung in rungs), *((AUDIO_RENDITION,) if audible else ()))
     by_name = {name: _in_order(name, pieces) for name in names}
-    first = [each.segment.sequence for each in by_name[names[0]]]
-    for name, places in by_name.items():
-        numbers = [each.segment.sequence for each in places]
+    expected = [each.segment.sequence for each in by_name[names[0]]]
+    for name, stored in by_name.items():
+        numbers = [each.segment.sequence for each in stored]
         if (
             not numbers
-            or numbers != first
+            or numbers != expected
             or numbers != list(range(numbers[0], numbers[0] + len(numbers)))
         ):
-            raise OutOfStep(f"{name} has {len(numbers)} segments, not {len(first)}")
-    seams = frozenset(seam for places in by_name.values() for seam in _discontinuities(places))
+            raise OutOfStep(f"{name} has {len(numbers)} segments, not {len(expected)}")
+    seams = frozenset(seam for stored in by_name.values() for seam in _discontinuities(stored))
     playlists = {name: _media_playlist(media, name, by_name[name], seams) for name in names}
     measures = {name: _measure(by_name[name], playlists[name].target) for name in names}
     codecs = {
@@ -138,12 +138,12 @@ async def write_playlists(
         channels=channels,
         subtitles=subtitles,
     )
-    made = await asyncio.to_thread(build)
-    return made, await store_playlists(objects, hash_, media, made)
+    playlists = await asyncio.to_thread(build)
+    return playlists, await store_playlists(objects, hash_, media, playlists)
 
 
 async def store_playlists(
-    objects: Objects, hash_: str, media: str, made: VodPlaylists
+    objects: Objects, hash_: str, media: str, playlists: VodPlaylists
 ) -> dict[str, int]:
     """Store the playlists, the multivariant one last, because it names the others.
 
@@ -154,11 +154,11 @@ async def store_playlists(
     """
     folder = f"{video(hash_)}/{media}"
     sizes: dict[str, int] = {}
-    for name, playlist in made.media.items():
+    for name, playlist in playlists.media.items():
         data = (await asyncio.to_thread(render, playlist)).encode()
         await objects.put(f"{folder}/{name}/{_INDEX}", data)
         sizes[name] = len(data)
-    data = render(made.multivariant).encode()
+    data = render(playlists.multivariant).encode()
     await objects.put(f"{folder}/{_INDEX}", data)
     return {**sizes, "": len(data)}
 
@@ -175,28 +175,28 @@ def _in_order(name: str, pieces: Sequence[MadePiece]) -> list[_StoredSegment]:
         if each.name == name
         for segment in each.segments
     ]
-    return sorted(stored, key=lambda place: place.segment.sequence)
+    return sorted(stored, key=lambda stored_segment: stored_segment.segment.sequence)
 
 
-def _discontinuities(places: list[_StoredSegment]) -> list[int]:
+def _discontinuities(segments: list[_StoredSegment]) -> list[int]:
     """Return the numbers of the segments that do not continue their predecessors."""
-    digest = places[0].digest
+    digest = segments[0].digest
     numbers: list[int] = []
-    for place in places:
-        if place.segment.discontinuity or place.digest != digest:
-            numbers.append(place.segment.sequence)
-        digest = place.digest
+    for stored in segments:
+        if stored.segment.discontinuity or stored.digest != digest:
+            numbers.append(stored.segment.sequence)
+        digest = stored.digest
     return numbers
 
 
-def _measure(places: list[_StoredSegment], target: int) -> RenditionMeasure:
+def _measure(stored_segments: list[_StoredSegment], target: int) -> RenditionMeasure:
     """Return the bit rates and the frame rate of a rendition with that target duration.
 
     The peak is that of contiguous segments that last 0.5 to 1.5 target durations (rfc8216bis, 3).
     The frame rate is that of the fastest segments (4.4.6.2): in others a picture is held, or some
     are missing.
     """
-    segments = [place.segment for place in places]
+    segments = [stored.segment for stored in stored_segments]
     frames, span = _fastest(segments)
     measure = RenditionMeasure(
         size=sum(segment.size for segment in segments),
@@ -213,8 +213,8 @@ def _peak(segments: Sequence[MadeSegment], target: int) -> int:
     peak = 0
     for first in range(len(segments)):
         size = length = 0
-        for place in range(first, len(segments)):
-            size, length = size + segments[place].size, length + segments[place].duration
+        for last in range(first, len(segments)):
+            size, length = size + segments[last].size, length + segments[last].duration
             if 2 * length > 3 * target * VIDEO_SCALE:
                 break
             if 2 * length >= target * VIDEO_SCALE:
@@ -229,22 +229,22 @@ def _bit_rate(size: int, length: int) -> int:
 def _fastest(segments: Sequence[MadeSegment]) -> tuple[int, int]:
     """Return the frames and ticks of the segments that have about the most frames a second."""
     long_enough = [segment for segment in segments if segment.duration >= _STEADY] or list(segments)
-    most = max(
+    highest = max(
         (Fraction(each.frames, max(1, each.duration)) for each in long_enough), default=Fraction(0)
     )
-    fast = [each for each in long_enough if each.frames * _SIMILAR >= most * each.duration]
+    fast = [each for each in long_enough if each.frames * _SIMILAR >= highest * each.duration]
     return sum(each.frames for each in fast), sum(each.duration for each in fast)
 
 
 def _media_playlist(
-    media: str, name: str, places: list[_StoredSegment], seams: frozenset[int]
+    media: str, name: str, stored_segments: list[_StoredSegment], seams: frozenset[int]
 ) -> MediaPlaylist:
     maps: dict[str, str] = {}
     listed: list[PlaylistSegment] = []
-    for place in places:
-        within = "" if place.folder == media else f"../../{place.folder}/{name}/"
-        segment = place.segment
-        uri = maps.setdefault(place.digest, f"{within}init-{segment.init}.mp4")
+    for stored in stored_segments:
+        within = "" if stored.folder == media else f"../../{stored.folder}/{name}/"
+        segment = stored.segment
+        uri = maps.setdefault(stored.digest, f"{within}init-{segment.init}.mp4")
         listed.append(
             PlaylistSegment(
                 uri=f"{within}{segment.sequence}.m4s",
@@ -256,9 +256,9 @@ def _media_playlist(
     return MediaPlaylist(target=_target(listed), segments=tuple(listed), ended=True, whole=True)
 
 
-def _subtitle_playlist(media: str, made: MadeSubtitles, length: int) -> MediaPlaylist:
+def _subtitle_playlist(media: str, track: MadeSubtitles, length: int) -> MediaPlaylist:
     """Return the playlist of a subtitle track: one segment as long as the video."""
-    within = "" if made.folder == media else f"../../{made.folder}/{made.rendition}/"
+    within = "" if track.folder == media else f"../../{track.folder}/{track.rendition}/"
     listed = [PlaylistSegment(uri=f"{within}0.vtt", duration=length)]
     return MediaPlaylist(target=_target(listed), segments=tuple(listed), ended=True, whole=True)
 
@@ -267,15 +267,15 @@ def _with_subtitles(
     media: str, variants: MultivariantPlaylist, subtitles: Sequence[MadeSubtitles], length: int
 ) -> MultivariantPlaylist:
     """Add the subtitles, whose largest track counts towards the bit rates of each variant."""
-    most = _bit_rate(max(each.size for each in subtitles), length)
+    subtitle_rate = _bit_rate(max(each.size for each in subtitles), length)
     return msgspec.structs.replace(
         variants,
         variants=tuple(
             msgspec.structs.replace(
                 variant,
                 subtitles=_GROUP,
-                bandwidth=variant.bandwidth + most,
-                average=None if variant.average is None else variant.average + most,
+                bandwidth=variant.bandwidth + subtitle_rate,
+                average=None if variant.average is None else variant.average + subtitle_rate,
             )
             for variant in variants.variants
         ),

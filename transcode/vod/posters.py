@@ -55,7 +55,7 @@ async def make_posters(
 
 async def _run_engine(make: FileOrder, file: int, seconds: float) -> VodImages:
     order = msgspec.json.encode(make).decode()
-    made: list[Poster] = []
+    posters: list[Poster] = []
     previews: Previews | None = None
     refused: Refused | None = None
     silent = False
@@ -64,7 +64,7 @@ async def _run_engine(make: FileOrder, file: int, seconds: float) -> VodImages:
             async for report in child.reports(silent_seconds=seconds):
                 match report:
                     case Poster():
-                        made.append(report)
+                        posters.append(report)
                     case Previews():
                         previews = report
                     case Refused():
@@ -78,11 +78,13 @@ async def _run_engine(make: FileOrder, file: int, seconds: float) -> VodImages:
         status = await child.wait()
     if refused is not None:
         raise NotMedia(refused.reason)
-    whole = len(made) == len(make.ladder.renditions) if make.ladder is not None else bool(made)
-    if not whole and silent:
+    is_complete = (
+        len(posters) == len(make.ladder.renditions) if make.ladder is not None else bool(posters)
+    )
+    if not is_complete and silent:
         raise PosterError(f"no answer within {seconds:g} s")
-    if not whole:
+    if not is_complete:
         raise PosterError(f"the engine ended with status {status}")
     if status != 0:
         log.warning("no previews", extra={"cause": f"the engine ended with status {status}"})
-    return VodImages(posters=tuple(made), previews=previews)
+    return VodImages(posters=tuple(posters), previews=previews)

@@ -28,7 +28,7 @@ def preview_list(previews: Previews, length_us: int) -> str:
 
 
 async def store_previews(
-    objects: Objects, hash_: str, folder: str, made: Previews, length_us: int
+    objects: Objects, hash_: str, folder: str, previews: Previews, length_us: int
 ) -> int:
     """Store previews below a video's folder and return their size in bytes.
 
@@ -36,10 +36,10 @@ async def store_previews(
         ObjectError: one could not be stored.
     """
     size = 0
-    for number, sheet in enumerate(made.sheets):
+    for number, sheet in enumerate(previews.sheets):
         await objects.put(video_preview_sheet(hash_, folder, number), sheet)
         size += len(sheet)
-    data = preview_list(made, length_us).encode()
+    data = preview_list(previews, length_us).encode()
     await objects.put(video_preview_list(hash_, folder), data)
     return size + len(data)
 
@@ -52,8 +52,8 @@ def _cues(previews: Previews, length_us: int) -> Iterator[Cue]:
     for number, (start, until) in enumerate(pairwise(bounds)):
         if until <= start:
             continue  # two thumbnails within a millisecond
-        sheet, place = divmod(number, previews.per_sheet)
-        left = place % previews.columns * previews.width
-        top = place // previews.columns * previews.height
+        sheet, position = divmod(number, previews.per_sheet)
+        left = position % previews.columns * previews.width
+        top = position // previews.columns * previews.height
         area = f"{left},{top},{previews.width},{previews.height}"
         yield Cue(start, until, f"sheet-{sheet}.jpg#xywh={area}")

@@ -4,7 +4,7 @@ A recording is a video as soon as its run is over, because nothing is encoded ag
 follow. Of the smallest rendition, the first chunk of each sampled segment is read, at most 400 of
 150 kB at 360p, and decoded by a sandboxed engine. Segments that are gaps, or missing, have no
 thumbnail. A video that has no poster, or that of its stream, gets the best of a few keyframes of
-the largest rendition. Without previews the video plays all the same.
+the largest rendition. The video also plays without previews.
 """
 
 import asyncio
@@ -171,16 +171,16 @@ class PreviewMaker:
         Raises:
             CatalogError: the database did not answer.
         """
-        held = await self._context.jobs.lease(
+        job = await self._context.jobs.lease(
             owner,
             self._context.now_us(),
             PREVIEWS,
             lease_us=self._lease_us,
             after=self._last_project,
         )
-        if held is not None:
-            self._last_project = held.project
-        return held
+        if job is not None:
+            self._last_project = job.project
+        return job
 
     async def do(self, held: HeldJob) -> None:
         """Do a job to its end (see `LeasedTask.run`).
@@ -224,12 +224,12 @@ class PreviewJob(LeasedTask[HeldJob, MadePreviews]):
         self,
         context: PreviewContext,
         work: PreviewWork,
-        held: HeldJob,
+        job: HeldJob,
         *,
         seconds: float = SILENT_SECONDS,
     ) -> None:
-        facts = {"video": work.hash, "job": held.id, "attempt": held.attempt}
-        super().__init__(held, facts, context.clock, context.health)
+        facts = {"video": work.hash, "job": job.id, "attempt": job.attempt}
+        super().__init__(job, facts, context.clock, context.health)
         self._context = context
         self._work = work
         self._seconds = seconds
@@ -265,8 +265,8 @@ class PreviewJob(LeasedTask[HeldJob, MadePreviews]):
         largest = smallest if len(shown) == 1 else None
         if work.needs_poster and largest is None:
             largest = await self._rendition(shown[0])
-        made = await self._run_engine(shown, smallest, largest if work.needs_poster else None)
-        return await self._store(made, rescale(smallest.duration, VIDEO_SCALE, MICROSECONDS))
+        images = await self._run_engine(shown, smallest, largest if work.needs_poster else None)
+        return await self._store(images, rescale(smallest.duration, VIDEO_SCALE, MICROSECONDS))
 
     async def _rendition(self, variant: Variant) -> _SampledRendition:
         work = self._work
@@ -278,22 +278,22 @@ class PreviewJob(LeasedTask[HeldJob, MadePreviews]):
         folder = address.rpartition("/")[0]
         return _SampledRendition(folder, playlist.duration, sampled_segments(playlist))
 
-    async def _store(self, made: _MadeImages, length_us: int) -> MadePreviews:
+    async def _store(self, images: _MadeImages, length_us: int) -> MadePreviews:
         hash_, objects, attempt = self._work.hash, self._context.objects, self.held.attempt
         previews, posters = self._folder(attempt), self._poster_folder(attempt)
         size = 0
-        if made.previews is not None:
-            size = await store_previews(objects, hash_, previews, made.previews, length_us)
+        if images.previews is not None:
+            size = await store_previews(objects, hash_, previews, images.previews, length_us)
             await objects.make_durable(video_media(hash_, previews))
-        for each in made.posters:
-            await objects.put(video_poster(hash_, posters, each.label), each.data)
-        if made.posters:
+        for poster in images.posters:
+            await objects.put(video_poster(hash_, posters, poster.label), poster.data)
+        if images.posters:
             await objects.make_durable(video_posters(hash_, posters))
         return MadePreviews(
             previews=previews if size else None,
             size=size,
-            posters=posters if made.posters else None,
-            poster_labels=tuple(each.label for each in made.posters),
+            posters=posters if images.posters else None,
+            poster_labels=tuple(poster.label for poster in images.posters),
         )
 
     async def _run_engine(

@@ -95,7 +95,7 @@ class RenditionStore:
         self._objects = objects
         self.folder = folder
         self._prefix = f"{video(hash_)}/{folder}"
-        self._made = {name: _StoredRendition() for name in names}
+        self._renditions = {name: _StoredRendition() for name in names}
 
     async def store(self, report: InitSection | Part | Segment) -> None:
         """Store what an engine reported.
@@ -104,43 +104,45 @@ class RenditionStore:
             ObjectError: it could not be stored.
             OutOfStep: it does not fit the reports before it.
         """
-        made = self._made.get(report.rendition)
-        if made is None:
+        rendition = self._renditions.get(report.rendition)
+        if rendition is None:
             raise OutOfStep(f"unexpected rendition {report.rendition}")
         match report:
             case InitSection():
-                made.codecs = report.codecs
-                made.inits[report.number] = hashlib.sha256(report.data).hexdigest()[:32]
-                await self._put(made, f"{report.rendition}/init-{report.number}.mp4", report.data)
+                rendition.codecs = report.codecs
+                rendition.inits[report.number] = hashlib.sha256(report.data).hexdigest()[:32]
+                await self._put(
+                    rendition, f"{report.rendition}/init-{report.number}.mp4", report.data
+                )
             case Part():
-                made.unfinished_bytes += len(report.data)
-                if made.unfinished_bytes > _MOST_UNFINISHED_BYTES:
+                rendition.unfinished_bytes += len(report.data)
+                if rendition.unfinished_bytes > _MOST_UNFINISHED_BYTES:
                     raise OutOfStep(f"a segment of {report.rendition} does not end")
-                made.parts.append(report)
+                rendition.parts.append(report)
             case Segment():
-                await self._segment(made, report)
+                await self._segment(rendition, report)
 
     def made(self, names: Sequence[str] | None = None) -> tuple[MadeRendition, ...]:
         """Return what is stored of the renditions `names`, or of all."""
         return tuple(
             MadeRendition(
                 name=name,
-                codecs=made.codecs,
-                size=made.size,
-                inits=dict(made.inits),
-                segments=tuple(made.segments),
+                codecs=rendition.codecs,
+                size=rendition.size,
+                inits=dict(rendition.inits),
+                segments=tuple(rendition.segments),
             )
-            for name, made in self._made.items()
+            for name, rendition in self._renditions.items()
             if names is None or name in names
         )
 
-    async def _segment(self, made: _StoredRendition, segment: Segment) -> None:
-        parts, made.parts, made.unfinished_bytes = made.parts, [], 0
+    async def _segment(self, rendition: _StoredRendition, segment: Segment) -> None:
+        parts, rendition.parts, rendition.unfinished_bytes = rendition.parts, [], 0
         data = b"".join(part.data for part in parts)
-        if segment.gap or len(data) != segment.size or segment.init not in made.inits:
+        if segment.gap or len(data) != segment.size or segment.init not in rendition.inits:
             raise OutOfStep(f"segment {segment.sequence} of {segment.rendition} is not its parts")
-        await self._put(made, f"{segment.rendition}/{segment.sequence}.m4s", data)
-        made.segments.append(
+        await self._put(rendition, f"{segment.rendition}/{segment.sequence}.m4s", data)
+        rendition.segments.append(
             MadeSegment(
                 sequence=segment.sequence,
                 size=segment.size,
@@ -151,6 +153,6 @@ class RenditionStore:
             )
         )
 
-    async def _put(self, made: _StoredRendition, name: str, data: bytes) -> None:
+    async def _put(self, rendition: _StoredRendition, name: str, data: bytes) -> None:
         await self._objects.put(f"{self._prefix}/{name}", data)
-        made.size += len(data)
+        rendition.size += len(data)

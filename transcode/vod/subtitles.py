@@ -79,34 +79,34 @@ async def store_subtitles(
     Raises:
         ObjectError: some could not be stored.
     """
-    made: list[MadeSubtitles] = []
+    stored: list[MadeSubtitles] = []
     names: set[str] = set()
-    for number, each in enumerate(tracks, 1):
+    for number, track in enumerate(tracks, 1):
         # The cues begin at the video's first frame, which is at ORIGIN_SECONDS on the media clock.
-        data = render(each.cues, ticks=ORIGIN_SECONDS * VIDEO_SCALE).encode()
+        data = render(track.cues, ticks=ORIGIN_SECONDS * VIDEO_SCALE).encode()
         rendition = f"words{number}"
         await objects.put(video_subtitles(hash_, folder, rendition), data)
-        title = _unique_title(each.title or language_name(each.language) or _UNNAMED, names)
+        title = _unique_title(track.title or language_name(track.language) or _UNNAMED, names)
         names.add(title)
-        made.append(
+        stored.append(
             MadeSubtitles(
                 folder=folder,
                 rendition=rendition,
                 title=title,
-                language=each.language,
-                forced=each.forced,
+                language=track.language,
+                forced=track.forced,
                 size=len(data),
             )
         )
-    return tuple(made)
+    return tuple(stored)
 
 
-def _unique_title(title: str, others: set[str]) -> str:
+def _unique_title(title: str, taken: set[str]) -> str:
     """Return a title that no other track has, without what a playlist cannot carry."""
-    plain = "".join(each if each.isprintable() and each != '"' else " " for each in title)
+    plain = "".join(letter if letter.isprintable() and letter != '"' else " " for letter in title)
     plain = " ".join(plain.split()) or _UNNAMED
     candidate, number = plain, 1
-    while candidate in others:
+    while candidate in taken:
         number += 1
         candidate = f"{plain} ({number})"
     return candidate

@@ -25,8 +25,8 @@ _INTERVAL_SECONDS: Final = 60.0
 
 def now_in(connection: AsyncConnection) -> ColumnElement[int]:
     """Return the SQL expression for the current time of the database, in microseconds."""
-    served = connection.dialect.name == "postgresql"
-    return literal_column(postgres.NOW_US if served else sqlite.NOW_US, BigInteger())
+    is_postgres = connection.dialect.name == "postgresql"
+    return literal_column(postgres.NOW_US if is_postgres else sqlite.NOW_US, BigInteger())
 
 
 def _monotonic_us() -> int:
@@ -58,9 +58,9 @@ class DatabaseClock:
         Raises:
             CatalogError: the database did not answer.
         """
-        asked = self._monotonic_us()
+        sent_us = self._monotonic_us()
         now_us = await self._read()
-        self._offset_us = now_us - (asked + self._monotonic_us()) // 2
+        self._offset_us = now_us - (sent_us + self._monotonic_us()) // 2
 
     async def keep_synchronized(self, interval: float = _INTERVAL_SECONDS) -> None:
         """Read the database's clock every `interval` seconds, until cancelled.

@@ -17,8 +17,8 @@ _MOST: Final = 1000
 class CompiledStatements(LRUCache[tuple[Any, ...], Compiled]):  # Any: SQLAlchemy's own
     """The compiled statements of engines that have the same driver and kind of server.
 
-    SQLAlchemy's keys begin with the dialect, of which each engine has its own; those of one driver
-    compile a statement to the same text. The least recently used statements are dropped.
+    SQLAlchemy's keys begin with the engine's own dialect, which is left out here: the dialects of a
+    driver compile a statement to the same text. The least recently used statements are dropped.
     """
 
     __slots__ = ()

@@ -110,11 +110,11 @@ class Database:
         """Whether processes on other machines may use it, too."""
         if self.is_shared:
             self.location = postgres.address_of(url)
-            self._served: URL | None = url
+            self._server_url: URL | None = url
             self._reader, self._writer, self._beats = postgres.engines(url, busy_ms)
         else:
             self.location = url.database or ""
-            self._served = None
+            self._server_url = None
             self._reader, self._writer, self._beats = sqlite.engines(url, busy_ms)
 
     def reading(self) -> AbstractAsyncContextManager[AsyncConnection]:
@@ -206,12 +206,12 @@ class Database:
             CatalogBusy: it did not get a lock in time.
             CatalogError: the database did not answer.
         """
-        if self._served is None:
+        if self._server_url is None:
             with _translated():
                 async with self._writer.begin() as connection:
                     yield connection
             return
-        engine = postgres.migration_engine(self._served, self._busy_ms)
+        engine = postgres.migration_engine(self._server_url, self._busy_ms)
         try:
             with _translated():
                 async with engine.begin() as connection:
@@ -273,7 +273,7 @@ async def open_database(
         CatalogUnavailable: the file does not exist and `create` is off, or cannot be created.
     """
     if url.get_backend_name() == "sqlite":
-        await _see_to_file(Path(url.database or ""), create=create)
+        await _prepare_file(Path(url.database or ""), create=create)
     database = Database(url, busy_ms=busy_ms, reading_seconds=reading_seconds)
     try:
         yield database
@@ -281,7 +281,7 @@ async def open_database(
         await database.close()
 
 
-async def _see_to_file(path: Path, *, create: bool) -> None:
+async def _prepare_file(path: Path, *, create: bool) -> None:
     try:
         if create:
             await asyncio.to_thread(_touch, path)

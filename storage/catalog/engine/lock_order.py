@@ -16,7 +16,7 @@ that locks rows of several of these kinds locks them in this order, and rows of 
 Hosts and then the owners of streams are locked in transactions that lock nothing of the above.
 Tokens are locked before their sessions and links, and these before the project.
 
-Nearly every transaction needs the last two. They are written at the end of the transaction
+Nearly every transaction needs totals and the outbox. They are written at the end of the transaction
 (`defer`) and sorted, so that their order is always right and they are held as briefly as possible.
 
 SQLite has one lock for all writers, and needs no order.

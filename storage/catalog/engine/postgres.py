@@ -103,7 +103,7 @@ _REASONS: Final = (
     ("translate host", "unknown host"),
     ("SSL", "no agreement on TLS"),
 )
-# The reasons among these, and the states, that only an operator can change.
+# The reasons that only an operator can remedy; the others may pass by themselves.
 _LASTING: Final = frozenset(
     {
         "wrong user or password",
@@ -113,6 +113,7 @@ _LASTING: Final = frozenset(
         "no agreement on TLS",
     }
 )
+# The classes of states that may pass by themselves.
 _PASSING: Final = frozenset({"08", "57"})
 
 
@@ -129,7 +130,7 @@ class _DriverConnection(Protocol):
 
 
 class _Text(StrDumperUnknown):
-    """Dumps texts. PostgreSQL's have no NUL, which is replaced, so that a lookup finds nothing."""
+    """Dumps texts; replaces NUL, which PostgreSQL's texts cannot have: a lookup finds nothing."""
 
     def dump(self, obj: str) -> bytes | bytearray | memoryview | None:
         return super().dump(obj.replace("\0", "\N{REPLACEMENT CHARACTER}"))
@@ -147,14 +148,12 @@ def address_of(url: URL) -> str:
 def engines(url: URL, busy_ms: int) -> tuple[AsyncEngine, AsyncEngine, AsyncEngine]:
     """Return the engines of readers, writers and heartbeats; `busy_ms` is their lock timeout."""
     pool = {"pool_timeout": busy_ms / 1000, "max_overflow": 0, "pool_pre_ping": True}
-    found = (
-        _engine(url, _limits(busy_ms) | _READING, **pool, pool_size=_READERS),
-        _engine(url, _limits(busy_ms) | _WRITING, **pool, pool_size=_WRITERS),
-        _engine(url, _limits(busy_ms) | _WRITING, **pool, pool_size=1),
-    )
-    for engine in found:
+    reader = _engine(url, _limits(busy_ms) | _READING, **pool, pool_size=_READERS)
+    writer = _engine(url, _limits(busy_ms) | _WRITING, **pool, pool_size=_WRITERS)
+    beats = _engine(url, _limits(busy_ms) | _WRITING, **pool, pool_size=1)
+    for engine in (reader, writer, beats):
         event.listen(engine.sync_engine, "connect", _prepare)
-    return found
+    return reader, writer, beats
 
 
 def migration_engine(url: URL, busy_ms: int) -> AsyncEngine:
@@ -212,14 +211,14 @@ def _limits(busy_ms: int) -> dict[str, str]:
 
 def _engine(url: URL, options: dict[str, str], **pool: Any) -> AsyncEngine:  # Any: SQLAlchemy's own
     # Options in the connection string cost no round trip. The operator's come last, and win.
-    words = [f"-c {name}={value}" for name, value in options.items()]
-    given = url.query.get("options", "")
-    words += [given] if isinstance(given, str) else given
+    settings = [f"-c {name}={value}" for name, value in options.items()]
+    operator_settings = url.query.get("options", "")
+    settings += [operator_settings] if isinstance(operator_settings, str) else operator_settings
     arguments = {
         "application_name": "headend",
         **_NETWORK,
         **dict(url.query),
-        "options": " ".join(words),
+        "options": " ".join(settings),
     }
     return create_async_engine(
         url.set(query={}),
@@ -242,10 +241,10 @@ def _prepare(connection: _DriverConnection, _record: object) -> None:
 
 def hide_values(error: DBAPIError) -> None:
     """Remove the server's details about rows from an error: their values may be secret."""
-    found = error.orig
-    if isinstance(found, psycopg.Error) and found.diag.message_primary:
-        found.args = (found.diag.message_primary,)
-        error.args = (f"({type(found).__name__}) {found.diag.message_primary}",)
+    original = error.orig
+    if isinstance(original, psycopg.Error) and original.diag.message_primary:
+        original.args = (original.diag.message_primary,)
+        error.args = (f"({type(original).__name__}) {original.diag.message_primary}",)
 
 
 def translation(error: BaseException | None, *, lost: bool) -> CatalogError:
@@ -262,9 +261,10 @@ def translation(error: BaseException | None, *, lost: bool) -> CatalogError:
         return CatalogError(f"the catalog refused ({type(error).__name__})")
     if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
         message = str(error)
-        if any(words in message for words in _TOO_MANY):
+        if any(phrase in message for phrase in _TOO_MANY):
             return CatalogBusy("the catalog is busy: its server takes no more connections")
-        why = next((why for words, why in _REASONS if words in message), type(error).__name__)
-        kind = CatalogUnavailable if why in _LASTING else CatalogAway
-        return kind(f"the catalog cannot be reached ({why})")
+        reasons = (reason for phrase, reason in _REASONS if phrase in message)
+        reason = next(reasons, type(error).__name__)
+        kind = CatalogUnavailable if reason in _LASTING else CatalogAway
+        return kind(f"the catalog cannot be reached ({reason})")
     return CatalogError(f"the catalog refused ({type(error).__name__})")

@@ -41,7 +41,7 @@ _BROKEN: Final = frozenset(
 
 
 def engines(url: URL, busy_ms: int) -> tuple[SqliteEngine, SqliteEngine, SqliteEngine]:
-    """Return the engines of readers, writers and beats; `busy_ms` is the lock timeout."""
+    """Return the engines of readers, writers and heartbeats; `busy_ms` is their lock timeout."""
     path = str(url.database)
     stalls = DiskStalls()
     # A write in a reading transaction would not hold the write lock.

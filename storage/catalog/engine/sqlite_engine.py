@@ -123,7 +123,7 @@ class SqliteEngine:
             connection = self._idle.pop() if self._idle else await self._open()
             try:
                 async with _transaction(connection):
-                    yield cast("AsyncConnection", connection)  # all that transactions use of it
+                    yield cast("AsyncConnection", connection)  # it has all that transactions use
             finally:
                 self._give_back(connection)
         finally:

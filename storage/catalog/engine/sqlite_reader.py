@@ -83,7 +83,7 @@ class SqliteReader:
 
     async def begin(self) -> None:
         """Begin a transaction, whose snapshot is taken at its first query."""
-        # Short queries never suspend the task, which would keep all others from running.
+        # Short queries never suspend the task, and would keep all other tasks from running.
         await asyncio.sleep(0)
         self.raw.execute("BEGIN")
 

@@ -13,7 +13,7 @@ __all__ = ["HELD", "connect", "result_code", "retry_while_locked", "wait_or_inte
 
 HELD: Final = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 _PAUSE_SECONDS: Final = 0.005  # between two attempts to get a lock that another process holds
-_LOOK_SECONDS: Final = 0.05  # until an interrupted thread is interrupted again
+_INTERRUPT_SECONDS: Final = 0.05  # until an interrupted thread is interrupted again
 
 
 def connect(path: str, busy_ms: int, *pragmas: str) -> sqlite3.Connection:
@@ -84,6 +84,6 @@ async def wait_or_interrupt(
         while not running.done():
             raw.interrupt()
             # In a cancelled task of Python 3.11.2, `asyncio.timeout` raises CancelledError.
-            await asyncio.wait((running,), timeout=_LOOK_SECONDS)
+            await asyncio.wait((running,), timeout=_INTERRUPT_SECONDS)
         running.exception()  # the caller is gone
         raise

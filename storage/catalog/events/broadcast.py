@@ -224,16 +224,16 @@ async def read_after(
     )
     if not records or records[0].id == last + 1 or last == 0:
         return records, False
-    # A transaction that was undone leaves a hole in the numbers too; what was trimmed takes the
-    # oldest rows, so there is no row left at or before `last`.
+    # A transaction that was rolled back leaves a hole in the numbers, too. Trimming removes the
+    # oldest rows, so none at or before `last` is left where some after it were removed.
     older = select(table.id).where(table.id <= last).limit(1)
     return records, (await connection.execute(older)).one_or_none() is None
 
 
 async def _project_of(connection: AsyncConnection, kind: str, hash_: str) -> int | None:
     table = videos if kind == "video" else streams
-    present = project_lookup.is_of_present(table.c.project_id)
-    query = select(table.c.project_id).where(table.c.hash == hash_, present)
+    is_present = project_lookup.is_of_present(table.c.project_id)
+    query = select(table.c.project_id).where(table.c.hash == hash_, is_present)
     return (await connection.execute(query)).scalar_one_or_none()
 
 

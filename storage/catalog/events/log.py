@@ -58,10 +58,10 @@ async def record(
         "created_us": now_us,
         "number": await _next_number(connection, subject),
     }
-    (added,) = (
+    (number,) = (
         await connection.execute(insert(events).values(values).returning(events.c.id))
     ).one()
-    if added % _TRIM_EVERY == 0:
+    if number % _TRIM_EVERY == 0:
         await _trim(connection, project)
 
 
@@ -112,21 +112,23 @@ class EventLog:
         `since_us` leaves out older events, `subject` is the hash of the only stream or video whose
         events are wanted, "" for all.
         """
-        wanted = [events.c.project_id == project]
+        conditions = [events.c.project_id == project]
         if since_us:
-            wanted.append(events.c.created_us >= since_us)
+            conditions.append(events.c.created_us >= since_us)
         if subject:
-            wanted.append(events.c.subject == subject)
+            conditions.append(events.c.subject == subject)
         offset = (page - 1) * PAGE_SIZE
         records: tuple[EventRecord, ...] = ()
         async with self._database.reading() as connection:
             # About `KEPT` at most: they need no total of their own.
             total = (
-                await connection.execute(select(func.count()).select_from(events).where(*wanted))
+                await connection.execute(
+                    select(func.count()).select_from(events).where(*conditions)
+                )
             ).scalar_one()
             if offset < total:
-                chosen = select(*_COLUMNS).where(*wanted).order_by(events.c.id.desc())
-                rows = (await connection.execute(chosen.limit(PAGE_SIZE).offset(offset))).all()
+                newest = select(*_COLUMNS).where(*conditions).order_by(events.c.id.desc())
+                rows = (await connection.execute(newest.limit(PAGE_SIZE).offset(offset))).all()
                 records = tuple(_record(row) for row in rows)
         return Page(items=records, total=total, number=page, size=PAGE_SIZE)
 
@@ -134,12 +136,12 @@ class EventLog:
         self, project: int, subject: PublicHash, kinds: Collection[str]
     ) -> EventRecord | None:
         """Return the newest event of one of these kinds of a stream or video."""
-        wanted = (
+        conditions = (
             events.c.project_id == project,
             events.c.subject == subject,
             events.c.kind.in_(kinds),
         )
-        newest = select(*_COLUMNS).where(*wanted).order_by(events.c.id.desc()).limit(1)
+        newest = select(*_COLUMNS).where(*conditions).order_by(events.c.id.desc()).limit(1)
         async with self._database.reading() as connection:
             row = (await connection.execute(newest)).one_or_none()
         return None if row is None else _record(row)

@@ -81,19 +81,19 @@ class StreamOwners:
         silent: int | None = None,
         hand_over: bool = False,
     ) -> StreamOwner:
-        """Return the stream's owner: `host` where it owns the stream already, or may from now on.
+        """Return the stream's owner: `host` if it owns the stream already, or becomes its owner.
 
-        It may where no host owns the stream, or where the owner was not seen for `dead_seconds`, or
-        where the owner has the generation `gone`: the caller knows that its process has ended. An
-        owner of the generation `silent` has sent nothing to the caller for seconds: half of
-        `dead_seconds` is enough then. The new generation is a later one. Of several hosts that
-        claim at once, one becomes the owner, and the others get that one.
+        It becomes the owner if no host owns the stream, if the owner was not seen for
+        `dead_seconds`, or if the owner has the generation `gone`: the caller knows that its process
+        has ended. An owner of the generation `silent` has sent nothing to the caller for seconds:
+        half of `dead_seconds` is enough then. The new generation is a later one. Of several hosts
+        that claim at once, one becomes the owner, and the others get that one.
 
         With `hand_over` a host that has no room for the stream gives it to another one that has
         (`storage.catalog.hosts.capacity`).
 
-        A host judges that another was not seen only if it was seen itself for as long: after the
-        database was away for all of them, none loses its streams to the one that is back first.
+        A host is counted as not seen only by a host that was itself seen for as long: after an
+        outage of the database, no host loses its streams to the one that is back first.
 
         Raises:
             HostGone: the claiming host is not registered.
@@ -125,10 +125,14 @@ class StreamOwners:
         Without `ended` it may still have an open run: see `find_orphaned`.
         """
         owners = stream_owners.c
-        mine = (owners.stream_id == stream, owners.host_id == host, owners.generation == generation)
+        is_owned = (
+            owners.stream_id == stream,
+            owners.host_id == host,
+            owners.generation == generation,
+        )
         async with self._database.writing() as connection:
             owner = null() if ended else _NO_HOST
-            await connection.execute(update(stream_owners).where(*mine).values(host_id=owner))
+            await connection.execute(update(stream_owners).where(*is_owned).values(host_id=owner))
 
     async def owned_by(self, host: int) -> dict[int, int]:
         """Return the generations by which a host owns streams, by the streams' numbers."""
@@ -205,9 +209,9 @@ class StreamOwners:
 
 
 def _next_generation(connection: AsyncConnection) -> ColumnElement[int]:
-    counted = stream_owners.c.generation + 1
+    successor = stream_owners.c.generation + 1
     seconds = (now_in(connection) - _FIRST_SECOND_US) // MICROSECONDS
-    return case((counted > seconds, counted), else_=seconds)
+    return case((successor > seconds, successor), else_=seconds)
 
 
 _Host = tuple[int, str, str | None]  # number, name, address

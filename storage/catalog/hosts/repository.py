@@ -64,34 +64,36 @@ class Hosts:
             locked = select(table.id).where(old).order_by(table.id).with_for_update()
             numbers = (await connection.execute(locked)).scalars().all()
             await connection.execute(delete(hosts).where(table.id.in_(numbers)))
-            deleted = ~select(streams.c.id).where(streams.c.id == owners.stream_id).exists()
-            gone = or_(owners.host_id.is_(None), owners.host_id.not_in(select(table.id)))
-            is_unused = (gone, owners.taken_us < now - _KEPT_US, deleted)
+            stream_is_deleted = (
+                ~select(streams.c.id).where(streams.c.id == owners.stream_id).exists()
+            )
+            has_no_owner = or_(owners.host_id.is_(None), owners.host_id.not_in(select(table.id)))
+            is_unused = (has_no_owner, owners.taken_us < now - _KEPT_US, stream_is_deleted)
             await connection.execute(delete(stream_owners).where(*is_unused))
             row = {"name": name, "role": role, "address": address, "version": version}
             row |= {"capacity": capacity}
-            added = insert(hosts).values(**row, started_us=now, seen_us=now, steady_us=now)
-            return (await connection.execute(added.returning(table.id))).scalar_one()
+            statement = insert(hosts).values(**row, started_us=now, seen_us=now, steady_us=now)
+            return (await connection.execute(statement.returning(table.id))).scalar_one()
 
     async def beat(self, host: int, name: str, dead_seconds: float) -> bool:
         """Record that a host was seen now; return False if its row is gone.
 
         A database that was restored from a backup may give its number to a host of another `name`.
-        If it was not seen for `dead_seconds` before, its time of being seen without a break starts
-        anew.
+        If the host was not seen for `dead_seconds` before, its time of being seen without a break
+        starts anew.
         """
         async with self._database.beating() as connection:
             now = now_in(connection)
             steady = case((is_living(connection, dead_seconds), hosts.c.steady_us), else_=now)
             same = (hosts.c.id == host, hosts.c.name == name)
-            seen = update(hosts).where(*same).values(seen_us=now, steady_us=steady)
-            return (await connection.execute(seen)).rowcount == 1
+            statement = update(hosts).where(*same).values(seen_us=now, steady_us=steady)
+            return (await connection.execute(statement)).rowcount == 1
 
     async def limit(self, host: int, capacity: int | None) -> None:
         """Set how many streams a host may own at most; those that it owns stay."""
         async with self._database.writing() as connection:
-            mine = update(hosts).where(hosts.c.id == host)
-            await connection.execute(mine.values(capacity=capacity))
+            statement = update(hosts).where(hosts.c.id == host)
+            await connection.execute(statement.values(capacity=capacity))
 
     async def leave(self, host: int) -> None:
         """Remove a host that ends; its streams have no owner any more."""

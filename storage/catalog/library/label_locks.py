@@ -17,11 +17,11 @@ __all__ = ["lock_project", "lock_records"]
 async def lock_project(connection: AsyncConnection, table: Table, label: int) -> None:
     """Lock the project of a row of `table` against deletion; nothing if there is no such row.
 
-    The event that follows would lock it, too, but after the row, which a deletion of the project
-    deletes.
+    The event of the change locks the project, too, but after the row; a deletion of the project
+    locks it before the row.
     """
-    of_it = select(table.c.project_id).where(table.c.id == label).scalar_subquery()
-    query = select(projects.c.id).where(projects.c.id == of_it)
+    project = select(table.c.project_id).where(table.c.id == label).scalar_subquery()
+    query = select(projects.c.id).where(projects.c.id == project)
     await connection.execute(query.with_for_update(read=True, key_share=True))
 
 

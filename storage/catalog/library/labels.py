@@ -132,8 +132,8 @@ async def edit(
         values["active"] = active
     await label_locks.lock_project(connection, table, label)
     if check is not None:
-        held = select(table).where(table.c.id == label).with_for_update()
-        before = (await connection.execute(held)).one_or_none()
+        locked = select(table).where(table.c.id == label).with_for_update()
+        before = (await connection.execute(locked)).one_or_none()
         if before is not None:
             check(_record(before))
     statement = update(table).where(table.c.id == label).values(values).returning(table)
@@ -163,7 +163,7 @@ async def link_tags(
     project: int,
     table: Literal["stream", "video"],
     record: int,
-    wanted: Sequence[TagWanted],
+    new_tags: Sequence[TagWanted],
     now_us: int,
 ) -> None:
     """Replace a record's tags; each counts once, and a new name adds a tag.
@@ -175,14 +175,14 @@ async def link_tags(
         CatalogBusy: other processes keep adding and deleting tags of these names.
     """
     links, owner = _LINKS[table]
-    ids = [tag.id for tag in wanted if isinstance(tag, TagById)]
+    ids = [tag.id for tag in new_tags if isinstance(tag, TagById)]
     numbers = await _lock(connection, project, ids)
     for number in ids:
         if number not in numbers:
             raise NoSuchLabel("tag", number)
     # By their folded names: the first spelling of a name counts.
     names: dict[str, str] = {}
-    for tag in wanted:
+    for tag in new_tags:
         if isinstance(tag, TagByName):
             names.setdefault(fold(tag.name), tag.name)
     numbers |= await _find_or_add(connection, project, names, now_us)
@@ -197,12 +197,12 @@ async def _lock(connection: AsyncConnection, project: int, ids: Collection[int])
     locked: set[int] = set()
     numbers = sorted({number for number in ids if 0 < number <= named_rows.MAX_ID})
     for start in range(0, len(numbers), _AT_ONCE):
-        some = numbers[start : start + _AT_ONCE]
-        mine = select(tags.c.id).where(tags.c.project_id == project, tags.c.id.in_(some))
+        batch = numbers[start : start + _AT_ONCE]
+        query = select(tags.c.id).where(tags.c.project_id == project, tags.c.id.in_(batch))
         # In one order everywhere, so that two transactions with several locks never wait for each
         # other.
-        held = mine.order_by(tags.c.id).with_for_update(read=True, key_share=True)
-        locked |= set((await connection.execute(held)).scalars())
+        statement = query.order_by(tags.c.id).with_for_update(read=True, key_share=True)
+        locked |= set((await connection.execute(statement)).scalars())
     return locked
 
 
@@ -210,40 +210,40 @@ async def _find_or_add(
     connection: AsyncConnection, project: int, names: dict[str, str], now_us: int
 ) -> set[int]:
     """Return the numbers of the tags with these names (by folded form); add the missing ones."""
-    found: dict[str, int] = {}
+    ids_by_fold: dict[str, int] = {}
     added = 0
     for _ in range(_TRIES):
-        found |= await _find_by_folds(connection, project, set(names) - set(found))
+        ids_by_fold |= await _find_by_folds(connection, project, set(names) - set(ids_by_fold))
         # In one order everywhere, as above.
-        for folded in sorted(set(names) - set(found)):
+        for folded in sorted(set(names) - set(ids_by_fold)):
             number = await _insert(connection, _row(project, names[folded], True, now_us))
             if number is not None:
-                found[folded] = number
+                ids_by_fold[folded] = number
                 added += 1
-        if len(found) == len(names):
+        if len(ids_by_fold) == len(names):
             break
         # Another process added the rest after the query: query again.
     else:
         raise CatalogBusy("the tags change too fast")
     if added:
         counters.add(connection, project, tags.name, added)
-    return set(found.values())
+    return set(ids_by_fold.values())
 
 
 async def _find_by_folds(
     connection: AsyncConnection, project: int, folds: Collection[str]
 ) -> dict[str, int]:
-    found: dict[str, int] = {}
+    ids_by_fold: dict[str, int] = {}
     sought = sorted(folds)
     for start in range(0, len(sought), _AT_ONCE):
-        some = sought[start : start + _AT_ONCE]
-        mine = select(tags.c.name_fold, tags.c.id).where(
-            tags.c.project_id == project, tags.c.name_fold.in_(some)
+        batch = sought[start : start + _AT_ONCE]
+        query = select(tags.c.name_fold, tags.c.id).where(
+            tags.c.project_id == project, tags.c.name_fold.in_(batch)
         )
-        held = mine.order_by(tags.c.id).with_for_update(read=True, key_share=True)
-        for folded, number in await connection.execute(held):
-            found[folded] = number
-    return found
+        statement = query.order_by(tags.c.id).with_for_update(read=True, key_share=True)
+        for folded, number in await connection.execute(statement):
+            ids_by_fold[folded] = number
+    return ids_by_fold
 
 
 async def _insert(connection: AsyncConnection, row: dict[str, object]) -> int | None:
@@ -257,17 +257,17 @@ async def tags_of(
 ) -> dict[int, tuple[TagRecord, ...]]:
     """Return the tags of each of these records, in the order of their names."""
     links, owner = _LINKS[table]
-    found: dict[int, list[TagRecord]] = {record: [] for record in records}
+    tags_by_record: dict[int, list[TagRecord]] = {record: [] for record in records}
     for start in range(0, len(records), _AT_ONCE):
-        some = records[start : start + _AT_ONCE]
+        batch = records[start : start + _AT_ONCE]
         query = (
             select(links.c[owner].label("record"), tags)
             .join(tags, tags.c.id == links.c.tag_id)
-            .where(links.c[owner].in_(some))
+            .where(links.c[owner].in_(batch))
         )
         for row in await connection.execute(query.order_by(tags.c.name_fold, tags.c.id)):
-            found[row.record].append(_record(row))
-    return {record: tuple(labels) for record, labels in found.items()}
+            tags_by_record[row.record].append(_record(row))
+    return {record: tuple(labels) for record, labels in tags_by_record.items()}
 
 
 async def require_category(connection: AsyncConnection, project: int, category: int) -> None:
@@ -292,17 +292,17 @@ async def categories_of(
     connection: AsyncConnection, ids: Collection[int]
 ) -> dict[int, CategoryRecord]:
     """Return the categories with these numbers, by number."""
-    found: dict[int, CategoryRecord] = {}
+    by_number: dict[int, CategoryRecord] = {}
     numbers = sorted(set(ids))
     for start in range(0, len(numbers), _AT_ONCE):
-        some = numbers[start : start + _AT_ONCE]
-        for row in await connection.execute(select(categories).where(categories.c.id.in_(some))):
-            found[row.id] = _record(row)
-    return found
+        batch = numbers[start : start + _AT_ONCE]
+        for row in await connection.execute(select(categories).where(categories.c.id.in_(batch))):
+            by_number[row.id] = _record(row)
+    return by_number
 
 
 class Labels:
-    """The catalog's tags and categories: each call is a transaction of its own.
+    """The catalog's tags and categories: each method is one transaction.
 
     `by` is the number of the caller's token.
     """
@@ -316,8 +316,8 @@ class Labels:
             if label > named_rows.MAX_ID:
                 return None
             table = _TABLES[kind]
-            present = project_lookup.is_of_present(table.c.project_id)
-            query = select(table).where(table.c.id == label, present)
+            is_present = project_lookup.is_of_present(table.c.project_id)
+            query = select(table).where(table.c.id == label, is_present)
             row = (await connection.execute(query)).one_or_none()
             return None if row is None else _record(row)
 
@@ -372,8 +372,8 @@ class Labels:
         Raises:
             NameTaken: the project has another of that name.
         """
-        sent = {"name": name, "active": active}
-        keys = [key for key, value in sent.items() if value is not None]
+        changes = {"name": name, "active": active}
+        keys = [key for key, value in changes.items() if value is not None]
         if not keys:
             return await self.find(kind, label)
         async with self._database.writing() as connection:

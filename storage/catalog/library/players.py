@@ -65,9 +65,9 @@ async def names_of(connection: AsyncConnection, ids: Collection[int]) -> dict[in
     names: dict[int, str] = {}
     numbers = sorted(set(ids))
     for start in range(0, len(numbers), _AT_ONCE):
-        some = players.c.id.in_(numbers[start : start + _AT_ONCE])
+        is_in_batch = players.c.id.in_(numbers[start : start + _AT_ONCE])
         for number, name in await connection.execute(
-            select(players.c.id, players.c.name).where(some)
+            select(players.c.id, players.c.name).where(is_in_batch)
         ):
             names[number] = name
     return names
@@ -110,8 +110,8 @@ async def edit(
     `check` may raise to keep the player as it is; it gets the record before the change.
     """
     await label_locks.lock_project(connection, players, player)
-    held = select(players).where(players.c.id == player).with_for_update()
-    row = (await connection.execute(held)).one_or_none()
+    locked = select(players).where(players.c.id == player).with_for_update()
+    row = (await connection.execute(locked)).one_or_none()
     if row is None:
         return None
     before = _record(row)
@@ -121,8 +121,8 @@ async def edit(
     if name is not None:
         values |= {"name": name, "name_fold": fold(name)}
     if options:
-        changed = msgspec.structs.replace(before.options, **options)
-        values["options"] = _text(changed)
+        new_options = msgspec.structs.replace(before.options, **options)
+        values["options"] = _text(new_options)
     statement = update(players).where(players.c.id == player).values(values).returning(players)
     return _record((await connection.execute(statement)).one())
 
@@ -140,7 +140,7 @@ async def remove(connection: AsyncConnection, player: int) -> PlayerRecord | Non
 
 
 class Players:
-    """The catalog's players: each call is a transaction of its own.
+    """The catalog's players: each method is one transaction.
 
     `by` is the number of the caller's token.
     """
@@ -151,8 +151,8 @@ class Players:
     async def find(self, player: int) -> PlayerRecord | None:
         """Return the player with that number."""
         async with self._database.reading() as connection:
-            present = project_lookup.is_of_present(players.c.project_id)
-            query = select(players).where(players.c.id == player, present)
+            is_present = project_lookup.is_of_present(players.c.project_id)
+            query = select(players).where(players.c.id == player, is_present)
             row = (
                 (await connection.execute(query)).one_or_none()
                 if player <= named_rows.MAX_ID

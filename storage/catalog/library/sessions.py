@@ -77,10 +77,10 @@ class Sessions:
         return Principal(id=row.id, name=row.name, project=row.project_id, write=row.write)
 
     async def _record_use(self, session: object, now_us: int) -> None:
-        seen = update(sessions).where(sessions.c.id == session).values(seen_us=now_us)
+        statement = update(sessions).where(sessions.c.id == session).values(seen_us=now_us)
         try:
             async with self._database.writing() as connection:
-                await connection.execute(seen)
+                await connection.execute(statement)
         except CatalogBusy:
             return  # the next request records it
 
@@ -114,13 +114,13 @@ class Sessions:
         """Sign a browser in by a link, which is used up; return its token's number and the
         session's secret. None if the link is unknown, used, too old, or of a revoked token.
         """
-        used = (
+        statement = (
             delete(sign_in_links)
             .where(sign_in_links.c.id == digest(secret), sign_in_links.c.expires_us > now_us)
             .returning(sign_in_links.c.token_id)
         )
         async with self._database.writing() as connection:
-            token = (await connection.execute(used)).scalar_one_or_none()
+            token = (await connection.execute(statement)).scalar_one_or_none()
             if token is None:
                 return None
             try:
@@ -138,8 +138,8 @@ async def remove_of_tokens(connection: AsyncConnection, numbers: list[int]) -> N
 async def _add(connection: AsyncConnection, token: int, now_us: int) -> str:
     secret = secrets.token_urlsafe(32)
     await require_valid(connection, token)
-    ended = (sessions.c.expires_us <= now_us) | (sessions.c.seen_us <= now_us - _IDLE_US)
-    await _remove(connection, sessions, ended)
+    has_ended = (sessions.c.expires_us <= now_us) | (sessions.c.seen_us <= now_us - _IDLE_US)
+    await _remove(connection, sessions, has_ended)
     await connection.execute(
         insert(sessions).values(
             id=digest(secret),
@@ -157,9 +157,9 @@ async def _keep_newest(
     connection: AsyncConnection, table: Table, age: ColumnElement[int], token: int
 ) -> None:
     """Remove the rows of a token beyond the newest ones."""
-    mine = table.c.token_id == token
-    newest = select(table.c.id).where(mine).order_by(age.desc(), table.c.id).limit(_MOST)
-    await _remove(connection, table, mine & table.c.id.not_in(newest))
+    is_of_token = table.c.token_id == token
+    newest = select(table.c.id).where(is_of_token).order_by(age.desc(), table.c.id).limit(_MOST)
+    await _remove(connection, table, is_of_token & table.c.id.not_in(newest))
 
 
 async def _remove(connection: AsyncConnection, table: Table, which: ColumnElement[bool]) -> None:

@@ -117,10 +117,10 @@ class Tokens:
 
     async def find_page(self, *, reach: int | None = None, page: int = 1) -> Page[TokenRecord]:
         """Return a page of tokens, newest first; `reach` limits it to one project's."""
-        wanted = [] if reach is None else [tokens.c.project_id == reach]
+        conditions = [] if reach is None else [tokens.c.project_id == reach]
         async with self._database.reading() as connection:
             return await named_rows.page_of(
-                connection, tokens, wanted, _ORDER, _record, total=None, page=page
+                connection, tokens, conditions, _ORDER, _record, total=None, page=page
             )
 
     async def find_all(self) -> tuple[TokenRecord, ...]:
@@ -141,12 +141,12 @@ class Tokens:
         """
         if not 0 < token <= named_rows.MAX_ID:
             return ()
-        wanted = (
+        is_affected = (
             tokens.c.id.in_(select(_family(token).c.id)) if descendants else tokens.c.id == token
         )
         statement = (
             update(tokens)
-            .where(wanted, tokens.c.revoked_us.is_(None))
+            .where(is_affected, tokens.c.revoked_us.is_(None))
             .values(revoked_us=now_us)
             .returning(tokens)
         )

@@ -81,32 +81,36 @@ async def _prepare(writer: AsyncConnection, copy: Database) -> None:
 async def _copy(reader: AsyncConnection, writer: AsyncConnection) -> int:
     copied = 0
     numbered = await reader.execute(text("SELECT name, seq FROM sqlite_sequence"))
-    given: dict[str, int] = {row.name: row.seq for row in numbered}
-    for each in METADATA.sorted_tables:
-        if each in _NOT_COPIED:
+    last_numbers: dict[str, int] = {row.name: row.seq for row in numbered}
+    for catalog_table in METADATA.sorted_tables:
+        if catalog_table in _NOT_COPIED:
             continue
-        number = await _copy_table(reader, writer, each)
-        counted = select(func.count()).select_from(each)
-        wanted = (await reader.execute(counted)).scalar_one()
-        if not number == wanted == (await writer.execute(counted)).scalar_one():
-            raise CatalogError(f"{number} of the {wanted} rows of {each.name} were copied")
-        await _continue_numbering(writer, each, given.get(each.name, 0))
+        number = await _copy_table(reader, writer, catalog_table)
+        count = select(func.count()).select_from(catalog_table)
+        expected = (await reader.execute(count)).scalar_one()
+        if not number == expected == (await writer.execute(count)).scalar_one():
+            raise CatalogError(
+                f"{number} of the {expected} rows of {catalog_table.name} were copied"
+            )
+        await _continue_numbering(writer, catalog_table, last_numbers.get(catalog_table.name, 0))
         copied += number
     await writer.execute(_ORPHANED_STREAMS)
     return copied
 
 
-async def _copy_table(reader: AsyncConnection, writer: AsyncConnection, each: Table) -> int:
+async def _copy_table(
+    reader: AsyncConnection, writer: AsyncConnection, catalog_table: Table
+) -> int:
     """Copy a table's rows in the order of their keys; return how many."""
     copied = 0
-    key = tuple_(*each.primary_key.columns)
-    names = [one.name for one in each.primary_key.columns]
-    chosen = select(each).order_by(*each.primary_key.columns).limit(_AT_ONCE)
-    part = chosen
-    while rows := (await reader.execute(part)).mappings().all():
-        await writer.execute(insert(each), [_row(dict(one)) for one in rows])
+    key = tuple_(*catalog_table.primary_key.columns)
+    names = [column.name for column in catalog_table.primary_key.columns]
+    query = select(catalog_table).order_by(*catalog_table.primary_key.columns).limit(_AT_ONCE)
+    batch = query
+    while rows := (await reader.execute(batch)).mappings().all():
+        await writer.execute(insert(catalog_table), [_row(dict(row)) for row in rows])
         copied += len(rows)
-        part = chosen.where(key > tuple(rows[-1][name] for name in names))
+        batch = query.where(key > tuple(rows[-1][name] for name in names))
     return copied
 
 
@@ -118,8 +122,10 @@ def _row(values: dict[str, Any]) -> dict[str, Any]:  # Any: columns of any type
     }
 
 
-async def _continue_numbering(writer: AsyncConnection, each: Table, given: int) -> None:
+async def _continue_numbering(
+    writer: AsyncConnection, catalog_table: Table, last_number: int
+) -> None:
     """Let a table's next number be greater than any that was given."""
-    if "id" in each.c and given:
-        sequence = func.pg_get_serial_sequence(each.name, "id")
-        await writer.execute(select(func.setval(sequence, given)))
+    if "id" in catalog_table.c and last_number:
+        sequence = func.pg_get_serial_sequence(catalog_table.name, "id")
+        await writer.execute(select(func.setval(sequence, last_number)))

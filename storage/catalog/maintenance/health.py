@@ -59,16 +59,16 @@ class HealthChecks:
         async with self._database.reading_all() as connection:
             if connection.dialect.name != "sqlite":
                 return ()
-            whole = await connection.execute(text(f"PRAGMA quick_check({_MOST})"))
-            damage += [str(line) for line in whole.scalars() if line != "ok"]
-            torn = await connection.execute(text("PRAGMA foreign_key_check"))
+            check = await connection.execute(text(f"PRAGMA quick_check({_MOST})"))
+            damage += [str(line) for line in check.scalars() if line != "ok"]
+            dangling = await connection.execute(text("PRAGMA foreign_key_check"))
             damage += [
-                f"a row of {row[0]} refers to none of {row[2]}" for row in torn.fetchmany(_MOST)
+                f"a row of {row[0]} refers to none of {row[2]}" for row in dangling.fetchmany(_MOST)
             ]
         return tuple(damage)
 
     async def find_stuck_jobs(self, now_us: int) -> tuple[StuckJob, ...]:
-        """Return due jobs that no worker works on, and those that wait in vain.
+        """Return due jobs that no worker works on, and jobs that wait without an open span.
 
         While some worker is at work, due jobs do not count: they are in its queue.
         """
@@ -116,22 +116,24 @@ class HealthChecks:
     async def find_slates(self) -> tuple[str, ...]:
         """Return the addresses of all slate pictures, of streams and of projects."""
         async with self._database.reading_all() as connection:
-            present = project_lookup.is_of_present(streams.c.project_id)
-            mine = select(streams.c.hash, streams.c.slate).where(
-                streams.c.slate.is_not(None), present
+            is_present = project_lookup.is_of_present(streams.c.project_id)
+            of_streams = select(streams.c.hash, streams.c.slate).where(
+                streams.c.slate.is_not(None), is_present
             )
-            addresses = [stream_slate(*row) for row in await connection.execute(mine)]
-            shared = select(projects.c.key, projects.c.slate).where(
+            addresses = [stream_slate(*row) for row in await connection.execute(of_streams)]
+            of_projects = select(projects.c.key, projects.c.slate).where(
                 projects.c.slate.is_not(None), project_lookup.IS_PRESENT
             )
-            addresses += [project_slate(*row) for row in await connection.execute(shared)]
+            addresses += [project_slate(*row) for row in await connection.execute(of_projects)]
         return tuple(address for address in addresses if address is not None)
 
 
 async def _is_at_work(connection: AsyncConnection, since_us: int) -> bool:
     """Return whether some worker has leased anything until `since_us` or later."""
-    for each in (jobs.c, spans.c):
-        held = select(func.count()).where(each.state == _RUNNING, each.leased_until_us >= since_us)
-        if (await connection.execute(held)).scalar_one():
+    for columns in (jobs.c, spans.c):
+        leased = select(func.count()).where(
+            columns.state == _RUNNING, columns.leased_until_us >= since_us
+        )
+        if (await connection.execute(leased)).scalar_one():
             return True
     return False

@@ -66,10 +66,10 @@ class References:
         names = [owner[2:] for owner in owners]
         addresses: set[str | None] = set()
         async with self._database.reading_all() as connection:
-            mine = select(streams.c.hash, streams.c.slate).where(streams.c.hash.in_(names))
-            addresses.update(stream_slate(*row) for row in await connection.execute(mine))
-            shared = select(projects.c.key, projects.c.slate).where(projects.c.key.in_(names))
-            addresses.update(project_slate(*row) for row in await connection.execute(shared))
+            of_streams = select(streams.c.hash, streams.c.slate).where(streams.c.hash.in_(names))
+            addresses.update(stream_slate(*row) for row in await connection.execute(of_streams))
+            of_projects = select(projects.c.key, projects.c.slate).where(projects.c.key.in_(names))
+            addresses.update(project_slate(*row) for row in await connection.execute(of_projects))
         return frozenset(address for address in addresses if address is not None)
 
     async def find_references(self, hashes: Sequence[PublicHash]) -> tuple[VideoReferences, ...]:
@@ -86,9 +86,9 @@ class References:
         """
         async with self._database.reading_all() as connection:
             # The media of a deleted project are removed before its rows.
-            present = project_lookup.is_of_present(videos_table.c.project_id)
+            is_present = project_lookup.is_of_present(videos_table.c.project_id)
             return await self._find_references(
-                connection, (videos_table.c.hash > after) & present, most
+                connection, (videos_table.c.hash > after) & is_present, most
             )
 
     async def _find_references(

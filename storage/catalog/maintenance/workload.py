@@ -23,7 +23,7 @@ class JobCount(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ListedJob(msgspec.Struct, frozen=True, kw_only=True):
-    """A job, with the video that it is of; `project` is the key of the video's project.
+    """A job, with its video; `project` is the key of the video's project.
 
     `progress` is in percent, `eta` in seconds (0: unknown), `attempt` 0 where none began.
     """
@@ -61,14 +61,14 @@ class Workload:
         """
         of_present = project_lookup.is_of_present(jobs.c.project_id)
         number = func.count()
-        counted = (
+        count_query = (
             select(jobs.c.kind, jobs.c.state, number)
             .where(of_present)
             .group_by(jobs.c.kind, jobs.c.state)
             .order_by(jobs.c.kind, jobs.c.state)
         )
         title = func.coalesce(videos.c.title, videos.c.file_title)
-        listed = (
+        list_query = (
             select(
                 jobs.c.id,
                 jobs.c.kind,
@@ -89,8 +89,8 @@ class Workload:
         )
         live_streams = select(number).where(streams.c.live)
         async with self._database.reading() as connection:
-            counts = (await connection.execute(counted)).all()
-            rows = (await connection.execute(listed)).all()
+            counts = (await connection.execute(count_query)).all()
+            rows = (await connection.execute(list_query)).all()
             live = (await connection.execute(live_streams)).scalar_one()
         return WorkloadRecord(
             counts=tuple(JobCount(kind=kind, state=state, number=n) for kind, state, n in counts),

@@ -61,19 +61,19 @@ def _parse(revision: str) -> tuple[str, int]:
 
 
 def _refusal(
-    location: str, found: str | None, wanted: str
+    location: str, revision: str | None, wanted: str
 ) -> SchemaMissing | SchemaNewer | SchemaOlder | None:
-    if found == wanted:
+    if revision == wanted:
         return None
-    if found is None:
+    if revision is None:
         return SchemaMissing(location, wanted)
-    (form, added), (wanted_form, wanted_added) = _parse(found), _parse(wanted)
+    (form, added), (wanted_form, wanted_added) = _parse(revision), _parse(wanted)
     if form == wanted_form:  # a newer version added what this one need not know
-        return None if added >= wanted_added else SchemaOlder(location, found, wanted)
+        return None if added >= wanted_added else SchemaOlder(location, revision, wanted)
     from storage.catalog.migrations import steps  # noqa: PLC0415  # see there
 
-    kind = SchemaOlder if found in steps.known_revisions() else SchemaNewer
-    return kind(location, found, wanted)
+    kind = SchemaOlder if revision in steps.known_revisions() else SchemaNewer
+    return kind(location, revision, wanted)
 
 
 async def check(database: Database, wanted: str = REVISION, *, exactly: bool = False) -> None:
@@ -85,10 +85,10 @@ async def check(database: Database, wanted: str = REVISION, *, exactly: bool = F
         SchemaMismatch: it has another, or there is none.
     """
     async with database.reading() as connection:
-        found = await connection.run_sync(_find_revision)
-    refusal = _refusal(database.location, found, wanted)
-    if refusal is None and exactly and found is not None and found != wanted:
-        refusal = SchemaNewer(database.location, found, wanted)
+        revision = await connection.run_sync(_find_revision)
+    refusal = _refusal(database.location, revision, wanted)
+    if refusal is None and exactly and revision is not None and revision != wanted:
+        refusal = SchemaNewer(database.location, revision, wanted)
     if refusal is not None:
         raise refusal
 
@@ -114,13 +114,13 @@ def migrate_within(connection: Connection, location: str) -> None:
         CatalogBusy: a running Headend uses the tables that are to be changed.
         SchemaNewer: a newer Headend has migrated it.
     """
-    found = _find_revision(connection)
-    refusal = _refusal(location, found, REVISION)
+    revision = _find_revision(connection)
+    refusal = _refusal(location, revision, REVISION)
     if isinstance(refusal, SchemaNewer):
         raise refusal
     if refusal is None:
         return
-    if found is None or _parse(found)[0] != _parse(REVISION)[0]:
+    if revision is None or _parse(revision)[0] != _parse(REVISION)[0]:
         lock_schema(connection, location)
     if _has_revision(connection):
         upgrade(connection)

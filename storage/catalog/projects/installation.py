@@ -63,9 +63,9 @@ class Installation:
 
     async def add_key(self, key: str) -> str:
         """Store the installation key unless there is one; return the one that is stored then."""
-        missing = update(installation).where(installation.c.key == "").values(key=key)
+        statement = update(installation).where(installation.c.key == "").values(key=key)
         async with self._database.writing() as connection:
-            await connection.execute(missing)
+            await connection.execute(statement)
             return (await connection.execute(select(installation.c.key))).scalar_one()
 
 

@@ -42,8 +42,8 @@ class Overviews:
     async def find(self, *, reach: int | None) -> Overview:
         """Return what is live, what is being made and what failed, of one project or of all."""
         present = select(projects.c.id).where(project_lookup.IS_PRESENT)
-        of = present if reach is None else present.where(projects.c.id == reach)
-        on_air = select(streams).where(streams.c.live, streams.c.project_id.in_(of))
+        in_reach = present if reach is None else present.where(projects.c.id == reach)
+        on_air = select(streams).where(streams.c.live, streams.c.project_id.in_(in_reach))
         newest = on_air.order_by(streams.c.id.desc()).limit(MOST)
         without_primary = newest.where(~streams.c.paused, streams.c.on_air.is_distinct_from(0))
         async with self._database.reading() as connection:
@@ -52,12 +52,12 @@ class Overviews:
             rows = (await connection.execute(without_primary)).all()
             troubled = await stream_queries.to_records(connection, rows)
             numbers = {record.project for record in (*live, *troubled)}
-            named = select(projects.c.id, projects.c.key).where(projects.c.id.in_(numbers))
-            keys = {row.id: row.key for row in await connection.execute(named)}
+            key_query = select(projects.c.id, projects.c.key).where(projects.c.id.in_(numbers))
+            keys = {row.id: row.key for row in await connection.execute(key_query)}
             return Overview(
                 live=live,
                 troubled=troubled,
-                working=await video_queries.find_in_phase(connection, of, "inprogress", MOST),
-                failed=await video_queries.find_in_phase(connection, of, "failed", MOST),
+                working=await video_queries.find_in_phase(connection, in_reach, "inprogress", MOST),
+                failed=await video_queries.find_in_phase(connection, in_reach, "failed", MOST),
                 keys=keys,
             )

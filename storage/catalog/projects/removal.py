@@ -74,7 +74,7 @@ class RemovedProjects:
             return None if row is None else RemovedProject(id=row.id, key=row.key)
 
     async def find_rows(self, project: int) -> RemovedRows | None:
-        """Return up to `MAX_MEDIA_ROWS` of its rows that have media; None if it has none."""
+        """Return up to `MAX_MEDIA_ROWS` of a project's rows that have media; None if none do."""
         by_table: dict[str, list[int]] = {}
         hashes: list[PublicHash] = []
         names: list[str] = []
@@ -82,8 +82,8 @@ class RemovedProjects:
         async with self._database.reading() as connection:
             for table in _WITH_MEDIA:
                 address = table.c.name if table is uploads else table.c.hash
-                own = select(table.c.id, address).where(table.c.project_id == project)
-                rows = (await connection.execute(own.order_by(table.c.id).limit(remaining))).all()
+                query = select(table.c.id, address).where(table.c.project_id == project)
+                rows = (await connection.execute(query.order_by(table.c.id).limit(remaining))).all()
                 by_table[table.name] = [number for number, _ in rows]
                 (names if table is uploads else hashes).extend(each for _, each in rows)
                 remaining -= len(rows)
@@ -93,7 +93,7 @@ class RemovedProjects:
         return RemovedRows(**ids, hashes=tuple(hashes), names=tuple(names))
 
     async def remove_jobs(self, project: int) -> bool:
-        """Remove up to `MAX_MEDIA_ROWS` of its jobs with their spans; return False if it has none.
+        """Remove up to `MAX_MEDIA_ROWS` jobs of a project, with spans; return False if it has none.
 
         Workers that hold one of them notice it when they renew their leases.
         """
@@ -106,15 +106,17 @@ class RemovedProjects:
             for table in _WITH_MEDIA:
                 numbers: tuple[int, ...] = getattr(rows, table.name)
                 if numbers:
-                    mine = table.c.id.in_(numbers)
-                    held = select(table.c.id).where(mine).order_by(table.c.id).with_for_update()
-                    await connection.execute(held)
-                    await connection.execute(delete(table).where(mine))
+                    is_removed = table.c.id.in_(numbers)
+                    locked = (
+                        select(table.c.id).where(is_removed).order_by(table.c.id).with_for_update()
+                    )
+                    await connection.execute(locked)
+                    await connection.execute(delete(table).where(is_removed))
 
     async def remove_rest(self, project: int) -> bool:
-        """Remove up to `MAX_OTHER_ROWS` of what has no media; return True once nothing is left.
+        """Remove up to `MAX_OTHER_ROWS` rows without media; return True once nothing is left.
 
-        What has media must be gone already; the project's row goes last.
+        The rows with media must be gone already; the project's row is removed last.
         """
         async with self._database.writing() as connection:
             for table in _OTHERS:
@@ -127,8 +129,8 @@ class RemovedProjects:
 async def _remove_some(connection: AsyncConnection, table: Table, project: int, most: int) -> bool:
     """Remove up to `most` of a project's rows of a table; return False if it has none."""
     column: Any = table.c.id  # Any: the columns of a table that is not known here have no type
-    own = select(column).where(table.c.project_id == project).order_by(column)
-    some = (await connection.execute(own.limit(most).with_for_update())).scalars().all()
-    if some:
-        await connection.execute(delete(table).where(column.in_(some)))
-    return bool(some)
+    query = select(column).where(table.c.project_id == project).order_by(column)
+    numbers = (await connection.execute(query.limit(most).with_for_update())).scalars().all()
+    if numbers:
+        await connection.execute(delete(table).where(column.in_(numbers)))
+    return bool(numbers)

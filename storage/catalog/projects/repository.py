@@ -64,12 +64,18 @@ class Projects:
 
     async def find_page(self, *, reach: int | None = None, page: int = 1) -> Page[ProjectRecord]:
         """Return a page of projects, newest first; `reach` limits it to one project."""
-        wanted: list[ColumnElement[bool]] = [project_lookup.IS_PRESENT]
+        conditions: list[ColumnElement[bool]] = [project_lookup.IS_PRESENT]
         if reach is not None:
-            wanted.append(projects.c.id == reach)
+            conditions.append(projects.c.id == reach)
         async with self._database.reading() as connection:
             return await named_rows.page_of(
-                connection, projects, wanted, _ORDER, project_lookup.record, total=None, page=page
+                connection,
+                projects,
+                conditions,
+                _ORDER,
+                project_lookup.record,
+                total=None,
+                page=page,
             )
 
     async def edit(
@@ -118,12 +124,12 @@ class Projects:
         Raises:
             ProjectNotDeletable: It is the first project, or one of its streams is on air.
         """
-        own = select(streams).where(streams.c.project_id == project).order_by(streams.c.id)
+        own_streams = select(streams).where(streams.c.project_id == project).order_by(streams.c.id)
         present = select(projects).where(projects.c.id == project, project_lookup.IS_PRESENT)
         async with self._database.writing() as connection:
             # Streams are locked before the project, so that none goes on air: a change to one holds
             # its row when it writes an event, which waits for the project.
-            of_streams = (await connection.execute(own.with_for_update())).all()
+            of_streams = (await connection.execute(own_streams.with_for_update())).all()
             row = (await connection.execute(present.with_for_update())).one_or_none()
             if row is None:
                 return False
@@ -136,8 +142,8 @@ class Projects:
             # An encoder may have been admitted already, and not be on record yet.
             await commands.forget(connection, [(row.id, row.hash) for row in of_streams], now_us)
             await connection.execute(delete(tokens).where(tokens.c.project_id == project))
-            removed = update(projects).where(projects.c.id == project)
-            await connection.execute(removed.values(removed_us=now_us))
+            statement = update(projects).where(projects.c.id == project)
+            await connection.execute(statement.values(removed_us=now_us))
             # The project's own events are deleted with it: this one is the first project's.
             facts = {"project": project, "key": row.key, "name": row.name}
             await event_log.record(connection, first, "project deleted", facts, now_us, by=by)

@@ -42,7 +42,7 @@ class Usage:
             func.coalesce(func.sum(file_bytes + table.storage_size), 0),
             func.coalesce(func.sum(file_us), 0),
         ).where(table.project_id == project)
-        # The others' announced length is the size of their video.
+        # The announced length of all other uploads is the size of their video.
         of_uploads = select(
             func.coalesce(func.sum(func.coalesce(uploads.c.length, uploads.c.most_bytes)), 0)
         ).where(
@@ -52,9 +52,11 @@ class Usage:
         )
         of_streams = select(func.count()).where(streams.c.project_id == project)
         async with self._database.reading() as connection:
-            stored, length_us = (await connection.execute(of_videos)).one()
-            coming = (await connection.execute(of_uploads)).scalar_one()
+            stored_bytes, length_us = (await connection.execute(of_videos)).one()
+            announced_bytes = (await connection.execute(of_uploads)).scalar_one()
             count = (await connection.execute(of_streams)).scalar_one()
         return ProjectUsage(
-            streams=count, stored_bytes=int(stored) + int(coming), file_us=int(length_us)
+            streams=count,
+            stored_bytes=int(stored_bytes) + int(announced_bytes),
+            file_us=int(length_us),
         )

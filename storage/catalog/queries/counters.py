@@ -34,7 +34,7 @@ _ONE: Final = select(totals.c.number).where(
 
 
 async def begin(connection: AsyncConnection, project: int) -> None:
-    """Start the totals of a new project at nothing."""
+    """Start the totals of a new project at zero."""
     rows = [{"project_id": project, "kind": kind, "number": 0} for kind in KINDS]
     await connection.execute(insert(totals), rows)
 
@@ -53,16 +53,18 @@ def move_video(connection: AsyncConnection, project: int, before: str, after: st
 
 
 async def _write(connection: AsyncConnection, *, project: int, kind: str, number: int) -> None:
-    mine = (totals.c.project_id == project, totals.c.kind == kind)
-    await connection.execute(update(totals).where(*mine).values(number=totals.c.number + number))
+    is_total = (totals.c.project_id == project, totals.c.kind == kind)
+    await connection.execute(
+        update(totals).where(*is_total).values(number=totals.c.number + number)
+    )
 
 
 async def find(connection: AsyncConnection, project: int, kinds: Collection[str]) -> int:
     """Return how many rows of these kinds there are, all together."""
     if len(kinds) == 1:
         (kind,) = kinds
-        one = await connection.execute(_ONE, {"of": project, "which": kind})
-        return one.scalar_one_or_none() or 0
+        result = await connection.execute(_ONE, {"of": project, "which": kind})
+        return result.scalar_one_or_none() or 0
     query = select(func.coalesce(func.sum(totals.c.number), 0))
     return int(
         (

@@ -26,7 +26,7 @@ async def find_page(
     connection: AsyncConnection,
     table: Table,
     project: int,
-    read: Callable[[Row[Any]], R],  # Any: the row of a whole table has no static type
+    to_record: Callable[[Row[Any]], R],  # Any: the row of a whole table has no static type
     *,
     search: str,
     sort: Sort,
@@ -37,37 +37,39 @@ async def find_page(
 
     The table's total is kept under its name (`storage.catalog.queries.counters`).
     """
-    wanted = [table.c.project_id == project]
+    conditions = [table.c.project_id == project]
     if search:
-        wanted.append(table.c.name_fold.contains(fold(search), autoescape=True))
+        conditions.append(table.c.name_fold.contains(fold(search), autoescape=True))
         total = None
     else:
         total = await counters.find(connection, project, (table.name,))
     order = _order(table, sort)
-    return await page_of(connection, table, wanted, order, read, total=total, page=page, size=size)
+    return await page_of(
+        connection, table, conditions, order, to_record, total=total, page=page, size=size
+    )
 
 
 async def page_of(
     connection: AsyncConnection,
     table: Table,
-    wanted: Sequence[ColumnElement[bool]],
+    conditions: Sequence[ColumnElement[bool]],
     order: Sequence[ColumnElement[Any]],  # Any: columns of any type
-    read: Callable[[Row[Any]], R],
+    to_record: Callable[[Row[Any]], R],
     *,
     total: int | None,
     page: int,
     size: int = PAGE_SIZE,
 ) -> Page[R]:
-    """Return a page of the rows that are `wanted`, which are counted where `total` is None."""
+    """Return a page of the rows that meet `conditions`; they are counted if `total` is None."""
     if total is None:
-        counted = select(func.count()).select_from(table).where(*wanted)
-        total = (await connection.execute(counted)).scalar_one()
+        count = select(func.count()).select_from(table).where(*conditions)
+        total = (await connection.execute(count)).scalar_one()
     offset = (page - 1) * size
     items: tuple[R, ...] = ()
     # Beyond the end nothing is queried: a huge page number is no offset that a database takes.
     if offset < total:
-        chosen = select(table).where(*wanted).order_by(*order).limit(size).offset(offset)
-        items = tuple(read(row) for row in (await connection.execute(chosen)).all())
+        query = select(table).where(*conditions).order_by(*order).limit(size).offset(offset)
+        items = tuple(to_record(row) for row in (await connection.execute(query)).all())
     return Page(items=items, total=total, number=page, size=size)
 
 

@@ -58,7 +58,7 @@ class LabelRecord(msgspec.Struct, frozen=True, kw_only=True):
     active: bool
 
 
-# Of one form, in tables of their own.
+# They have the same fields, and separate tables.
 TagRecord = LabelRecord
 CategoryRecord = LabelRecord
 

@@ -18,7 +18,7 @@ __all__ = [
 
 
 class VideoWork(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be made into a playlist: the object `source`, the `generation`-th of its files.
+    """A video to transcode: the object `source`, which is the `generation`-th of its files.
 
     `media`, `posters` and `previews` are the folders that it has already, if any.
     """

@@ -441,7 +441,7 @@ notices = Table(
 )
 
 # What one process requests of another, such as of the one that receives a stream; `answer` is null
-# until it was done. A command outlives its stream: the one to end it must.
+# until it was done. A command may outlive its stream, as the one to forget it must.
 commands = Table(
     "commands",
     METADATA,

@@ -1,6 +1,6 @@
 """The catalog's tables of what becomes a video, or became one: recordings, uploads, spans.
 
-As `storage.catalog.schema.tables`, of whose metadata they are a part.
+They follow `storage.catalog.schema.tables`, and are a part of its metadata.
 """
 
 from sqlalchemy import (
@@ -30,8 +30,8 @@ __all__ = [
     "uploads",
 ]
 
-# A run that is being recorded: `hash` is the video's that it will be. Without a foreign key to
-# streams: what was recorded of one that is deleted becomes a video all the same.
+# A run that is being recorded: `hash` is that of the video that it becomes. Without a foreign key
+# to streams: the recording of a deleted stream still becomes a video.
 recordings = Table(
     "recordings",
     METADATA,
@@ -60,7 +60,7 @@ recorded_times = Table(
 Index("ix_recorded_times_stream_id_from_us", recorded_times.c.stream_id, recorded_times.c.from_us)
 
 # A one-time address to which a browser uploads without a token; `digest` is the SHA-256 of what the
-# address holds. `video_id` is the video whose file it may replace; with that video it goes.
+# address holds. `video_id` is the video whose file it may replace; the link is removed with it.
 upload_links = Table(
     "upload_links",
     METADATA,
@@ -107,7 +107,7 @@ Index("ix_uploads_link_id", uploads.c.link_id)
 Index("ix_uploads_video_id", uploads.c.video_id)
 Index("ix_uploads_expires_us", uploads.c.expires_us)
 
-# What of an upload is safe, where several hosts may receive it: `size` bytes from `start` on, in
+# The safe parts of an upload, where several hosts may receive it: `size` bytes from `start` on, in
 # the object that `token` names beside it. Together they have the first `received` bytes.
 upload_pieces = Table(
     "upload_pieces",
@@ -134,10 +134,10 @@ imports = Table(
 )
 
 # A span of a video that one worker makes; leased as `jobs` are, and `failures` counted apart. It
-# ends with its job. `run_after_us` is when it was begun, once it was. Number 0 is what the holder
-# of the job makes itself: it is never leased. `cost` is its expected work relative to the others,
-# `done` how much of that is done; `facts` is what is to be made and `outcome` what was, both JSON
-# for its workers.
+# ends with its job. `run_after_us` is when it was begun, once it has been. Number 0 is what the
+# holder of the job makes itself: it is never leased. `cost` is its expected work relative to the
+# others, `done` how much of that is done; `facts` is what is to be made and `outcome` what was,
+# both JSON for its workers.
 spans = Table(
     "spans",
     METADATA,

@@ -1,12 +1,13 @@
 """Commands from API processes to the process that receives streams: rows, taken and answered.
 
 A command is written in the transaction that makes it due (a key that was changed, a stream that was
-deleted), so it exists exactly when the change does. The ingest reads what waits, takes one before
-it acts and answers it when it has acted; its writer reads the answer.
+deleted), so it exists exactly when the change does. Ingest reads the waiting commands, takes one
+before it acts and answers it when it has acted; the process that added it reads the answer.
 
-A command with a deadline is not taken after it: to end a stream is meant for the run that its owner
-saw. One without a deadline acts on the state when it is taken (whose key is no longer right, which
-stream is gone), so it does no harm late, and what it removes must be removed some day.
+A command with a deadline is not taken after it: the command to end a stream is meant for the run
+that its owner saw. A command without one depends on the state when it is taken (which encoders use
+an old key, whether the stream is deleted), so it does no harm late, and must be carried out some
+day.
 
 Each function runs within the caller's transaction; `Commands` opens them.
 """
@@ -102,7 +103,7 @@ class CommandRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 def _record(row: Row[int, int, str, str, int | None, str | None]) -> CommandRecord:
     number, stream, kind, facts, answered_us, answer = row
-    known = cast("dict[str, Any]", json.loads(facts))  # written by `_values` alone
+    stored_facts = cast("dict[str, Any]", json.loads(facts))  # written by `_values` alone
     parsed = cast("dict[str, Any]", json.loads(answer or "{}"))  # written below alone
     if answered_us is not None:
         status = CommandStatus.LATE if parsed.pop("late", False) else CommandStatus.DONE
@@ -110,10 +111,10 @@ def _record(row: Row[int, int, str, str, int | None, str | None]) -> CommandReco
         status = CommandStatus.TAKEN if parsed.pop("taken", False) else CommandStatus.WAITING
     command = StreamCommand(
         stream=stream,
-        hash=str(known["hash"]),
+        hash=str(stored_facts["hash"]),
         kind=CommandKind(kind),
-        deadline_us=known.get(_DEADLINE),
-        by=known.get("by"),
+        deadline_us=stored_facts.get(_DEADLINE),
+        by=stored_facts.get("by"),
     )
     return CommandRecord(id=number, command=command, status=status, answer=parsed)
 
@@ -126,13 +127,13 @@ async def add(connection: AsyncConnection, command: StreamCommand, now_us: int) 
 
 
 async def forget(
-    connection: AsyncConnection, gone: Sequence[tuple[int, PublicHash]], now_us: int
+    connection: AsyncConnection, deleted: Sequence[tuple[int, PublicHash]], now_us: int
 ) -> None:
     """Command ingest to forget streams that are deleted, by their numbers and hashes."""
     await _remove_old(connection, now_us)
     rows = [
         _values(StreamCommand(stream=stream, hash=hash_, kind=CommandKind.FORGET), now_us)
-        for stream, hash_ in gone
+        for stream, hash_ in deleted
     ]
     if rows:
         await connection.execute(insert(commands), rows)
@@ -183,10 +184,10 @@ class Commands:
         owners, stream = stream_owners.c, commands.c.stream_id
         async with self._database.reading() as connection:
             first = select(func.min(hosts.c.id)).where(is_living(connection, dead_seconds))
-            mine = stream.in_(select(owners.stream_id).where(owners.host_id == host))
-            unowned = stream.not_in(select_owned(connection, dead_seconds))
+            is_owned = stream.in_(select(owners.stream_id).where(owners.host_id == host))
+            is_unowned = stream.not_in(select_owned(connection, dead_seconds))
             is_first = first.scalar_subquery() == host
-            query = _UNANSWERED.where(or_(mine, and_(is_first, unowned)))
+            query = _UNANSWERED.where(or_(is_owned, and_(is_first, is_unowned)))
             return tuple(_record(row) for row in await connection.execute(query))
 
     async def find(self, number: int) -> CommandRecord | None:
@@ -220,9 +221,11 @@ class Commands:
         async with self._database.writing() as connection:
             # The stream's row first, as callers that add commands lock it: the event below changes
             # it.
-            whose = select(commands.c.stream_id).where(commands.c.id == number).scalar_subquery()
+            commanded = (
+                select(commands.c.stream_id).where(commands.c.id == number).scalar_subquery()
+            )
             query = select(streams.c.id, streams.c.project_id, streams.c.paused)
-            query = query.where(streams.c.id == whose).with_for_update()
+            query = query.where(streams.c.id == commanded).with_for_update()
             stream = (await connection.execute(query)).one_or_none()
             record = await _locked(connection, number)
             if record is None:

@@ -126,8 +126,8 @@ class LiveStates:
         async with self._database.reading() as connection:
             row = (await connection.execute(statement)).one_or_none()
             candidate = _NO_STREAM if row is None else _KeyRow(*row)
-            right = key.matches(candidate.secret) and row is not None
-            stream = candidate.id if right else _NO_STREAM.id
+            is_right = key.matches(candidate.secret) and row is not None
+            stream = candidate.id if is_right else _NO_STREAM.id
             backups = await connection.execute(
                 select(stream_backups.c.number).where(stream_backups.c.stream_id == stream)
             )
@@ -141,9 +141,9 @@ class LiveStates:
             BOX_LABELS[number] for number in active.scalars() if number in BOX_LABELS
         )
         settings = effective_settings(candidate.settings, candidate.defaults)
-        own = stream_slate(candidate.hash, candidate.slate)
-        default = project_slate(candidate.project_key, candidate.project_slate)
-        if not right:
+        own_slate = stream_slate(candidate.hash, candidate.slate)
+        default_slate = project_slate(candidate.project_key, candidate.project_slate)
+        if not is_right:
             return None
         return IngestRecord(
             id=stream,
@@ -154,7 +154,7 @@ class LiveStates:
             proof=candidate.digest,
             settings=settings,
             paused=candidate.paused,
-            slate=own or default,
+            slate=own_slate or default_slate,
         )
 
     async def find_proof(self, stream: int) -> str | None:
@@ -254,7 +254,7 @@ class LiveStates:
             await broadcast.enqueue_stream(connection, stream, now_us)
 
     async def reset(self, now_us: int) -> list[PublicHash]:
-        """Mark every stream off air and return those that were not.
+        """Mark every stream off air and return the hashes of those that were not.
 
         Ingest has not started, so a killed process left these.
         """
@@ -273,10 +273,10 @@ class LiveStates:
         owners = stream_owners.c
         async with self._database.writing() as connection:
             living = select(hosts.c.id).where(is_living(connection, dead_seconds))
-            others = living.where(hosts.c.id != besides) if besides is not None else living
-            gone = or_(owners.host_id.is_(None), owners.host_id.not_in(living))
-            unowned = streams.c.id.in_(select(owners.stream_id).where(gone))
-            rows = await _lock_stale(connection, or_(unowned, ~others.exists()))
+            other_hosts = living.where(hosts.c.id != besides) if besides is not None else living
+            has_no_owner = or_(owners.host_id.is_(None), owners.host_id.not_in(living))
+            unowned = streams.c.id.in_(select(owners.stream_id).where(has_no_owner))
+            rows = await _lock_stale(connection, or_(unowned, ~other_hosts.exists()))
             # One that was claimed during the wait for its row may be on air again.
             claimed = (await connection.execute(select_owned(connection, dead_seconds))).scalars()
             owned = frozenset(claimed)
@@ -287,8 +287,10 @@ class LiveStates:
     async def end_pauses(self, hashes: Collection[PublicHash], now_us: int) -> None:
         """End the pauses of those of these streams that have no run any more."""
         table = streams.c
-        ended = (table.paused, ~table.live, ~table.processing, table.receiving_count == 0)
-        columns = select(table.id, table.project_id, table.hash).where(*ended).order_by(table.id)
+        has_ended = (table.paused, ~table.live, ~table.processing, table.receiving_count == 0)
+        columns = (
+            select(table.id, table.project_id, table.hash).where(*has_ended).order_by(table.id)
+        )
         async with self._database.writing() as connection:
             rows = (await connection.execute(columns.with_for_update())).all()
             for stream, project, hash_ in rows:
@@ -339,7 +341,7 @@ async def _lock_stale(connection: AsyncConnection, *which: ColumnElement[bool]) 
 async def _reset(connection: AsyncConnection, rows: Sequence[_StaleRow], now_us: int) -> None:
     """Mark locked streams off air, with the events of what ended."""
     table = streams.c
-    sent = await _reset_backups(connection, [row.id for row in rows])
+    sent_slots = await _reset_backups(connection, [row.id for row in rows])
     for row in rows:
         await connection.execute(
             update(streams)
@@ -353,7 +355,7 @@ async def _reset(connection: AsyncConnection, rows: Sequence[_StaleRow], now_us:
                 version=table.version + 1,
             )
         )
-        events = _encoders_off(row.receiving_count, sent[row.id])
+        events = _encoders_off(row.receiving_count, sent_slots[row.id])
         if row.live:
             events.append(("off air", {"cause": _NO_INGEST}))
         for kind, facts in events:
@@ -372,10 +374,10 @@ async def _reset_backups(
         .values(live=False)
         .returning(backups.stream_id, backups.number)
     )
-    sent: defaultdict[int, list[int]] = defaultdict(list)
+    sent_slots: defaultdict[int, list[int]] = defaultdict(list)
     for stream, number in rows:
-        sent[stream].append(number)
-    return sent
+        sent_slots[stream].append(number)
+    return sent_slots
 
 
 def _encoders_off(count: int, backups: list[int]) -> list[tuple[str, dict[str, object]]]:
@@ -388,10 +390,10 @@ def _encoders_off(count: int, backups: list[int]) -> list[tuple[str, dict[str, o
             "encoder off",
             {
                 "slot": str(slot),
-                "receiving_count": len(slots) - place,
+                "receiving_count": len(slots) - position,
                 "reason": "closed by us",
                 "cause": _NO_INGEST,
             },
         )
-        for place, slot in enumerate(slots, start=1)
+        for position, slot in enumerate(slots, start=1)
     ]

@@ -79,14 +79,14 @@ async def find(connection: AsyncConnection, stream: int) -> StreamRecord | None:
     """Return the stream with that number."""
     if not 0 < stream <= MAX_ID:
         return None
-    present = project_lookup.is_of_present(streams.c.project_id)
-    return await _first(connection, select(streams).where(streams.c.id == stream, present))
+    is_present = project_lookup.is_of_present(streams.c.project_id)
+    return await _first(connection, select(streams).where(streams.c.id == stream, is_present))
 
 
 async def find_oldest(connection: AsyncConnection, project: int) -> StreamRecord | None:
     """Return the oldest stream that a project has."""
-    own = select(streams).where(streams.c.project_id == project)
-    return await _first(connection, own.order_by(streams.c.id).limit(1))
+    query = select(streams).where(streams.c.project_id == project)
+    return await _first(connection, query.order_by(streams.c.id).limit(1))
 
 
 async def _first(connection: AsyncConnection, statement: Select[Any]) -> StreamRecord | None:
@@ -111,13 +111,13 @@ async def to_records(
         backups[backup[0]].append(backup)
     choices: dict[int, list[ResolutionChoice]] = {number: [] for number in numbers}
     tags = await labels.tags_of(connection, "stream", numbers)
-    chosen = {row.category_id for row in rows if row.category_id is not None}
+    category_ids = {row.category_id for row in rows if row.category_id is not None}
     categories = {
         number: each.name
-        for number, each in (await labels.categories_of(connection, chosen)).items()
+        for number, each in (await labels.categories_of(connection, category_ids)).items()
     }
-    chosen = {row.player_id for row in rows if row.player_id is not None}
-    names = await players.names_of(connection, chosen)
+    player_ids = {row.player_id for row in rows if row.player_id is not None}
+    names = await players.names_of(connection, player_ids)
     table = stream_resolutions.c
     active_or_not = select(table.stream_id, table.number, table.active)
     for stream, number, active in await connection.execute(

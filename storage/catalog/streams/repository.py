@@ -103,23 +103,23 @@ class Streams:
         `search` leaves out streams whose titles do not contain it, ignoring case; `state` is one of
         `STATES`, or "" for all.
         """
-        wanted = [streams.c.project_id == project]
+        conditions = [streams.c.project_id == project]
         offset = (page - 1) * PAGE_SIZE
         records: tuple[StreamRecord, ...] = ()
         async with self._database.reading() as connection:
             if search:
-                wanted.append(streams.c.title_fold.contains(fold(search), autoescape=True))
+                conditions.append(streams.c.title_fold.contains(fold(search), autoescape=True))
             if state:
-                wanted += _of_state(state)
+                conditions += _of_state(state)
             if search or state:
-                counted = select(func.count()).select_from(streams).where(*wanted)
-                total = (await connection.execute(counted)).scalar_one()
+                count = select(func.count()).select_from(streams).where(*conditions)
+                total = (await connection.execute(count)).scalar_one()
             else:
                 total = await counters.find(connection, project, ("streams",))
             # A page beyond the end is not queried: a huge number is no offset for a database.
             if offset < total:
-                chosen = select(streams).where(*wanted).order_by(*_order(sort or Sort()))
-                rows = (await connection.execute(chosen.limit(PAGE_SIZE).offset(offset))).all()
+                query = select(streams).where(*conditions).order_by(*_order(sort or Sort()))
+                rows = (await connection.execute(query.limit(PAGE_SIZE).offset(offset))).all()
                 records = await stream_queries.to_records(connection, rows)
         return Page(items=records, total=total, number=page, size=PAGE_SIZE)
 
@@ -268,8 +268,13 @@ class Streams:
                 return None
             await _record(connection, row, "stream deleted", {"title": row.title}, now_us, by)
             # The last state that its subscribers receive.
-            over = {"live": False, "processing": False, "receiving_count": 0, "published": False}
-            await _update(connection, stream, now_us, {**over, "on_air": None})
+            last_state = {
+                "live": False,
+                "processing": False,
+                "receiving_count": 0,
+                "published": False,
+            }
+            await _update(connection, stream, now_us, {**last_state, "on_air": None})
             await broadcast.enqueue_stream(connection, stream, now_us)
             await connection.execute(delete(streams).where(streams.c.id == stream))
             counters.add(connection, row.project_id, "streams", -1)
@@ -284,15 +289,15 @@ class Streams:
             TooManyBackups: The stream has as many as it may have.
         """
         table = stream_backups.c
-        counted = select(func.count()).select_from(stream_backups).where(table.stream_id == stream)
+        count = select(func.count()).select_from(stream_backups).where(table.stream_id == stream)
         async with self._locked(stream) as (connection, row):
             if row is None:
                 return None
-            if (await connection.execute(counted)).scalar_one() >= MAX_BACKUPS:
+            if (await connection.execute(count)).scalar_one() >= MAX_BACKUPS:
                 raise TooManyBackups(MAX_BACKUPS)
             number = row.next_backup
-            added = insert(stream_backups).values(stream_id=stream, number=number, live=False)
-            backup = (await connection.execute(added.returning(table.id))).scalar_one()
+            statement = insert(stream_backups).values(stream_id=stream, number=number, live=False)
+            backup = (await connection.execute(statement.returning(table.id))).scalar_one()
             await _update(connection, stream, now_us, {"next_backup": number + 1})
             facts = {"backup": backup, "number": number}
             await _record(connection, row, "backup added", facts, now_us, by)
@@ -307,17 +312,17 @@ class Streams:
             BackupInUse: Its encoder is sending.
         """
         table = stream_backups.c
-        own = (table.id == backup, table.stream_id == stream)
+        is_backup = (table.id == backup, table.stream_id == stream)
         async with self._locked(stream) as (connection, row):
             if row is None or not 0 < backup <= MAX_ID:
                 return False
-            statement = select(table.number, table.live).where(*own)
+            statement = select(table.number, table.live).where(*is_backup)
             removed = (await connection.execute(statement)).one_or_none()
             if removed is None:
                 return False
             if removed.live:
                 raise BackupInUse(removed.number)
-            await connection.execute(delete(stream_backups).where(*own))
+            await connection.execute(delete(stream_backups).where(*is_backup))
             await _update(connection, stream, now_us, {})
             facts = {"backup": backup, "number": removed.number}
             await _record(connection, row, "backup removed", facts, now_us, by)
@@ -334,9 +339,9 @@ class Streams:
         one at the same address.
         """
         table = streams.c
-        own = select(table.id, table.poster_labels).where(table.hash == hash_)
+        query = select(table.id, table.poster_labels).where(table.hash == hash_)
         async with self._database.writing() as connection:
-            row = (await connection.execute(own.with_for_update())).one_or_none()
+            row = (await connection.execute(query.with_for_update())).one_or_none()
             if row is None:
                 return False
             text = ",".join(labels)

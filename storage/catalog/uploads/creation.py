@@ -35,9 +35,9 @@ async def begin(
         UploadInProgress: as in `Uploads.begin`.
     """
     video, hash_ = await _video_of(connection, project, new, now_us)
-    counted = select(func.count()).select_from(uploads)
-    counted = counted.where(_TABLE.project_id == project, _TABLE.state == _OPEN)
-    if (await connection.execute(counted)).scalar_one() >= MAX_OPEN_UPLOADS:
+    count = select(func.count()).select_from(uploads)
+    count = count.where(_TABLE.project_id == project, _TABLE.state == _OPEN)
+    if (await connection.execute(count)).scalar_one() >= MAX_OPEN_UPLOADS:
         raise TooManyUploads(MAX_OPEN_UPLOADS)
     if new.link is not None:
         await upload_links.use(connection, new.link, now_us)
@@ -79,15 +79,15 @@ async def _video_of(
     """Return the video of an upload: a new one, or the one whose file it replaces."""
     if new.replaces is not None:
         return new.replaces, await replacement.require(connection, project, new.replaces)
-    wanted = new.wanted
+    details = new.wanted
     new_video = NewVideo(
         hash=new.hash,
-        title=wanted.title,
+        title=details.title,
         file_title=new.file_title,
-        description=wanted.description,
+        description=details.description,
         name=new.slug,
         size=new.length or 0,
     )
     video = await video_creation.expect(connection, project, new_video, now_us)
-    await video_creation.link_labels(connection, project, video, wanted, now_us)
+    await video_creation.link_labels(connection, project, video, details, now_us)
     return video, new.hash

@@ -26,22 +26,22 @@ __all__ = ["UploadLinks", "use"]
 
 _TABLE: Final = upload_links.c
 _BYTES: Final = 24  # of randomness in a link, as in a token
-# For so long a link that is over is distinguished from one that never existed.
+# For this long an expired link is distinguished from one that never existed.
 _KEPT_US: Final = 7 * 24 * 3600 * MICROSECONDS
 _LONGEST: Final = 128  # ours have 32 characters
 
 
 def _record(row: Row[*tuple[Any, ...]]) -> LinkRecord:  # Any: columns of several types
-    id_, project, facts, most, expires, used, video, key, origins = row
+    id_, project, facts, most_bytes, expires_us, used_us, video, key, origins = row
     return LinkRecord(
         id=id_,
         project=project,
         project_key=key,
         origins=tuple(origins.split()),
         wanted=msgspec.json.decode(facts, type=UploadDetails),
-        most_bytes=most,
-        expires_us=expires,
-        used=used is not None,
+        most_bytes=most_bytes,
+        expires_us=expires_us,
+        used=used_us is not None,
         video=video,
     )
 
@@ -64,9 +64,9 @@ async def use(connection: AsyncConnection, link: int, now_us: int) -> None:
     Raises:
         UploadLinkSpent: it was used, or its time is over.
     """
-    used = update(upload_links).where(_TABLE.id == link, _TABLE.used_us.is_(None))
-    used = used.where(_TABLE.expires_us > now_us).values(used_us=now_us)
-    if (await connection.execute(used.returning(_TABLE.id))).one_or_none() is None:
+    statement = update(upload_links).where(_TABLE.id == link, _TABLE.used_us.is_(None))
+    statement = statement.where(_TABLE.expires_us > now_us).values(used_us=now_us)
+    if (await connection.execute(statement.returning(_TABLE.id))).one_or_none() is None:
         raise UploadLinkSpent("This link was used, or its time is over.")
 
 
@@ -79,7 +79,7 @@ class UploadLinks:
     async def add(
         self,
         project: int,
-        wanted: UploadDetails,
+        details: UploadDetails,
         *,
         most_bytes: int,
         expires_us: int,
@@ -105,7 +105,7 @@ class UploadLinks:
             statement = insert(upload_links).values(
                 project_id=project,
                 digest=digest(secret),
-                facts=msgspec.json.encode(wanted).decode(),
+                facts=msgspec.json.encode(details).decode(),
                 most_bytes=most_bytes,
                 expires_us=expires_us,
                 created_us=now_us,
@@ -151,11 +151,11 @@ class UploadLinks:
         Raises:
             CatalogError: the database does not answer.
         """
-        wanted = [_TABLE.project_id == project]
+        conditions = [_TABLE.project_id == project]
         order = (_TABLE.id.desc(),)
         async with self._database.reading() as connection:
             return await named_rows.page_of(
-                connection, upload_links, wanted, order, _listed, total=None, page=page
+                connection, upload_links, conditions, order, _listed, total=None, page=page
             )
 
     async def remove_expired(self, now_us: int) -> int:
@@ -165,8 +165,8 @@ class UploadLinks:
             CatalogError: the database does not answer.
         """
         under_way = select(uploads.c.link_id).where(uploads.c.link_id.is_not(None))
-        gone = delete(upload_links).where(
+        statement = delete(upload_links).where(
             _TABLE.expires_us < now_us - _KEPT_US, _TABLE.id.not_in(under_way)
         )
         async with self._database.writing() as connection:
-            return len((await connection.execute(gone.returning(_TABLE.id))).all())
+            return len((await connection.execute(statement.returning(_TABLE.id))).all())

@@ -65,20 +65,20 @@ _ROW: Final = (
 
 
 def _record(row: Row[*tuple[Any, ...]]) -> UploadRecord:  # Any: columns of several types
-    project, link, name, length, most, received, metadata, state, video, hash_, *rest = row
-    expires, replaces = rest
+    project, link, name, length, most_bytes, received, metadata, state, video, hash_, *rest = row
+    expires_us, replaces = rest
     return UploadRecord(
         project=project,
         link=link,
         name=name,
         length=length,
-        most_bytes=most,
+        most_bytes=most_bytes,
         received=received,
         metadata=metadata,
         state=state,
         video=video,
         hash=hash_,
-        expires_us=expires,
+        expires_us=expires_us,
         replaces=replaces,
     )
 
@@ -90,8 +90,8 @@ async def _find(connection: AsyncConnection, name: str) -> UploadRecord | None:
 
 async def _lock_video(connection: AsyncConnection, name: str) -> None:
     """Lock an upload's video: both rows are always locked in this order, as by a deletion."""
-    of_it = select(_TABLE.video_id).where(_TABLE.name == name).scalar_subquery()
-    query = select(videos_table.c.id).where(videos_table.c.id == of_it)
+    video = select(_TABLE.video_id).where(_TABLE.name == name).scalar_subquery()
+    query = select(videos_table.c.id).where(videos_table.c.id == video)
     await connection.execute(query.with_for_update())
 
 
@@ -116,20 +116,20 @@ async def _add_pieces(
     connection: AsyncConnection, name: str, received: int, pieces: Sequence[UploadPiece]
 ) -> None:
     """Add pieces that end at `received` bytes; whatever was after that is gone."""
-    of_it = (await connection.execute(select(_TABLE.id).where(_TABLE.name == name))).scalar_one()
-    gone = upload_pieces.c.upload_id == of_it, upload_pieces.c.start >= received
-    await connection.execute(delete(upload_pieces).where(*gone))
+    upload = (await connection.execute(select(_TABLE.id).where(_TABLE.name == name))).scalar_one()
+    is_replaced = upload_pieces.c.upload_id == upload, upload_pieces.c.start >= received
+    await connection.execute(delete(upload_pieces).where(*is_replaced))
     if pieces:
         rows = [
-            {"upload_id": of_it, "start": each.start, "size": each.size, "token": each.token}
+            {"upload_id": upload, "start": each.start, "size": each.size, "token": each.token}
             for each in pieces
         ]
         await connection.execute(insert(upload_pieces), rows)
 
 
 async def _remove_pieces(connection: AsyncConnection, name: str) -> None:
-    of_it = select(_TABLE.id).where(_TABLE.name == name).scalar_subquery()
-    await connection.execute(delete(upload_pieces).where(upload_pieces.c.upload_id == of_it))
+    upload = select(_TABLE.id).where(_TABLE.name == name).scalar_subquery()
+    await connection.execute(delete(upload_pieces).where(upload_pieces.c.upload_id == upload))
 
 
 async def _remove(
@@ -145,13 +145,13 @@ async def _remove(
 
     `before_us`: only if it expired by then.
     """
-    wanted = [_TABLE.name == name]
+    conditions = [_TABLE.name == name]
     if before_us is not None:
-        wanted.append(or_(_TABLE.expires_us <= before_us, _TABLE.video_id.is_(None)))
+        conditions.append(or_(_TABLE.expires_us <= before_us, _TABLE.video_id.is_(None)))
     await _lock_video(connection, name)
-    gone = delete(uploads).where(*wanted)
-    gone = gone.returning(_TABLE.state, _TABLE.video_id, _TABLE.replaces)
-    row = (await connection.execute(gone)).one_or_none()
+    statement = delete(uploads).where(*conditions)
+    statement = statement.returning(_TABLE.state, _TABLE.video_id, _TABLE.replaces)
+    row = (await connection.execute(statement)).one_or_none()
     if row is None:
         return False
     state, video, replaces = row
@@ -193,7 +193,7 @@ class Uploads:
             return await upload_creation.begin(connection, project, new, now_us)
 
     async def add(
-        self, project: int, link: int, file: NewVideo, wanted: UploadDetails, now_us: int
+        self, project: int, link: int, file: NewVideo, details: UploadDetails, now_us: int
     ) -> WholeVideo:
         """Add a video for a file that arrived whole through a link (see `creation.add`).
 
@@ -204,7 +204,7 @@ class Uploads:
         async with self._database.writing() as connection:
             whole = await video_creation.add(connection, project, file, now_us, by=None)
             await uploadlinks.use(connection, link, now_us)
-            await video_creation.link_labels(connection, project, whole.video.id, wanted, now_us)
+            await video_creation.link_labels(connection, project, whole.video.id, details, now_us)
             return await video_queries.read(connection, whole.video.id)
 
     async def replace_through(
@@ -238,25 +238,25 @@ class Uploads:
         async with self._database.writing() as connection:
             now, held = now_in(connection), _TABLE.held_until_us
             # Held for longer: the database's clock was set back.
-            free = or_(held.is_(None), held <= now, held > now + _LONGEST_HOLD_US)
-            claimed = update(uploads).where(_TABLE.name == name, _TABLE.state == _OPEN, free)
-            changed = await connection.execute(claimed.values(writer=writer, held_until_us=None))
+            is_free = or_(held.is_(None), held <= now, held > now + _LONGEST_HOLD_US)
+            claimed = update(uploads).where(_TABLE.name == name, _TABLE.state == _OPEN, is_free)
+            result = await connection.execute(claimed.values(writer=writer, held_until_us=None))
             record = await _find(connection, name)
-            if record is not None and not record.done and not changed.rowcount:
+            if record is not None and not record.done and not result.rowcount:
                 raise UploadHeld
             return record
 
     async def hold(self, name: str, writer: str, seconds: float) -> bool:
-        """Prevent claims of an upload for so long; return False if the writer is another.
+        """Prevent claims of an upload for `seconds`; return False if the writer is another.
 
-        At most a minute. 0 lets others claim it again.
+        At most a minute; 0 allows claims again.
         """
         async with self._database.writing() as connection:
             until = now_in(connection) + round(seconds * MICROSECONDS) if seconds else None
             return await _change(connection, name, writer, {"held_until_us": until}) is not None
 
     async def find_claimed(self, name: str, writer: str) -> UploadRecord | None:
-        """Return the upload if this is its writer, or if it is done; else None."""
+        """Return the upload if `writer` is its writer, or if it is done; else None."""
         async with self._database.reading() as connection:
             query = _ROW.where(_TABLE.name == name)
             query = query.where(or_(_TABLE.writer == writer, _TABLE.state == _DONE))
@@ -383,21 +383,21 @@ class Uploads:
         if link > named_rows.MAX_ID:
             return None
         async with self._database.writing() as connection:
-            ours = (upload_links.c.id == link, upload_links.c.project_id == project)
+            conditions = (upload_links.c.id == link, upload_links.c.project_id == project)
             video = (
-                await connection.execute(select(upload_links.c.video_id).where(*ours))
+                await connection.execute(select(upload_links.c.video_id).where(*conditions))
             ).scalar()
             if video is not None:  # before the link, as a deletion of the video does
                 await replacement.lock(connection, video)
             # Locked, so that no upload begins through it: its row would go, and its video stay.
-            held = select(upload_links.c.id).where(*ours).with_for_update()
-            if (await connection.execute(held)).one_or_none() is None:
+            locked = select(upload_links.c.id).where(*conditions).with_for_update()
+            if (await connection.execute(locked)).one_or_none() is None:
                 return None
-            through = select(_TABLE.name).where(_TABLE.link_id == link, _TABLE.state == _OPEN)
-            names = tuple((await connection.execute(through)).scalars())
+            name_query = select(_TABLE.name).where(_TABLE.link_id == link, _TABLE.state == _OPEN)
+            names = tuple((await connection.execute(name_query)).scalars())
             for name in names:
                 await _remove(connection, name, _DELETED, now_us, by=by)
-            await connection.execute(delete(upload_links).where(*ours))
+            await connection.execute(delete(upload_links).where(*conditions))
             facts = {"link": link}
             await event_log.record(connection, project, "upload link deleted", facts, now_us, by=by)
             return names

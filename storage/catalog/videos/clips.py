@@ -91,12 +91,12 @@ class Clips:
         """Return what a clip of a stream can be cut out of."""
         under_way = select(recordings.c.run, recordings.c.hash)
         under_way = under_way.where(recordings.c.stream_id == stream)
-        has_it = (_TIMES.from_us <= from_us) & (_TIMES.to_us >= to_us)
+        has_all = (_TIMES.from_us <= from_us) & (_TIMES.to_us >= to_us)
         async with self._database.reading() as connection:
             rows = (await connection.execute(under_way)).all()
             recording = {row.run: row.hash for row in rows}
-            recorded = await _recorded(connection, stream, has_it, 1)
-            others = () if recorded else await _recorded(connection, stream, ~has_it, _MOST_NAMED)
+            recorded = await _recorded(connection, stream, has_all, 1)
+            others = () if recorded else await _recorded(connection, stream, ~has_all, _MOST_NAMED)
         return ClipSources(
             recording=recording, recorded=recorded[0] if recorded else None, others=others
         )

@@ -156,7 +156,7 @@ async def report_received(
 
 
 async def link_labels(
-    connection: AsyncConnection, project: int, video: int, wanted: UploadDetails, now_us: int
+    connection: AsyncConnection, project: int, video: int, details: UploadDetails, now_us: int
 ) -> None:
     """Link a new video with its category, its countries and its tags.
 
@@ -164,17 +164,17 @@ async def link_labels(
         NoSuchLabel: a tag or the category is not of the project.
     """
     values: dict[str, object] = {}
-    if wanted.category is not None:
-        await labels.require_category(connection, project, wanted.category)
-        values["category_id"] = wanted.category
-    if wanted.countries:
-        countries = (find_country(number) for number in wanted.countries)
+    if details.category is not None:
+        await labels.require_category(connection, project, details.category)
+        values["category_id"] = details.category
+    if details.countries:
+        countries = (find_country(number) for number in details.countries)
         values["countries"] = encode_countries([each for each in countries if each is not None])
     if values:
         statement = update(table).where(table.c.id == video).values(values)
         await connection.execute(statement)
-    if wanted.tags:
-        tags = [TagById(tag) if isinstance(tag, int) else TagByName(tag) for tag in wanted.tags]
+    if details.tags:
+        tags = [TagById(tag) if isinstance(tag, int) else TagByName(tag) for tag in details.tags]
         await labels.link_tags(connection, project, "video", video, tags, now_us)
 
 

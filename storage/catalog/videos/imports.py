@@ -79,18 +79,18 @@ async def retry(connection: AsyncConnection, video: int, now_us: int) -> bool:
     return True
 
 
-async def _locked(connection: AsyncConnection, held: HeldJob) -> PublicHash:
+async def _locked(connection: AsyncConnection, job: HeldJob) -> PublicHash:
     query = select(_VIDEO.hash).where(
-        _VIDEO.id == held.video, _VIDEO.state == video_creation.UPLOADING
+        _VIDEO.id == job.video, _VIDEO.state == video_creation.UPLOADING
     )
     hash_ = (await connection.execute(query.with_for_update())).scalar_one_or_none()
     if hash_ is None:
-        raise JobLost(held)
+        raise JobLost(job)
     return PublicHash(hash_)
 
 
 class Imports:
-    """The fetching of videos' files (`catalog.imports`), each call in a transaction of its own.
+    """The fetching of videos' files (`catalog.imports`), each call in its own transaction.
 
     Every method raises `storage.errors.CatalogError` if the database does not answer and, except
     `add`, `storage.job_leases.JobLost` if the job is not held any more.
@@ -127,23 +127,23 @@ class Imports:
             )
             return await video_queries.read(connection, video)
 
-    async def begin(self, held: HeldJob, now_us: int) -> ImportWork:
+    async def begin(self, job: HeldJob, now_us: int) -> ImportWork:
         """Return what the worker that leased the job is to fetch.
 
         Raises:
             JobLost: the job is not held any more.
         """
         async with self._database.writing() as connection:
-            hash_ = await _locked(connection, held)
-            await jobs.extend(connection, held, now_us)
+            hash_ = await _locked(connection, job)
+            await jobs.extend(connection, job, now_us)
             query = select(_TABLE.url, _TABLE.received, _TABLE.validator)
             row = (
-                await connection.execute(query.where(_TABLE.video_id == held.video))
+                await connection.execute(query.where(_TABLE.video_id == job.video))
             ).one_or_none()
             if row is None:
-                return ImportWork(video=held.video, hash=hash_, url="")
+                return ImportWork(video=job.video, hash=hash_, url="")
             return ImportWork(
-                video=held.video,
+                video=job.video,
                 hash=hash_,
                 url=row.url,
                 received=row.received,
@@ -152,7 +152,7 @@ class Imports:
 
     async def progress(
         self,
-        held: HeldJob,
+        job: HeldJob,
         received: int,
         size: int | None,
         now_us: int,
@@ -167,16 +167,16 @@ class Imports:
             JobLost: the job is not held any more.
         """
         async with self._database.writing() as connection:
-            await _locked(connection, held)
-            await jobs.extend(connection, held, now_us)
-            safe = update(imports).where(_TABLE.video_id == held.video)
-            await connection.execute(safe.values(received=received, validator=validator))
+            await _locked(connection, job)
+            await jobs.extend(connection, job, now_us)
+            statement = update(imports).where(_TABLE.video_id == job.video)
+            await connection.execute(statement.values(received=received, validator=validator))
             if size is not None:
-                sized = update(videos_table).where(_VIDEO.id == held.video, _VIDEO.size != size)
+                sized = update(videos_table).where(_VIDEO.id == job.video, _VIDEO.size != size)
                 await connection.execute(sized.values(size=size, updated_us=now_us))
-            await video_creation.report_received(connection, held.video, received, size, now_us)
+            await video_creation.report_received(connection, job.video, received, size, now_us)
 
-    async def complete(self, held: HeldJob, file: VideoFile, now_us: int) -> WholeVideo:
+    async def complete(self, job: HeldJob, file: VideoFile, now_us: int) -> WholeVideo:
         """Attach the fetched file, which is at its address, to the video; the job is done.
 
         The URL that it came from is removed.
@@ -185,16 +185,18 @@ class Imports:
             JobLost: the job is not held any more, or the video has a file.
         """
         async with self._database.writing() as connection:
-            await _locked(connection, held)
-            await jobs.finish(connection, held)
-            gone = delete(imports).where(_TABLE.video_id == held.video).returning(_TABLE.token_id)
-            by = (await connection.execute(gone)).scalar_one_or_none()
-            whole = await video_creation.attach_file(connection, held.video, file, now_us, by=by)
+            await _locked(connection, job)
+            await jobs.finish(connection, job)
+            statement = (
+                delete(imports).where(_TABLE.video_id == job.video).returning(_TABLE.token_id)
+            )
+            by = (await connection.execute(statement)).scalar_one_or_none()
+            whole = await video_creation.attach_file(connection, job.video, file, now_us, by=by)
             if whole is None:
-                raise JobLost(held)
+                raise JobLost(job)
             return whole
 
-    async def fail(self, held: HeldJob, reason: str, now_us: int) -> None:
+    async def fail(self, job: HeldJob, reason: str, now_us: int) -> None:
         """End the job without a file; `reason` is a sentence for the owner.
 
         The owner may try again, unless the URL had a query: that may hold a credential or a
@@ -204,21 +206,21 @@ class Imports:
             JobLost: the job is not held any more.
         """
         async with self._database.writing() as connection:
-            await transcoding.fail(connection, held, reason, now_us)
-            over = update(imports).where(_TABLE.video_id == held.video)
-            await connection.execute(over.values(received=0, validator=None))
-            secret = _TABLE.url.contains("?")
-            await connection.execute(delete(imports).where(_TABLE.video_id == held.video, secret))
+            await transcoding.fail(connection, job, reason, now_us)
+            statement = update(imports).where(_TABLE.video_id == job.video)
+            await connection.execute(statement.values(received=0, validator=None))
+            has_query = _TABLE.url.contains("?")
+            await connection.execute(delete(imports).where(_TABLE.video_id == job.video, has_query))
 
-    async def requeue(self, held: HeldJob, now_us: int, *, failed: bool) -> None:
+    async def requeue(self, job: HeldJob, now_us: int, *, failed: bool) -> None:
         """Queue the job again: later if it `failed` through no fault of the file, else at once.
 
         Raises:
             JobLost: the job is not held any more.
         """
         async with self._database.writing() as connection:
-            await _locked(connection, held)
+            await _locked(connection, job)
             if failed:
-                await jobs.retry(connection, held, now_us)
+                await jobs.retry(connection, job, now_us)
             else:
-                await jobs.release(connection, held, now_us)
+                await jobs.release(connection, job, now_us)

@@ -106,7 +106,7 @@ async def lease(
     if row is None or row.project_id in busy:
         return None
     failures = _failures(row.facts) + (row.state == _RUNNING)
-    held = HeldJob(
+    job = HeldJob(
         id=row.id,
         video=row.video_id,
         owner=owner,
@@ -121,44 +121,44 @@ async def lease(
         .values(
             state=_RUNNING,
             owner=owner,
-            attempt=held.attempt,
+            attempt=job.attempt,
             leased_until_us=now_us + lease_us,
             facts=_facts(failures),
             updated_us=now_us,
         )
     )
-    return held
+    return job
 
 
-async def extend(connection: AsyncConnection, held: HeldJob, now_us: int) -> None:
+async def extend(connection: AsyncConnection, job: HeldJob, now_us: int) -> None:
     """Extend a lease.
 
     Raises:
         JobLost: there is nothing to extend.
     """
-    await _change(connection, held, now_us, leased_until_us=now_us + held.lease_us)
+    await _change(connection, job, now_us, leased_until_us=now_us + job.lease_us)
 
 
-async def finish(connection: AsyncConnection, held: HeldJob) -> None:
+async def finish(connection: AsyncConnection, job: HeldJob) -> None:
     """Remove a job that is over, done or failed, with its spans.
 
     Raises:
         JobLost: it is not held any more: the transaction must change nothing else.
     """
-    if not await _remove(connection, _is_held(held)):
-        raise JobLost(held)
+    if not await _remove(connection, _is_held(job)):
+        raise JobLost(job)
 
 
-async def retry(connection: AsyncConnection, held: HeldJob, now_us: int) -> None:
+async def retry(connection: AsyncConnection, job: HeldJob, now_us: int) -> None:
     """Queue a job again after a failure that was not the file's, later each time.
 
     Raises:
         JobLost: it is not held any more.
     """
-    failures = held.failures + 1
+    failures = job.failures + 1
     await _change(
         connection,
-        held,
+        job,
         now_us,
         state=_QUEUED,
         owner=None,
@@ -168,22 +168,22 @@ async def retry(connection: AsyncConnection, held: HeldJob, now_us: int) -> None
     )
 
 
-async def release(connection: AsyncConnection, held: HeldJob, now_us: int) -> None:
+async def release(connection: AsyncConnection, job: HeldJob, now_us: int) -> None:
     """Queue a job again at once: its worker is stopping, which is no failure.
 
     Raises:
         JobLost: it is not held any more.
     """
-    await _change(connection, held, now_us, state=_QUEUED, owner=None, leased_until_us=None)
+    await _change(connection, job, now_us, state=_QUEUED, owner=None, leased_until_us=None)
 
 
-async def wait_for_spans(connection: AsyncConnection, held: HeldJob, now_us: int) -> None:
+async def wait_for_spans(connection: AsyncConnection, job: HeldJob, now_us: int) -> None:
     """Release a job that waits for its spans.
 
     Raises:
         JobLost: it is not held any more.
     """
-    await _change(connection, held, now_us, state=_WAITING, owner=None, leased_until_us=None)
+    await _change(connection, job, now_us, state=_WAITING, owner=None, leased_until_us=None)
 
 
 async def end_wait(connection: AsyncConnection, job: int, now_us: int) -> None:
@@ -203,10 +203,10 @@ async def end(connection: AsyncConnection, job: int) -> None:
 async def _remove(connection: AsyncConnection, which: ColumnElement[bool]) -> bool:
     """Remove a video's job; returns whether there was one. The video keeps its attempt's number.
 
-    Attempts are numbered over all jobs of a video: what they make lies in folders of that name.
+    Attempts are numbered over all jobs of a video: they make folders that are named by number.
     """
-    gone = delete(jobs).where(which).returning(jobs.c.video_id, jobs.c.attempt)
-    row = (await connection.execute(gone)).one_or_none()
+    statement = delete(jobs).where(which).returning(jobs.c.video_id, jobs.c.attempt)
+    row = (await connection.execute(statement)).one_or_none()
     if row is None:
         return False
     numbered = update(videos).where(videos.c.id == row.video_id).values(attempt=row.attempt)
@@ -214,22 +214,20 @@ async def _remove(connection: AsyncConnection, which: ColumnElement[bool]) -> bo
     return True
 
 
-async def _change(
-    connection: AsyncConnection, held: HeldJob, now_us: int, **values: object
-) -> None:
-    changed = await connection.execute(
-        update(jobs).where(_is_held(held)).values(updated_us=now_us, **values)
+async def _change(connection: AsyncConnection, job: HeldJob, now_us: int, **values: object) -> None:
+    result = await connection.execute(
+        update(jobs).where(_is_held(job)).values(updated_us=now_us, **values)
     )
-    if changed.rowcount != 1:
-        raise JobLost(held)
+    if result.rowcount != 1:
+        raise JobLost(job)
 
 
-def _is_held(held: HeldJob) -> ColumnElement[bool]:
+def _is_held(job: HeldJob) -> ColumnElement[bool]:
     table = jobs.c
     return and_(
-        table.id == held.id,
-        table.owner == held.owner,
-        table.attempt == held.attempt,
+        table.id == job.id,
+        table.owner == job.owner,
+        table.attempt == job.attempt,
         table.state == _RUNNING,
     )
 
@@ -243,7 +241,7 @@ def _facts(failures: int) -> str:
 
 
 class Jobs:
-    """The jobs of an open catalog (`catalog.jobs`), each call in a transaction of its own.
+    """The jobs of an open catalog (`catalog.jobs`), each call in its own transaction.
 
     Every method raises `storage.errors.CatalogError` where the database does not answer.
     """
@@ -275,7 +273,7 @@ class Jobs:
         async with self._database.reading() as connection:
             return await due(connection, now_us)
 
-    async def extend(self, held: HeldJob, now_us: int) -> None:
+    async def extend(self, job: HeldJob, now_us: int) -> None:
         """Extend a lease (see `extend`)."""
         async with self._database.writing() as connection:
-            await extend(connection, held, now_us)
+            await extend(connection, job, now_us)

@@ -62,19 +62,19 @@ class LeaseQueue:
         expired = and_(*of, table.c.state == _RUNNING, or_(ends < _NOW, ends > _ENDLESS))
         # In order, or PostgreSQL may read the whole table for its first row.
         waits = select(table.c.id).where(queued).order_by(project, *columns).limit(1)
-        lost = select(table.c.id).where(expired).limit(1)
-        self._due = select(func.coalesce(waits.scalar_subquery(), lost.scalar_subquery()))
-        whole = select(table).limit(1).with_for_update(skip_locked=True)
-        in_order = whole.where(queued).order_by(project, *columns)
+        overdue = select(table.c.id).where(expired).limit(1)
+        self._due = select(func.coalesce(waits.scalar_subquery(), overdue.scalar_subquery()))
+        locked = select(table).limit(1).with_for_update(skip_locked=True)
+        in_order = locked.where(queued).order_by(project, *columns)
         self._queued_later = in_order.where(project > _AFTER)
         self._queued_earlier = in_order.where(project <= _AFTER)
         turn = (project <= _AFTER, project, *columns)
-        self._expired = whole.where(expired).order_by(*turn)
+        self._expired = locked.where(expired).order_by(*turn)
 
     async def is_due(self, connection: AsyncConnection, now_us: int, **of: object) -> bool:
         """Return whether a row may be leased; needs no write lock."""
-        found = await connection.execute(self._due, _moment(now_us) | of)
-        return found.scalar_one() is not None
+        result = await connection.execute(self._due, _moment(now_us) | of)
+        return result.scalar_one() is not None
 
     async def lock_next(
         self, connection: AsyncConnection, now_us: int, after: int, **of: object

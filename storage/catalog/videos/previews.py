@@ -25,11 +25,11 @@ _COMPLETED: Final = "completed"
 
 
 async def _locked(
-    connection: AsyncConnection, held: HeldJob
+    connection: AsyncConnection, job: HeldJob
 ) -> Row[Any]:  # Any: the row of a whole table has no static type
-    row = await rows.lock(connection, held.video)
+    row = await rows.lock(connection, job.video)
     if row is None:
-        raise JobLost(held)
+        raise JobLost(job)
     return row
 
 
@@ -38,7 +38,7 @@ def _needs_poster(posters: str | None) -> bool:
 
 
 class RecordingPreviews:
-    """The previews of recordings (`catalog.previews`), each call in a transaction of its own.
+    """The previews of recordings (`catalog.previews`), each call in its own transaction.
 
     Every method raises `storage.errors.CatalogError` if the database does not answer, and
     `storage.job_leases.JobLost` if the job is not held any more.
@@ -47,11 +47,11 @@ class RecordingPreviews:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def begin(self, held: HeldJob, now_us: int) -> PreviewWork:
+    async def begin(self, job: HeldJob, now_us: int) -> PreviewWork:
         """Return what previews are to be made of; this extends the lease."""
         async with self._database.writing() as connection:
-            row = await _locked(connection, held)
-            await jobs.extend(connection, held, now_us)
+            row = await _locked(connection, job)
+            await jobs.extend(connection, job, now_us)
             return PreviewWork(
                 hash=row.hash,
                 generation=row.generation,
@@ -59,42 +59,42 @@ class RecordingPreviews:
                 needs_poster=_needs_poster(row.posters),
             )
 
-    async def finish(self, held: HeldJob, made: MadePreviews, now_us: int) -> str | None:
+    async def finish(self, job: HeldJob, images: MadePreviews, now_us: int) -> str | None:
         """Record the folders of what was made, and end the job; return a folder that is not needed.
 
         That is the one of the posters that the new ones replace, or of the new ones if the owner
         has sent others meanwhile. The video's channel is notified of what is new.
         """
         async with self._database.writing() as connection:
-            row = await _locked(connection, held)
-            await jobs.finish(connection, held)
+            row = await _locked(connection, job)
+            await jobs.finish(connection, job)
             unused = None
             values: dict[str, Any] = {}  # Any: columns of every type
-            if made.previews is not None:
-                values["previews"] = made.previews
-                values["storage_size"] = videos.c.storage_size + made.size
-            if made.posters is not None and _needs_poster(row.posters):
+            if images.previews is not None:
+                values["previews"] = images.previews
+                values["storage_size"] = videos.c.storage_size + images.size
+            if images.posters is not None and _needs_poster(row.posters):
                 unused = row.posters
-                labels = ",".join(made.poster_labels)
-                values |= {"posters": made.posters, "poster_labels": labels, "image_us": now_us}
-            elif made.posters is not None:
-                unused = made.posters
+                labels = ",".join(images.poster_labels)
+                values |= {"posters": images.posters, "poster_labels": labels, "image_us": now_us}
+            elif images.posters is not None:
+                unused = images.posters
             if values:
                 await rows.change(connection, row, now_us, values)
                 await broadcast.enqueue_video(connection, row.id, _COMPLETED, now_us)
             return unused
 
-    async def fail(self, held: HeldJob) -> None:
+    async def fail(self, job: HeldJob) -> None:
         """End the job; the video remains without previews."""
         async with self._database.writing() as connection:
-            await _locked(connection, held)
-            await jobs.finish(connection, held)
+            await _locked(connection, job)
+            await jobs.finish(connection, job)
 
-    async def requeue(self, held: HeldJob, now_us: int, *, failed: bool) -> None:
+    async def requeue(self, job: HeldJob, now_us: int, *, failed: bool) -> None:
         """Queue the job again: later if this attempt `failed`, else at once."""
         async with self._database.writing() as connection:
-            await _locked(connection, held)
+            await _locked(connection, job)
             if failed:
-                await jobs.retry(connection, held, now_us)
+                await jobs.retry(connection, job, now_us)
             else:
-                await jobs.release(connection, held, now_us)
+                await jobs.release(connection, job, now_us)

@@ -118,10 +118,10 @@ async def find(connection: AsyncConnection, video: int) -> WholeVideo | None:
 
 
 async def _find(
-    connection: AsyncConnection, video: int, *wanted: ColumnElement[bool]
+    connection: AsyncConnection, video: int, *conditions: ColumnElement[bool]
 ) -> WholeVideo | None:
     statement = select(*_FIELDS.values(), *_OTHER_COLUMNS).join_from(videos, projects_table)
-    statement = statement.where(_TABLE.id == video, *wanted)
+    statement = statement.where(_TABLE.id == video, *conditions)
     row = (
         (await connection.execute(statement)).one_or_none() if video <= named_rows.MAX_ID else None
     )
@@ -149,8 +149,8 @@ async def _whole(
     player: int | None,
     countries: str,
 ) -> WholeVideo:
-    kind = await labels.categories_of(connection, [category]) if category is not None else {}
-    shown = await players.names_of(connection, [player]) if player is not None else {}
+    categories = await labels.categories_of(connection, [category]) if category is not None else {}
+    player_names = await players.names_of(connection, [player]) if player is not None else {}
     tags = (await labels.tags_of(connection, "video", [record.id])).get(record.id, ())
     table = video_resolutions.c
     rungs = await connection.execute(
@@ -167,9 +167,9 @@ async def _whole(
     )
     return WholeVideo(
         video=record,
-        category=next((Named(id=each.id, name=each.name) for each in kind.values()), None),
+        category=next((Named(id=each.id, name=each.name) for each in categories.values()), None),
         countries=decode_countries(countries),
-        player=next((Named(id=number, name=name) for number, name in shown.items()), None),
+        player=next((Named(id=number, name=name) for number, name in player_names.items()), None),
         tags=tuple(Named(id=tag.id, name=tag.name) for tag in tags),
         rungs=tuple(_rung(row) for row in rungs),
     )
@@ -197,33 +197,33 @@ async def find_page(
     """
     if query == VideoQuery():
         return await _find_front(connection, project, key, page)
-    wanted = [_TABLE.project_id == project]
+    conditions = [_TABLE.project_id == project]
     order = [_TABLE.id.desc()]
     if query.phase is not None:
-        wanted.append(_TABLE.phase == query.phase)
+        conditions.append(_TABLE.phase == query.phase)
     if query.search:
-        wanted.append(_TABLE.title_fold.contains(fold(query.search), autoescape=True))
+        conditions.append(_TABLE.title_fold.contains(fold(query.search), autoescape=True))
     if query.from_us is not None or query.until_us is not None:
         order.insert(0, _TABLE.created_us.desc())
     if query.from_us is not None:
-        wanted.append(_TABLE.created_us >= query.from_us)
+        conditions.append(_TABLE.created_us >= query.from_us)
     if query.until_us is not None:
-        wanted.append(_TABLE.created_us < query.until_us)
+        conditions.append(_TABLE.created_us < query.until_us)
     if query.search or len(order) > 1:  # a span
-        counted = select(func.count()).select_from(videos).where(*wanted)
-        total = (await connection.execute(counted)).scalar_one()
+        count = select(func.count()).select_from(videos).where(*conditions)
+        total = (await connection.execute(count)).scalar_one()
     else:
         kind = "videos" if query.phase is None else f"videos.{query.phase}"
         total = await counters.find(connection, project, [kind])
     if query.sort is not None:
-        columns = (_SORTED[query.sort.column], _TABLE.id)  # by number where that is the same
+        columns = (_SORTED[query.sort.column], _TABLE.id)  # equal values are ordered by number
         order = [each.desc() if query.sort.descending else each.asc() for each in columns]
     offset = (page - 1) * PAGE_SIZE
     records: tuple[VideoRecord, ...] = ()
     # Beyond the end nothing is queried: a huge page number is no offset that a database takes.
     if offset < total:
-        chosen = select(*_FIELDS.values()).where(*wanted).order_by(*order)
-        rows = await connection.execute(chosen.limit(PAGE_SIZE).offset(offset))
+        selected = select(*_FIELDS.values()).where(*conditions).order_by(*order)
+        rows = await connection.execute(selected.limit(PAGE_SIZE).offset(offset))
         records = tuple(_record(row, key) for row in rows)
     return Page(items=records, total=total, number=page, size=PAGE_SIZE)
 
@@ -270,17 +270,17 @@ async def find_status(connection: AsyncConnection, video: int) -> VideoStatus | 
     row = (await connection.execute(query)).one_or_none() if video <= named_rows.MAX_ID else None
     if row is None:
         return None
-    project, state, progress, eta, reason, warnings, ended = row
+    project, state, progress, eta, reason, warnings, ended_attempt = row
     # Attempts are numbered over all jobs of a video; the row holds the newest of those that are
     # over.
-    tried = select(jobs_table.c.attempt).where(jobs_table.c.video_id == video)
-    attempt = (await connection.execute(tried)).scalar_one_or_none()
+    attempt_query = select(jobs_table.c.attempt).where(jobs_table.c.video_id == video)
+    attempt = (await connection.execute(attempt_query)).scalar_one_or_none()
     return VideoStatus(
         project=project,
         state=state,
         progress=progress,
         eta=eta,
-        attempt=ended if attempt is None else attempt,
+        attempt=ended_attempt if attempt is None else attempt,
         reason=reason,
         warnings=msgspec.json.decode(warnings, type=tuple[str, ...]),
     )

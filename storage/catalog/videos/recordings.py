@@ -88,7 +88,7 @@ class RecordingRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def dated_title(title: str, at_us: int, form: str = "%Y-%m-%d %H:%M") -> str:
-    """Return a stream's title with a time of it, as long as a title may be."""
+    """Return a stream's title with the time `at_us`, cut to the length of the column."""
     when = f", {_EPOCH + timedelta(microseconds=at_us):{form}}"
     return f"{title[: _LONGEST_TITLE - len(when)]}{when}"
 
@@ -216,8 +216,8 @@ async def add_video(connection: AsyncConnection, video: RecordedVideo, now_us: i
         ]
         await connection.execute(insert(video_resolutions), rows)
         await jobs.enqueue(connection, number, now_us, jobs.PREVIEWS)
-    wanted = [TagById(tag) for tag in video.facts.tags]
-    await labels.link_tags(connection, project, "video", number, wanted, now_us)
+    new_tags = [TagById(tag) for tag in video.facts.tags]
+    await labels.link_tags(connection, project, "video", number, new_tags, now_us)
     await broadcast.enqueue_video(connection, number, _COMPLETED, now_us)
     counters.add(connection, project, "videos", 1)
     counters.add(connection, project, f"videos.{_COMPLETED}", 1)
@@ -274,8 +274,8 @@ async def _inherited_facts(
 ) -> RecordingFacts:
     """Return what the video inherits: as the stream has it now, without labels that are gone.
 
-    Of a deleted stream it is known how it began, but not what its owner changed since: the video is
-    hidden until the owner decides who may see it.
+    Changes that the owner of a deleted stream made after the recording began are not known: the
+    video is hidden until the owner decides who may see it.
     """
     if stream is None:
         facts = msgspec.structs.replace(recording.facts, hidden=True)
@@ -299,9 +299,9 @@ async def with_present_labels(
             await players.require(connection, project, player)
     except NoSuchLabel:
         player = None
-    mine = select(tags.c.id).where(tags.c.project_id == project, tags.c.id.in_(facts.tags))
-    held = mine.order_by(tags.c.id).with_for_update(read=True, key_share=True)
-    remaining = tuple((await connection.execute(held)).scalars())
+    query = select(tags.c.id).where(tags.c.project_id == project, tags.c.id.in_(facts.tags))
+    locked = query.order_by(tags.c.id).with_for_update(read=True, key_share=True)
+    remaining = tuple((await connection.execute(locked)).scalars())
     return msgspec.structs.replace(facts, category=category, player=player, tags=remaining)
 
 
@@ -320,7 +320,7 @@ class Recordings:
             return await find(connection, stream, run)
 
     async def find_all(self) -> tuple[RecordingRow, ...]:
-        """Return every recording, oldest first: one a run on air, and a few that are over."""
+        """Return every recording, oldest first: one per run on air, and a few that are over."""
         async with self._database.reading() as connection:
             return tuple(
                 _row(row)
@@ -348,9 +348,9 @@ class Recordings:
             ).one_or_none()
             if row is None:
                 return None
-            before = await find(connection, stream, run)
-            if before is not None:
-                return before
+            existing = await find(connection, stream, run)
+            if existing is not None:
+                return existing
             facts = await stream_facts(connection, row, keep_days)
             statement = insert(recordings).values(
                 project_id=row.project_id,
@@ -384,10 +384,10 @@ class Recordings:
                 await project_lookup.require(connection, recording.project)
             except NoSuchProject:
                 return None
-            held = select(_TABLE.id).where(_TABLE.id == recording.id).with_for_update()
-            if (await connection.execute(held)).one_or_none() is None:
-                made_of_it = select(videos_table.c.id).where(videos_table.c.hash == recording.hash)
-                return (await connection.execute(made_of_it)).scalar_one_or_none()
+            locked = select(_TABLE.id).where(_TABLE.id == recording.id).with_for_update()
+            if (await connection.execute(locked)).one_or_none() is None:
+                video_query = select(videos_table.c.id).where(videos_table.c.hash == recording.hash)
+                return (await connection.execute(video_query)).scalar_one_or_none()
             await remove(connection, recording.id)
             facts = await _inherited_facts(connection, recording, stream)
             title = dated_title(facts.title, recording.created_us)
@@ -431,10 +431,10 @@ class Recordings:
         """
         async with self._database.writing() as connection:
             table = videos_table.c
-            due = select(table.id).where(table.expires_us <= now_us)
-            first = due.order_by(table.expires_us, table.id).limit(1)
+            expired = select(table.id).where(table.expires_us <= now_us)
+            oldest = expired.order_by(table.expires_us, table.id).limit(1)
             # Locked: its owner may keep it, or send another file, at this moment.
-            locked = first.with_for_update(skip_locked=True)
+            locked = oldest.with_for_update(skip_locked=True)
             video = (await connection.execute(locked)).scalar_one_or_none()
             if video is None:
                 return None

@@ -108,7 +108,7 @@ async def replace(
     )
     # If they are not known yet, the job will plan them.
     await rows.plan_resolutions(connection, video, file.rungs)
-    # Where it could be fetched from is of no use any more, and may hold a secret.
+    # The URL that it could be fetched from is not needed any more, and may hold a secret.
     await connection.execute(delete(imports).where(imports.c.video_id == video))
     await jobs.enqueue(connection, video, now_us)
     facts = {"size": file.size, "generation": row.generation + 1}

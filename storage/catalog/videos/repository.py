@@ -48,7 +48,7 @@ from storage.errors import VideoNotFailed
 
 __all__ = ["MOST_RETRIES", "VideoChange", "Videos"]
 
-# A request waits for them: a few seconds.
+# A request waits for all of them, which takes a few seconds.
 MOST_RETRIES: Final = 1000
 
 _ROW: Final = table.c
@@ -352,7 +352,7 @@ class Videos:
     async def retry_failed(self, project: int, now_us: int, *, by: int | None) -> int:
         """Queue failed videos of a project again, oldest first; return how many.
 
-        At most `MOST_RETRIES` at a time, each in a transaction of its own. Those whose file is gone
+        At most `MOST_RETRIES` at a time, each in its own transaction. Those whose file is gone
         are left out.
         """
         importable = select(import_table.c.video_id).where(import_table.c.video_id == _ROW.id)

@@ -37,8 +37,8 @@ __all__ = ["Spans", "lease", "outcomes"]
 _TABLE: Final = spans.c
 _QUEUED, _RUNNING, _DONE = "queued", "running", "done"
 _QUEUE: Final = LeaseQueue(spans, ("job_id", "number"))  # a project's videos one by one
-_OWN: Final = "own"  # of number 0, until its job's holder has made it
-_NEARLY: Final = 99  # what shows until all of it plays
+_OWN: Final = "own"  # the state of number 0 until its job's holder has made it
+_NEARLY: Final = 99  # percent, shown until all of it plays
 
 
 async def due(connection: AsyncConnection, now_us: int) -> bool:
@@ -68,7 +68,7 @@ async def lease(
     video = (await connection.execute(query.where(job_table.c.id == row.job_id))).one_or_none()
     if video is None:
         return None  # its job ends just now
-    held = HeldSpan(
+    span = HeldSpan(
         id=row.id,
         job=row.job_id,
         video=video.id,
@@ -90,15 +90,15 @@ async def lease(
         .values(
             state=_RUNNING,
             owner=owner,
-            attempt=held.attempt,
-            failures=held.failures,
+            attempt=span.attempt,
+            failures=span.failures,
             leased_until_us=now_us + lease_us,
-            run_after_us=now_us,  # from now on, when it was begun
+            run_after_us=now_us,  # from now on the time when it was begun
             done=0,
             updated_us=now_us,
         )
     )
-    return held
+    return span
 
 
 async def outcomes(connection: AsyncConnection, job: int) -> tuple[str | None, ...]:
@@ -108,29 +108,29 @@ async def outcomes(connection: AsyncConnection, job: int) -> tuple[str | None, .
 
 
 async def _change(
-    connection: AsyncConnection, held: HeldSpan, now_us: int, **values: object
+    connection: AsyncConnection, span: HeldSpan, now_us: int, **values: object
 ) -> None:
-    changed = await connection.execute(
+    result = await connection.execute(
         update(spans)
         .where(
-            _TABLE.id == held.id,
-            _TABLE.owner == held.owner,
-            _TABLE.attempt == held.attempt,
+            _TABLE.id == span.id,
+            _TABLE.owner == span.owner,
+            _TABLE.attempt == span.attempt,
             _TABLE.state == _RUNNING,
         )
         .values(updated_us=now_us, **values)
     )
-    if changed.rowcount != 1:
-        raise SpanLost(held)
+    if result.rowcount != 1:
+        raise SpanLost(span)
 
 
 async def _locked(
-    connection: AsyncConnection, held: HeldSpan
+    connection: AsyncConnection, span: HeldSpan
 ) -> Row[Any]:  # Any: the row of a whole table has no static type
-    query = select(videos).where(videos.c.id == held.video).with_for_update()
+    query = select(videos).where(videos.c.id == span.video).with_for_update()
     row = (await connection.execute(query)).one_or_none()
     if row is None:
-        raise SpanLost(held)
+        raise SpanLost(span)
     return row
 
 
@@ -156,7 +156,7 @@ async def _update_progress(
 ) -> None:
     """Record and broadcast the progress of a video's spans, which never falls.
 
-    `free` is how many workers have just ended one, and lease the next.
+    `free` is how many workers have just finished a span and will lease the next.
     """
     columns = (_TABLE.state, _TABLE.cost, _TABLE.done, _TABLE.run_after_us, _TABLE.updated_us)
     query = select(*columns).where(_TABLE.job_id == job, _TABLE.number > 0).order_by(_TABLE.number)
@@ -178,7 +178,7 @@ async def _update_progress(
 
 
 class Spans:
-    """The spans of an open catalog (`catalog.spans`), each call in a transaction of its own.
+    """The spans of an open catalog (`catalog.spans`), each call in its own transaction.
 
     Every method raises `storage.errors.CatalogError` where the database does not answer, and
     `storage.job_leases.SpanLost` or `JobLost` if the span or the job is not held any more.
@@ -187,24 +187,24 @@ class Spans:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def plan(self, held: HeldJob, planned: Sequence[PlannedSpan], now_us: int) -> bool:
+    async def plan(self, job: HeldJob, planned: Sequence[PlannedSpan], now_us: int) -> bool:
         """Offer a job's spans to all workers; return False if that was done before.
 
         Raises:
             JobLost: the job is not held any more.
         """
         async with self._database.writing() as connection:
-            await jobs.extend(connection, held, now_us)
+            await jobs.extend(connection, job, now_us)
             existing = await connection.execute(
-                select(_TABLE.id).where(_TABLE.job_id == held.id).limit(1)
+                select(_TABLE.id).where(_TABLE.job_id == job.id).limit(1)
             )
             if existing.one_or_none() is not None:
                 return False
-            own = PlannedSpan(number=0, cost=0, facts="{}")
+            own_span = PlannedSpan(number=0, cost=0, facts="{}")
             rows = [
                 {
-                    "job_id": held.id,
-                    "project_id": held.project,
+                    "job_id": job.id,
+                    "project_id": job.project,
                     "number": each.number,
                     "state": _QUEUED if each.number else _OWN,
                     "attempt": 0,
@@ -216,7 +216,7 @@ class Spans:
                     "created_us": now_us,
                     "updated_us": now_us,
                 }
-                for each in (own, *planned)
+                for each in (own_span, *planned)
             ]
             await connection.execute(insert(spans), rows)
             return True
@@ -231,53 +231,53 @@ class Spans:
         async with self._database.writing() as connection:
             return await lease(connection, owner, now_us, lease_us=lease_us, after=after)
 
-    async def extend(self, held: HeldSpan, now_us: int) -> None:
+    async def extend(self, span: HeldSpan, now_us: int) -> None:
         """Extend a lease.
 
         Raises:
             SpanLost: there is nothing to extend, or the job has ended.
         """
         async with self._database.writing() as connection:
-            await _change(connection, held, now_us, leased_until_us=now_us + held.lease_us)
+            await _change(connection, span, now_us, leased_until_us=now_us + span.lease_us)
 
-    async def progress(self, held: HeldSpan, done: int, now_us: int) -> None:
+    async def progress(self, span: HeldSpan, done: int, now_us: int) -> None:
         """Record how much of a span's cost is done, and update the video's progress.
 
         Raises:
             SpanLost: it is not held any more.
         """
         async with self._database.writing() as connection:
-            row = await _locked(connection, held)
-            until_us = now_us + held.lease_us
+            row = await _locked(connection, span)
+            until_us = now_us + span.lease_us
             await _change(
-                connection, held, now_us, done=min(done, held.cost), leased_until_us=until_us
+                connection, span, now_us, done=min(done, span.cost), leased_until_us=until_us
             )
-            await _update_progress(connection, row, held.job, now_us)
+            await _update_progress(connection, row, span.job, now_us)
 
-    async def finish(self, held: HeldSpan, outcome: str, now_us: int) -> None:
+    async def finish(self, span: HeldSpan, outcome: str, now_us: int) -> None:
         """Record what was made of a span; after the last one its job is queued for the rest.
 
         Raises:
             SpanLost: it is not held any more: the transaction must change nothing else.
         """
         async with self._database.writing() as connection:
-            row = await _locked(connection, held)
-            await _lock_job(connection, held.job)
+            row = await _locked(connection, span)
+            await _lock_job(connection, span.job)
             await _change(
                 connection,
-                held,
+                span,
                 now_us,
                 state=_DONE,
                 owner=None,
                 leased_until_us=None,
-                done=held.cost,
+                done=span.cost,
                 outcome=outcome,
             )
-            if await _are_all_done(connection, held.job):
-                await jobs.end_wait(connection, held.job, now_us)
-            await _update_progress(connection, row, held.job, now_us, free=1)
+            if await _are_all_done(connection, span.job):
+                await jobs.end_wait(connection, span.job, now_us)
+            await _update_progress(connection, row, span.job, now_us, free=1)
 
-    async def finish_original(self, held: HeldJob, outcome: str, now_us: int) -> bool:
+    async def finish_original(self, job: HeldJob, outcome: str, now_us: int) -> bool:
         """Record what the job's holder made in one piece; return True if all spans are done, too.
 
         Otherwise the job is released, and waits for them.
@@ -287,36 +287,36 @@ class Spans:
         """
         async with self._database.writing() as connection:
             # PostgreSQL checks the job's two changes against the video's row: lock that first.
-            query = select(videos.c.id).where(videos.c.id == held.video).with_for_update()
+            query = select(videos.c.id).where(videos.c.id == job.video).with_for_update()
             if (await connection.execute(query)).one_or_none() is None:
-                raise JobLost(held)
-            await jobs.extend(connection, held, now_us)
+                raise JobLost(job)
+            await jobs.extend(connection, job, now_us)
             await connection.execute(
                 update(spans)
-                .where(_TABLE.job_id == held.id, _TABLE.number == 0)
-                .values(state=_DONE, outcome=outcome, attempt=held.attempt, updated_us=now_us)
+                .where(_TABLE.job_id == job.id, _TABLE.number == 0)
+                .values(state=_DONE, outcome=outcome, attempt=job.attempt, updated_us=now_us)
             )
-            if await _are_all_done(connection, held.id):
+            if await _are_all_done(connection, job.id):
                 return True
-            await jobs.wait_for_spans(connection, held, now_us)
+            await jobs.wait_for_spans(connection, job, now_us)
             return False
 
-    async def outcomes(self, held: HeldJob) -> tuple[str | None, ...]:
+    async def outcomes(self, job: HeldJob) -> tuple[str | None, ...]:
         """Return what was made of a job's spans (see `outcomes`)."""
         async with self._database.reading() as connection:
-            return await outcomes(connection, held.id)
+            return await outcomes(connection, job.id)
 
-    async def requeue(self, held: HeldSpan, now_us: int, *, failed: bool) -> None:
+    async def requeue(self, span: HeldSpan, now_us: int, *, failed: bool) -> None:
         """Queue a span again: later if it `failed` through no fault of the file, else at once.
 
         Raises:
             SpanLost: it is not held any more.
         """
         async with self._database.writing() as connection:
-            failures = held.failures + failed
+            failures = span.failures + failed
             await _change(
                 connection,
-                held,
+                span,
                 now_us,
                 state=_QUEUED,
                 owner=None,
@@ -325,7 +325,7 @@ class Spans:
                 run_after_us=now_us + (pause_us(failures) if failed else 0),
             )
 
-    async def fail(self, held: HeldSpan, reason: str, now_us: int) -> RemainingMedia:
+    async def fail(self, span: HeldSpan, reason: str, now_us: int) -> RemainingMedia:
         """End the span's job without a video; `reason` is a sentence for its owner.
 
         Returns what is left of it.
@@ -334,10 +334,10 @@ class Spans:
             SpanLost: it is not held any more.
         """
         async with self._database.writing() as connection:
-            row = await _locked(connection, held)
-            attempt = await _lock_job(connection, held.job)
-            await _change(connection, held, now_us)
-            await jobs.end(connection, held.job)
+            row = await _locked(connection, span)
+            attempt = await _lock_job(connection, span.job)
+            await _change(connection, span, now_us)
+            await jobs.end(connection, span.job)
             await mark_failed(connection, row, reason, now_us)
             return RemainingMedia(
                 media=row.media, posters=row.posters, attempt=attempt, previews=row.previews

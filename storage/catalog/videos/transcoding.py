@@ -39,9 +39,9 @@ __all__ = [
 
 _TABLE: Final = videos.c
 _PROGRESS, _COMPLETED, _FAILED = "progress", "completed", "failed"
-# Folders of posters that the owner sent begin so; what is made of the video does not replace them.
+# The names of folders with an owner's posters begin with this; transcoding does not replace them.
 _OWN_POSTERS: Final = "own-"
-_NEARLY: Final = 99  # what shows until it plays
+_NEARLY: Final = 99  # percent, shown until it plays
 
 
 async def _mark_playable(
@@ -58,7 +58,7 @@ async def _mark_playable(
 
 async def fail(
     connection: AsyncConnection,
-    held: HeldJob,
+    job: HeldJob,
     reason: str,
     now_us: int,
     *,
@@ -69,8 +69,8 @@ async def fail(
     Raises:
         JobLost: the job is not held any more.
     """
-    row = await _locked(connection, held)
-    await jobs.finish(connection, held)
+    row = await _locked(connection, job)
+    await jobs.finish(connection, job)
     await mark_failed(connection, row, reason, now_us, warnings=warnings)
 
 
@@ -97,11 +97,11 @@ async def mark_failed(
 
 
 async def _locked(
-    connection: AsyncConnection, held: HeldJob
+    connection: AsyncConnection, job: HeldJob
 ) -> Row[Any]:  # Any: the row of a whole table has no static type
-    row = await rows.lock(connection, held.video)
+    row = await rows.lock(connection, job.video)
     if row is None:
-        raise JobLost(held)
+        raise JobLost(job)
     return row
 
 
@@ -124,7 +124,7 @@ def _texts(warnings: Sequence[str]) -> str:
 
 
 class Transcoding:
-    """The transcoding of videos (`catalog.transcoding`), each call in a transaction of its own.
+    """The transcoding of videos (`catalog.transcoding`), each call in its own transaction.
 
     Every method raises `storage.errors.CatalogError` where the database does not answer, and
     `storage.job_leases.JobLost` where the job is not held any more.
@@ -140,21 +140,21 @@ class Transcoding:
             row = (await connection.execute(query)).one_or_none()
         return () if row is None else (row.media, row.posters, row.previews)
 
-    async def begin(self, held: HeldJob, now_us: int) -> VideoWork:
+    async def begin(self, job: HeldJob, now_us: int) -> VideoWork:
         """Record that a worker has begun the video; return what is to be done.
 
         Raises:
             JobLost: the job is not held any more.
         """
         async with self._database.writing() as connection:
-            row = await _locked(connection, held)
-            await jobs.extend(connection, held, now_us)
+            row = await _locked(connection, job)
+            await jobs.extend(connection, job, now_us)
             values: dict[str, object] = {"state": "transcoding"}
             if row.transcoding_us is None:
                 values |= {"transcoding_us": now_us, "eta": 0}
-            if row.transcoding_us is None or row.state != "transcoding" or held.failures:
+            if row.transcoding_us is None or row.state != "transcoding" or job.failures:
                 await _record(
-                    connection, row, "transcoding began", {"attempt": held.attempt}, now_us
+                    connection, row, "transcoding began", {"attempt": job.attempt}, now_us
                 )
             await rows.change(connection, row, now_us, values)
             await broadcast.enqueue_video(connection, row.id, _PROGRESS, now_us)
@@ -170,7 +170,7 @@ class Transcoding:
 
     async def plan(
         self,
-        held: HeldJob,
+        job: HeldJob,
         rungs: Sequence[PlannedRung],
         now_us: int,
         *,
@@ -184,42 +184,42 @@ class Transcoding:
             JobLost: the job is not held any more.
         """
         async with self._database.writing() as connection:
-            row = await _locked(connection, held)
-            await jobs.extend(connection, held, now_us)
+            row = await _locked(connection, job)
+            await jobs.extend(connection, job, now_us)
             values = {"length_us": length_us, "width": width, "height": height}
             await rows.change(connection, row, now_us, values)
             table = video_resolutions.c
             query = select(table.number, table.width, table.height).where(table.video_id == row.id)
-            before = {tuple(each) for each in await connection.execute(query)}
+            existing = {tuple(each) for each in await connection.execute(query)}
             planned = [(rung.number, rung.width, rung.height) for rung in rungs]
-            if before == set(planned):
-                return  # another attempt's, of which some may play by now
+            if existing == set(planned):
+                return  # planned by an earlier attempt; some may play by now
             await rows.plan_resolutions(connection, row.id, planned)
 
-    async def progress(self, held: HeldJob, percent: int, eta: int, now_us: int) -> None:
+    async def progress(self, job: HeldJob, percent: int, eta: int, now_us: int) -> None:
         """Record the progress, which never falls, and extend the lease.
 
         Raises:
             JobLost: the job is not held any more.
         """
         async with self._database.writing() as connection:
-            row = await _locked(connection, held)
-            await jobs.extend(connection, held, now_us)
+            row = await _locked(connection, job)
+            await jobs.extend(connection, job, now_us)
             percent, eta = max(row.progress, min(percent, _NEARLY)), min(eta, named_rows.MAX_ID)
             if (percent, eta) == (row.progress, row.eta):
                 return
             await rows.change(connection, row, now_us, {"progress": percent, "eta": eta})
             await broadcast.enqueue_video(connection, row.id, _PROGRESS, now_us)
 
-    async def complete(self, held: HeldJob, made: MadeVideo, now_us: int) -> ReplacedFolders:
+    async def complete(self, job: HeldJob, made: MadeVideo, now_us: int) -> ReplacedFolders:
         """Publish what was made, unless the owner hid the video; the job is done.
 
         Raises:
             JobLost: the job is not held any more.
         """
         async with self._database.writing() as connection:
-            row = await _locked(connection, held)
-            await jobs.finish(connection, held)
+            row = await _locked(connection, job)
+            await jobs.finish(connection, job)
             values: dict[str, object] = {
                 "state": "completed",
                 "phase": "completed",
@@ -252,15 +252,15 @@ class Transcoding:
             counters.move_video(connection, row.project_id, row.phase, "completed")
             return ReplacedFolders(folders=tuple(replaced))
 
-    async def publish_partial(self, held: HeldJob, made: MadeVideo, now_us: int) -> None:
+    async def publish_partial(self, job: HeldJob, made: MadeVideo, now_us: int) -> None:
         """Publish what plays already, unless the owner hid the video; the job continues.
 
         Raises:
             JobLost: the job is not held any more.
         """
         async with self._database.writing() as connection:
-            row = await _locked(connection, held)
-            await jobs.extend(connection, held, now_us)
+            row = await _locked(connection, job)
+            await jobs.extend(connection, job, now_us)
             values: dict[str, object] = {
                 "length_us": made.length_us,
                 "media": made.media,
@@ -273,23 +273,23 @@ class Transcoding:
             await broadcast.enqueue_video(connection, row.id, _PROGRESS, now_us)
 
     async def fail(
-        self, held: HeldJob, reason: str, now_us: int, *, warnings: Sequence[str] = ()
+        self, job: HeldJob, reason: str, now_us: int, *, warnings: Sequence[str] = ()
     ) -> None:
         """End the job without a video (see `fail`)."""
         async with self._database.writing() as connection:
-            await fail(connection, held, reason, now_us, warnings=warnings)
+            await fail(connection, job, reason, now_us, warnings=warnings)
 
-    async def requeue(self, held: HeldJob, now_us: int, *, failed: bool) -> None:
+    async def requeue(self, job: HeldJob, now_us: int, *, failed: bool) -> None:
         """Queue the job again: later if it `failed` through no fault of the file, else at once.
 
         Raises:
             JobLost: the job is not held any more.
         """
         async with self._database.writing() as connection:
-            row = await _locked(connection, held)
+            row = await _locked(connection, job)
             if failed:
-                await jobs.retry(connection, held, now_us)
+                await jobs.retry(connection, job, now_us)
             else:
-                await jobs.release(connection, held, now_us)
+                await jobs.release(connection, job, now_us)
             await rows.change(connection, row, now_us, {"state": "queued", "eta": 0})
             await broadcast.enqueue_video(connection, row.id, _PROGRESS, now_us)

@@ -126,7 +126,7 @@ class TrackVideoDecoder:
         """Decode one access unit; frames come in presentation order, some packets later.
 
         Raises:
-            av.error.FFmpegError: it is damaged; the next may be decodable all the same.
+            av.error.FFmpegError: it is damaged; the next one may still be decodable.
         """
         return self._context.decode(av_packet(data, dts, pts))
 
@@ -160,7 +160,7 @@ class TrackAudioDecoder:
         """Decode one packet.
 
         Raises:
-            av.error.FFmpegError: it is damaged; the next may be decodable all the same.
+            av.error.FFmpegError: it is damaged; the next one may still be decodable.
         """
         return self._context.decode(av_packet(data, pts, pts))
 

@@ -151,11 +151,11 @@ def _low_delay(rate: Fraction) -> str:
     With them an encoder holds back two pictures, one of which is a B-frame; four from 48 a second
     on, two of which are its lookahead; none below 24.
     """
-    held = int(_MOST_DELAY * rate)
-    ahead = 3 if held >= _HELD_WITH_LOOKAHEAD else 0
+    delayed = int(_MOST_DELAY * rate)
+    lookahead = 3 if delayed >= _HELD_WITH_LOOKAHEAD else 0
     return (
-        f":force-cfr=1:sync-lookahead=0:bframes={1 if held >= _HELD_WITH_B_FRAME else 0}"
-        f":mbtree={1 if ahead else 0}:rc-lookahead={ahead}"
+        f":force-cfr=1:sync-lookahead=0:bframes={1 if delayed >= _HELD_WITH_B_FRAME else 0}"
+        f":mbtree={1 if lookahead else 0}:rc-lookahead={lookahead}"
     )
 
 

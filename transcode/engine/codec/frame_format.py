@@ -115,8 +115,8 @@ class FrameFormat(msgspec.Struct, frozen=True, kw_only=True):
         if lines <= _MOST_LINES_OF_601 or self.matrix not in (_BT709, _UNKNOWN):
             return {}
         values = (self.matrix, self.primaries, self.transfer)
-        named = zip(_ALL_709.items(), values, strict=True)
-        return {name: tag for (name, tag), value in named if value == _UNKNOWN}
+        tagged = zip(_ALL_709.items(), values, strict=True)
+        return {name: tag for (name, tag), value in tagged if value == _UNKNOWN}
 
 
 def frame_format(frame: VideoFrame, aspect: Fraction, turn: tuple[str, ...]) -> FrameFormat:

@@ -19,13 +19,15 @@ _QUALITY: Final = 3
 
 def encode_jpeg(picture: VideoFrame, *, quality: int = _QUALITY) -> bytes:
     """Return a 4:2:0 picture as a JPEG; `quality` goes from 2 (best) to 31."""
-    whole = picture.reformat(format="yuvj420p", dst_color_range="JPEG")
-    whole.pict_type = PictureType.NONE
-    whole.pts, whole.time_base = 0, TIME_BASE
+    full_range = picture.reformat(format="yuvj420p", dst_color_range="JPEG")
+    full_range.pict_type = PictureType.NONE
+    full_range.pts, full_range.time_base = 0, TIME_BASE
     context = CodecContext.create("mjpeg", "w")
-    context.width, context.height, context.pix_fmt = whole.width, whole.height, "yuvj420p"
+    context.width, context.height, context.pix_fmt = full_range.width, full_range.height, "yuvj420p"
     context.time_base, context.framerate = Fraction(1, 25), Fraction(25)
     context.thread_count = 1
     context.flags |= Flags.bitexact
     context.options = {"qmin": str(quality), "qmax": str(quality)}
-    return b"".join(bytes(packet) for packet in (*context.encode(whole), *context.encode(None)))
+    return b"".join(
+        bytes(packet) for packet in (*context.encode(full_range), *context.encode(None))
+    )

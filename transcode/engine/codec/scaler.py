@@ -81,10 +81,10 @@ class Cascade:
         sinks: list[FilterContext] = []
         above = source
         last = len(self._sizes) - 1
-        for place, box in enumerate(self._sizes):
-            above = _link(graph, above, _rung_filters(form, box, first=place == 0))
+        for number, box in enumerate(self._sizes):
+            above = _link(graph, above, _rung_filters(form, box, first=number == 0))
             sink = graph.add("buffersink")
-            if place < last:
+            if number < last:
                 split = graph.add("split")
                 above.link_to(split)
                 split.link_to(sink, 0)
@@ -114,8 +114,8 @@ class _Deinterlacer:
         self._graph = graph  # kept: the filters live as long as it does
         self._source = add_buffer(graph, form)
         sink = graph.add("buffersink")
-        whole = graph.add("bwdif", mode="send_frame", parity="auto", deint="all")
-        graph.link_nodes(self._source, whole, sink)
+        deinterlacer = graph.add("bwdif", mode="send_frame", parity="auto", deint="all")
+        graph.link_nodes(self._source, deinterlacer, sink)
         graph.configure()
         self._sink = sink
         self._pulls = 1  # the first frame has none before it that would be returned with it
@@ -128,13 +128,13 @@ class _Deinterlacer:
         """
         self._source.push(frame)
         self._source.push(frame)
-        made = frame
+        progressive = frame
         for _ in range(self._pulls):
             if isinstance(pulled := self._sink.pull(), VideoFrame):
-                made = pulled
+                progressive = pulled
         self._pulls = 2
-        made.pts, made.time_base = frame.pts, TIME_BASE
-        return made
+        progressive.pts, progressive.time_base = frame.pts, TIME_BASE
+        return progressive
 
 
 def add_buffer(graph: Graph, form: FrameFormat) -> FilterContext:

@@ -11,9 +11,9 @@ from transcode.protocol.messages import FILE_NOT_READ, BytesRead, Trouble
 __all__ = ["REPORT_SECONDS", "ReadReporter"]
 
 REPORT_SECONDS: Final = 1.0
-# A file whose tracks lie apart is read in both places alternately, 256 KiB for each packet: about
-# sixty times its size if a twentieth of it is sound. A hostile file can make a demuxer loop for
-# ever: beyond this, reading is no sign of progress.
+# A file whose tracks are stored apart is read in both places alternately, 256 KiB for each packet:
+# about sixty times its size if a twentieth of it is sound. A hostile file can make a demuxer loop
+# for ever: beyond this, reading is no sign of progress.
 _MOST_REREADS: Final = 200
 _LEAST_BYTES: Final = 1 << 30
 

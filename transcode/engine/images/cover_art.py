@@ -63,9 +63,9 @@ def draw_card(size: Size) -> VideoFrame:
     stride, bar = luma.line_size, width // 64
     rows = [bytearray((_GROUND,)) * stride for _ in range(height)]
     left = width // 2 - (2 * len(_HEIGHTS) - 1) * bar // 2
-    for place, eighteenths in enumerate(_HEIGHTS):
+    for number, eighteenths in enumerate(_HEIGHTS):
         half = height * eighteenths // 36
-        begin = left + 2 * place * bar
+        begin = left + 2 * number * bar
         for row in rows[height // 2 - half : height // 2 + half]:
             row[begin : begin + bar] = bytes((_BARS,)) * bar
     luma.update(b"".join(rows))

@@ -43,8 +43,10 @@ class SampledKeyframe(msgspec.Struct, frozen=True):
 
 def first_picture_time(upload: Upload, picture: VideoStream) -> int:
     """Return when a file's first picture is shown, in ticks of 90 000 a second; reads from 0 on."""
-    first = (packet_times(packet) for packet in islice(demux(upload, [picture]), _MOST_REORDERED))
-    return min((times[1] for times in first if times is not None), default=0)
+    first_times = (
+        packet_times(packet) for packet in islice(demux(upload, [picture]), _MOST_REORDERED)
+    )
+    return min((times[1] for times in first_times if times is not None), default=0)
 
 
 def sample_keyframes(
@@ -58,27 +60,27 @@ def sample_keyframes(
     context.thread_count = 1
     context.skip_frame = "NONKEY"
     start = first_picture_time(upload, picture)
-    seen: set[int] = set()
+    seen_times: set[int] = set()
     times = sample_times(length_us)
     for number in coarse_to_fine(len(times)):
         if number and is_over():
             return
-        first = upload.start_time or 0
+        start_us = upload.start_time or 0
         # In a transport stream, a seek to the first picture's own time would miss it.
-        before = first - MICROSECONDS if first < 0 else 0
-        target = first + times[number] if number else before
+        before_start = start_us - MICROSECONDS if start_us < 0 else 0
+        target = start_us + times[number] if number else before_start
         try:
             upload.seek(target)
         except FFmpegError:
             if number:
                 continue
-        keyframe = _next_keyframe(upload, picture, start, seen)
+        keyframe = _next_keyframe(upload, picture, start, seen_times)
         if keyframe is not None:
             yield keyframe
 
 
 def _next_keyframe(
-    upload: Upload, picture: VideoStream, start: int, seen: set[int]
+    upload: Upload, picture: VideoStream, start: int, seen_times: set[int]
 ) -> SampledKeyframe | None:
     """Return the next keyframe from here on; None if it is far away or already seen."""
     picture.codec_context.flush_buffers()
@@ -87,25 +89,25 @@ def _next_keyframe(
         if packet.is_keyframe and not since_key:
             since_key = 1
             base = picture.time_base
-            if packet.pts is not None and base and to_ticks(packet.pts, base) in seen:
+            if packet.pts is not None and base and to_ticks(packet.pts, base) in seen_times:
                 return None
         frame = decode_whole(picture, packet)
         if frame is not None:
-            return _keyframe(frame, picture, start, seen)
+            return _keyframe(frame, picture, start, seen_times)
         since_key += bool(since_key)
         if since_key > _MOST_REORDERED or count > _MOST_PACKETS:
             break
     # A decoder holds a picture back until it knows which one is shown before it.
     frame = decode_whole(picture, None)
-    return None if frame is None else _keyframe(frame, picture, start, seen)
+    return None if frame is None else _keyframe(frame, picture, start, seen_times)
 
 
 def _keyframe(
-    frame: VideoFrame, picture: VideoStream, start: int, seen: set[int]
+    frame: VideoFrame, picture: VideoStream, start: int, seen_times: set[int]
 ) -> SampledKeyframe | None:
     base = frame.time_base or picture.time_base  # a frame that was flushed has none of its own
     shown = start if frame.pts is None or not base else to_ticks(frame.pts, base)
-    if shown in seen:
+    if shown in seen_times:
         return None
-    seen.add(shown)
+    seen_times.add(shown)
     return SampledKeyframe(max(0, rescale(shown - start, VIDEO_SCALE, MILLISECONDS)), frame)

@@ -45,10 +45,10 @@ def make_posters(
     """
     if make.ladder is None:
         return
-    cpu, begun = time.process_time(), time.monotonic()
+    cpu, started = time.process_time(), time.monotonic()
 
     def is_over() -> bool:
-        return time.process_time() - cpu > _CPU_SECONDS or time.monotonic() - begun > _SECONDS
+        return time.process_time() - cpu > _CPU_SECONDS or time.monotonic() - started > _SECONDS
 
     rungs = make.ladder.renditions
     with open_upload(descriptor, reports) as upload:
@@ -78,10 +78,12 @@ def luma_and_detail(frame: VideoFrame) -> tuple[float, float]:
     small = frame.reformat(width=wide, height=high, format="gray")
     plane = small.planes[0]
     data, line = bytes(plane), plane.line_size
-    rows = [data[place * line : place * line + wide] for place in range(high)]
+    rows = [data[row_number * line : row_number * line + wide] for row_number in range(high)]
     mean = sum(map(sum, rows)) / (wide * high)
     across = sum(abs(a - b) for row in rows for a, b in pairwise(row))
-    down = sum(abs(a - b) for one, two in pairwise(rows) for a, b in zip(one, two, strict=True))
+    down = sum(
+        abs(a - b) for upper, lower in pairwise(rows) for a, b in zip(upper, lower, strict=True)
+    )
     return mean, (across + down) / (wide * high)
 
 
@@ -93,10 +95,10 @@ def scaled_posters(
     Raises:
         av.error.FFmpegError, ValueError: its format cannot be read.
     """
-    made = Cascade(tuple((rung.width, rung.height) for rung in rungs)).scale(best, aspect)
-    for rung, still in zip(rungs, made, strict=True):
+    pictures = Cascade(tuple((rung.width, rung.height) for rung in rungs)).scale(best, aspect)
+    for rung, picture in zip(rungs, pictures, strict=True):
         yield Poster(
-            label=rung.name, width=still.width, height=still.height, data=encode_jpeg(still)
+            label=rung.name, width=picture.width, height=picture.height, data=encode_jpeg(picture)
         )
 
 

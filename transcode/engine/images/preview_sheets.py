@@ -73,7 +73,7 @@ def thumbnail_size(width: int, height: int) -> tuple[int, int]:
 def make_sheets(pictures: Sequence[VideoFrame]) -> list[bytes]:
     """Return sheets of pictures, which are in 4:2:0 and of one size: `PER_SHEET` in each."""
     return [
-        _sheet(pictures[place : place + PER_SHEET]) for place in range(0, len(pictures), PER_SHEET)
+        _sheet(pictures[start : start + PER_SHEET]) for start in range(0, len(pictures), PER_SHEET)
     ]
 
 
@@ -89,16 +89,16 @@ def _sheet(pictures: Sequence[VideoFrame]) -> bytes:
 
 def _fill(sheet: VideoFrame, number: int, pictures: Sequence[VideoFrame]) -> None:
     """Copy one plane of all pictures; the rest of the sheet is black."""
-    part = 1 if number == 0 else 2  # chroma has half as many pixels, either way
-    wide, high = pictures[0].width // part, pictures[0].height // part
+    divisor = 1 if number == 0 else 2  # chroma has half as many pixels, either way
+    wide, high = pictures[0].width // divisor, pictures[0].height // divisor
     plane = sheet.planes[number]
     line = plane.line_size
-    whole = bytearray(bytes([16 if number == 0 else 128]) * plane.buffer_size)
-    for place, picture in enumerate(pictures):
+    canvas = bytearray(bytes([16 if number == 0 else 128]) * plane.buffer_size)
+    for position, picture in enumerate(pictures):
         source = picture.planes[number]
         data, step = bytes(source), source.line_size
-        left, top = place % COLUMNS * wide, place // COLUMNS * high
+        left, top = position % COLUMNS * wide, position // COLUMNS * high
         for row in range(high):
             start = (top + row) * line + left
-            whole[start : start + wide] = data[row * step : row * step + wide]
-    plane.update(bytes(whole))
+            canvas[start : start + wide] = data[row * step : row * step + wide]
+    plane.update(bytes(canvas))

@@ -44,15 +44,15 @@ def make_previews(
     Raises:
         WireError: the input is no sequence of keyframes.
     """
-    begun = time.process_time()
+    started = time.process_time()
     reader: WireReader[Keyframe | PosterKeyframe] = WireReader(Keyframe | PosterKeyframe)
     thumbnails = Thumbnails(order.width, order.height)
     poster = _BestPicture()
     while data := os.read(descriptor, _READ_BYTES):
         for keyframe in reader.feed(data):
-            if time.process_time() - begun > cpu_seconds:
+            if time.process_time() - started > cpu_seconds:
                 continue
-            with suppress(BadUpload, MemoryError):  # the others may be well
+            with suppress(BadUpload, MemoryError):  # the others may be intact
                 frame, aspect = _decoded(keyframe.data)
                 if isinstance(keyframe, PosterKeyframe):
                     poster.judge(frame, aspect)

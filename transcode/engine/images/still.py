@@ -52,12 +52,14 @@ def make_stills(descriptor: int, make: FileOrder) -> list[Poster]:
     ladder = make.ladder or ladder_for(width, height, STANDARD_LABELS)
     sizes = [_within(width, height, box) for box in _boxes(ladder)]
     try:
-        made = Cascade(tuple(sizes)).scale(frame, Fraction(1))
+        pictures = Cascade(tuple(sizes)).scale(frame, Fraction(1))
     except FFmpegError as error:
         raise BadUpload(_DAMAGED) from error
     return [
-        Poster(label=rung.name, width=still.width, height=still.height, data=encode_jpeg(still))
-        for rung, still in zip(ladder.renditions, made, strict=True)
+        Poster(
+            label=rung.name, width=picture.width, height=picture.height, data=encode_jpeg(picture)
+        )
+        for rung, picture in zip(ladder.renditions, pictures, strict=True)
     ]
 
 

@@ -100,9 +100,9 @@ class _ReportedFile(io.FileIO):
         self._reporter = reporter
 
     def read(self, size: int | None = -1, /) -> bytes:
-        some = _READ_BYTES if size is None or size < 0 else min(size, _READ_BYTES)
+        count = _READ_BYTES if size is None or size < 0 else min(size, _READ_BYTES)
         try:
-            data = super().read(some)
+            data = super().read(count)
         except OSError as error:
             # A demuxer may take it for the end of the file.
             self._reporter.fail(error)

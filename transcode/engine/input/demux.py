@@ -67,14 +67,14 @@ def timed_packets(
     waiting: dict[int, list[Packet[Stream]]] = {stream.index: [] for stream in streams}
     for packet in demux(upload, streams):
         times = packet_times(packet)
-        early = waiting.get(packet.stream.index)
+        untimed = waiting.get(packet.stream.index)
         if times is None:
-            if early is not None and len(early) < _MOST_UNTIMED:
-                early.append(packet)
+            if untimed is not None and len(untimed) < _MOST_UNTIMED:
+                untimed.append(packet)
             continue
-        for place, each in enumerate(early or (), -len(early or ())):
-            at = times[0] + place * _step(each)
-            yield each, at, at
+        for steps, earlier in enumerate(untimed or (), -len(untimed or ())):
+            at = times[0] + steps * _step(earlier)
+            yield earlier, at, at
         waiting.pop(packet.stream.index, None)
         yield packet, *times
 
@@ -92,5 +92,5 @@ def decode_times(shown: Sequence[int]) -> tuple[int, ...]:
     """
     sorted_times = sorted(shown)
     pairs = zip(sorted_times, shown, strict=True)
-    early = max((place - time for place, time in pairs), default=0)
-    return tuple(time - early for time in sorted_times)
+    shift = max((sorted_time - time for sorted_time, time in pairs), default=0)
+    return tuple(time - shift for time in sorted_times)

@@ -61,8 +61,8 @@ def probe(descriptor: int, reports: ReportWriter) -> Probed:
             audio_codec=sound.codec_context.name if sound is not None else None,
         )
         if picture is not None:
-            shown = _with_picture(upload, picture, facts)
-            return msgspec.structs.replace(shown, subtitles=len(upload.streams.subtitles))
+            with_picture = _with_picture(upload, picture, facts)
+            return msgspec.structs.replace(with_picture, subtitles=len(upload.streams.subtitles))
         if sound is not None:
             _decode_sound(upload, sound)
         return facts
@@ -78,14 +78,14 @@ def _with_picture(upload: Upload, picture: VideoStream, facts: Probed) -> Probed
         )
     frame = _first_picture(upload, picture)
     turn = rotation_of(frame)
-    shown = _display_size(
+    size = _display_size(
         frame.width, frame.height, pixel_aspect(picture), sideways=_is_sideways(turn)
     )
     return Probed(
         container=facts.container,
         length_us=facts.length_us or _scanned_us(upload, picture),
-        width=shown[0],
-        height=shown[1],
+        width=size[0],
+        height=size[1],
         codec_width=frame.width,
         codec_height=frame.height,
         rotation=frame.rotation,
@@ -135,7 +135,7 @@ def _rate(picture: VideoStream) -> int:
 
 def _length_us(upload: Upload) -> int:
     length_us = max(0, upload.duration or 0)
-    # Of Matroska it is where the last packet ends, wherever the first one begins.
+    # In Matroska it is the time when the last packet ends, whenever the first one begins.
     begins_us = max(0, upload.start_time or 0) if "matroska" in upload.format.name else 0
     return length_us - begins_us if begins_us < length_us else length_us
 

@@ -59,16 +59,16 @@ def time_line(times: Sequence[int]) -> TimeLine | None:
     if len(runs) > _MOST_RUNS:
         return None
     line = _best_line(runs)
-    first, last = runs[line[0]].first, max(runs[place].last for place in line)
+    first, last = runs[line[0]].first, max(runs[index].last for index in line)
     outside = [
-        place
-        for place, run in enumerate(runs)
-        if place not in line and not first <= run.first <= run.last <= last
+        index
+        for index, run in enumerate(runs)
+        if index not in line and not first <= run.first <= run.last <= last
     ]
     return TimeLine(
         first=first,
         last=last,
-        strays=bool(outside) and all(line[0] < place < line[-1] for place in outside),
+        strays=bool(outside) and all(line[0] < index < line[-1] for index in outside),
         restarts=line[0] > 0 or line[-1] < len(runs) - 1,
     )
 
@@ -104,10 +104,10 @@ class ClockJoiner:
 def _goes_back(times: Sequence[int]) -> bool:
     """Return whether the times ever go back by more than reordering explains."""
     newest: int | None = None
-    for place in range(_REORDERED + 1, len(times)):
-        before = times[place - _REORDERED - 1]
+    for index in range(_REORDERED + 1, len(times)):
+        before = times[index - _REORDERED - 1]
         newest = before if newest is None or before > newest else newest
-        if newest - times[place] > _LEAP:
+        if newest - times[index] > _LEAP:
             return True
     return False
 
@@ -131,15 +131,15 @@ def _best_line(runs: Sequence[_Run]) -> list[int]:
     """
     best = [run.last - run.first for run in runs]
     previous = [-1] * len(runs)
-    for place, run in enumerate(runs):
-        for other in range(place):
-            gap = run.first - runs[other].last
-            together = best[other] + run.last - run.first - max(0, gap) // _GAP_SHARE
-            if gap >= -_LEAP and together > best[place]:
-                best[place], previous[place] = together, other
+    for index, run in enumerate(runs):
+        for earlier in range(index):
+            gap = run.first - runs[earlier].last
+            together = best[earlier] + run.last - run.first - max(0, gap) // _GAP_SHARE
+            if gap >= -_LEAP and together > best[index]:
+                best[index], previous[index] = together, earlier
     line: list[int] = []
-    place = max(range(len(runs)), key=lambda number: best[number])
-    while place >= 0:
-        line.insert(0, place)
-        place = previous[place]
+    index = max(range(len(runs)), key=lambda number: best[number])
+    while index >= 0:
+        line.insert(0, index)
+        index = previous[index]
     return line

@@ -74,11 +74,11 @@ class AudioConformer:
         frames: list[AudioFrame] = []
         while True:
             try:
-                made = self._sink.pull()
+                converted = self._sink.pull()
             except (NothingYet, NothingMore):
                 return frames
-            if isinstance(made, AudioFrame):
-                frames.append(made)
+            if isinstance(converted, AudioFrame):
+                frames.append(converted)
 
 
 def _format(frame: AudioFrame) -> tuple[int, str, str]:
@@ -109,7 +109,7 @@ class AudioPipeline:
         self._fifo = AudioFifo()
         self._silence = _frame(_SILENCE, (bytes(_SILENCE * _SAMPLE_BYTES),) * 2)
         self._encoder = self._open_encoder()
-        self._held: deque[Sample] = deque()
+        self._unsent: deque[Sample] = deque()
         self._cuts: deque[Cut] = deque()
 
     @property
@@ -152,13 +152,13 @@ class AudioPipeline:
 
     def release(self, settled: int) -> None:
         """Send what is at or before `settled`: no later cut can come before it."""
-        while self._held and rescale(self._held[0].pts, AUDIO_SCALE, VIDEO_SCALE) <= settled:
-            self._send(self._held.popleft())
+        while self._unsent and rescale(self._unsent[0].pts, AUDIO_SCALE, VIDEO_SCALE) <= settled:
+            self._send(self._unsent.popleft())
 
     def cut_by(self, grid: SegmentGrid) -> None:
         """Send all samples, with cuts by their own times, for a source without a picture."""
-        while self._held:
-            sample = self._held.popleft()
+        while self._unsent:
+            sample = self._unsent.popleft()
             self._cuts += grid.add_picture(rescale(sample.pts, AUDIO_SCALE, VIDEO_SCALE), idr=True)
             self._send(sample)
 
@@ -177,12 +177,12 @@ class AudioPipeline:
         stop = self._first + frames * AAC_FRAME
         self._fill(stop - self._written)
         self._hold(self._encoder.encode(None))
-        while self._held and self._held[-1].pts >= stop:
-            self._held.pop()
+        while self._unsent and self._unsent[-1].pts >= stop:
+            self._unsent.pop()
         if end is None:
             self.cut_by(grid)
-        while self._held:
-            self._send(self._held.popleft())
+        while self._unsent:
+            self._send(self._unsent.popleft())
         return self._track.end()
 
     # -- source to samples ------------------------------------------------------------------------
@@ -230,19 +230,19 @@ class AudioPipeline:
 
     def _fill(self, samples: int) -> None:
         while samples > 0:
-            piece = min(samples, _SILENCE)
-            whole = piece == _SILENCE
-            self._write(self._silence if whole else _tail(self._silence, _SILENCE - piece))
-            samples -= piece
+            length = min(samples, _SILENCE)
+            is_full = length == _SILENCE
+            self._write(self._silence if is_full else _tail(self._silence, _SILENCE - length))
+            samples -= length
 
     def _write(self, frame: AudioFrame) -> None:
         self._written += frame.samples
         frame.pts, frame.time_base = None, AUDIO_TIME_BASE
         self._fifo.write(frame)
-        while (full := self._fifo.read(AAC_FRAME)) is not None:
-            full.pts, full.time_base = self._encoded, AUDIO_TIME_BASE
+        while (block := self._fifo.read(AAC_FRAME)) is not None:
+            block.pts, block.time_base = self._encoded, AUDIO_TIME_BASE
             self._encoded += AAC_FRAME
-            self._hold(self._encoder.encode(full))
+            self._hold(self._encoder.encode(block))
 
     # -- samples to segments ----------------------------------------------------------------------
 
@@ -256,7 +256,7 @@ class AudioPipeline:
 
     def _hold(self, samples: list[Sample]) -> None:
         # The first one primes a decoder with the time before the beginning and is never played.
-        self._held += [sample for sample in samples if sample.pts >= self._first]
+        self._unsent += [sample for sample in samples if sample.pts >= self._first]
 
     def _send(self, sample: Sample) -> None:
         cut: Cut | None = None

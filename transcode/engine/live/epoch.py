@@ -84,8 +84,10 @@ class EpochPipeline:
         self._decoders = decoders
         in_order = begin.low_latency and not first.is_reordered
         self._source = LiveSource(begin, reports, in_order=in_order)
-        held = begin.video is None
-        self._interval = HELD_INTERVAL if held else first.frame_interval(self._source.rate)
+        has_no_picture = begin.video is None
+        self._interval = (
+            HELD_INTERVAL if has_no_picture else first.frame_interval(self._source.rate)
+        )
         self._part = begin.part
         if self._interval is not None and begin.ladder is not None:
             self._part = choose_target(begin.part, self._interval)

@@ -81,7 +81,7 @@ class PosterSchedule:
         self._round_start: int | None = None  # where the round began or will begin
         self._rated: int | None = None
         self._good = False  # a good one was sent
-        self._sent = -1.0  # the best score that was sent
+        self._best_sent = -1.0  # the highest score of the poor posters that were sent
 
     def is_due(self, at: int) -> bool:
         """Return whether the keyframe at that time is to be rated; if so, count it as rated."""
@@ -111,11 +111,11 @@ class PosterSchedule:
         if not rating.poor:
             self._good, self._round_start = True, None if at is None else at + every
             return True
-        if self._good or rating.score <= self._sent:
+        if self._good or rating.score <= self._best_sent:
             return False
         if at is not None and self._round_start is not None and at - self._round_start < _PATIENCE:
             return False
-        self._sent = rating.score
+        self._best_sent = rating.score
         return True
 
 
@@ -130,9 +130,8 @@ class PosterStage(PipelineStage[tuple[PosterSource, bytes, int]]):
         self._schedule = PosterSchedule()
         self.idle = threading.Event()
         self.idle.set()
-        self._best: tuple[PosterSource, VideoFrame, Fraction, PictureRating] | None = (
-            None  # of poor ones
-        )
+        # The best of the poor pictures.
+        self._best: tuple[PosterSource, VideoFrame, Fraction, PictureRating] | None = None
         super().__init__("stills", 1)
 
     def offer(self, source: PosterSource, data: bytes, at: int) -> None:
@@ -169,22 +168,27 @@ class PosterStage(PipelineStage[tuple[PosterSource, bytes, int]]):
             return
         frame, aspect = frames[0], decoder.aspect or source.aspect
         rating = rate_picture(frame)
-        seen = (source, frame, aspect, rating)
+        candidate = (source, frame, aspect, rating)
         if rating.poor and not self._schedule.good:
             if self._best is not None and self._best[3].score >= rating.score:
-                seen = self._best
-            self._best = seen
-        if self._schedule.should_send(seen[3], at, source.every):
+                candidate = self._best
+            self._best = candidate
+        if self._schedule.should_send(candidate[3], at, source.every):
             self._best = None
-            self._send(*seen)
+            self._send(*candidate)
 
     def _send(
         self, source: PosterSource, frame: VideoFrame, aspect: Fraction, rating: PictureRating
     ) -> None:
         sizes = tuple((rung.width, rung.height) for rung in source.rungs)
-        made = Cascade(sizes).scale(frame, aspect)
+        pictures = Cascade(sizes).scale(frame, aspect)
         posters = tuple(
-            Poster(label=rung.name, width=still.width, height=still.height, data=encode_jpeg(still))
-            for rung, still in zip(source.rungs, made, strict=True)
+            Poster(
+                label=rung.name,
+                width=picture.width,
+                height=picture.height,
+                data=encode_jpeg(picture),
+            )
+            for rung, picture in zip(source.rungs, pictures, strict=True)
         )
         self._reports.send(Posters(posters=posters, poor=rating.poor))

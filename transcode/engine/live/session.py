@@ -148,8 +148,8 @@ class LiveSession:
         if name not in self._tracks:
             scale = AUDIO_SCALE if name == AUDIO_RENDITION else VIDEO_SCALE
             init = self._inits.get(name, 0)
-            listed = self._audible or name != AUDIO_RENDITION
-            send = self._reports.send if listed else do_nothing
+            is_listed = self._audible or name != AUDIO_RENDITION
+            send = self._reports.send if is_listed else do_nothing
             self._tracks[name] = LiveSegmenter(name, scale, send, init=init)
         return self._tracks[name]
 

@@ -17,7 +17,7 @@ def omitted_renditions(
     If the source's own packets make a rendition (`has_copy`), all of these may be off; otherwise
     the smallest stays on.
     """
-    gone = frozenset(encoded).intersection(off)
-    if encoded and not has_copy and len(gone) == len(encoded):
-        return gone - {encoded[-1]}
-    return gone
+    omitted = frozenset(encoded).intersection(off)
+    if encoded and not has_copy and len(omitted) == len(encoded):
+        return omitted - {encoded[-1]}
+    return omitted

@@ -89,10 +89,10 @@ def fit_picture(picture: VideoFrame, size: Size, colours: Colours) -> VideoFrame
     )
     graph.configure()
     source.push(picture)
-    made = sink.pull()
-    if not isinstance(made, VideoFrame):
-        raise TypeError(type(made).__name__)
-    return _tagged(made, colours)
+    fitted = sink.pull()
+    if not isinstance(fitted, VideoFrame):
+        raise TypeError(type(fitted).__name__)
+    return _tagged(fitted, colours)
 
 
 def draw_card(size: Size, colours: Colours) -> VideoFrame:

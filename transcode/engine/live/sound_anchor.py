@@ -18,8 +18,8 @@ __all__ = ["MOST_OFFSET", "SoundAnchor"]
 
 # Further apart, media would have to be held for longer than a player's buffer lasts.
 MOST_OFFSET: Final = 4 * VIDEO_SCALE
-# For how long an offset must be constant, and how exact. Sound and picture are sent in turns, of
-# half a second at most; an encoder that catches up does so at twice its speed or more.
+# For how long an offset must be constant, and within which spread. Sound and picture are sent in
+# turns, of half a second at most; an encoder that catches up does so at twice its speed or more.
 _CONFIRM: Final = VIDEO_SCALE
 _SPREAD: Final = VIDEO_SCALE // 2
 # The longest hole in a sound that continues: the ingest begins a source anew after 5 s.

@@ -103,17 +103,17 @@ class LiveSource:
         if self.config is not None:
             coding = (self.config.chroma_format, self.config.bit_depth)
         elif track.codec is VideoCodec.HEVC:
-            coding = tuple(track.config[place] for place in _HEVC_KIND)
+            coding = tuple(track.config[octets] for octets in _HEVC_KIND)
         return (track.codec, track.width, track.height, *coding)
 
     @property
     def video_format(self) -> VideoFormat | None:
-        """What the video pipeline must know of it; None if it has no picture."""
+        """What the video pipeline must know of the source; None if it has no picture."""
         track = self.video
         if track is None:
             return None
-        known = self._in_order or self.config is None or self.config.reorder is not None
-        return VideoFormat(track=track, order_known=known, aspect=self.aspect, rate=self.rate)
+        order_known = self._in_order or self.config is None or self.config.reorder is not None
+        return VideoFormat(track=track, order_known=order_known, aspect=self.aspect, rate=self.rate)
 
     @property
     def init_section(self) -> tuple[str, bytes] | None:
@@ -126,7 +126,7 @@ class LiveSource:
         return config.codecs, data
 
     def poster_source(self, rungs: tuple[Rendition, ...], every: int) -> PosterSource | None:
-        """What is needed to make posters of it; None if it has no picture."""
+        """Return what is needed to make posters of the source; None if it has no picture."""
         if self.video is None:
             return None
         return PosterSource(track=self.video, aspect=self.aspect, rungs=rungs, every=every)
@@ -227,9 +227,8 @@ class LiveSource:
         at = self._anchor.place(pts)
         if at is None or self._last is None:
             return at
-        if (
-            self._sound_arrived is None
-        ):  # sound that is sent ahead is not ahead of a stalled picture
+        # Only the first sound counts: later sound may be ahead because the picture has stalled.
+        if self._sound_arrived is None:
             lead = min(at - self._last, MOST_OFFSET)
             self._patience = max(self._patience, lead + _PATIENCE)
         self._sound_arrived = self._last

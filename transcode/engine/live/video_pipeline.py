@@ -284,8 +284,8 @@ class VideoPipeline(PipelineStage[CodedPicture | Cut | HoldUntil | StartSlate | 
     def _held_picture(self, at: int) -> VideoFrame:
         """Return the picture that is shown at a time for which the source has none."""
         slate = self._slate
-        begun = slate is not None and (at >= slate.since or self._shown is None)
-        if slate is not None and begun and self._drawn_slate is not slate:
+        slate_has_begun = slate is not None and (at >= slate.since or self._shown is None)
+        if slate is not None and slate_has_begun and self._drawn_slate is not slate:
             self._drawn_slate, self._shown = slate, self._draw_slate(slate)
         return self._shown or black_frame(*self._size())
 

@@ -137,8 +137,8 @@ class PartLengths:
 
         That is at the target if the next part has room for the rest of the time up to `dts`.
         """
-        full = self._position + self._most
-        return full if full < dts and self._has_room(full, dts) else dts
+        target_end = self._position + self._most
+        return target_end if target_end < dts and self._has_room(target_end, dts) else dts
 
     def _has_room(self, begin: int, dts: int) -> bool:
         """Return whether a part from `begin` on can hold a sample at `dts`.

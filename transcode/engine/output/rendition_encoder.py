@@ -58,8 +58,8 @@ class DecodeTimes:
     def stamp(self, sample: Sample) -> Sample | None:
         """Return a sample with its decode time and duration; None if no picture had its time."""
         times = self._times
-        place = bisect_left(times, sample.pts)
-        if place == len(times) or times[place] != sample.pts:
+        index = bisect_left(times, sample.pts)
+        if index == len(times) or times[index] != sample.pts:
             return None
         dts, following = times[:2]
         del times[0]
@@ -96,19 +96,20 @@ class RenditionEncoder:
         self._decode_times = decode_times
         self._encoder: VideoEncoder | None = None
         self._newest: VideoFrame | None = None
-        self._due: Cut | None = None  # no picture has opened it yet
+        self._pending_cut: Cut | None = None  # no picture has opened it yet
         self._cuts: dict[int, Cut] = {}  # by the time of the picture that opens the segment
 
     def encode(self, frame: VideoFrame, cut: Cut | None) -> None:
         """Encode a picture, as the first of a segment if there is a cut."""
         self._newest = frame
-        if cut is not None and self._due is not None:
-            self.leave_gap(self._due, self._due.at)  # the encoder refused all of its pictures
+        if cut is not None and self._pending_cut is not None:
+            # The encoder refused all of its pictures.
+            self.leave_gap(self._pending_cut, self._pending_cut.at)
         # If the encoder refuses the picture of a cut, the next picture opens the segment.
-        self._due = cut or self._due
+        self._pending_cut = cut or self._pending_cut
         encoder = self._encoder or self._open(frame)
         # Decoded frames carry their type in the source, which the encoder would obey.
-        frame.pict_type = PictureType.NONE if self._due is None else PictureType.I
+        frame.pict_type = PictureType.NONE if self._pending_cut is None else PictureType.I
         try:
             samples = encoder.encode(frame)
         except FFmpegError as error:
@@ -117,9 +118,9 @@ class RenditionEncoder:
         if frame.pts is not None:
             if self._decode_times is not None:
                 self._decode_times.expect(frame.pts)
-            if self._due is not None:
-                self._cuts[frame.pts] = self._due
-                self._due = None
+            if self._pending_cut is not None:
+                self._cuts[frame.pts] = self._pending_cut
+                self._pending_cut = None
         self._add(samples)
 
     def repeat(self, pts: int, cut: Cut | None) -> None:
@@ -135,7 +136,7 @@ class RenditionEncoder:
         The picture after the gap is an IDR picture in any case.
         """
         self._flush()
-        self._due = None
+        self._pending_cut = None
         self.segmenter.gap(cut, start)
 
     def abandon(self) -> None:
@@ -143,10 +144,10 @@ class RenditionEncoder:
         self._encoder = None
         self.segmenter.discard()
         begun = sorted(self._cuts.values(), key=lambda cut: cut.sequence)
-        for cut in (*begun, *([self._due] if self._due is not None else [])):
+        for cut in (*begun, *([self._pending_cut] if self._pending_cut is not None else [])):
             self.segmenter.gap(cut, cut.at)
         self._cuts.clear()
-        self._due = None
+        self._pending_cut = None
 
     def close(self) -> None:
         """Flush the encoder and end the last segment.
@@ -156,8 +157,8 @@ class RenditionEncoder:
         if self._decode_times is not None:
             self._decode_times.close()
         self._flush()
-        if self._due is not None:
-            self.leave_gap(self._due, self._due.at)
+        if self._pending_cut is not None:
+            self.leave_gap(self._pending_cut, self._pending_cut.at)
         if not self.segmenter.is_gap:
             self.end = self.segmenter.end()
 
@@ -225,8 +226,8 @@ class EncoderStage(PipelineStage[Pictures | Repeat | Gap | Abandon]):
 
     def handle(self, item: Pictures | Repeat | Gap | Abandon) -> None:
         """Apply an item to each encoder."""
-        for place, encoder in enumerate(self._encoders):
-            begun = time.thread_time_ns()
+        for number, encoder in enumerate(self._encoders):
+            started_ns = time.thread_time_ns()
             match item:
                 case Gap():
                     encoder.leave_gap(item.cut, item.start)
@@ -235,12 +236,12 @@ class EncoderStage(PipelineStage[Pictures | Repeat | Gap | Abandon]):
                 case Repeat():
                     encoder.repeat(item.pts, item.cut)
                 case frames, cut:
-                    encoder.encode(frames[place], cut)
-            encoder.segmenter.cpu_ns += time.thread_time_ns() - begun
+                    encoder.encode(frames[number], cut)
+            encoder.segmenter.cpu_ns += time.thread_time_ns() - started_ns
 
     def close(self) -> None:
         """Flush the encoders and end their segments."""
         for encoder in self._encoders:
-            begun = time.thread_time_ns()
+            started_ns = time.thread_time_ns()
             encoder.close()
-            encoder.segmenter.cpu_ns += time.thread_time_ns() - begun
+            encoder.segmenter.cpu_ns += time.thread_time_ns() - started_ns

@@ -225,9 +225,9 @@ class LiveSegmenter(Segmenter):
         elif self._bytes + len(sample.data) > _MOST_BYTES:
             self._flush()
         elif self._samples and self._lengths.is_full(dts):
-            full = self._lengths.end_before(dts)
-            self._settle(full)
-            self._send_samples(full, last=False)
+            part_end = self._lengths.end_before(dts)
+            self._settle(part_end)
+            self._send_samples(part_end, last=False)
         self._last_dts = decoded = dts
         if not self._samples:
             self._first = dts
@@ -237,11 +237,11 @@ class LiveSegmenter(Segmenter):
         self._lengths.measure(sample.dts, opens=cut is not None)
         self._bytes += len(sample.data)
         self._samples.append(Sample(decoded, sample.pts, 0, sample.key, sample.data))
-        due = max(sample.dts + self._lengths.expected, dts + 1)  # unless `dts` was moved up
-        if self._lengths.is_full(due):
-            full = self._lengths.end_before(due)
-            self._settle(min(full, max(sample.dts + self._lengths.shortest, dts + 1)))
-            self._send_samples(full, last=False)
+        next_dts = max(sample.dts + self._lengths.expected, dts + 1)  # unless `dts` was moved up
+        if self._lengths.is_full(next_dts):
+            part_end = self._lengths.end_before(next_dts)
+            self._settle(min(part_end, max(sample.dts + self._lengths.shortest, dts + 1)))
+            self._send_samples(part_end, last=False)
 
     def pause(self, dts: int, end: int | None = None) -> None:
         """Send all samples, the last of which lasts until `dts`; the segment stays open.

@@ -179,14 +179,14 @@ def _reason(url: str, error: OSError | FFmpegError, log_lines: list[str]) -> str
     lines = [text.strip() for text in log_lines if text.strip()]
     # "Server error: ..." is the server's own message. Otherwise the first line has the cause.
     server_errors = [text for text in lines if text.startswith("Server error")]
-    chosen = next(iter((*server_errors, *lines)), str(error.strerror))
+    message = next(iter((*server_errors, *lines)), str(error.strerror))
     parts = urlsplit(url)
     _, *names = parts.path.strip("/").split("/")
     secrets = {*names, *(half for name in names for half in name.split("_"))}
     secrets |= {parts.query, parts.username or "", parts.password or ""}
     for secret in sorted(secrets - {""}, key=len, reverse=True):
-        chosen = chosen.replace(secret, "...")
-    return chosen
+        message = message.replace(secret, "...")
+    return message
 
 
 def _open(order: PatternOrder) -> OutputContainer:

@@ -93,16 +93,16 @@ class TestCard:
             canvas[self._bars * self._stride : self._band * self._stride] = band
         self._write(canvas, clock_text(tick, self._fps), inverted=inverted)
         # A sweep and a scroll in two seconds each, so that every frame of a GOP differs.
-        place = tick % (2 * self._fps) * self._width // (2 * self._fps)
-        strip = self._rows(self._wave[place : place + self._width], self._strip - self._band)
+        offset = tick % (2 * self._fps) * self._width // (2 * self._fps)
+        strip = self._rows(self._wave[offset : offset + self._width], self._strip - self._band)
         canvas[self._band * self._stride : self._strip * self._stride] = strip
-        self._sweep(canvas, tick, place)
+        self._sweep(canvas, tick, offset)
         frame = av.VideoFrame(self._width, self._height, "yuv420p")
         for plane, data in zip(frame.planes, (bytes(canvas), *self._chroma), strict=True):
             plane.update(data)
         return frame
 
-    def _sweep(self, canvas: bytearray, tick: int, place: int) -> None:
+    def _sweep(self, canvas: bytearray, tick: int, offset: int) -> None:
         """Draw the block on its background of noise."""
         start, end = self._strip * self._stride, self._height * self._stride
         # The step is an odd prime, so that the noise does not repeat within a GOP.
@@ -111,7 +111,7 @@ class TestCard:
         side = max(2, self._width // 40)
         block = bytes((_WHITE,)) * side
         for line in range(self._strip, self._height):
-            left = line * self._stride + min(place, self._width - side)
+            left = line * self._stride + min(offset, self._width - side)
             canvas[left : left + side] = block
 
     def _rows(self, row: bytes, count: int) -> bytes:

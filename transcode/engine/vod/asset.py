@@ -127,11 +127,11 @@ def _asset_seconds(
 def _span_seconds(file_bytes: int, upload: Upload, span: SpanOrder) -> float:
     """Return the processor time for a span, and for what precedes it from its keyframe on."""
     ticks = max(0, span.until - min(span.key, span.cuts[0]))
-    before = max(0, span.cuts[0] - span.key) * span.rate // (VIDEO_SCALE * 1000)
+    frames_before = max(0, span.cuts[0] - span.key) * span.rate // (VIDEO_SCALE * 1000)
     return cpu_seconds(
         file_bytes=file_bytes,
         seconds=ticks / VIDEO_SCALE,
-        packets=span.pictures + before,
+        packets=span.pictures + frames_before,
         size=_picture_size(upload),
         rungs=span.rungs,
     )
@@ -168,14 +168,14 @@ class _ProgressReporter(threading.Thread):
     def send(self) -> None:
         """Report the progress."""
         span, made = self._span, self._pipeline.made
-        whole = rescale(span.end - span.cuts[0], VIDEO_SCALE, MILLISECONDS)
-        begun = rescale(span.cuts[0] - ORIGIN_SECONDS * VIDEO_SCALE, VIDEO_SCALE, MILLISECONDS)
+        length_ms = rescale(span.end - span.cuts[0], VIDEO_SCALE, MILLISECONDS)
+        start_ms = rescale(span.cuts[0] - ORIGIN_SECONDS * VIDEO_SCALE, VIDEO_SCALE, MILLISECONDS)
         usage = resource.getrusage(resource.RUSAGE_SELF)
         self._reports.send(
             Progress(
                 epoch=0,
-                taken=begun,
-                made=whole * made // max(1, span.pictures),
+                taken=start_ms,
+                made=length_ms * made // max(1, span.pictures),
                 frames=made,
                 cpu_ms=round((usage.ru_utime + usage.ru_stime) * 1000),
                 memory_bytes=resident_bytes(),

@@ -102,7 +102,7 @@ class AudioSurvey:
     def usable(self, offset: int, start: int, last_cut: int, end: int) -> OwnAudio | None:
         """Return the sound if it can be copied for a whole asset from `start` to `end`.
 
-        Times are on the output clock; adding `offset` to the file's times leads there.
+        Times are on the output clock; adding `offset` to the file's times gives them.
         """
         config = self._config
         if config is None or not self._count:

@@ -1,8 +1,8 @@
 """How much processor time an engine may use for an uploaded file, by what the file declares.
 
 Without a bound a hostile file could keep a core busy for ever while its engine reports progress.
-That is what the survey counted: pictures and their pixels, decoded and encoded. Lengths are
-believed as far as there are packets or bytes for them. Pure.
+The bound follows from what the survey counted: pictures and their pixels, decoded and encoded. A
+length is believed as far as there are packets or bytes for it. Pure; times are in seconds of CPU.
 """
 
 from collections.abc import Iterable
@@ -31,7 +31,7 @@ _SOUND_BYTES: Final = 2000
 
 
 def survey_seconds(file_bytes: int) -> float:
-    """Return what reading all packets of a file may take."""
+    """Return the seconds of CPU that reading all packets of a file may take."""
     return _FLOOR + file_bytes / _BYTES_PER_CPU_SECOND
 
 
@@ -43,7 +43,7 @@ def cpu_seconds(
     size: tuple[int, int] = (0, 0),
     rungs: Iterable[Rendition] = (),
 ) -> float:
-    """Return what decoding `seconds` of a file and encoding them as `rungs` may take.
+    """Return the seconds of CPU for decoding `seconds` of a file and encoding them as `rungs`.
 
     `packets` are those of its picture, of `size`; 0 if it has none. `seconds` is None if the length
     is not known.

@@ -70,7 +70,7 @@ class PacketScan(msgspec.Struct, frozen=True, kw_only=True):
 def convert(
     descriptor: int, order: FileOrder, reports: ReportWriter, *, audible: bool = True
 ) -> None:
-    """Make the renditions of the file behind a descriptor; no audio one if it is not `audible`.
+    """Make the renditions of the file behind a descriptor; the audio one only if it is `audible`.
 
     Raises:
         BadUpload: it cannot be used.
@@ -105,21 +105,21 @@ def has_short_segments(scan: PacketScan, *, cut: int, longest: int) -> bool:
 
 def interleave(packets: Iterable[Packet]) -> Iterator[Packet]:
     """Yield the packets of both tracks by their decode times, as far as `_HELD_BYTES` allow."""
-    held: dict[bool, deque[Packet]] = {True: deque(), False: deque()}
+    queues: dict[bool, deque[Packet]] = {True: deque(), False: deque()}
     size = 0
     for packet in packets:
-        held[packet.video].append(packet)
+        queues[packet.video].append(packet)
         size += len(packet.data)
-        while (held[True] and held[False]) or size > _HELD_BYTES:
-            earliest = _earliest(held)
+        while (queues[True] and queues[False]) or size > _HELD_BYTES:
+            earliest = _earliest(queues)
             size -= len(earliest.data)
             yield earliest
-    while held[True] or held[False]:
-        yield _earliest(held)
+    while queues[True] or queues[False]:
+        yield _earliest(queues)
 
 
-def _earliest(held: dict[bool, deque[Packet]]) -> Packet:
-    waiting = [queue for queue in held.values() if queue]
+def _earliest(queues: dict[bool, deque[Packet]]) -> Packet:
+    waiting = [queue for queue in queues.values() if queue]
     return min(waiting, key=lambda queue: queue[0].dts).popleft()
 
 

@@ -59,8 +59,8 @@ def make_originals(upload: Upload, survey: Survey, reports: ReportWriter) -> tup
     if audio is not None:
         audio.close()
     reports.flush_troubles()
-    own = () if survey.reused is None else (survey.reused.name,)
-    return (*own, *(() if audio is None else (AUDIO_RENDITION,)))
+    reused = () if survey.reused is None else (survey.reused.name,)
+    return (*reused, *(() if audio is None else (AUDIO_RENDITION,)))
 
 
 class _VideoCopy:
@@ -75,7 +75,7 @@ class _VideoCopy:
         self._decoded = iter(survey.decoded or ())
         self._cuts = _cuts_by_time(survey)
         self._end = survey.pictures_end
-        self._held: Sample | None = None
+        self._waiting: Sample | None = None
         self._step = VIDEO_SCALE // 30
         self._newest = 0  # the latest presentation time
         self._segmenter = FileSegmenter(rung.name, end=None, send=reports.send)
@@ -93,18 +93,18 @@ class _VideoCopy:
             return
         dts, pts = (time + self._offset for time in times)
         dts = next(self._decoded, dts)
-        if self._held is not None:
-            dts = max(dts, self._held.dts + 1)
-            self._put(self._held, dts - self._held.dts)
-        self._held = Sample(dts, pts, 0, packet.is_keyframe, bytes(packet))
+        if self._waiting is not None:
+            dts = max(dts, self._waiting.dts + 1)
+            self._put(self._waiting, dts - self._waiting.dts)
+        self._waiting = Sample(dts, pts, 0, packet.is_keyframe, bytes(packet))
         self._newest = max(self._newest, pts)
 
     def close(self) -> None:
         """Send the remaining samples."""
-        held = self._held
-        if held is not None:
-            is_last = held.pts >= self._newest
-            self._put(held, max(1, self._end - held.pts) if is_last else self._step)
+        sample = self._waiting
+        if sample is not None:
+            is_last = sample.pts >= self._newest
+            self._put(sample, max(1, self._end - sample.pts) if is_last else self._step)
         self._segmenter.end()
 
     def _put(self, sample: Sample, duration: int) -> None:

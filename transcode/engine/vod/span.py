@@ -230,12 +230,12 @@ def _stages(encoders: list[RenditionEncoder], threads: int) -> list[tuple[list[i
     if threads < 2:
         return [(list(range(len(encoders))), EncoderStage("encoding", encoders, depth=0))]
     loads: list[tuple[int, list[int]]] = [(0, []) for _ in range(min(threads - 1, len(encoders)))]
-    for place, encoder in enumerate(encoders):
+    for index, encoder in enumerate(encoders):
         lightest = min(range(len(loads)), key=lambda number: loads[number][0])
         load, places = loads[lightest]
         size = encoder.rendition.width * encoder.rendition.height
-        loads[lightest] = load + size, [*places, place]
+        loads[lightest] = load + size, [*places, index]
     return [
-        (places, EncoderStage(f"encoding {number}", [encoders[place] for place in places], _DEPTH))
+        (places, EncoderStage(f"encoding {number}", [encoders[index] for index in places], _DEPTH))
         for number, (_, places) in enumerate(loads)
     ]

@@ -31,8 +31,8 @@ _SHORTEST: Final = 10 * VIDEO_SCALE
 _TARGET: Final = 30 * VIDEO_SCALE
 _TARGET_OF_LONG: Final = 60 * VIDEO_SCALE
 _LONG: Final = 1800 * VIDEO_SCALE
-# Towards the end of what is longer than four spans they get shorter, so that all workers finish at
-# nearly the same time.
+# In a video longer than four spans, spans get shorter towards the end, so that all workers finish
+# at nearly the same time.
 _PART_OF_REST: Final = 4
 _STUB: Final = VIDEO_SCALE // 2
 _STEADY: Final = 2  # frames in the segment before a span
@@ -93,7 +93,7 @@ def plan_spans(
 
     A span begins soon after a keyframe; where there is no such cut, the span before is longer.
     """
-    places = [0]
+    starts = [0]
     length = end - cuts[0]
     target = _TARGET_OF_LONG if length > _LONG else min(_TARGET, max(_SHORTEST, length // 2))
 
@@ -103,12 +103,12 @@ def plan_spans(
         return min(target, max(_SHORTEST, (end - cuts[last]) // _PART_OF_REST))
 
     while (
-        place := _next_span(last := places[-1], cuts, shown, keys, end, target_after(last))
+        start := _next_span(last := starts[-1], cuts, shown, keys, end, target_after(last))
     ) is not None:
-        places.append(place)
+        starts.append(start)
     return tuple(
         _bounds(first, last, cuts, shown, keys, end)
-        for first, last in zip(places, [*places[1:], len(cuts)], strict=True)
+        for first, last in zip(starts, [*starts[1:], len(cuts)], strict=True)
     )
 
 
@@ -124,32 +124,32 @@ def _next_span(
     if 2 * (end - cuts[last]) <= 3 * target:
         return None
     best: tuple[int, int] | None = None
-    for place in range(bisect_left(cuts, cuts[last] + target - SLACK), len(cuts)):
-        if 2 * (end - cuts[place]) < target:
+    for number in range(bisect_left(cuts, cuts[last] + target - SLACK), len(cuts)):
+        if 2 * (end - cuts[number]) < target:
             break
-        if best is not None and cuts[place] - cuts[last] > 2 * target:
+        if best is not None and cuts[number] - cuts[last] > 2 * target:
             break
-        if not _is_steady(place, cuts, shown):
+        if not _is_steady(number, cuts, shown):
             continue
-        lead = _decode_lead(shown[bisect_left(shown, cuts[place])], keys)
+        lead = _decode_lead(shown[bisect_left(shown, cuts[number])], keys)
         if lead <= target and (best is None or lead < best[0]):
-            best = lead, place
+            best = lead, number
         if not lead:
             break
     return None if best is None else best[1]
 
 
-def _is_steady(place: int, cuts: Sequence[int], shown: Sequence[int]) -> bool:
+def _is_steady(number: int, cuts: Sequence[int], shown: Sequence[int]) -> bool:
     """Return whether there are frames close to a cut, on both sides."""
-    at = bisect_left(shown, cuts[place])
-    before = bisect_left(shown, cuts[place - 1])
-    return at < len(shown) and shown[at] - cuts[place] <= HOLE and at - before >= _STEADY
+    at = bisect_left(shown, cuts[number])
+    before = bisect_left(shown, cuts[number - 1])
+    return at < len(shown) and shown[at] - cuts[number] <= HOLE and at - before >= _STEADY
 
 
 def _decode_lead(time: int, keys: Sequence[int]) -> int:
     """Return how long before the frame at `time` its decoding begins."""
-    place = bisect_right(keys, time)
-    return time - keys[place - 1] if place else LONGEST_SEGMENT_TICKS * LONGEST_SEGMENT_TICKS
+    index = bisect_right(keys, time)
+    return time - keys[index - 1] if index else LONGEST_SEGMENT_TICKS * LONGEST_SEGMENT_TICKS
 
 
 def _bounds(
@@ -162,11 +162,11 @@ def _bounds(
 ) -> SpanBounds:
     at = bisect_left(shown, cuts[first])
     stop = bisect_left(shown, cuts[last]) if last < len(cuts) else len(shown)
-    place = bisect_right(keys, shown[at])
+    index = bisect_right(keys, shown[at])
     return SpanBounds(
         first=first,
         last=last,
-        key=keys[place - 1] if place else shown[0],
+        key=keys[index - 1] if index else shown[0],
         before=shown[at - 1] if at else None,
         end=shown[stop] if stop < len(shown) else end,
         pictures=stop - at,

@@ -209,8 +209,8 @@ class _VideoSurvey:
         shown = array("q", sorted(self._shown))
         offset = ORIGIN_SECONDS * VIDEO_SCALE - shown[0]
         step = shown[-1] - shown[-2] if len(shown) > 1 else _USUAL_STEP
-        missing = self._timed and not self._ordered
-        decoded = decode_times(self._shown) if missing else None
+        lacks_decode_times = self._timed and not self._ordered
+        decoded = decode_times(self._shown) if lacks_decode_times else None
         end = (self._end if self._end > shown[-1] else shown[-1] + step) + offset
         return Survey(
             offset=offset,
@@ -270,10 +270,10 @@ def _unreliability(shown: Sequence[int], *, timed: bool, keys: bool) -> str:
         return "some packets have no times"
     if not keys:
         return "there is no keyframe"
-    for one, other in pairwise(shown):
-        if other == one:
+    for earlier, later in pairwise(shown):
+        if later == earlier:
             return "two pictures have the same time"
-        if other - one > _JUMP:
+        if later - earlier > _JUMP:
             return LEAP
     return ""
 
@@ -302,15 +302,15 @@ def _spans(result: Survey, rungs: tuple[Rendition, ...]) -> tuple[SpanOrder, ...
 
 def _check_seeking(upload: Upload, picture: VideoStream, result: Survey) -> None:
     """Join the spans into one if decoding cannot begin in the middle of the file."""
-    many = len(result.spans) > 1
+    has_many = len(result.spans) > 1
     length = result.end - result.shown[0]
-    if many and not any(name in upload.format.name.split(",") for name in _INDEXED):
+    if has_many and not any(name in upload.format.name.split(",") for name in _INDEXED):
         result.reason = "its container has no index of keyframes"
-    elif many and not all(_seeks_to_key(upload, picture, each) for each in result.spans[1:]):
+    elif has_many and not all(_seeks_to_key(upload, picture, each) for each in result.spans[1:]):
         result.reason = "its keyframes are not found by its index"
-    elif not many and length > _LONG:
+    elif not has_many and length > _LONG:
         result.reason = "its keyframes are too far apart"
-    if many and result.reason:
+    if has_many and result.reason:
         result.spans = (_joined(result.spans),)
 
 
